@@ -13,7 +13,9 @@ use tokio::sync::oneshot;
 
 use crate::{
     Gateway,
-    calls::{Answering, CallSink, Calls, Client, Receipt, Refused, Request, Upstream, Wanted},
+    calls::{
+        Answering, CallRefusal, CallSink, Calls, Client, Receipt, Request, RequestedCall, Upstream,
+    },
     supervisor::Server,
 };
 
@@ -90,7 +92,7 @@ pub fn resource_not_found(uri: &str) -> Failure {
 struct Asked(Result<Box<RawValue>, Failure>);
 
 impl Answering for Asked {
-    fn refused(&self) -> Option<Cow<'_, Refused>> {
+    fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         let failure = self.0.as_ref().err()?;
         Some(Cow::Owned(failure.clone().into()))
     }
@@ -115,7 +117,7 @@ impl Gateway {
             Err(failure) => Err(failure),
         };
         let name = message::text_member(params, "name").unwrap_or_default();
-        let wanted = || Some(Wanted::new(method, name));
+        let wanted = || Some(RequestedCall::new(method, name));
         let closed = receipt.close(&self.calls, Asked(answer), || origin, wanted);
         closed.await.into_inner().0
     }

@@ -41,13 +41,13 @@ struct Ring {
     floor: EventId,
 }
 
-/// What a subscriber hears.
+/// An event, or a gap.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum EventOrGap {
     Event(Arc<Event>),
-    /// Events are gone that it has not heard, before this one. It does well to look at how things
-    /// are, and goes on from here.
-    Missed(EventId),
+    /// The subscriber has missed events up to this one. It should look at the present state, and goes on
+    /// from here.
+    Gap(EventId),
 }
 
 impl Default for Events {
@@ -154,14 +154,14 @@ impl Ring {
     }
 
     /// What comes next for a subscriber that has heard everything up to `after`.
-    fn next(&self, after: EventId) -> Option<Heard> {
+    fn next(&self, after: EventId) -> Option<EventOrGap> {
         // An id that was never given is of another life, whose clock went ahead.
         if after < self.floor || after > self.last {
-            return Some(Heard::Missed(self.floor));
+            return Some(EventOrGap::Gap(self.floor));
         }
         let index = self.events.partition_point(|(_, event)| event.id <= after);
         let (_, event) = self.events.get(index)?;
-        Some(Heard::Event(Arc::clone(event)))
+        Some(EventOrGap::Event(Arc::clone(event)))
     }
 }
 
@@ -180,7 +180,7 @@ impl Subscription {
     }
 
     /// The next event; `None` when there will be no more. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn next(&mut self) -> Option<EventOrGap> {
         loop {
             // Before looking, so that what is published after the look wakes.
             let open = *self.news.borrow_and_update();
@@ -202,11 +202,11 @@ impl Subscription {
     }
 
     /// The next event, if it has happened already.
-    pub fn now(&mut self) -> Option<Heard> {
+    pub fn now(&mut self) -> Option<EventOrGap> {
         let heard = self.shared.ring().next(self.after)?;
         self.after = match &heard {
-            Heard::Event(event) => event.id,
-            Heard::Missed(floor) => *floor,
+            EventOrGap::Event(event) => event.id,
+            EventOrGap::Gap(floor) => *floor,
         };
         Some(heard)
     }
@@ -225,7 +225,7 @@ mod tests {
     fn heard(subscription: &mut Subscription) -> usize {
         let mut count = 0;
         while let Some(heard) = subscription.now() {
-            assert!(matches!(heard, Heard::Event(_)), "{heard:?}");
+            assert!(matches!(heard, EventOrGap::Event(_)), "{heard:?}");
             count += 1;
         }
         count
@@ -238,7 +238,7 @@ mod tests {
         let mut late = events.subscribe(None);
         added(&events);
         assert_eq!(heard(&mut late), 1);
-        let Some(Heard::Event(first)) = events.remembered().now() else {
+        let Some(EventOrGap::Event(first)) = events.remembered().now() else {
             panic!("it is remembered");
         };
         let first = first.id;
@@ -264,7 +264,7 @@ mod tests {
             .await
             .expect("in time")
             .expect("no panic");
-        assert!(matches!(first, Some(Heard::Event(_))));
+        assert!(matches!(first, Some(EventOrGap::Event(_))));
         assert_eq!(end, None, "I11: nothing happens after the end");
     }
 
@@ -277,7 +277,7 @@ mod tests {
             added(&events);
         }
         assert_eq!(heard(&mut events.remembered()), MAX_EVENTS);
-        assert!(matches!(slow.now(), Some(Heard::Missed(_))));
+        assert!(matches!(slow.now(), Some(EventOrGap::Gap(_))));
         assert_eq!(heard(&mut slow), MAX_EVENTS);
     }
 
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(heard(&mut events.remembered()), 1);
         advance(Duration::from_millis(1)).await;
         assert_eq!(heard(&mut events.remembered()), 0);
-        assert!(matches!(subscription.now(), Some(Heard::Missed(_))));
+        assert!(matches!(subscription.now(), Some(EventOrGap::Gap(_))));
         assert!(subscription.now().is_none());
     }
 
@@ -302,7 +302,7 @@ mod tests {
         for place in [EventId::default(), ahead] {
             let mut subscription = events.subscribe(Some(place));
             assert!(
-                matches!(subscription.now(), Some(Heard::Missed(_))),
+                matches!(subscription.now(), Some(EventOrGap::Gap(_))),
                 "{place}"
             );
             let before = heard(&mut subscription);

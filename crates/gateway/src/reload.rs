@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{alerts, registry::Registry};
 
 pub use self::edit::{Change, change_file, restored};
-pub use crate::registry::Known;
+pub use crate::registry::OnDuplicate;
 
 /// Editors write a file in several steps; it is read once they are through.
 const DEBOUNCE: Duration = Duration::from_millis(300);
@@ -153,8 +153,7 @@ impl Reloader {
 
     async fn reload_at(&self, occasion: Occasion) -> Result<Plan, LoadError> {
         let mut current = self.current.lock().await;
-        let read = self.read(occasion).await;
-        let mut read = read;
+        let mut read = self.read(occasion).await;
         let trouble = match &mut read {
             Ok((_, loaded)) => Trouble::of_files(&current, &mut loaded.config),
             Err(error) => Some(Trouble::of_error(error)),

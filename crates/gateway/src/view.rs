@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::registry::{Profile, Shown};
+use crate::registry::{Profile, ProfileSnapshot};
 use mainstay_core::{
     catalog::{ListKind, Owner, Target},
     ids::ServerName,
@@ -32,7 +32,7 @@ impl View {
         Self { profile, off }
     }
 
-    pub fn shown(&self) -> Arc<Shown> {
+    pub fn shown(&self) -> Arc<ProfileSnapshot> {
         self.profile.shown()
     }
 

@@ -21,7 +21,7 @@ use mainstay_core::{
 use mainstay_gateway::{
     Gateway, View,
     calls::{Receipt, SHUTTING_DOWN},
-    supervisor::{IsolatedSession, Server, Wanted},
+    supervisor::{IsolatedSession, Server, SessionSettings},
 };
 use mainstay_transport::{self as transport, Listener, Session};
 use serde_json::json;
@@ -255,8 +255,11 @@ impl Clients {
             Some(ServerRequests::Reject) => unasked(params),
             _ => message::one_line(params).into_owned(),
         };
-        let isolated_session =
-            Arc::new(server.isolated_session(initialize.into(), listener, Wanted::of_client()));
+        let isolated_session = Arc::new(server.isolated_session(
+            initialize.into(),
+            listener,
+            SessionSettings::of_client(&server.name),
+        ));
         let upstream = isolated_session
             .session(Instant::now() + server.config().longest_start())
             .await?;
@@ -297,8 +300,11 @@ impl Clients {
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
                 let listener = client_sinks.of(server, &caller, principal);
-                let isolated_session =
-                    server.isolated_session(initialize, listener, Wanted::of_client());
+                let isolated_session = server.isolated_session(
+                    initialize,
+                    listener,
+                    SessionSettings::of_client(&server.name),
+                );
                 Backend::Transparent(Arc::new(isolated_session))
             }
         };

@@ -7,7 +7,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::{self, Kind, Method},
 };
-use mainstay_gateway::calls::{Answer, Answering, Closed, Refused};
+use mainstay_gateway::calls::{Answer, Answering, CallRefusal, Closed};
 use mainstay_transport::{Frame, Unreadable};
 
 /// Never run anew what may have run already.
@@ -45,11 +45,11 @@ pub struct Reply {
     /// The client cancelled, and expects no answer any more.
     pub cancelled: bool,
     /// Why nothing was done, if that is the answer.
-    refused: Option<Box<Refused>>,
+    refused: Option<Box<CallRefusal>>,
 }
 
 impl Answering for Reply {
-    fn refused(&self) -> Option<Cow<'_, Refused>> {
+    fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         self.refused.as_deref().map(Cow::Borrowed)
     }
 }
@@ -104,7 +104,7 @@ impl Reply {
 
     /// This answer, marked as a refusal of this call, or of none.
     #[must_use]
-    pub fn refused_as(self, refused: Option<Refused>) -> Self {
+    pub fn refused_as(self, refused: Option<CallRefusal>) -> Self {
         Self {
             refused: refused.map(Box::new),
             ..self

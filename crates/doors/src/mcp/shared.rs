@@ -5,7 +5,7 @@ mod upstream;
 use std::sync::Arc;
 
 use mainstay_core::era::LogLevel;
-use mainstay_gateway::{Gateway, calls::Names};
+use mainstay_gateway::{Gateway, calls::SealedNames};
 use parking_lot::Mutex;
 
 use super::{
@@ -25,7 +25,7 @@ pub struct Shared {
     /// Sessions of servers for clients that have none.
     pub pool: Pool,
     /// Under which clients know the tasks of servers, and the states of their calls.
-    pub names: Arc<Names>,
+    pub names: Arc<SealedNames>,
     /// By which parts of kept results are read.
     pub objects: KeptObjects,
     /// The most verbose level that a client without a session has asked for. It stays, because the last
@@ -36,7 +36,7 @@ pub struct Shared {
 impl Shared {
     pub fn new(
         gateway: Arc<Gateway>,
-        names: Arc<Names>,
+        names: Arc<SealedNames>,
         sessions: Crowd,
         page_size: Option<usize>,
     ) -> Self {

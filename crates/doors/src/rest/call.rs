@@ -14,7 +14,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::Gateway;
 use mainstay_gateway::{
-    calls::{Answering, Client, Closed, Receipt, Refused, Wanted},
+    calls::{Answering, CallRefusal, Client, Closed, Receipt, RequestedCall},
     supervisor::Server,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -30,11 +30,11 @@ pub struct Answered<T>(Closed<Outcome<T>>);
 pub struct Outcome<T> {
     answer: Result<T, Refusal>,
     /// Why no server was called, and what was asked for.
-    refused: Option<Refused>,
+    refused: Option<CallRefusal>,
 }
 
 impl<T> Answering for Outcome<T> {
-    fn refused(&self) -> Option<Cow<'_, Refused>> {
+    fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         self.refused.as_ref().map(Cow::Borrowed)
     }
 }
@@ -51,7 +51,7 @@ pub struct Call {
     client: Arc<Client>,
     receipt: Receipt,
     /// What is asked for, as far as it has been read.
-    pub wanted: Wanted,
+    pub wanted: RequestedCall,
     /// Why there is no result, where the answer says so in other words.
     pub failure: Option<Failure>,
 }
@@ -73,7 +73,7 @@ impl Call {
             door,
             client: via.client(),
             receipt: Receipt::new(),
-            wanted: Wanted::new(method, ""),
+            wanted: RequestedCall::new(method, ""),
             failure: None,
         });
         let answering = async move {
@@ -88,7 +88,7 @@ impl Call {
             Ok(_) => self.failure,
             Err(refusal) => Some(refusal.failure()),
         };
-        let refused = failure.map(|failure| Refused {
+        let refused = failure.map(|failure| CallRefusal {
             failure,
             wanted: Some(self.wanted),
         });

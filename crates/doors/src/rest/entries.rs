@@ -11,7 +11,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
 };
 use mainstay_gateway::{
-    registry::{Known, NewServer},
+    registry::{NewServer, OnDuplicate},
     reload::{Change, Reloader, restored},
     supervisor::{Operation, Server},
 };
@@ -38,9 +38,9 @@ pub async fn add(
         keeping,
         entry,
     } = Asked::read(body)?;
-    let known = known(keeping);
+    let on_duplicate = on_duplicate(keeping);
     let new = read(&door, &name, &entry).await?;
-    let added = enter(&door, new, known, keeping.persist).await?;
+    let added = enter(&door, new, on_duplicate, keeping.persist).await?;
     Ok(Json(added))
 }
 
@@ -58,7 +58,7 @@ pub async fn put(
     } = Asked::read(body)?;
     let new = read(&door, &name, &entry).await?;
     Ok(Json(
-        enter(&door, new, Known::Replaced, keeping.persist).await?,
+        enter(&door, new, OnDuplicate::Replace, keeping.persist).await?,
     ))
 }
 
@@ -74,7 +74,11 @@ pub async fn connect_client(
     } = Asked::read(body)?;
     let NewServer { runtime, .. } = read(&door, &name, &entry).await?;
     let (legal, entry) = (runtime.config.name.clone(), Arc::clone(&runtime.entry));
-    let connected = door.gateway.registry.connect(runtime, known(keeping)).await;
+    let connected = door
+        .gateway
+        .registry
+        .connect(runtime, on_duplicate(keeping))
+        .await;
     let server = connected.map_err(|failure| failure.with("name", name))?;
     if keeping.persist {
         write(
@@ -82,7 +86,7 @@ pub async fn connect_client(
             Change::Put {
                 name: legal,
                 entry: (*entry).clone(),
-                known: Known::Replaced,
+                on_duplicate: OnDuplicate::Replace,
             },
         )
         .await?;
@@ -172,7 +176,7 @@ pub async fn approve(
         let change = Change::Put {
             name: server.name.clone(),
             entry: (*approved.entry).clone(),
-            known: Known::Replaced,
+            on_duplicate: OnDuplicate::Replace,
         };
         write(&door, change).await?;
     }
@@ -215,12 +219,12 @@ impl Asked {
     }
 }
 
-/// What becomes of a server that is known already.
-fn known(keeping: Keeping) -> Known {
+/// What to do if there is a server of the same name.
+fn on_duplicate(keeping: Keeping) -> OnDuplicate {
     if keeping.replace {
-        Known::Replaced
+        OnDuplicate::Replace
     } else {
-        Known::Refused
+        OnDuplicate::Refuse
     }
 }
 
@@ -261,7 +265,7 @@ fn secrets(door: &Door) -> Result<Value, Failure> {
 async fn enter(
     door: &Door,
     new: NewServer,
-    known: Known,
+    on_duplicate: OnDuplicate,
     persist: bool,
 ) -> Result<api::Operated, Failure> {
     let registry = &door.gateway.registry;
@@ -269,17 +273,17 @@ async fn enter(
     let server = if persist {
         let Runtime { config, entry, .. } = runtime;
         let name = config.name;
-        if known == Known::Refused && registry.named(&name).is_some() {
+        if on_duplicate == OnDuplicate::Refuse && registry.named(&name).is_some() {
             return Err(mainstay_gateway::registry::duplicate(&name));
         }
         let change = Change::Put {
             name: name.clone(),
             entry: (*entry).clone(),
-            known,
+            on_duplicate,
         };
         write(door, change).await?;
         registry.server(name.as_str())?
-    } else if known == Known::Replaced {
+    } else if on_duplicate == OnDuplicate::Replace {
         registry.replace(runtime).await?
     } else {
         registry.add(runtime).await?

@@ -13,7 +13,7 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue, header};
 use mainstay_api as api;
 use mainstay_core::event::EventId;
-use mainstay_gateway::events::{Heard, Subscription};
+use mainstay_gateway::events::{EventOrGap, Subscription};
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -57,8 +57,8 @@ pub async fn recent(
     let (mut events, mut missed) = (Vec::new(), false);
     while let Some(heard) = subscription.now() {
         match heard {
-            Heard::Event(event) => events.push(wire(&event)),
-            Heard::Missed(_) => missed = true,
+            EventOrGap::Event(event) => events.push(wire(&event)),
+            EventOrGap::Gap(_) => missed = true,
         }
     }
     Ok(Json(api::Events {
@@ -141,11 +141,11 @@ impl Telling {
             return Some(": keep-alive\n\n".to_owned());
         };
         match heard? {
-            Heard::Event(event) => {
+            EventOrGap::Event(event) => {
                 let event = wire(&event);
                 Some(frame(&event.id, &event.kind, &event))
             }
-            Heard::Missed(place) => {
+            EventOrGap::Gap(place) => {
                 self.show();
                 let data = serde_json::json!({"last": place.to_string()});
                 Some(frame(&place.to_string(), api::MISSED, &data))

@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::message::Message;
-use crate::events::{Events, Heard, Subscription};
+use crate::events::{EventOrGap, Events, Subscription};
 
 /// Messages that may wait for one receiver; a receiver that is away for long misses some.
 const MAX_PENDING: usize = 64;
@@ -78,8 +78,8 @@ impl Choice {
 }
 
 /// Everything that can happen to the alerts.
-enum Happening {
-    Heard(Option<Heard>),
+enum Input {
+    Event(Option<EventOrGap>),
     Configured,
     /// An alert that is no longer chosen has delivered what it had to.
     Ended(Result<(), JoinError>),
@@ -110,22 +110,22 @@ impl Desk {
         self.configure();
         loop {
             match self.wait().await {
-                Happening::Heard(Some(Heard::Event(event))) => {
+                Input::Event(Some(EventOrGap::Event(event))) => {
                     if let Some(server) = &event.server {
                         let now = Instant::now().into_std();
                         self.tell(|watch| watch.see(server, &event.kind, now));
                     }
                 }
-                Happening::Heard(Some(Heard::Missed(_))) => {
+                Input::Event(Some(EventOrGap::Gap(_))) => {
                     tracing::warn!("events came too fast: an alert may be missing");
                 }
-                Happening::Configured => self.configure(),
-                Happening::Ended(ended) => tell_panic(ended),
-                Happening::Deadline => {
+                Input::Configured => self.configure(),
+                Input::Ended(ended) => tell_panic(ended),
+                Input::Deadline => {
                     let now = Instant::now().into_std();
                     self.tell(|watch| watch.tick(now));
                 }
-                Happening::Heard(None) | Happening::Stop => break,
+                Input::Event(None) | Input::Stop => break,
             }
         }
         self.stop.cancel();
@@ -134,7 +134,7 @@ impl Desk {
         }
     }
 
-    async fn wait(&mut self) -> Happening {
+    async fn wait(&mut self) -> Input {
         let deadlines = self.posts.iter().filter_map(|post| post.watch.deadline());
         let deadline = deadlines.min().map(Instant::from_std);
         let due = async {
@@ -146,11 +146,11 @@ impl Desk {
         tokio::select! {
             // A new choice holds for what happens after it.
             biased;
-            () = self.stop.cancelled() => Happening::Stop,
-            Ok(()) = self.choice.changed() => Happening::Configured,
-            heard = self.subscription.next() => Happening::Heard(heard),
-            Some(ended) = self.deliveries.join_next() => Happening::Ended(ended),
-            () = due => Happening::Deadline,
+            () = self.stop.cancelled() => Input::Stop,
+            Ok(()) = self.choice.changed() => Input::Configured,
+            heard = self.subscription.next() => Input::Event(heard),
+            Some(ended) = self.deliveries.join_next() => Input::Ended(ended),
+            () = due => Input::Deadline,
         }
     }
 

@@ -1,40 +1,31 @@
 //! Opens and closes a call's entry in the journal, in the figures and in traces
 //! (docs/dev/requirements.md, section L).
 
-use std::{
-    borrow::Cow,
-    sync::{Arc, LazyLock},
-    time::Instant,
-};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use bytestring::ByteString;
 use mainstay_core::{
     catalog::ListKind,
     era::Revision,
     failure::{Failure, FailureKind},
-    message::{self, Kind, Method, items},
-    record::{RecordError, State, Status, Target},
+    message::{self, Method},
+    record::{State, Target},
     trace::{self, TraceContext},
 };
 use mainstay_journal::{Acknowledged, Begun, Entry, Finished, Outcome};
 use mainstay_transport::Frame;
-use memchr::memmem::Finder;
 
-use super::{Answer, CallSink, Calls, Receipt, Request, Upstream};
+use super::{
+    outcome::{answered, failed, is_recorded, kept},
+    receipt::Receipt,
+    request::{Answer, Request},
+    shared::Calls,
+    sink::CallSink,
+    upstream::Upstream,
+};
 use crate::{
     metrics::{Count, Ended, TOOL_ERROR},
     traces::{Span, Subject, Trouble},
 };
-
-/// Up to here a payload is copied: sharing it would hold all that was read from the connection with it,
-/// and keep the connection from using its buffer again.
-const COPIED: usize = 16 * 1024;
-
-/// Finds the member of a result that says whether it is an error.
-static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""isError""#));
-
-/// How much of an error's text is kept.
-const MAX_TEXT: usize = 1024;
 
 /// One call's account.
 #[derive(Debug)]
@@ -227,13 +218,6 @@ fn recorded(frame: &Frame) -> Option<Method> {
     frame.method().filter(|method| is_recorded(*method))
 }
 
-pub(super) fn is_recorded(method: Method) -> bool {
-    matches!(
-        method,
-        Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet
-    )
-}
-
 fn ended(outcome: &Result<Answer, Failure>, said: &Outcome) -> Ended {
     match (outcome, said) {
         (Err(failure), _) => Ended::Failed(failure.kind),
@@ -271,132 +255,5 @@ fn trouble(outcome: &Result<Answer, Failure>, said: &Outcome) -> Option<Trouble>
                 is_rpc: code.is_some(),
             })
         }
-    }
-}
-
-/// A part of a message.
-pub(super) fn kept(frame: &Frame, part: &str) -> ByteString {
-    if part.len() <= COPIED {
-        ByteString::from(part)
-    } else {
-        frame.share(part)
-    }
-}
-
-/// `is_kept` says whether the result will be on record.
-fn answered(frame: &Frame, is_kept: bool) -> Outcome {
-    let Kind::Response { body, is_error, .. } = frame.envelope().kind else {
-        return Outcome::Answered {
-            result: None,
-            error: None,
-        };
-    };
-    let body = frame.get(body);
-    Outcome::Answered {
-        result: is_kept.then(|| kept(frame, body)),
-        error: if is_error {
-            Some(refused(body))
-        } else {
-            tool_error(body)
-        },
-    }
-}
-
-/// A server's own error.
-fn refused(error: &str) -> RecordError {
-    let words = message::text_member(error, "message").unwrap_or_default();
-    let code = message::member(error, "code").unwrap_or("?");
-    RecordError {
-        kind: Cow::Borrowed(FailureKind::CallFailed.code()),
-        text: shortened(format!("{words} (code {code})")),
-    }
-}
-
-/// What a tool's result says was wrong: `isError`.
-fn tool_error(result: &str) -> Option<RecordError> {
-    // Most results do not speak of it, or deny it; a search costs less than reading them.
-    let mut spoken_of = IS_ERROR.find_iter(result.as_bytes());
-    let affirmed = |at: usize| {
-        let rest = result[at + r#""isError""#.len()..].trim_start();
-        rest.strip_prefix(':')
-            .is_some_and(|value| value.trim_start().starts_with("true"))
-    };
-    if !spoken_of.any(affirmed) || message::member(result, "isError") != Some("true") {
-        return None;
-    }
-    let content = message::member(result, "content").and_then(items);
-    let texts: Vec<_> = content
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|item| message::text_member(item, "text"))
-        .collect();
-    Some(RecordError {
-        kind: Cow::Borrowed(TOOL_ERROR),
-        text: shortened(texts.join("\n")),
-    })
-}
-
-/// `is_tried` says whether the call was about to be sent at least once.
-pub(super) fn failed(failure: &Failure, is_tried: bool) -> Outcome {
-    Outcome::Failed {
-        status: match failure.kind {
-            FailureKind::CallTimeout => Status::Timeout,
-            FailureKind::Cancelled => Status::Cancelled,
-            FailureKind::OutcomeUnknown => Status::Unknown,
-            _ if !is_tried => Status::Refused,
-            _ => Status::Error,
-        },
-        error: RecordError {
-            kind: Cow::Borrowed(failure.kind.code()),
-            text: shortened(failure.message.clone()),
-        },
-    }
-}
-
-fn shortened(mut text: String) -> String {
-    if text.len() > MAX_TEXT {
-        text.truncate(text.floor_char_boundary(MAX_TEXT));
-        text.push('…');
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_result_that_says_it_is_an_error_is_one() {
-        for (result, expected) in [
-            (r#"{"content":[]}"#, None),
-            (r#"{"content":[],"isError":false}"#, None),
-            (
-                r#"{"isError" : true,"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
-                Some("a\nb"),
-            ),
-            (r#"{"isError":true}"#, Some("")),
-            (
-                r#"{"content":[{"type":"text","text":"\"isError\":true"}]}"#,
-                None,
-            ),
-            (
-                r#"{"structuredContent":{"isError":true},"isError":false}"#,
-                None,
-            ),
-            (
-                r#"{"structuredContent":{"isError":false},"isError":true}"#,
-                Some(""),
-            ),
-        ] {
-            let found = tool_error(result).map(|error| error.text);
-            assert_eq!(found.as_deref(), expected, "{result}");
-        }
-    }
-
-    #[test]
-    fn long_texts_end_at_a_character() {
-        let text = shortened("ü".repeat(MAX_TEXT));
-        assert_eq!(text.len(), MAX_TEXT + '…'.len_utf8());
-        assert_eq!(shortened("short".to_owned()), "short");
     }
 }

@@ -1,67 +1,27 @@
 //! One attempt at a call: on one session, until its answer or its end.
 
 use std::{
-    borrow::Cow,
     pin::{Pin, pin},
     sync::Arc,
-    time::Duration,
 };
 
 use mainstay_core::{
     config::ServerRequests,
     era::{listen, questions},
-    failure::{Failure, FailureKind},
     message::{self, Method},
     trace,
 };
-use mainstay_transport::{
-    CallState, Frame, Interruption, InterruptionKind, OpenQuestions, Question, Said, Session,
-};
+use mainstay_transport::{Frame, OpenQuestions, Question, Said, Session};
 use tokio::time::Instant;
 
 use super::{
-    Answer, CallSink, Calls, Request, SHUTTING_DOWN, Upstream,
-    account::Account,
     bridge::Bridge,
-    log_level,
-    rounds::{MAX_ROUNDS, Round},
+    call::{AttemptError, Call, Round, seconds},
+    request::Answer,
+    rounds::MAX_ROUNDS,
+    sink::log_level,
+    upstream::Upstream,
 };
-
-/// How an attempt failed.
-pub(super) enum Attempt {
-    /// The server cannot have seen it: another attempt is safe.
-    NotSent(Failure),
-    /// It may have run, and there will be no answer.
-    Lost(Failure),
-    Final(Failure),
-}
-
-impl Attempt {
-    fn failure(&self) -> &Failure {
-        match self {
-            Self::NotSent(failure) | Self::Lost(failure) | Self::Final(failure) => failure,
-        }
-    }
-
-    pub fn into_failure(self) -> Failure {
-        match self {
-            Self::NotSent(failure) | Self::Lost(failure) | Self::Final(failure) => failure,
-        }
-    }
-}
-
-pub(super) struct Call<'a> {
-    pub calls: &'a Calls,
-    pub upstream: &'a Upstream,
-    pub request: &'a Request,
-    pub sink: CallSink,
-    pub deadline: Instant,
-    pub limit: Duration,
-    pub hard_deadline: Instant,
-    /// Whether the server has told of progress.
-    pub progressed: bool,
-    pub account: Account,
-}
 
 /// What few calls need is boxed, here and wherever a call passes: the future of every call has room for
 /// all that it may wait for, and each byte of it is moved.
@@ -69,7 +29,7 @@ impl Call<'_> {
     pub async fn attempt(
         &mut self,
         mut cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, Attempt> {
+    ) -> Result<Answer, AttemptError> {
         // A refused call does not start the server, either.
         self.check_refusal()?;
         let session = match self.upstream.live_session(self.era()) {
@@ -80,10 +40,10 @@ impl Call<'_> {
         self.check_refusal()?;
         if session.liveness.is_stalled() {
             let waited = Box::pin(self.meanwhile(session.liveness.grace(), cancel.as_mut()));
-            waited.await.map_err(Attempt::Final)?;
+            waited.await.map_err(AttemptError::Final)?;
         }
         if session.liveness.is_stalled() {
-            return Err(Attempt::Final(self.not_answering(&session)));
+            return Err(AttemptError::Final(self.not_answering(&session)));
         }
         if self.is_heard_by(&session) {
             return Box::pin(self.subscribe(&session, cancel)).await;
@@ -106,7 +66,7 @@ impl Call<'_> {
             }
             if let Some(caller) = bridge.takes_task(&answer.frame) {
                 let ended = self.see_to_its_end(&session, caller, answer.frame, cancel.as_mut());
-                answer.frame = Box::pin(ended).await.map_err(Attempt::Final)?;
+                answer.frame = Box::pin(ended).await.map_err(AttemptError::Final)?;
             }
             let required = match bridge.input_required(&answer.frame) {
                 Ok(None) => {
@@ -114,25 +74,25 @@ impl Call<'_> {
                     return Ok(Answer { frame, ..answer });
                 }
                 Ok(Some(required)) => required,
-                Err(error) => return Err(Attempt::Final(self.unusable(&error.to_string()))),
+                Err(error) => return Err(AttemptError::Final(self.unusable(&error.to_string()))),
             };
             let client = bridge.client();
             round = Some(Box::pin(self.round(client, required, cancel.as_mut())).await?);
         }
         let reason = format!("it asked its client in more than {MAX_ROUNDS} rounds");
-        Err(Attempt::Final(self.unusable(&reason)))
+        Err(AttemptError::Final(self.unusable(&reason)))
     }
 
     /// Waits until the server has a session.
     async fn next_session(
         &self,
         cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Arc<Session>, Attempt> {
+    ) -> Result<Arc<Session>, AttemptError> {
         let next = self.upstream.session(self.era(), self.deadline);
         tokio::select! {
             biased;
-            session = Box::pin(next) => session.map_err(Attempt::Final),
-            reason = cancel => Err(Attempt::Final(self.cancelled(&reason))),
+            session = Box::pin(next) => session.map_err(AttemptError::Final),
+            reason = cancel => Err(AttemptError::Final(self.cancelled(&reason))),
         }
     }
 
@@ -142,7 +102,7 @@ impl Call<'_> {
         session: &Arc<Session>,
         render: impl FnOnce(&str) -> String,
         cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, Attempt> {
+    ) -> Result<Answer, AttemptError> {
         let context = self.account.ask(session.greeting.revision);
         let render = |id: &str| match context {
             Some(context) => trace::put(render(id), &context.to_string(), None),
@@ -150,7 +110,7 @@ impl Call<'_> {
         };
         let outcome = self.converse(session, render, cancel).await;
         self.account
-            .answered(outcome.as_ref().err().map(Attempt::failure));
+            .answered(outcome.as_ref().err().map(AttemptError::failure));
         outcome
     }
 
@@ -159,8 +119,11 @@ impl Call<'_> {
         session: &Arc<Session>,
         render: impl FnOnce(&str) -> String,
         mut cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, Attempt> {
-        self.account.about_to_send().await.map_err(Attempt::Final)?;
+    ) -> Result<Answer, AttemptError> {
+        self.account
+            .about_to_send()
+            .await
+            .map_err(AttemptError::Final)?;
         let asker = self.sink.client.asker;
         let start = async {
             if self.request.is_listening() {
@@ -175,8 +138,8 @@ impl Call<'_> {
             biased;
             exchange = start => exchange.map_err(|why| self.interrupted(why))?,
             // A full pipe: nothing of the message has been written.
-            () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
-            reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
+            () = tokio::time::sleep_until(self.deadline) => return Err(AttemptError::Final(self.timed_out())),
+            reason = &mut cancel => return Err(AttemptError::Final(self.cancelled(&reason))),
         };
         self.account.sent();
         // The server has closed its connection, and nothing has come since.
@@ -228,30 +191,16 @@ impl Call<'_> {
                     }
                     let config = Arc::clone(&self.upstream.server().config());
                     Box::pin(exchange.timed_out(&config.policy.health, session.pid)).await;
-                    self.doubt_of(session);
+                    self.request_probe_of(session);
                     self.calls.cancel(session, exchange, format!("timeout after {}", seconds(self.limit)));
-                    return Err(Attempt::Final(self.timed_out()));
+                    return Err(AttemptError::Final(self.timed_out()));
                 }
                 reason = &mut cancel => {
                     let failure = self.cancelled(&reason);
                     self.calls.cancel(session, exchange, reason);
-                    return Err(Attempt::Final(failure));
+                    return Err(AttemptError::Final(failure));
                 }
             }
-        }
-    }
-
-    /// Waits for a part of the call, unless it is cancelled or has no time left.
-    pub(super) async fn meanwhile<T>(
-        &self,
-        part: impl Future<Output = T>,
-        cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<T, Failure> {
-        tokio::select! {
-            biased;
-            done = part => Ok(done),
-            () = tokio::time::sleep_until(self.deadline) => Err(self.timed_out()),
-            reason = cancel => Err(self.cancelled(&reason)),
         }
     }
 
@@ -309,151 +258,5 @@ impl Call<'_> {
             frame: Frame::read(text.into()).unwrap_or(said),
             streamed: true,
         }
-    }
-
-    pub(super) fn failure(&self, kind: FailureKind, message: String) -> Failure {
-        let server = self.upstream.server();
-        // It may quote the server, which may quote our request's headers.
-        let shown = match server.log.shown(&message) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(shown) => Some(shown),
-        };
-        let message = shown.unwrap_or(message);
-        Failure::new(kind, message).of_server(&server.name)
-    }
-
-    pub(super) fn timed_out(&self) -> Failure {
-        let message = format!("timeout after {}", seconds(self.limit));
-        self.diagnosed(self.failure(FailureKind::CallTimeout, message))
-    }
-
-    /// Adds the server's status, unless the server is well: it explains the failure.
-    fn diagnosed(&self, mut failure: Failure) -> Failure {
-        let server = self.upstream.server();
-        let (view, name) = (server.view(), &server.name);
-        let health = view.diagnosis();
-        if health == "healthy" {
-            return failure;
-        }
-        tracing::warn!(server = %name, health, reason = view.status.reason, "a call failed");
-        failure.message = format!("{} (server {name} is {health})", failure.message);
-        view.describe(failure, name)
-    }
-
-    /// Has the server asked whether it is well: an isolated session shows by its next call.
-    pub(super) fn request_probe(&self) {
-        if let Upstream::Shared(server) = self.upstream {
-            server.request_probe();
-        }
-    }
-
-    /// Requests a probe after a call that was not answered. An isolated session that refuses calls must
-    /// be probed as well: no call will show that it is well again.
-    fn doubt_of(&self, session: &Session) {
-        match self.upstream {
-            Upstream::Shared(server) => server.request_probe(),
-            Upstream::IsolatedSession(isolated_session) if session.liveness.is_stalled() => {
-                isolated_session.request_probe()
-            }
-            Upstream::IsolatedSession(_) => {}
-        }
-    }
-
-    /// The server has left calls without an answer, and is not called until it is heard.
-    fn not_answering(&self, session: &Session) -> Failure {
-        let server = self.upstream.server();
-        let calls = session.liveness.stalled().unwrap_or_default();
-        let message = format!(
-            "Server '{}' does not answer: {calls} calls in a row got no answer. This call was not sent; calls are sent again once the server is heard",
-            server.name
-        );
-        let failure = self.failure(FailureKind::ServerNotAnswering, message);
-        server.view().describe(failure, &server.name)
-    }
-
-    /// The server answered, and nothing can be made of it.
-    pub(super) fn unusable(&self, reason: &str) -> Failure {
-        let name = &self.upstream.server().name;
-        let message = format!("Server '{name}' cannot be answered: {reason}");
-        self.failure(FailureKind::CallFailed, message)
-    }
-
-    pub(super) fn cancelled(&self, reason: &str) -> Failure {
-        if reason == SHUTTING_DOWN || self.calls.closing.is_over() {
-            return self.ended_by_us();
-        }
-        self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
-    }
-
-    /// Mainstay stops, and cannot wait for the server any longer.
-    fn ended_by_us(&self) -> Failure {
-        let name = &self.upstream.server().name;
-        if self.account.is_sent() {
-            let message = format!(
-                "Mainstay was stopped during the call of server '{name}'. It may or may not have run; check before you call again"
-            );
-            self.failure(FailureKind::OutcomeUnknown, message)
-        } else {
-            let message = "the call was not sent: Mainstay is shutting down";
-            self.failure(FailureKind::ShuttingDown, message.to_owned())
-        }
-    }
-
-    /// What was sent is lost, or was not sent after all.
-    fn lost(&mut self, why: Interruption) -> Attempt {
-        if why.state == CallState::NotSent {
-            self.account.not_sent();
-        }
-        if why.fault().is_some() {
-            self.request_probe();
-        }
-        self.interrupted(why)
-    }
-
-    pub(super) fn interrupted(&self, why: Interruption) -> Attempt {
-        let name = &self.upstream.server().name;
-        let kind = match (&why.kind, why.state) {
-            (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,
-            (InterruptionKind::Lost | InterruptionKind::Unanswered, CallState::Sent) => {
-                FailureKind::OutcomeUnknown
-            }
-            // A proxy says so of a server that may have been at work (invariant 6).
-            (
-                InterruptionKind::Refused {
-                    status: 502..=504, ..
-                },
-                _,
-            ) => FailureKind::OutcomeUnknown,
-            _ => FailureKind::CallFailed,
-        };
-        let message = match kind {
-            FailureKind::OutcomeUnknown => format!(
-                "Server '{name}' was lost during the call: {why}. It may or may not have run; check before you call again"
-            ),
-            _ => format!("Server '{name}' did not answer: {why}"),
-        };
-        let failure = self.diagnosed(self.failure(kind, message));
-        if kind == FailureKind::OutcomeUnknown {
-            self.request_probe();
-            return Attempt::Lost(failure);
-        }
-        match (why.state, why.kind) {
-            (
-                CallState::NotSent,
-                InterruptionKind::Lost
-                | InterruptionKind::SessionExpired
-                | InterruptionKind::Unreachable(_),
-            ) => Attempt::NotSent(failure),
-            _ => Attempt::Final(failure),
-        }
-    }
-}
-
-/// In seconds where they are whole: `30s`; else in milliseconds.
-fn seconds(duration: Duration) -> String {
-    if duration.subsec_millis() == 0 {
-        format!("{}s", duration.as_secs())
-    } else {
-        format!("{}ms", duration.as_millis())
     }
 }

@@ -13,7 +13,7 @@ use mainstay_core::{
 };
 use mainstay_transport::Frame;
 
-use super::{Request, rounds::Round};
+use super::{call::Round, request::Request};
 
 #[derive(Debug)]
 pub struct Bridge<'a> {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use mainstay_core::{
-    era::Caller,
+    era::{Caller, code},
     ids::ServerName,
     message,
     principal::Principal,
@@ -20,7 +20,7 @@ use mainstay_transport::{Asker, Frame, Question};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::Bound;
+use super::names::BoundNames;
 
 /// Questions that may wait for one client. A person answers one after the other; a server that asks
 /// for more is refused.
@@ -40,7 +40,7 @@ pub struct Client {
     /// Identifies this client's calls, for attributing a server's questions.
     pub asker: Asker,
     /// What it may name of a server that it speaks to directly; `None` where a profile lies between.
-    pub bound: Option<Bound>,
+    pub bound: Option<BoundNames>,
     asks: Asks,
 }
 
@@ -111,7 +111,7 @@ impl Client {
 
     /// This client, at the endpoint of one server.
     #[must_use]
-    pub fn bound(self, bound: Option<Bound>) -> Self {
+    pub fn bound(self, bound: Option<BoundNames>) -> Self {
         Self { bound, ..self }
     }
 
@@ -242,7 +242,7 @@ impl Questions {
         for (_, waiting) in expired {
             waiting
                 .question
-                .refuse(INTERNAL_ERROR, "the client did not answer in time");
+                .refuse(code::INTERNAL_ERROR, "the client did not answer in time");
         }
     }
 
@@ -256,9 +256,7 @@ impl Questions {
         for waiting in all.into_values() {
             waiting
                 .question
-                .refuse(INTERNAL_ERROR, "the client has gone");
+                .refuse(code::INTERNAL_ERROR, "the client has gone");
         }
     }
 }
-
-const INTERNAL_ERROR: i64 = -32603;

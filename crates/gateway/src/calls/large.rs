@@ -10,7 +10,12 @@ use mainstay_core::{
 };
 use mainstay_transport::Frame;
 
-use super::{Answer, Calls, Client, Request, Upstream};
+use super::{
+    client::Client,
+    request::{Answer, Request},
+    shared::Calls,
+    upstream::Upstream,
+};
 
 /// How long the journal may take to keep a result: a call that has ended waits for no disk that hangs.
 const KEPT_WITHIN: Duration = Duration::from_secs(2);

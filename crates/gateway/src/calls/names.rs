@@ -22,7 +22,7 @@ use mainstay_transport::Frame;
 use parking_lot::Mutex;
 use sha2::Sha256;
 
-use super::Answer;
+use super::request::Answer;
 
 /// Bytes of the seal: too many to guess.
 const SEAL: usize = 16;
@@ -35,13 +35,13 @@ const MAX_PRINCIPALS: usize = 1000;
 
 /// What a name is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NameKind {
     Task,
     /// `requestState`
     State,
 }
 
-impl Kind {
+impl NameKind {
     /// Keeps these names apart from each other, and from whatever else the key seals.
     fn purpose(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Kind {
 
 /// Makes names and reads them.
 #[derive(Debug)]
-pub struct Names {
+pub struct SealedNames {
     /// Without random numbers there is none, and nothing is known by any name.
     key: Option<Secret>,
     /// The seals of the tasks that each principal has begun. A server's list of tasks has those of all
@@ -61,7 +61,7 @@ pub struct Names {
     begun: Mutex<HashMap<Principal, VecDeque<[u8; SEAL]>>>,
 }
 
-impl Names {
+impl SealedNames {
     /// Seals with the key of all runs; without one, with this run's own.
     pub fn new(key: Option<Secret>) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Names {
     /// The principal's name for what the server calls `own`.
     pub fn seal(
         &self,
-        kind: Kind,
+        kind: NameKind,
         principal: &Principal,
         server: &str,
         own: &str,
@@ -85,7 +85,7 @@ impl Names {
     /// The server, and the server's own name; `None` for a name of another principal.
     pub fn open<'n>(
         &self,
-        kind: Kind,
+        kind: NameKind,
         principal: &Principal,
         name: &'n str,
     ) -> Option<(&'n str, &'n str)> {
@@ -102,8 +102,8 @@ impl Names {
     }
 
     /// What this principal may name of a server.
-    pub fn bound(self: &Arc<Self>, principal: &Principal, server: &ServerName) -> Bound {
-        Bound {
+    pub fn bound(self: &Arc<Self>, principal: &Principal, server: &ServerName) -> BoundNames {
+        BoundNames {
             names: Arc::clone(self),
             principal: principal.clone(),
             server: server.clone(),
@@ -113,7 +113,7 @@ impl Names {
     /// A server's answer with the principal's name for the task that it names.
     pub fn renamed(&self, principal: &Principal, server: &str, answer: Answer) -> Answer {
         let renamed = answer.frame.result().and_then(|result| {
-            let id = self.seal(Kind::Task, principal, server, &tasks::id(result)?)?;
+            let id = self.seal(NameKind::Task, principal, server, &tasks::id(result)?)?;
             Some(tasks::renamed(result, &id))
         });
         match renamed {
@@ -134,7 +134,7 @@ impl Names {
         if caller.era() != Era::Modern || !request.method().is_some_and(questions::may_ask) {
             return answer;
         }
-        let seal = |own: &str| self.seal(Kind::State, principal, server, own);
+        let seal = |own: &str| self.seal(NameKind::State, principal, server, own);
         let result = answer.frame.result();
         match result.and_then(|result| questions::restated(result, seal)) {
             Some(result) => with_result(&answer, &result),
@@ -144,7 +144,7 @@ impl Names {
 
     /// A next attempt at a call with the state that its server gave, if it gave it to this principal.
     pub fn reopened(&self, principal: &Principal, frame: &Frame, state: &str) -> Option<Reopened> {
-        let (server, own) = self.open(Kind::State, principal, state)?;
+        let (server, own) = self.open(NameKind::State, principal, state)?;
         let params = questions::with_state(frame.params()?, own)?;
         Some(Reopened {
             server: server.into(),
@@ -154,7 +154,7 @@ impl Names {
 
     fn mac(
         &self,
-        kind: Kind,
+        kind: NameKind,
         principal: &Principal,
         server: &str,
         own: &str,
@@ -184,7 +184,13 @@ impl Names {
     }
 }
 
-fn mac(key: &Secret, kind: Kind, principal: &Principal, server: &str, own: &str) -> Hmac<Sha256> {
+fn mac(
+    key: &Secret,
+    kind: NameKind,
+    principal: &Principal,
+    server: &str,
+    own: &str,
+) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
         .expect("a key of any length will do");
     for part in [kind.purpose(), &principal.to_string(), server, own] {
@@ -215,21 +221,21 @@ fn with_result(answer: &Answer, result: &str) -> Answer {
 /// What one principal may name of one server, and how. Principals are told apart even where no tokens are
 /// in use: there the sealed names mean the same, and one rule is easier to trust than two.
 #[derive(Clone, Debug)]
-pub struct Bound {
-    names: Arc<Names>,
+pub struct BoundNames {
+    names: Arc<SealedNames>,
     principal: Principal,
     server: ServerName,
 }
 
-impl Bound {
+impl BoundNames {
     fn seal(&self, own: &str) -> Option<String> {
         let (principal, server) = (&self.principal, self.server.as_str());
-        self.names.seal(Kind::Task, principal, server, own)
+        self.names.seal(NameKind::Task, principal, server, own)
     }
 
     /// What the server calls the task that the client calls so.
     pub fn task(&self, name: &str) -> Option<String> {
-        let (server, own) = self.names.open(Kind::Task, &self.principal, name)?;
+        let (server, own) = self.names.open(NameKind::Task, &self.principal, name)?;
         (server == self.server.as_str()).then(|| own.to_owned())
     }
 
@@ -301,7 +307,7 @@ impl Bound {
     /// The client's name for a task that an answer to this method names.
     fn shown(&self, method: Method, own: &str) -> Option<String> {
         let (principal, server) = (&self.principal, self.server.as_str());
-        let seal = self.names.mac(Kind::Task, principal, server, own)?;
+        let seal = self.names.mac(NameKind::Task, principal, server, own)?;
         if method == Method::TasksList {
             if !self.names.has_begun(principal, seal) {
                 return None;
@@ -347,39 +353,43 @@ mod tests {
 
     const ME: Principal = Principal::Anonymous;
 
-    fn names(key: &str) -> Names {
-        Names::new(Some(Secret::new(key)))
+    fn names(key: &str) -> SealedNames {
+        SealedNames::new(Some(Secret::new(key)))
     }
 
     #[test]
     fn a_name_says_whose_it_is() {
         for (server, own) in [("files", "t-1"), ("a-b", "a/b/-c"), ("x", ""), ("x", "ü")] {
-            let open = |names: &Names, kind, principal: &Principal, name: &str| {
+            let open = |names: &SealedNames, kind, principal: &Principal, name: &str| {
                 let opened = names.open(kind, principal, name);
                 opened.map(|(server, own)| (server.to_owned(), own.to_owned()))
             };
             let name = names("k")
-                .seal(Kind::Task, &ME, server, own)
+                .seal(NameKind::Task, &ME, server, own)
                 .expect("a key");
             let mine = Some((server.to_owned(), own.to_owned()));
             assert_eq!(
-                open(&names("k"), Kind::Task, &ME, &name),
+                open(&names("k"), NameKind::Task, &ME, &name),
                 mine,
                 "a later run"
             );
             assert_eq!(
-                open(&names("l"), Kind::Task, &ME, &name),
+                open(&names("l"), NameKind::Task, &ME, &name),
                 None,
                 "another key"
             );
-            assert_eq!(open(&names("k"), Kind::State, &ME, &name), None, "a state");
-            let keyless = Names::new(None);
             assert_eq!(
-                open(&keyless, Kind::Task, &ME, &name),
+                open(&names("k"), NameKind::State, &ME, &name),
+                None,
+                "a state"
+            );
+            let keyless = SealedNames::new(None);
+            assert_eq!(
+                open(&keyless, NameKind::Task, &ME, &name),
                 None,
                 "without a key"
             );
-            let others = open(&names("k"), Kind::Task, &Principal::Operator, &name);
+            let others = open(&names("k"), NameKind::Task, &Principal::Operator, &name);
             assert_eq!(others, None, "somebody else's");
         }
     }
@@ -388,9 +398,9 @@ mod tests {
     fn a_name_that_was_changed_is_nobodys() {
         let names = names("k");
         let name = names
-            .seal(Kind::Task, &ME, "files", "task-abc")
+            .seal(NameKind::Task, &ME, "files", "task-abc")
             .expect("a key");
-        let open = |name: &str| names.open(Kind::Task, &ME, name).is_some();
+        let open = |name: &str| names.open(NameKind::Task, &ME, name).is_some();
         for index in 0..name.len() {
             let mut changed = name.clone().into_bytes();
             changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use mainstay_core::message::{self, Method};
 use mainstay_transport::{Budget, Exchange, InterruptionKind, Session};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 
-use super::Calls;
+use super::shared::Calls;
 use crate::supervisor::Server;
 
 /// Servers that are asked at the same time. A thousand servers that answer within some milliseconds
@@ -17,23 +17,9 @@ const SIDE_BY_SIDE: usize = 100;
 /// What a search may take in all: the client waits for it, and most URIs of this kind are mistyped.
 const SEARCH_LIMIT: Duration = Duration::from_secs(2);
 
-/// Searches that run at the same time. One request may name any number of resources, and each search
-/// asks many servers; a search that waits for its turn uses up its time.
-const SEARCHES: usize = 8;
-
 /// How much of an answer is read. Only whether it is a result matters, and errors are short: an answer
 /// that is longer counts as a result.
 const MAX_ANSWER: usize = 64 * 1024;
-
-/// The turns of searches. Cloning shares them.
-#[derive(Clone, Debug)]
-pub(super) struct Searches(Arc<Semaphore>);
-
-impl Default for Searches {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(SEARCHES)))
-    }
-}
 
 impl Calls {
     /// The first of these servers, in their order, that can read a resource. The servers are asked side

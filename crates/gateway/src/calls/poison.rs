@@ -9,8 +9,8 @@ use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
 
 use super::{
-    Upstream,
-    attempt::{Attempt, Call},
+    call::{AttemptError, Call},
+    upstream::Upstream,
 };
 
 impl Call<'_> {
@@ -26,10 +26,10 @@ impl Call<'_> {
     }
 
     /// Fails if the call is refused.
-    pub(super) fn check_refusal(&self) -> Result<(), Attempt> {
+    pub(super) fn check_refusal(&self) -> Result<(), AttemptError> {
         let refused = self.upstream.server().blame.refusal(|| self.work());
         refused.map_or(Ok(()), |refused| {
-            Err(Attempt::Final(self.refused(&refused)))
+            Err(AttemptError::Final(self.refused(&refused)))
         })
     }
 

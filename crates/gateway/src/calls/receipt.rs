@@ -27,8 +27,8 @@ use mainstay_journal::{Begun, Finished};
 use mainstay_transport::{Frame, Unreadable};
 
 use super::{
-    Calls,
-    account::{failed, is_recorded, kept},
+    outcome::{failed, is_recorded, kept},
+    shared::Calls,
 };
 
 /// Bytes of the name that a refused call is recorded with. Clients can make up names of any length.
@@ -72,7 +72,7 @@ impl Receipt {
         calls: &Calls,
         answer: A,
         origin: impl FnOnce() -> Arc<Origin>,
-        wanted: impl FnOnce() -> Option<Wanted>,
+        wanted: impl FnOnce() -> Option<RequestedCall>,
     ) -> Closed<A> {
         if !self.is_forwarded.load(Ordering::Relaxed)
             && let Some(refused) = answer.refused()
@@ -117,24 +117,24 @@ impl<A> Deref for Closed<A> {
 /// What a door answers with.
 pub trait Answering {
     /// Why nothing was done, if the answer says so.
-    fn refused(&self) -> Option<Cow<'_, Refused>>;
+    fn refused(&self) -> Option<Cow<'_, CallRefusal>>;
 }
 
 impl<A: Answering> Answering for &A {
-    fn refused(&self) -> Option<Cow<'_, Refused>> {
+    fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         A::refused(self)
     }
 }
 
 /// Why a call was refused.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct CallRefusal {
     pub failure: Failure,
     /// What was asked for, where the request itself is not that call: one of our own tools was to make it.
-    pub wanted: Option<Wanted>,
+    pub wanted: Option<RequestedCall>,
 }
 
-impl From<Failure> for Refused {
+impl From<Failure> for CallRefusal {
     fn from(failure: Failure) -> Self {
         Self {
             failure,
@@ -145,7 +145,7 @@ impl From<Failure> for Refused {
 
 /// What a call asks for, in the client's own words.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct RequestedCall {
     /// The server, where the address of the request names it.
     pub server: Option<ServerName>,
     pub method: Method,
@@ -156,7 +156,7 @@ pub struct Wanted {
     pub trace: Option<TraceId>,
 }
 
-impl Wanted {
+impl RequestedCall {
     pub fn new(method: Method, name: impl Into<String>) -> Self {
         Self {
             server: None,
@@ -224,7 +224,13 @@ fn cut(name: &str) -> &str {
 
 impl Calls {
     /// Counts and records a call that is sent to no server.
-    async fn refuse(&self, came: Instant, origin: Arc<Origin>, wanted: Wanted, failure: &Failure) {
+    async fn refuse(
+        &self,
+        came: Instant,
+        origin: Arc<Origin>,
+        wanted: RequestedCall,
+        failure: &Failure,
+    ) {
         self.refused.add(failure.kind);
         let Some(journal) = &self.journal else { return };
         let now = Instant::now();

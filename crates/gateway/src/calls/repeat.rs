@@ -5,7 +5,7 @@ use mainstay_core::{
     message::{self, Method},
 };
 
-use super::Request;
+use super::request::Request;
 use crate::supervisor::Server;
 
 /// Whether a call that may have run can be sent again. What a tool's hints say comes from the server

@@ -14,25 +14,14 @@ use mainstay_core::{
 use mainstay_transport::{Frame, Question};
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Attempt, Call};
+use super::call::{AttemptError, Call, Round};
 
 /// How often one call may ask its client (docs/dev/wire.md, "Between the eras"). Without a bound a
 /// server could keep a person busy without end.
 pub const MAX_ROUNDS: usize = 10;
 
-/// What a client answered.
-#[derive(Debug)]
-pub struct Round {
-    /// By the server's keys, JSON text.
-    pub responses: Vec<(String, Box<str>)>,
-    /// As the server spelled it.
-    pub state: Option<Box<str>>,
-    /// The elicitations that sent a person to a URL: their client is told when the server goes on.
-    elicitations: Vec<String>,
-}
-
-/// A question that was asked.
-struct Asked {
+/// A question that waits for its answer.
+struct PendingQuestion {
     key: String,
     question: questions::Question,
     answer: oneshot::Receiver<Frame>,
@@ -46,7 +35,7 @@ impl Call<'_> {
         client: Revision,
         required: InputRequired,
         mut cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Round, Attempt> {
+    ) -> Result<Round, AttemptError> {
         let mut round = Round {
             responses: Vec::new(),
             state: required.state,
@@ -56,17 +45,17 @@ impl Call<'_> {
         for (key, question) in required.requests {
             let elicitation = elicitation_id();
             let answer = self.put_question(&question, client, &elicitation);
-            let answer = answer.map_err(Attempt::Final)?;
+            let answer = answer.map_err(AttemptError::Final)?;
             if question.is_url() {
                 round.elicitations.push(elicitation);
             }
-            asked.push(Asked {
+            asked.push(PendingQuestion {
                 key,
                 question,
                 answer,
             });
         }
-        for Asked {
+        for PendingQuestion {
             key,
             question,
             answer,
@@ -75,14 +64,14 @@ impl Call<'_> {
             let answer = tokio::select! {
                 biased;
                 answer = answer => answer.ok(),
-                reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
+                reason = &mut cancel => return Err(AttemptError::Final(self.cancelled(&reason))),
             };
             let result = answer.as_ref().and_then(Frame::result);
             let Some(result) = result.or_else(|| question.unanswered()) else {
                 let error = answer.as_ref().and_then(Frame::error).unwrap_or("nothing");
                 let method = question.method.name();
                 let reason = format!("the client answered {method} with {error}");
-                return Err(Attempt::Final(self.unusable(&reason)));
+                return Err(AttemptError::Final(self.unusable(&reason)));
             };
             round
                 .responses

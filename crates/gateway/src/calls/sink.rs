@@ -15,10 +15,10 @@ use mainstay_core::{
     era::{Caller, LogLevel},
     ids::ServerName,
 };
-use mainstay_transport::Question;
+use mainstay_transport::{Frame, Question};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::Client;
+use super::client::Client;
 
 /// Progress and log messages that may wait for a client that reads slowly; more are dropped.
 const MAX_UNREAD: usize = 256;
@@ -254,6 +254,13 @@ impl CallStream {
     pub async fn next(&mut self) -> Option<String> {
         poll_fn(|context| self.poll_next(context)).await
     }
+}
+
+/// The level of a log message, where it is one of the specification's.
+pub fn log_level(frame: &Frame) -> Option<LogLevel> {
+    frame
+        .text_param("level")
+        .and_then(|level| LogLevel::parse(&level))
 }
 
 #[cfg(test)]

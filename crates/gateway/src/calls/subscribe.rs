@@ -10,8 +10,8 @@ use mainstay_core::{
 use mainstay_transport::{Declined, Frame, Session};
 
 use super::{
-    Answer,
-    attempt::{Attempt, Call},
+    call::{AttemptError, Call},
+    request::Answer,
 };
 
 /// Whether a call changes what its session listens to.
@@ -43,7 +43,7 @@ impl Call<'_> {
         &self,
         session: &Session,
         cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, Attempt> {
+    ) -> Result<Answer, AttemptError> {
         let changing = async {
             let Some(uri) = self.request.subject() else {
                 return Ok(Err("\"uri\" is missing".to_owned()));
@@ -60,14 +60,15 @@ impl Call<'_> {
             }
         };
         let changed = self.meanwhile(changing, cancel).await;
-        let changed = changed.map_err(Attempt::Final)??;
+        let changed = changed.map_err(AttemptError::Final)??;
         let id = self.request.id();
         let text = match changed {
             Ok(()) => message::response(id, "{}"),
             Err(reason) => message::error_response(Some(id), code::INVALID_PARAMS, &reason, None),
         };
         let frame = Frame::read(text.into());
-        let frame = frame.map_err(|error| Attempt::Final(self.unusable(&error.to_string())))?;
+        let frame =
+            frame.map_err(|error| AttemptError::Final(self.unusable(&error.to_string())))?;
         Ok(Answer {
             frame,
             streamed: false,

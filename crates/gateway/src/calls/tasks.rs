@@ -18,8 +18,9 @@ use mainstay_core::{
 };
 use mainstay_transport::{Asker, Frame, Interruption, Session};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
-use super::{Attempt, Call};
+use super::call::{AttemptError, Call};
 
 /// Between two attempts to ask a server that was lost.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -114,7 +115,7 @@ impl Call<'_> {
             return Ok(());
         }
         let round = self.round(task.client, required, cancel.as_mut()).await;
-        let round = round.map_err(Attempt::into_failure)?;
+        let round = round.map_err(AttemptError::into_failure)?;
         let id = task.id.clone();
         let update = |own: &str, caller: &Caller| tasks::update(own, &id, &round.responses, caller);
         self.ask_about(task, update, cancel).await?;
@@ -181,7 +182,7 @@ impl Call<'_> {
     /// The client stopped waiting for the task.
     fn give_up(&self, task: Task) {
         let asker = self.sink.client.asker;
-        self.calls.in_background(async move {
+        let cancelling = async move {
             let cancel = |id: &str| tasks::request(id, Method::TasksCancel, &task.id, &task.caller);
             let cancelled = ask(&task.session, asker, Instant::now() + CANCEL_LIMIT, cancel);
             match tokio::time::timeout(CANCEL_LIMIT, cancelled).await {
@@ -189,7 +190,8 @@ impl Call<'_> {
                 Ok(Err(lost)) => tracing::debug!(%lost, "a task was not cancelled"),
                 Err(_) => tracing::debug!("a task was not cancelled in time"),
             }
-        });
+        };
+        self.calls.in_background(cancelling.in_current_span());
     }
 
     /// The server does not know its task: it has lost it, or gave it up long ago.

@@ -9,7 +9,11 @@ use mainstay_core::{
 };
 use mainstay_platform::blocking::off_the_runtime;
 
-use super::{Known, Registry, desired::DesiredServers, targets};
+use super::{
+    Registry,
+    desired::{DesiredServers, OnDuplicate},
+    targets,
+};
 use crate::supervisor::Server;
 
 impl Registry {
@@ -20,7 +24,7 @@ impl Registry {
         let this = Arc::clone(self);
         self.to_the_end(async move {
             let name = new.config.name.clone();
-            let mut desired = this.open_roster().await?;
+            let mut desired = this.open_desired().await?;
             if !desired.targets.has_file() {
                 this.note_file(&mut desired).await;
             }
@@ -29,7 +33,8 @@ impl Registry {
                 new.approval = Approval::Pending;
             }
             let word = Word::Entry(Arc::new(new));
-            this.say(&mut desired, &name, word, Known::Refused).await
+            this.say(&mut desired, &name, word, OnDuplicate::Refuse)
+                .await
         })
         .await
     }
@@ -73,7 +78,7 @@ impl Registry {
             let entry = (*shown.entry).clone();
             let approved = this.read_entry(name.as_str(), entry, Approval::Given);
             let approved = Arc::new(approved.await?.runtime);
-            let mut desired = this.open_roster().await?;
+            let mut desired = this.open_desired().await?;
             match desired.overlay.word(name) {
                 // A client may have put another in its place meanwhile.
                 Some(Word::Entry(now)) if now.approval == Approval::Pending => {
@@ -82,7 +87,9 @@ impl Registry {
                 _ => return Err(not_pending(name)),
             }
             let word = Word::Entry(Arc::clone(&approved));
-            let server = this.say(&mut desired, name, word, Known::Replaced).await?;
+            let server = this
+                .say(&mut desired, name, word, OnDuplicate::Replace)
+                .await?;
             Ok((server, approved))
         })
         .await

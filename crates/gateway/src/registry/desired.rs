@@ -1,29 +1,18 @@
 //! The desired servers: those of the file, and the changes at run time.
-//!
-//! A change that has begun runs to its end, even if its client has left: changes are tasks of the
-//! registry, one after the other. A server that is ending delays only changes of its own name.
 
 use std::sync::Arc;
 
 use foldhash::HashMap;
 use mainstay_core::{
-    config::{
-        Approval, Config, Overlay, ParsedEntry, References, Runtime, ServerConfig, Standing,
-        Target, Word, edit::Entry,
-    },
-    event::EventKind,
+    config::{Overlay, Runtime, ServerConfig},
     failure::{Failure, FailureKind},
     ids::ServerName,
 };
-use mainstay_platform::{
-    blocking::off_the_runtime,
-    environment::{self, Origin},
-};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Announcement, Registry, Servers, profiles::Rules, targets::KnownTargets, watch};
-use crate::supervisor::{self, KeptDown, Operation, Server};
+use super::targets::KnownTargets;
+use crate::supervisor::Server;
 
 /// Owns the supervisors, and knows what they were made of.
 #[derive(Debug)]
@@ -40,361 +29,6 @@ pub(super) struct DesiredServers {
     pub closed: bool,
 }
 
-/// What became of the servers.
-#[derive(Debug, Default)]
-struct Changes {
-    added: Vec<ServerName>,
-    removed: Vec<(ServerName, CancellationToken)>,
-    changed: Vec<ServerName>,
-}
-
-impl Changes {
-    /// Resolves when the servers that are gone have ended.
-    async fn complete(&self) {
-        for (_, gone) in &self.removed {
-            gone.cancelled().await;
-        }
-    }
-}
-
-impl Registry {
-    /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused.
-    /// Nothing is looked at that the references of a pending one name.
-    pub async fn read_entry(
-        &self,
-        name: &str,
-        entry: Entry,
-        approval: Approval,
-    ) -> Result<NewServer, Failure> {
-        let invalid =
-            |message| Failure::new(FailureKind::InvalidConfig, message).with("name", name);
-        let legal = ServerName::new(name).map_err(|error| invalid(error.to_string()))?;
-        let references = match approval {
-            Approval::Given => References::Replaced,
-            Approval::Pending => References::Kept,
-        };
-        let (origin, text) = (self.origin.clone(), self.text());
-        let entry = Arc::new(entry);
-        let parsed = off_the_runtime({
-            let entry = Arc::clone(&entry);
-            move || match &origin {
-                Some(origin) => {
-                    let text = text.as_deref().map(String::as_str);
-                    origin.entry(&legal, &entry, text, references)
-                }
-                None => environment::entry_alone(&legal, &entry, references),
-            }
-        });
-        let ParsedEntry { config, warnings } = parsed.await.map_err(|error| error.failure())?;
-        if let Some(first) = config.problems().next() {
-            let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
-            let message = format!("Invalid configuration: {}", first.message);
-            return Err(invalid(message).with("findings", findings));
-        }
-        Ok(NewServer {
-            runtime: Runtime {
-                config,
-                target: Target::of_entry(&entry),
-                entry,
-                approval,
-                formerly: None,
-            },
-            warnings: warnings.iter().map(ToString::to_string).collect(),
-        })
-    }
-
-    /// Whether there is anything to say which servers there are.
-    pub fn is_configured(&self) -> bool {
-        !self.servers.load().list.is_empty()
-            || self.text().is_some()
-            || self.origin.as_ref().is_some_and(Origin::is_stated)
-    }
-
-    /// Where a server's entry comes from.
-    pub fn standing(&self, name: &ServerName) -> Standing {
-        let servers = self.servers.load();
-        let standing = servers.standings.get(name);
-        standing.cloned().unwrap_or(Standing::Configured)
-    }
-
-    /// Adds a server until the end of this run; one that starts by itself is being started then.
-    pub async fn add(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
-        self.enter(new, Known::Refused).await
-    }
-
-    /// Adds or replaces a server. A server of that name has this entry until the file changes that
-    /// server.
-    pub async fn replace(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
-        self.enter(new, Known::Replaced).await
-    }
-
-    async fn enter(self: &Arc<Self>, new: Runtime, known: Known) -> Result<Arc<Server>, Failure> {
-        let this = Arc::clone(self);
-        self.to_the_end(async move {
-            let name = new.config.name.clone();
-            let mut desired = this.open_roster().await?;
-            this.say(&mut desired, &name, Word::Entry(Arc::new(new)), known)
-                .await
-        })
-        .await
-    }
-
-    /// Adds a server and connects it. One that cannot be connected is not kept, and what it
-    /// replaced is back.
-    pub async fn connect(
-        self: &Arc<Self>,
-        new: Runtime,
-        known: Known,
-    ) -> Result<Arc<Server>, Failure> {
-        let this = Arc::clone(self);
-        self.to_the_end(async move {
-            let (name, new) = (new.config.name.clone(), Arc::new(new));
-            let mut desired = this.open_roster().await?;
-            let before = desired.overlay.word(&name).cloned();
-            let was_wanted = this.named(&name).is_some_and(|server| server.is_wanted());
-            let server = this
-                .say(&mut desired, &name, Word::Entry(Arc::clone(&new)), known)
-                .await?;
-            drop(desired);
-            let Err(failure) = server.operate(Operation::Start).await else {
-                return Ok(server);
-            };
-            let mut desired = this.desired.lock().await;
-            // Another change may have come meanwhile.
-            let still = desired.overlay.word(&name);
-            if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
-                if !was_wanted {
-                    // It is down, and is not to be tried again with the entry that it gets back.
-                    server.operate(Operation::Stop).await.ok();
-                }
-                let DesiredServers { overlay, file, .. } = &mut *desired;
-                match before {
-                    Some(word) => overlay.say(&name, word, file),
-                    None => overlay.forget(&name),
-                }
-                let changes = this.take_effect(&mut desired).await;
-                drop(desired);
-                changes.complete().await;
-                if was_wanted {
-                    // As far as it can be.
-                    server.operate(Operation::Start).await.ok();
-                }
-            }
-            Err(failure.with("name", name.as_str()))
-        })
-        .await
-    }
-
-    /// Ends a server and forgets it: one of the file until a restart, or until the file says something
-    /// else of it. Returns when nothing of it is left.
-    pub async fn remove(self: &Arc<Self>, name: &str) -> Result<(), Failure> {
-        let (this, server) = (Arc::clone(self), self.server(name)?);
-        self.to_the_end(async move {
-            let mut desired = this.open_roster().await?;
-            let DesiredServers { overlay, file, .. } = &mut *desired;
-            if file.iter().any(|known| known.name == server.name) {
-                overlay.say(&server.name, Word::Removed, file);
-            } else {
-                overlay.forget(&server.name);
-            }
-            let changes = this.take_effect(&mut desired).await;
-            drop(desired);
-            changes.complete().await;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Enables a server until a restart; one that starts by itself is being started then. One that waits
-    /// for approval is refused: nothing but the approval helps.
-    pub async fn enable(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
-        let server = self.server(name)?;
-        if server.kept_down() == Some(KeptDown::Unapproved) {
-            return Err(server.not_connected());
-        }
-        self.switch(name, true).await
-    }
-
-    /// Disables a server until a restart: it is stopped, and listed no longer.
-    pub async fn disable(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
-        self.switch(name, false).await
-    }
-
-    async fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Result<Arc<Server>, Failure> {
-        let (this, server) = (Arc::clone(self), self.server(name)?);
-        self.to_the_end(async move {
-            let mut desired = this.open_roster().await?;
-            let word = match desired.overlay.word(&server.name) {
-                Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
-                Some(Word::Removed | Word::Switched { .. }) | None => Word::Switched { enabled },
-            };
-            this.say(&mut desired, &server.name, word, Known::Replaced)
-                .await
-        })
-        .await
-    }
-
-    /// Takes the servers of another configuration into force: what did not change keeps its sessions
-    /// and calls. Of `settled` it says all there is to say. Returns when the servers that are gone have
-    /// ended.
-    pub async fn reload(
-        self: &Arc<Self>,
-        config: &Config,
-        text: Option<String>,
-        settled: Option<&ServerName>,
-    ) {
-        let (this, file) = (Arc::clone(self), config.servers.clone());
-        let rules = Rules::of(config);
-        let settled = settled.cloned();
-        self.to_the_end(async move {
-            let mut desired = this.desired.lock().await;
-            if desired.closed {
-                return;
-            }
-            desired.file = file;
-            this.note_text(text);
-            this.profiles.set(rules);
-            if let Some(name) = &settled {
-                desired.overlay.forget(name);
-            }
-            this.note_file(&mut desired).await;
-            let changes = this.take_effect(&mut desired).await;
-            drop(desired);
-            changes.complete().await;
-            let Changes {
-                added,
-                removed,
-                changed,
-            } = changes;
-            let removed = removed.into_iter().map(|(name, _)| name).collect();
-            this.events().publish(
-                None,
-                EventKind::ConfigReloaded {
-                    added,
-                    removed,
-                    changed,
-                },
-            );
-        })
-        .await;
-    }
-
-    /// Does what others must not cut short.
-    pub async fn to_the_end<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> T {
-        match self.operations.spawn(work).await {
-            Ok(done) => done,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
-    }
-
-    pub(super) async fn open_roster(
-        &self,
-    ) -> Result<tokio::sync::MutexGuard<'_, DesiredServers>, Failure> {
-        let desired = self.desired.lock().await;
-        if desired.closed {
-            let message = "Mainstay is shutting down";
-            return Err(Failure::new(FailureKind::ShuttingDown, message));
-        }
-        Ok(desired)
-    }
-
-    /// Notes a word and takes it into force; returns the server that it is about.
-    pub(super) async fn say(
-        &self,
-        desired: &mut DesiredServers,
-        name: &ServerName,
-        word: Word,
-        known: Known,
-    ) -> Result<Arc<Server>, Failure> {
-        if known == Known::Refused && self.named(name).is_some() {
-            return Err(duplicate(name));
-        }
-        desired.overlay.say(name, word, &desired.file);
-        self.take_effect(desired).await;
-        self.server(name.as_str())
-    }
-
-    /// Brings the servers to what the file and the words over it say.
-    async fn take_effect(&self, desired: &mut DesiredServers) -> Changes {
-        // Those that ended since are joined here, so that they do not pile up.
-        while desired.supervisors.try_join_next().is_some() {}
-        desired.leaving.retain(|_, gone| !gone.is_cancelled());
-        let before = self.servers.load_full();
-        let wanted = desired.overlay.over(&desired.file);
-        self.learn(desired, &wanted);
-        let mut changes = Changes::default();
-        let (mut list, mut standings) = (Vec::with_capacity(wanted.len()), HashMap::default());
-        for (config, standing) in &wanted {
-            if *standing != Standing::Configured {
-                standings.insert(config.name.clone(), standing.clone());
-            }
-            let server = match before.named(&config.name) {
-                Some(server) => Arc::clone(server),
-                None => {
-                    // Invariant 9: its processes, too, are gone before new ones come.
-                    if let Some(gone) = desired.leaving.remove(&config.name) {
-                        gone.cancelled().await;
-                    }
-                    self.events()
-                        .publish(Some(&config.name), EventKind::ServerAdded {});
-                    changes.added.push(config.name.clone());
-                    let (config, fleet) = (Arc::new(config.clone()), Arc::clone(&self.fleet));
-                    // What was kept of the server is read from a file.
-                    let supervised =
-                        off_the_runtime(move || supervisor::supervise(config, fleet)).await;
-                    watch(supervised, &mut desired.supervisors)
-                }
-            };
-            list.push(server);
-        }
-        let after = Arc::new(Servers::new(list, standings));
-        self.servers.store(Arc::clone(&after));
-        // An error means that there is no listener.
-        self.announcements.send(Announcement::ServersChanged).ok();
-        let gone = before.list.iter();
-        for server in gone.filter(|server| after.named(&server.name).is_none()) {
-            let end = self
-                .bid_farewell(Arc::clone(server), &mut desired.supervisors)
-                .await;
-            desired.leaving.insert(server.name.clone(), end.clone());
-            changes.removed.push((server.name.clone(), end));
-        }
-        for (config, _) in wanted {
-            if let Some(server) = before.named(&config.name)
-                && **server.config() != config
-            {
-                changes.changed.push(config.name.clone());
-                server.configure(Arc::new(config)).await;
-            }
-        }
-        // A server may have gone or come without a session of its own to announce it.
-        self.merge().await;
-        changes
-    }
-
-    /// Tells a server to end; the token says when it has.
-    async fn bid_farewell(
-        &self,
-        server: Arc<Server>,
-        tasks: &mut JoinSet<()>,
-    ) -> CancellationToken {
-        server.end().await;
-        let gone = CancellationToken::new();
-        let (end, fleet) = (gone.clone(), Arc::clone(&self.fleet));
-        tasks.spawn(async move {
-            server.gone().await;
-            fleet
-                .events
-                .publish(Some(&server.name), EventKind::ServerRemoved {});
-            end.cancel();
-        });
-        gone
-    }
-}
-
 /// A server that can be added, and what is odd about its entry without being wrong.
 #[derive(Clone, Debug)]
 pub struct NewServer {
@@ -402,14 +36,27 @@ pub struct NewServer {
     pub warnings: Vec<String>,
 }
 
-/// What becomes of a new server whose name another has.
+/// What to do if there is a server of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    Refused,
-    Replaced,
+pub enum OnDuplicate {
+    Refuse,
+    Replace,
 }
 
 pub fn duplicate(name: &ServerName) -> Failure {
     let message = format!("Server '{name}' is there already");
     Failure::new(FailureKind::DuplicateName, message).with("name", name.as_str())
+}
+
+/// Hears when a supervisor ends.
+pub(super) fn watch(
+    (server, task): (Arc<Server>, JoinHandle<()>),
+    tasks: &mut JoinSet<()>,
+) -> Arc<Server> {
+    tasks.spawn(async move {
+        if let Err(error) = task.await {
+            tracing::error!(%error, "a supervisor failed");
+        }
+    });
+    server
 }

@@ -2,7 +2,7 @@
 //!
 //! Only the registry's merging task changes what they show. All others read a snapshot.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use mainstay_core::{
@@ -13,7 +13,7 @@ use mainstay_core::{
     names::Unresolved,
 };
 
-use super::{Retired, search::Index};
+use super::search::Index;
 
 /// What catalogs are made by, beside the servers.
 #[derive(Debug)]
@@ -46,12 +46,12 @@ impl Rules {
 #[derive(Debug)]
 pub struct Profile {
     pub name: ProfileName,
-    shown: ArcSwap<Shown>,
+    shown: ArcSwap<ProfileSnapshot>,
 }
 
 impl Profile {
     /// What it shows as of now.
-    pub fn shown(&self) -> Arc<Shown> {
+    pub fn shown(&self) -> Arc<ProfileSnapshot> {
         self.shown.load_full()
     }
 
@@ -65,7 +65,7 @@ impl Default for Profile {
     fn default() -> Self {
         Self {
             name: ProfileName::default(),
-            shown: ArcSwap::from_pointee(Shown {
+            shown: ArcSwap::from_pointee(ProfileSnapshot {
                 config: config::Profile::everything(ProfileName::default()),
                 catalog: Arc::default(),
                 index: Arc::default(),
@@ -76,7 +76,7 @@ impl Default for Profile {
 
 /// What the clients of a profile see: a snapshot, replaced as a whole.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ProfileSnapshot {
     pub config: config::Profile,
     /// Everything that the profile has, shown in lists or not.
     pub catalog: Arc<Catalog>,
@@ -84,7 +84,7 @@ pub struct Shown {
     pub index: Arc<Index>,
 }
 
-impl Shown {
+impl ProfileSnapshot {
     /// Takes as long as there are many tools that none of the `known` indexes has.
     fn new(config: config::Profile, catalog: Arc<Catalog>, known: &[Arc<Index>]) -> Self {
         let is_searched = config.own_tools.contains(&Group::Meta);
@@ -142,6 +142,9 @@ impl Shown {
         whole && self.shows(kind) && self.config.has_server(server)
     }
 }
+
+/// A replaced catalog, or what was shown of one.
+pub(super) type Retired = Arc<dyn Any + Send + Sync>;
 
 /// What became of an endpoint.
 pub(super) enum Change {
@@ -252,7 +255,7 @@ impl Profiles {
             };
             let before = known.shown();
             warn_of_renames(wanted, &catalog, &before.catalog);
-            let shown = Shown::new(wanted.clone(), catalog, &indexes);
+            let shown = ProfileSnapshot::new(wanted.clone(), catalog, &indexes);
             indexes.push(Arc::clone(&shown.index));
             let kinds = ListKind::ALL.into_iter();
             let differing = kinds.filter(|kind| !shown.lists_like(&before, *kind));
@@ -288,7 +291,7 @@ fn profile_of(
 ) -> Arc<Profile> {
     Arc::new(Profile {
         name: config.name.clone(),
-        shown: ArcSwap::from_pointee(Shown::new(config, catalog, indexes)),
+        shown: ArcSwap::from_pointee(ProfileSnapshot::new(config, catalog, indexes)),
     })
 }
 

@@ -15,7 +15,7 @@ use mainstay_core::{
 };
 use mainstay_platform::{blocking::off_the_runtime, environment::Origin, state};
 
-use crate::supervisor::kept_names;
+use crate::supervisor::names_with_catalogs;
 
 /// No server has a name with a dot.
 const FILE: &str = ".targets.json";
@@ -89,13 +89,13 @@ impl KnownTargets {
 
     /// What this name, in any spelling, led to before, where that is not the same target.
     pub async fn other(&self, name: &ServerName, target: &Target) -> Option<Target> {
-        let kept = match self.folder.clone() {
+        let file = match self.folder.clone() {
             Some(folder) => off_the_runtime(move || read(&folder)).await,
-            None => Ok(Kept::default()),
+            None => Ok(TargetsFile::default()),
         };
-        let Kept { mut targets, full } = kept.unwrap_or_else(|error| {
+        let TargetsFile { mut targets, full } = file.unwrap_or_else(|error| {
             tracing::warn!(%error, "the targets of servers' names cannot be read; every name counts as known");
-            Kept {
+            TargetsFile {
                 targets: Targets::default(),
                 full: true,
             }
@@ -133,8 +133,8 @@ pub(super) fn of_file(origin: Option<&Origin>, text: Option<&String>) -> Targets
 
 /// The servers of earlier runs: those that never offered anything first, then the oldest first.
 pub(super) fn former(folder: &Path) -> Vec<ServerName> {
-    let listed = kept_names(folder);
-    let mut targets = kept(folder).unwrap_or_else(|error| {
+    let listed = names_with_catalogs(folder);
+    let mut targets = read_file(folder).unwrap_or_else(|error| {
         tracing::warn!(%error, "the names of earlier runs' servers cannot be read");
         Targets::default()
     });
@@ -144,22 +144,22 @@ pub(super) fn former(folder: &Path) -> Vec<ServerName> {
     targets.into_keys().chain(listed).collect()
 }
 
-/// What the folder has.
+/// What the folder has of names and targets.
 #[derive(Default)]
-struct Kept {
+struct TargetsFile {
     targets: Targets,
     /// Whether further names were not kept.
     full: bool,
 }
 
-fn read(folder: &Path) -> io::Result<Kept> {
-    let mut targets = kept(folder)?;
+fn read(folder: &Path) -> io::Result<TargetsFile> {
+    let mut targets = read_file(folder)?;
     let full = targets.len() >= MAX_KEPT;
     // A catalog may have been kept by a Mainstay that kept no targets.
-    for name in kept_names(folder) {
+    for name in names_with_catalogs(folder) {
         targets.entry(name).or_default();
     }
-    Ok(Kept { targets, full })
+    Ok(TargetsFile { targets, full })
 }
 
 /// Adds targets to those that are kept. Others may do the same, so there is a lock for it.
@@ -167,7 +167,7 @@ fn add(folder: &Path, new: Targets) -> io::Result<()> {
     let mut options = state::private_options();
     let lock = state::open_private(&folder.join(LOCK), options.write(true))?;
     lock.lock()?;
-    let mut targets = kept(folder)?;
+    let mut targets = read_file(folder)?;
     for (name, target) in new {
         if targets.len() < MAX_KEPT || targets.contains_key(&name) {
             targets.insert(name, target);
@@ -176,7 +176,7 @@ fn add(folder: &Path, new: Targets) -> io::Result<()> {
     state::write_private(&folder.join(FILE), &serde_json::to_vec(&targets)?)
 }
 
-fn kept(folder: &Path) -> io::Result<Targets> {
+fn read_file(folder: &Path) -> io::Result<Targets> {
     match state::read_private(&folder.join(FILE)) {
         Ok(text) => Ok(serde_json::from_slice(&text)?),
         Err(error) if error.is_not_found() => Ok(Targets::default()),

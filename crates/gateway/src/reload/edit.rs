@@ -19,7 +19,7 @@ use mainstay_platform::{
 use serde_json::{Map, Value};
 
 use super::{Reloader, Trouble, save};
-use crate::registry::{Known, duplicate};
+use crate::registry::{OnDuplicate, duplicate};
 
 /// What is to be written.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub enum Change {
     Put {
         name: ServerName,
         entry: Entry,
-        known: Known,
+        on_duplicate: OnDuplicate,
     },
     Remove(ServerName),
     Switch {
@@ -140,9 +140,9 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
         Change::Put {
             name,
             mut entry,
-            known,
+            on_duplicate,
         } => {
-            if known == Known::Refused && document.entry(&name).is_some() {
+            if on_duplicate == OnDuplicate::Refuse && document.entry(&name).is_some() {
                 return Err(duplicate(&name));
             }
             if origin.requires_transport() {

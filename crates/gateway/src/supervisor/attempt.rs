@@ -12,16 +12,10 @@ use mainstay_transport::{self as transport, Opening, Running, Session, SignsOfWo
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    Fleet, PrivateId,
+    fleet::Fleet,
     pace::{Slot, Wish},
+    session_key::SessionKey,
 };
-
-/// Which of the server's sessions something is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SessionKey {
-    Shared,
-    IsolatedSession(PrivateId),
-}
 
 /// How an attempt gets on.
 pub enum Progress {

@@ -1,19 +1,11 @@
-//! Tells clients and the log about calls that may have crashed the server. `core::suspects` decides.
+//! The calls that may have crashed a server. `core::suspects` decides.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use mainstay_core::{
-    catalog::ListKind,
-    event::{EventKind, told_names},
-    lifecycle::{Loss, Report},
-    message::Method,
-    suspects::{Asked, REFUSED_FOR, Refused, Suspects, Verdict},
-};
-use mainstay_transport::{PossibleSuspect, Session};
+use mainstay_core::suspects::{Asked, Refused, Suspects, Verdict};
+use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
-
-use super::task::Task;
 
 /// The suspects of a server, for its supervisor and its calls. There are none unless the server crashed
 /// lately, so that a call looks at one pointer.
@@ -47,7 +39,8 @@ impl Blame {
         look(suspects, work.asked(&name)?)
     }
 
-    fn crashed(&self, lost: &[PossibleSuspect]) -> Verdict {
+    /// The process has crashed while it had these calls.
+    pub fn crashed(&self, lost: &[PossibleSuspect]) -> Verdict {
         let named: Vec<_> = lost
             .iter()
             .filter_map(|work| Some((work, work.name()?)))
@@ -66,7 +59,7 @@ impl Blame {
     }
 
     /// The calls whose time is over.
-    fn passed(&self) -> Vec<Refused> {
+    pub fn passed(&self) -> Vec<Refused> {
         let mut allowed = Vec::new();
         self.change(|suspects| {
             let (next, found) = suspects.passed(now());
@@ -77,12 +70,12 @@ impl Blame {
     }
 
     /// Forgets everything; returns the calls that were refused.
-    fn clear(&self) -> Vec<Refused> {
+    pub fn clear(&self) -> Vec<Refused> {
         let before = self.0.swap(None);
         before.map_or_else(Vec::new, |before| before.all_refused())
     }
 
-    /// When [`Task::allow_passed`] has something to do.
+    /// When the time of a refused call is over, or of a suspect.
     pub fn due(&self) -> Option<Instant> {
         let suspects = self.0.load();
         suspects.as_ref()?.due().map(Instant::from_std)
@@ -100,65 +93,4 @@ impl Blame {
 
 fn now() -> std::time::Instant {
     Instant::now().into_std()
-}
-
-impl Task {
-    /// The process of the shared session has crashed: what its lifecycle is to hear.
-    pub(super) fn charge(&self, session: &Session, crash: Loss) -> Report {
-        let verdict = self.blame.crashed(&session.take_lost());
-        for call in &verdict.refused {
-            tracing::warn!(
-                server = %self.config.name,
-                method = call.method.name(),
-                crashes = call.crashes,
-                "a call that was in flight at each crash is refused"
-            );
-            self.tell(EventKind::CallRefused {
-                method: call.method.name().to_owned(),
-                tool: self.listed_name(call),
-                arguments: call.arguments,
-                crashes: call.crashes,
-                retry_after_ms: u64::try_from(REFUSED_FOR.as_millis()).unwrap_or(u64::MAX),
-            });
-        }
-        match verdict.crashes {
-            0 => Report::Ended(crash),
-            crashes => Report::Poisoned(crash, crashes),
-        }
-    }
-
-    /// Allows the calls again whose time is over.
-    pub(super) fn allow_passed(&self) {
-        if self.blame.due().is_some_and(|due| due <= Instant::now()) {
-            self.tell_allowed(&self.blame.passed());
-        }
-    }
-
-    /// Allows all calls again: its operator has started the server, or it is another program.
-    pub(super) fn allow_all(&self) {
-        self.tell_allowed(&self.blame.clear());
-    }
-
-    fn tell_allowed(&self, calls: &[Refused]) {
-        for call in calls {
-            self.tell(EventKind::CallAllowed {
-                method: call.method.name().to_owned(),
-                tool: self.listed_name(call),
-                arguments: call.arguments,
-            });
-        }
-    }
-
-    /// What the server lists. Any other name, or a URI, is what a client made up, and may be private.
-    fn listed_name(&self, call: &Refused) -> Option<String> {
-        let kind = match call.method {
-            Method::ToolsCall => ListKind::Tools,
-            Method::PromptsGet => ListKind::Prompts,
-            Method::ResourcesRead => ListKind::Resources,
-            _ => return None,
-        };
-        let view = self.view.borrow();
-        view.catalog.as_ref()?.item(kind, &call.name)?;
-        told_names([&*call.name].into_iter()).pop()
-    }
 }

@@ -1,14 +1,17 @@
-//! The capabilities that the shared session declares, and those that its server declares.
+//! What the shared session declares, what its server declares, and what the configuration states of its
+//! revision.
 
 use std::sync::Arc;
 
 use mainstay_core::{
     config::{Protocol, ServerConfig, ServerRequests},
-    era::{ClientCapabilities, Era, Revision},
+    era::{ClientCapabilities, Era, Eras, Revision},
     message,
 };
 use mainstay_transport::{self as transport, Session};
 use serde_json::Value;
+
+use super::{fleet::Fleet, sole::Sole};
 
 /// Declared capabilities in an event; honest ones have a few hundred bytes.
 const MAX_CAPABILITIES: usize = 16 * 1024;
@@ -21,6 +24,13 @@ pub fn capabilities(session: &Session) -> Value {
         .filter(|text| text.len() <= MAX_CAPABILITIES)
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
+}
+
+/// What the shared session declares, as far as is known.
+pub fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
+    let declared = fleet.sole.as_ref().and_then(Sole::declared);
+    let sole = declared.as_ref().map(|declared| &*declared.capabilities);
+    initialize(config, sole)
 }
 
 /// What shared sessions declare: they may ask where their operator wants that, or has answered already,
@@ -51,4 +61,12 @@ pub fn is_forwarded(config: &ServerConfig) -> bool {
         config.server_requests,
         Some(ServerRequests::Forward | ServerRequests::Queue)
     )
+}
+
+/// The eras of a server whose revision the configuration states.
+pub fn pinned(config: &ServerConfig) -> Option<Eras> {
+    match config.protocol {
+        Protocol::Auto => None,
+        Protocol::At(revision) => Some(Eras::only(revision.era())),
+    }
 }

@@ -19,7 +19,7 @@ pub struct Inbox {
     server: ServerName,
     log: Arc<ServerLog>,
     // A channel has room for many from the beginning: boxed, they are small.
-    unasked: mpsc::Sender<Box<Unsolicited>>,
+    unsolicited: mpsc::Sender<Box<Unsolicited>>,
     waiting: Arc<Waiting>,
     full: Mutex<Throttle>,
 }
@@ -27,7 +27,7 @@ pub struct Inbox {
 /// The task's end of the inbox.
 #[derive(Debug)]
 pub struct Unread {
-    unasked: mpsc::Receiver<Box<Unsolicited>>,
+    unsolicited: mpsc::Receiver<Box<Unsolicited>>,
     waiting: Arc<Waiting>,
 }
 
@@ -69,12 +69,12 @@ impl Inbox {
         let inbox = Self {
             server,
             log,
-            unasked: sender,
+            unsolicited: sender,
             waiting: Arc::clone(&waiting),
             full: Mutex::default(),
         };
         let unread = Unread {
-            unasked: receiver,
+            unsolicited: receiver,
             waiting,
         };
         (inbox, unread)
@@ -84,13 +84,13 @@ impl Inbox {
 impl Unread {
     /// The next of them. What it announces may be announced again from now on. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Unsolicited> {
-        let unasked = *self.unasked.recv().await?;
-        if let Unsolicited::Notice(notice) = &unasked
+        let unsolicited = *self.unsolicited.recv().await?;
+        if let Unsolicited::Notice(notice) = &unsolicited
             && let Some(announcement) = announcement(notice)
         {
             self.waiting.set().remove(&announcement);
         }
-        Some(unasked)
+        Some(unsolicited)
     }
 }
 
@@ -104,9 +104,11 @@ impl Listener for Inbox {
             self.log.merged_notification();
             return;
         }
-        let sent = self.unasked.try_send(Box::new(Unsolicited::Notice(notice)));
-        if let Err(TrySendError::Full(unasked)) = sent
-            && let Unsolicited::Notice(notice) = *unasked
+        let sent = self
+            .unsolicited
+            .try_send(Box::new(Unsolicited::Notice(notice)));
+        if let Err(TrySendError::Full(unsolicited)) = sent
+            && let Unsolicited::Notice(notice) = *unsolicited
         {
             if let Some(announcement) = &announcement {
                 self.waiting.set().remove(announcement);
@@ -123,7 +125,7 @@ impl Listener for Inbox {
     /// One that finds the queue full is refused: it is dropped.
     fn ask(&self, question: Question) {
         let question = Box::new(Unsolicited::Question(question));
-        self.unasked.try_send(question).ok();
+        self.unsolicited.try_send(question).ok();
     }
 }
 

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_core::{
+    era::LogLevel,
+    failure::{Failure, FailureKind},
+};
 use mainstay_transport::{Listener, Session};
 use tokio::{
     sync::{Mutex, oneshot},
@@ -16,10 +19,11 @@ use tokio::{
 };
 
 use super::{
-    Command, OpenPrivate, PrivateId, Server,
-    attempt::SessionKey,
-    usage::{Usage, Use},
-    wanted::Wanted,
+    command::{Command, OpenIsolated},
+    server::Server,
+    session_key::{IsolatedSessionId, SessionKey},
+    session_settings::SessionSettings,
+    usage::{Usage, UseGuard},
 };
 
 /// One client's own upstream session: opened at its first use, opened anew when it was lost or made
@@ -27,9 +31,9 @@ use super::{
 #[derive(Debug)]
 pub struct IsolatedSession {
     pub server: Arc<Server>,
-    /// What its client wants of it, whichever session that is.
-    pub wanted: Arc<Wanted>,
-    id: PrivateId,
+    /// What its client has set, whichever upstream session it is at present.
+    pub settings: Arc<SessionSettings>,
+    id: IsolatedSessionId,
     usage: Arc<Usage>,
     /// Whether `maxSessions` is for it.
     counts: bool,
@@ -46,15 +50,15 @@ pub struct IsolatedSession {
 impl IsolatedSession {
     pub(super) fn new(
         server: Arc<Server>,
-        id: PrivateId,
+        id: IsolatedSessionId,
         initialize: Arc<str>,
         listener: Arc<dyn Listener>,
-        wanted: Arc<Wanted>,
+        settings: Arc<SessionSettings>,
         counts: bool,
     ) -> Self {
         Self {
             server,
-            wanted,
+            settings,
             id,
             usage: Arc::new(Usage::new()),
             counts,
@@ -67,7 +71,7 @@ impl IsolatedSession {
     }
 
     /// Keeps the session from making room for another while the guard is there.
-    pub fn begin(&self) -> Use {
+    pub fn begin(&self) -> UseGuard {
         self.usage.begin()
     }
 
@@ -77,7 +81,7 @@ impl IsolatedSession {
     }
 
     /// The live session; opens one if there is none. A caller that uses it for more than its handshake
-    /// holds a [`Use`] of it from before to the end.
+    /// holds a [`UseGuard`] of it from before to the end.
     pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
@@ -94,7 +98,7 @@ impl IsolatedSession {
 
     async fn open(&self) -> Result<Arc<Session>, Failure> {
         let (reply, answer) = oneshot::channel();
-        let open = Command::OpenPrivate(OpenPrivate {
+        let open = Command::OpenIsolated(OpenIsolated {
             id: self.id,
             usage: Arc::clone(&self.usage),
             counts: self.counts,
@@ -110,25 +114,34 @@ impl IsolatedSession {
         if self.usage.is_current(&session) {
             return Ok(session);
         }
-        self.wanted.restore(&session).await;
+        self.settings.restore(&session).await;
         self.usage.set_current(Arc::clone(&session));
         if self.opened.swap(true, Ordering::Relaxed) {
-            self.wanted.tell_missed(&session, &self.listener);
+            self.settings.tell_missed(&session, &self.listener);
         }
         Ok(session)
+    }
+
+    /// Asks for log messages from this level on, in the session that is open and in those to come.
+    pub async fn set_log_level(&self, level: LogLevel) {
+        self.settings.set_log_level(level);
+        let _use = self.begin();
+        if let Some(session) = self.live_session() {
+            self.settings.apply_log_level(&session, level).await;
+        }
     }
 
     /// Has the server asked at once whether this session is well.
     pub fn request_probe(&self) {
         self.server
-            .tell(Command::Doubted(SessionKey::IsolatedSession(self.id)));
+            .tell(Command::RequestProbe(SessionKey::Isolated(self.id)));
     }
 
     /// Closes the session, if one is open; the next use opens another.
     pub fn close(&self) {
         if self.asked.load(Ordering::Relaxed) {
             self.usage.release(true);
-            self.server.tell(Command::ReleasePrivates);
+            self.server.tell(Command::ReleaseIsolated);
         }
     }
 
@@ -136,7 +149,7 @@ impl IsolatedSession {
     pub fn close_idle(&self, idle: Duration) {
         if self.is_idle(idle) && self.usage.close_if_unused() && self.asked.load(Ordering::Relaxed)
         {
-            self.server.tell(Command::ReleasePrivates);
+            self.server.tell(Command::ReleaseIsolated);
         }
     }
 

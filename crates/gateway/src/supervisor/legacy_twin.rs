@@ -7,7 +7,7 @@ use mainstay_transport::Session;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{IsolatedSession, Server};
+use super::{isolated_session::IsolatedSession, server::Server};
 
 /// Opened at the first legacy call.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl LegacyTwin {
         }
         let isolated_session = Arc::clone(
             self.slot()
-                .get_or_insert_with(|| Arc::new(server.shared_beside())),
+                .get_or_insert_with(|| Arc::new(server.twin_session())),
         );
         isolated_session
             .session(deadline)

@@ -56,11 +56,11 @@ impl Pace {
     pub async fn turn(&self, launch: &Launch, mut wish: Wish) -> Option<Slot> {
         match launch {
             Launch::Stdio(_) => {
-                let place = Place::take(&self.starts, wish.rank);
+                let waiting = WaitingStart::take(&self.starts, wish.rank);
                 let slot = tokio::select! {
                     biased;
-                    slot = place.slot() => slot,
-                    () = wish.is_pressing() => Place::take(&self.starts, Rank::Asked).slot().await,
+                    slot = waiting.slot() => slot,
+                    () = wish.is_pressing() => WaitingStart::take(&self.starts, Rank::Asked).slot().await,
                 };
                 Some(slot)
             }
@@ -124,14 +124,14 @@ impl Starts {
     }
 }
 
-/// A place in the queue; dropped, it is left.
-struct Place {
+/// A start that waits for a slot. Dropping it takes it out of the queue.
+struct WaitingStart {
     starts: Arc<Starts>,
     ticket: Ticket,
     granted: oneshot::Receiver<Slot>,
 }
 
-impl Place {
+impl WaitingStart {
     fn take(starts: &Arc<Starts>, rank: Rank) -> Self {
         let (grant, granted) = oneshot::channel();
         let ticket = {
@@ -152,13 +152,13 @@ impl Place {
     async fn slot(mut self) -> Slot {
         match (&mut self.granted).await {
             Ok(slot) => slot,
-            // The queue keeps the sender until it grants a slot, or this place is left.
+            // The queue keeps the sender until it grants a slot, or this start is dropped.
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitingStart {
     fn drop(&mut self) {
         self.starts.queue().waiting.remove(&self.ticket);
     }

@@ -15,8 +15,9 @@ use tokio::{
     task::JoinSet,
     time::{Instant, timeout, timeout_at},
 };
+use tracing::Instrument as _;
 
-use super::attempt::SessionKey;
+use super::session_key::SessionKey;
 
 /// A server that answers within this time is not looked at otherwise. Most do, and reading what its
 /// processes have spent costs more than the probe.
@@ -36,7 +37,7 @@ impl Probes {
         epoch: Epoch,
         probe: impl Future<Output = Outcome> + Send + 'static,
     ) {
-        self.0.spawn(async move {
+        let probing = async move {
             let outcome = AssertUnwindSafe(probe).catch_unwind().await;
             let outcome = outcome.unwrap_or_else(|_| {
                 // The panic hook has logged the message and the place of the panic.
@@ -44,7 +45,8 @@ impl Probes {
                 Outcome::Failed("the probe failed by a fault in Mainstay".to_owned())
             });
             (which, epoch, outcome)
-        });
+        };
+        self.0.spawn(probing.in_current_span());
     }
 
     /// The next outcome; never resolves while no probe is out. Cancel-safe.

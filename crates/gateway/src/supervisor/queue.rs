@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use mainstay_core::{ids::ServerName, principal::Principal};
+use mainstay_core::{era::code, ids::ServerName, principal::Principal};
 use mainstay_transport::Question;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
@@ -16,9 +16,6 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Requests that wait at once; one more is refused.
 const MAX_WAITING: usize = 256;
-
-/// Internal error: the protocol has no code for it.
-const NOT_ANSWERED: i64 = -32603;
 
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -126,7 +123,7 @@ impl Queue {
         for (_, waiting) in expired {
             waiting
                 .question
-                .refuse(NOT_ANSWERED, "nobody answered in time");
+                .refuse(code::INTERNAL_ERROR, "nobody answered in time");
         }
     }
 }

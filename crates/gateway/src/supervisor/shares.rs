@@ -1,6 +1,9 @@
 //! Memory of the lists of one server, and of all servers together.
 
-use mainstay_core::catalog::{ListKind, ServerCatalog};
+use mainstay_core::{
+    catalog::{ListKind, ServerCatalog},
+    ids::ServerName,
+};
 use mainstay_transport::{Budget, MAX_LIST_BYTES, Reserve};
 
 /// What each list has for itself, whatever other servers have: room for some two hundred tools. A
@@ -49,13 +52,14 @@ impl Shares {
     }
 
     /// Counts the lists of a kept catalog; those that are too large are dropped.
-    pub fn admit(&mut self, catalog: &mut ServerCatalog) {
+    pub fn admit(&mut self, server: &ServerName, catalog: &mut ServerCatalog) {
         for kind in ListKind::ALL {
             let budget = self.budget(kind);
             if budget.take(catalog.size(kind)) {
                 self.set(kind, Some(budget));
             } else {
                 tracing::warn!(
+                    %server,
                     list = kind.member(),
                     "a kept list is too large, and is dropped"
                 );

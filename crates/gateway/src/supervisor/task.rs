@@ -1,41 +1,47 @@
 //! The supervisor's task: takes events, asks the lifecycle, carries out effects.
 
+mod commands;
+mod eras;
+mod isolated_sessions;
+mod lists;
+mod questions;
+mod session_events;
+mod suspects;
+
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use mainstay_core::{
-    config::{ServerConfig, ServerRequests},
-    era::{Era, Eras, questions},
+    config::ServerConfig,
+    era::{Era, Eras},
     event::{EventKind, Observer},
     health::{Action, Fault, Outcome},
     ids::{Epoch, ServerName},
     lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
-    message::Method,
 };
-use mainstay_transport::{Listener, Question, Session, logs::ServerLog};
+use mainstay_transport::{Listener, Session, logs::ServerLog};
 use tokio::{
     sync::{mpsc, watch},
     task::{self, JoinSet},
     time::Instant,
 };
 
+use self::isolated_sessions::IsolatedSessions;
 use super::{
-    Asks, Command, Fleet, Report, Sole, View,
-    attempt::{Ending, Progress, SessionKey},
+    attempt::{Ending, Progress},
     blame::Blame,
-    declared::{capabilities, initialize, is_forwarded},
-    eras::pinned,
+    catalog_file::{CatalogFile, Declarations},
+    command::Command,
+    declared::{capabilities, pinned, shared_initialize},
+    fleet::{Fleet, Report},
     inbox::{Inbox, Unread, Unsolicited},
-    isolated_sessions::IsolatedSessions,
-    kept::{Declarations, Kept},
-    listing::{Done, Listings},
+    listing_schedule::{Done, Listings},
     managed_session::ManagedSession,
     probe::Probes,
+    session_key::SessionKey,
     shares::Shares,
-    sole::{Declared, SILENCE},
+    sole::{Declared, SILENCE, Sole},
+    view::{Crashes, View},
 };
-
-/// Internal error: the protocol has no code for it.
-const NOBODY_TO_ASK: i64 = -32603;
 
 /// How often the traffic of a degraded server is looked at: a server that answers calls again is not
 /// shown as degraded until its next probe. The time of the next look is kept, so that a server that
@@ -58,33 +64,33 @@ enum Input {
 type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
-    pub(super) config: Arc<ServerConfig>,
-    pub(super) log: Arc<ServerLog>,
-    pub(super) fleet: Arc<Fleet>,
-    pub(super) view: watch::Sender<View>,
+    config: Arc<ServerConfig>,
+    log: Arc<ServerLog>,
+    fleet: Arc<Fleet>,
+    view: watch::Sender<View>,
 
-    pub(super) shared: ManagedSession,
-    pub(super) isolated_sessions: IsolatedSessions,
+    shared: ManagedSession,
+    isolated_sessions: IsolatedSessions,
     /// Every connection, opening, open or closing, and which session's it is.
-    pub(super) connections: JoinSet<Ending>,
-    pub(super) carries: HashMap<task::Id, (SessionKey, Epoch)>,
-    pub(super) progress: Channel<(SessionKey, Epoch, Progress)>,
-    pub(super) probes: Probes,
+    connections: JoinSet<Ending>,
+    carries: HashMap<task::Id, (SessionKey, Epoch)>,
+    progress: Channel<(SessionKey, Epoch, Progress)>,
+    probes: Probes,
     /// What was told of names in its deny and allow lists that fit no tool.
-    pub(super) unmatched: Vec<String>,
+    unmatched: Vec<String>,
     /// When a degraded shared session is looked at next.
     next_look: Instant,
-    unasked: Unread,
-    pub(super) listings: Listings,
+    unsolicited: Unread,
+    listings: Listings,
     /// What the lists of the published catalog take.
-    pub(super) shares: Shares,
-    pub(super) kept: Option<Kept>,
+    shares: Shares,
+    catalog_file: Option<CatalogFile>,
     /// What is kept of the eras.
-    pub(super) kept_eras: Eras,
+    kept_eras: Eras,
     /// For which declarations the server offered the published catalog.
-    pub(super) offered_to: Declarations,
+    offered_to: Declarations,
     /// The era in which the server is spoken to first; `None` is to be found out.
-    pub(super) first: Option<Era>,
+    first: Option<Era>,
     observer: Observer,
     /// Calls of the shared session that may have crashed it.
     pub(super) blame: Arc<Blame>,
@@ -95,8 +101,8 @@ pub struct Task {
     /// Until when the first start waits for that.
     held_until: Option<Instant>,
     /// Its operator has stopped it, and has not started it since.
-    pub(super) stopped: bool,
-    pub(super) ending: bool,
+    stopped: bool,
+    ending: bool,
 }
 
 impl Task {
@@ -105,21 +111,22 @@ impl Task {
         log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
     ) -> (Self, watch::Receiver<View>, Arc<dyn Listener>) {
-        let (inbox, unasked) = Inbox::new(config.name.clone(), Arc::clone(&log));
+        let (inbox, unsolicited) = Inbox::new(config.name.clone(), Arc::clone(&log));
         let inbox: Arc<dyn Listener> = Arc::new(inbox);
         let sole = fleet.sole.as_ref().map(Sole::subscribe);
         let first_words = shared_initialize(&config, &fleet);
         let shared = ManagedSession::new(policy(&config), first_words, Arc::clone(&inbox));
-        let kept = kept(&fleet, &config);
+        let catalog_file = catalog_file(&fleet, &config);
         let mut taken = Shares::new(fleet.reserve.clone());
-        let (catalog, kept_eras, offered_to) = match kept.as_ref().and_then(Kept::load) {
-            Some(mut known) => {
-                taken.admit(&mut known.catalog);
-                let offered_to = Declarations::read(known.declared);
-                (Some(Arc::new(known.catalog)), known.eras, offered_to)
-            }
-            None => Default::default(),
-        };
+        let (catalog, kept_eras, offered_to) =
+            match catalog_file.as_ref().and_then(CatalogFile::load) {
+                Some(mut known) => {
+                    taken.admit(&config.name, &mut known.catalog);
+                    let offered_to = Declarations::read(known.declared);
+                    (Some(Arc::new(known.catalog)), known.eras, offered_to)
+                }
+                None => Default::default(),
+            };
         let eras = pinned(&config).unwrap_or(kept_eras);
         let wanted = config.connects_at_start();
         let (view, seen) = watch::channel(View {
@@ -134,7 +141,7 @@ impl Task {
             spoken: None,
             sessions: 0,
             eras,
-            crashes: super::Crashes::default(),
+            crashes: Crashes::default(),
         });
         let task = Self {
             config,
@@ -148,11 +155,11 @@ impl Task {
             progress: mpsc::channel(16),
             probes: Probes::default(),
             next_look: Instant::now(),
-            unasked,
+            unsolicited,
             unmatched: Vec::new(),
             listings: Listings::default(),
             shares: taken,
-            kept,
+            catalog_file,
             kept_eras,
             offered_to,
             first: eras.first(),
@@ -179,9 +186,9 @@ impl Task {
             self.begin();
         }
         while !(self.ending && self.connections.is_empty()) {
-            let happening = self.wait(&mut commands).await;
+            let input = self.wait(&mut commands).await;
             // On the heap for as long as it takes: there is a task for each server, and it waits mostly.
-            Box::pin(self.handle(happening)).await;
+            Box::pin(self.handle(input)).await;
         }
         self.listings.shutdown().await;
         self.probes.shutdown().await;
@@ -192,7 +199,7 @@ impl Task {
         let degraded = self.shared.status().is_degraded();
         let look = degraded.then_some(self.next_look);
         self.isolated_sessions
-            .upkeeps()
+            .managed_sessions()
             .filter_map(ManagedSession::deadline)
             .chain(self.shared.deadline())
             .chain(self.listings.due())
@@ -222,15 +229,15 @@ impl Task {
                 Input::Ended(which, epoch, ending)
             }
             (which, epoch, outcome) = self.probes.next() => Input::Probed(which, epoch, outcome),
-            done = self.listings.done() => Input::Listed(done),
-            Some(unasked) = self.unasked.recv() => Input::Unsolicited(unasked),
+            done = self.listings.done(&self.config.name) => Input::Listed(done),
+            Some(unsolicited) = self.unsolicited.recv() => Input::Unsolicited(unsolicited),
             () = told(&mut self.sole) => Input::Declared,
             () = &mut sleep => Input::Deadline,
         }
     }
 
-    async fn handle(&mut self, happening: Input) {
-        match happening {
+    async fn handle(&mut self, input: Input) {
+        match input {
             // All handles of the server are gone: the same as a command to end.
             Input::Command(command) => self.obey(command.unwrap_or(Command::End)).await,
             Input::Progress(which, epoch, Progress::Begun) => {
@@ -267,7 +274,7 @@ impl Task {
                 self.allow_passed();
                 self.look(SessionKey::Shared);
                 for id in self.isolated_sessions.ids() {
-                    self.look(SessionKey::IsolatedSession(id));
+                    self.look(SessionKey::Isolated(id));
                 }
                 if let Some((kinds, announced)) = self.listings.take_due() {
                     self.list(kinds, announced);
@@ -300,7 +307,7 @@ impl Task {
 
     /// Opens the shared session again if it was opened with another declaration than the present one. A
     /// server of 2026-07-28 is told with each request.
-    pub(super) fn renew(&mut self) {
+    fn renew(&mut self) {
         let shared = &self.shared;
         let is_legacy = |session: &Arc<Session>| session.era() == Era::Legacy;
         if shared.initialize != shared.begun_with && shared.session.as_ref().is_some_and(is_legacy)
@@ -309,35 +316,10 @@ impl Task {
         }
     }
 
-    /// A question of the shared session that belongs to no call.
-    fn question(&self, question: Question) {
-        let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
-        let question = match sole_asks(&self.fleet).filter(|_| !is_rejected) {
-            None => question,
-            Some(client) => match client.ask(&self.config.name, question) {
-                Ok(()) => return,
-                Err(question) => question,
-            },
-        };
-        let name = question.frame().method_name();
-        if question.method() == Method::RootsList && !self.config.roots.is_empty() {
-            question.result(&questions::roots(&self.config.roots));
-        } else if self.config.server_requests == Some(ServerRequests::Queue) {
-            self.fleet.queue.enter(&self.config.name, None, question);
-        } else if is_forwarded(&self.config) {
-            tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
-            let reason = format!(
-                "no single client's call can have caused {name}; at /servers/{}/mcp each client has a session of its own",
-                self.config.name
-            );
-            question.refuse(NOBODY_TO_ASK, &reason);
-        }
-    }
-
-    pub(super) fn managed(&mut self, which: SessionKey) -> Option<&mut ManagedSession> {
+    fn managed(&mut self, which: SessionKey) -> Option<&mut ManagedSession> {
         match which {
             SessionKey::Shared => Some(&mut self.shared),
-            SessionKey::IsolatedSession(id) => self.isolated_sessions.managed(id),
+            SessionKey::Isolated(id) => self.isolated_sessions.managed(id),
         }
     }
 
@@ -348,7 +330,7 @@ impl Task {
     }
 
     /// Tells a session's lifecycle what its traffic shows. It is not published before the step that follows.
-    pub(super) fn read_vitals(&mut self, which: SessionKey) {
+    fn read_vitals(&mut self, which: SessionKey) {
         let Some(managed) = self.managed(which) else {
             return;
         };
@@ -380,14 +362,14 @@ impl Task {
     }
 
     /// One step of a session's lifecycle, and its effect.
-    pub(super) fn step(&mut self, which: SessionKey, event: Event) {
+    fn step(&mut self, which: SessionKey, event: Event) {
         if self.managed(which).is_none() {
             return;
         }
         self.advance(which, event);
         match which {
             SessionKey::Shared => self.publish(),
-            SessionKey::IsolatedSession(id) => self.settle_private(id),
+            SessionKey::Isolated(id) => self.settle_isolated(id),
         }
     }
 
@@ -406,7 +388,7 @@ impl Task {
     }
 
     /// Shows the shared session as it is now.
-    pub(super) fn publish(&mut self) {
+    fn publish(&mut self) {
         let status = self.shared.status();
         let session = self.shared.session.clone();
         self.view.send_modify(|view| {
@@ -427,7 +409,7 @@ impl Task {
     }
 
     /// Publishes the events of this server.
-    pub(super) fn tell(&self, kind: EventKind) {
+    fn tell(&self, kind: EventKind) {
         let of_health = matches!(
             kind,
             EventKind::ServerHealthDegraded { .. } | EventKind::ServerHealthRestored {}
@@ -442,7 +424,7 @@ impl Task {
         self.fleet.events.publish(Some(&self.config.name), kind);
     }
 
-    pub(super) async fn report(&self, report: Report) {
+    async fn report(&self, report: Report) {
         // The registry lives longer than its supervisors; at the very end there is no listener.
         self.fleet
             .reports
@@ -450,18 +432,6 @@ impl Task {
             .await
             .ok();
     }
-}
-
-/// Asks the one client, where there is only one.
-pub(super) fn sole_asks(fleet: &Fleet) -> Option<Arc<dyn Asks>> {
-    fleet.sole.as_ref()?.declared()?.asks
-}
-
-/// What the shared session declares, as far as is known.
-pub(super) fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
-    let declared = fleet.sole.as_ref().and_then(Sole::declared);
-    let sole = declared.as_ref().map(|declared| &*declared.capabilities);
-    initialize(config, sole)
 }
 
 /// Resolves when the one client has said something new of itself.
@@ -475,7 +445,7 @@ async fn told(sole: &mut Option<watch::Receiver<Option<Declared>>>) {
     }
 }
 
-pub(super) fn policy(config: &ServerConfig) -> Policy {
+fn policy(config: &ServerConfig) -> Policy {
     Policy {
         seed: seed(&config.name),
         ..config.policy.clone()
@@ -491,7 +461,7 @@ fn seed(name: &ServerName) -> u64 {
         })
 }
 
-pub(super) fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
+fn catalog_file(fleet: &Fleet, config: &ServerConfig) -> Option<CatalogFile> {
     let folder = fleet.catalogs.as_deref()?;
-    Some(Kept::new(folder, config))
+    Some(CatalogFile::new(folder, config))
 }

@@ -42,9 +42,9 @@ impl Usage {
 
     /// Keeps the session from being closed for another until the guard is dropped. A session that is
     /// closed already is to be opened again.
-    pub fn begin(self: &Arc<Self>) -> Use {
+    pub fn begin(self: &Arc<Self>) -> UseGuard {
         self.users.fetch_add(1, Ordering::SeqCst);
-        Use(Arc::clone(self))
+        UseGuard(Arc::clone(self))
     }
 
     /// The session, while it is open and may be used.
@@ -113,9 +113,9 @@ impl Usage {
 
 /// One use of an isolated session, until it is dropped.
 #[derive(Debug)]
-pub struct Use(Arc<Usage>);
+pub struct UseGuard(Arc<Usage>);
 
-impl Drop for Use {
+impl Drop for UseGuard {
     fn drop(&mut self) {
         let now = u64::try_from(self.0.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.0.last_used.fetch_max(now, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use mainstay_core::{
 use mainstay_transport::Session;
 use tokio::time::Instant;
 
-use super::listing::Trouble;
+use super::listing_schedule::Trouble;
 
 /// A server as of now.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use mainstay_transport::{NotTaken, Webhook};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{Tracer, otlp::Resource, span::Ended};
+use super::{call_trace::CallTrace, otlp::Resource, tracer::Tracer};
 
 /// Calls of one POST; more wait for the next. A quarter of a megabyte, and two at most.
 const MAX_BATCH: usize = 256;
@@ -26,7 +26,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 pub const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 pub struct Exporter {
-    pub inbox: mpsc::Receiver<Ended>,
+    pub inbox: mpsc::Receiver<CallTrace>,
     pub collector: Webhook,
     pub resource: Resource,
     pub redactor: Redactor,
@@ -46,7 +46,7 @@ impl Exporter {
             for ended in &mut batch {
                 ended.redact(&self.redactor);
             }
-            let spans: u64 = batch.iter().map(Ended::spans).sum();
+            let spans: u64 = batch.iter().map(CallTrace::spans).sum();
             let tally = &self.tracer.tally;
             match self.post(&self.resource.request(&batch)).await {
                 Ok(()) => {
@@ -68,7 +68,7 @@ impl Exporter {
 
     /// Waits for spans, and a little longer for those that follow; nothing comes of it when Mainstay
     /// ends and none are left.
-    async fn gather(&mut self, batch: &mut Vec<Ended>) {
+    async fn gather(&mut self, batch: &mut Vec<CallTrace>) {
         tokio::select! {
             biased;
             // The tracer holds a sender, too, so that there is always a next.

@@ -4,85 +4,29 @@
 //! Spans wait in a bounded queue; when it is full they are dropped and counted. One task sends them. No
 //! call waits for it.
 
+mod call_trace;
 mod exporter;
 mod otlp;
 mod span;
+mod tracer;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::Arc;
 
-use mainstay_core::{
-    config,
-    record::TraceId,
-    redact::Redactor,
-    trace::{SpanId, TraceContext},
-};
+use mainstay_core::{config, redact::Redactor};
 use mainstay_transport::Webhook;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-pub use self::span::{Hop, Span, Subject, Trouble};
-use self::{exporter::Exporter, span::Ended};
+use self::exporter::Exporter;
+pub use self::{
+    call_trace::{Subject, Trouble},
+    span::Span,
+    tracer::{Tally, Tracer},
+};
 
 /// Calls that may wait to be sent: seconds of them at saturation, about 2 MB; at most 10 MB, for what
-/// others choose the length of is cut (see [`span`]).
+/// others choose the length of is cut (see [`call_trace`]).
 const MAX_WAITING: usize = 4096;
-
-/// What becomes of spans, since the start.
-#[derive(Debug, Default)]
-pub struct Tally {
-    pub exported: AtomicU64,
-    /// Too many waited, or the collector did not take them.
-    pub dropped: AtomicU64,
-}
-
-/// Begins spans.
-#[derive(Debug)]
-pub struct Tracer {
-    /// Which part of the traces that begin here is recorded.
-    sample_ratio: f64,
-    /// The number that the next id is made of.
-    next: AtomicU64,
-    queue: mpsc::Sender<Ended>,
-    pub tally: Tally,
-}
-
-impl Tracer {
-    /// Whether, and as whose child, a call with this context is recorded. The origin of the trace has
-    /// decided for all of it (OpenTelemetry, `parentbased_traceidratio`).
-    fn place(&self, parent: Option<TraceContext>) -> Option<(TraceId, Option<SpanId>)> {
-        if let Some(parent) = parent {
-            return parent.sampled.then_some((parent.trace, Some(parent.span)));
-        }
-        let (high, low) = (self.number(), self.number());
-        let trace = u128::from(high) << 64 | u128::from(low);
-        // From 0 to just below 1, as random as the number.
-        let lot = f64::from((low >> 32) as u32) / 2_f64.powi(32);
-        (lot < self.sample_ratio).then_some((TraceId(trace.to_be_bytes()), None))
-    }
-
-    fn span_id(&self) -> SpanId {
-        SpanId(self.number())
-    }
-
-    /// Random enough to be unique, without a lock and without a system call; never 0 but once in 2⁶⁴.
-    /// This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators").
-    fn number(&self) -> u64 {
-        let mut number = self.next.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
-        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (number ^ (number >> 31)).max(1)
-    }
-
-    fn take(&self, ended: Ended) {
-        let spans = ended.spans();
-        if self.queue.try_send(ended).is_err() {
-            self.tally.dropped.fetch_add(spans, Relaxed);
-        }
-    }
-}
 
 /// The traces of a daemon, until [`Traces::stop`].
 #[derive(Debug)]
@@ -116,12 +60,7 @@ impl Traces {
             .inspect_err(|error| tracing::error!(%error, "no traces: there are no random numbers"))
             .ok()?;
         let (queue, inbox) = mpsc::channel(MAX_WAITING);
-        let tracer = Arc::new(Tracer {
-            sample_ratio: settings.sample_ratio,
-            next: AtomicU64::new(seed),
-            queue,
-            tally: Tally::default(),
-        });
+        let tracer = Arc::new(Tracer::new(settings.sample_ratio, seed, queue));
         let stop = CancellationToken::new();
         let exporter = Exporter {
             inbox,

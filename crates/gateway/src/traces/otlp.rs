@@ -13,7 +13,7 @@ use mainstay_core::{
 };
 use serde::Serialize;
 
-use super::span::{Ended, Hop, Times};
+use super::call_trace::{CallTrace, Hop, Times};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// `SPAN_KIND_SERVER`, `SPAN_KIND_CLIENT`
@@ -50,7 +50,7 @@ impl Resource {
     }
 
     /// The body of a POST to `/v1/traces`.
-    pub fn request(&self, calls: &[Ended]) -> String {
+    pub fn request(&self, calls: &[CallTrace]) -> String {
         let request = Request {
             resource_spans: [ResourceSpans {
                 resource: Attributes {
@@ -151,12 +151,12 @@ fn text<'a>(key: &'a str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
 }
 
 /// The call's own span, which the client asked for, and those of the requests to the server.
-fn spans(call: &Ended) -> impl Iterator<Item = Span<'_>> {
+fn spans(call: &CallTrace) -> impl Iterator<Item = Span<'_>> {
     let hops = call.hops.iter().map(|hop| of_hop(call, hop));
     [of_call(call)].into_iter().chain(hops)
 }
 
-fn of_call(call: &Ended) -> Span<'_> {
+fn of_call(call: &CallTrace) -> Span<'_> {
     let subject = &call.subject;
     let origin = &subject.origin;
     let mut attributes = common(call);
@@ -195,7 +195,7 @@ fn of_call(call: &Ended) -> Span<'_> {
     }
 }
 
-fn of_hop<'a>(call: &'a Ended, hop: &'a Hop) -> Span<'a> {
+fn of_hop<'a>(call: &'a CallTrace, hop: &'a Hop) -> Span<'a> {
     let mut attributes = common(call);
     attributes.push(text("mcp.protocol.version", hop.revision.as_str()));
     let transport = if call.subject.is_piped { "pipe" } else { "tcp" };
@@ -218,7 +218,7 @@ fn of_hop<'a>(call: &'a Ended, hop: &'a Hop) -> Span<'a> {
     }
 }
 
-fn span(call: &Ended, id: SpanId, parent: Option<SpanId>, kind: u8, times: Times) -> Span<'_> {
+fn span(call: &CallTrace, id: SpanId, parent: Option<SpanId>, kind: u8, times: Times) -> Span<'_> {
     let subject = &call.subject;
     let method = subject.method.name();
     Span {
@@ -240,7 +240,7 @@ fn span(call: &Ended, id: SpanId, parent: Option<SpanId>, kind: u8, times: Times
     }
 }
 
-fn common(call: &Ended) -> Vec<Attribute<'_>> {
+fn common(call: &CallTrace) -> Vec<Attribute<'_>> {
     let subject = &call.subject;
     let mut attributes = vec![
         text("mcp.method.name", subject.method.name()),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_core::{config::edit::Entry, ids::ServerName};
-use mainstay_gateway::reload::{Change, Known, change_file};
+use mainstay_gateway::reload::{Change, OnDuplicate, change_file};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -99,12 +99,19 @@ impl Add {
             }
             Place::File(origin) => {
                 let name = legal(&self.name)?;
-                let known = if self.replace {
-                    Known::Replaced
+                let on_duplicate = if self.replace {
+                    OnDuplicate::Replace
                 } else {
-                    Known::Refused
+                    OnDuplicate::Refuse
                 };
-                let loaded = change_file(&origin, Change::Put { name, entry, known })?;
+                let loaded = change_file(
+                    &origin,
+                    Change::Put {
+                        name,
+                        entry,
+                        on_duplicate,
+                    },
+                )?;
                 let about = format!(".{}.", self.name);
                 let odd = loaded.warnings.iter();
                 for warning in odd.filter(|warning| warning.path.contains(&about)) {

@@ -11,7 +11,7 @@ use mainstay_core::{
     message::Method,
 };
 use mainstay_gateway::{
-    events::{Heard, Subscription},
+    events::{EventOrGap, Subscription},
     supervisor::{Queued, Server},
 };
 use mainstay_platform::utc;
@@ -199,8 +199,8 @@ fn gather(
         && let Some(heard) = happened.now()
     {
         match heard {
-            Heard::Event(event) => events.extend(shown(context, &event).as_ref().map(wire)),
-            Heard::Missed(_) => missed = true,
+            EventOrGap::Event(event) => events.extend(shown(context, &event).as_ref().map(wire)),
+            EventOrGap::Gap(_) => missed = true,
         }
     }
     missed

@@ -16,7 +16,7 @@ use mainstay_core::{
 use mainstay_gateway::{
     Gateway, View,
     calls::{Client, Receipt},
-    registry::{Shown, unknown_server},
+    registry::{ProfileSnapshot, unknown_server},
     supervisor::Server,
 };
 use mainstay_transport::Frame;
@@ -78,7 +78,7 @@ impl<'a> Context<'a> {
     }
 
     /// The same with what it is searched by.
-    pub async fn shown(&self) -> Arc<Shown> {
+    pub async fn shown(&self) -> Arc<ProfileSnapshot> {
         self.settled().await;
         self.view.shown()
     }

@@ -44,7 +44,7 @@ use mainstay_core::{
     failure::FailureKind,
     message::{self, Method, quote},
 };
-use mainstay_gateway::calls::{Refused, Wanted};
+use mainstay_gateway::calls::{CallRefusal, RequestedCall};
 use mainstay_transport::Frame;
 use serde_json::Value;
 
@@ -112,8 +112,8 @@ impl Tool {
 }
 
 /// What a tool that calls a server was to call, as far as its arguments tell.
-fn wanted(method: Method, frame: &Frame) -> Option<Wanted> {
-    let own = Wanted::of(frame)?;
+fn wanted(method: Method, frame: &Frame) -> Option<RequestedCall> {
+    let own = RequestedCall::of(frame)?;
     let given = own.arguments.as_deref().unwrap_or("{}");
     let text = |member| message::text_member(given, member);
     let name = match method {
@@ -124,9 +124,9 @@ fn wanted(method: Method, frame: &Frame) -> Option<Wanted> {
     let arguments = message::member(given, "arguments").or_else(|| message::member(given, "args"));
     // What is no object is no arguments.
     let arguments = arguments.filter(|it| it.starts_with('{'));
-    Some(Wanted {
+    Some(RequestedCall {
         trace: own.trace,
-        ..Wanted::new(method, name).with(arguments)
+        ..RequestedCall::new(method, name).with(arguments)
     })
 }
 
@@ -149,7 +149,7 @@ pub async fn call(tool: Tool, asked: RequestContext<'_>) -> Reply {
             let body = refusal.body().to_string();
             let failure = refusal.into_failure();
             // What the other tools do is no call of a server.
-            refused = tool.calls().map(|method| Refused {
+            refused = tool.calls().map(|method| CallRefusal {
                 wanted: wanted(method, frame),
                 failure: failure.clone(),
             });

@@ -7,7 +7,7 @@ use mainstay_core::{
     message::{self, Kind, Method, Span},
 };
 use mainstay_gateway::{
-    calls::{CallSink, Closed, Receipt, Upstream, Wanted},
+    calls::{CallSink, Closed, Receipt, RequestedCall, Upstream},
     registry::Profile,
 };
 use mainstay_transport::{Frame, Session};
@@ -53,7 +53,7 @@ pub async fn close(
     reply: Reply,
 ) -> Closed<Reply> {
     let origin = || Arc::clone(&session.client.origin);
-    let wanted = || Some(Wanted::of(frame)?.at(session.scope.server()));
+    let wanted = || Some(RequestedCall::of(frame)?.at(session.scope.server()));
     receipt
         .close(&shared.gateway.calls, reply, origin, wanted)
         .await

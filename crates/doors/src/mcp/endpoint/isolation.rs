@@ -9,7 +9,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     calls::{Client, Upstream},
-    supervisor::{IsolatedSession, Server, Wanted},
+    supervisor::{IsolatedSession, Server, SessionSettings},
 };
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
@@ -88,7 +88,7 @@ pub fn own_session(session: &ClientSession, server: &Arc<Server>) -> Option<Arc<
         return None;
     }
     Some(session.own.of(server, || {
-        let wanted = Wanted::of_client();
+        let wanted = SessionSettings::of_client(&server.name);
         if let Some(level) = session.log_level() {
             wanted.set_log_level(level);
         }

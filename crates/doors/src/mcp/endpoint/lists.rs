@@ -6,7 +6,7 @@ use mainstay_core::{
     catalog::ListKind,
     era::{Era, code},
 };
-use mainstay_gateway::{View, registry::Shown};
+use mainstay_gateway::{View, registry::ProfileSnapshot};
 use mainstay_platform::blocking::off_the_runtime_if_long;
 
 use super::request::RequestContext;
@@ -48,7 +48,7 @@ pub async fn answer(asked: RequestContext<'_>, kind: ListKind) -> Reply {
 /// A page of a merged list that is asked for.
 struct List {
     kind: ListKind,
-    shown: Arc<Shown>,
+    shown: Arc<ProfileSnapshot>,
     view: View,
     /// Whether the template of kept objects is among the items.
     has_objects: bool,

@@ -70,7 +70,7 @@ impl RequestContext<'_> {
             match own {
                 Some(isolated_session) => {
                     isolated_session
-                        .wanted
+                        .settings
                         .subscribe(&target.original, &uri.value);
                 }
                 None => shared
@@ -88,7 +88,7 @@ impl RequestContext<'_> {
         isolated_session: &IsolatedSession,
     ) -> Result<Reply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
-        let (id, wanted) = (self.id(), &isolated_session.wanted);
+        let (id, wanted) = (self.id(), &isolated_session.settings);
         let is_new = wanted.subscribe(&target.original, &uri.value);
         let answer = self.forward(target, uri).await;
         let is_granted = matches!(&answer, Ok(answer) if answer.frame.result().is_some());
@@ -107,7 +107,7 @@ impl RequestContext<'_> {
         if let Some(target) = owner.target() {
             let own = self.own_session_of(session, &target.server);
             if let Some(isolated_session) =
-                own.filter(|own| own.wanted.unsubscribe(&target.original))
+                own.filter(|own| own.settings.unsubscribe(&target.original))
             {
                 isolation::leave(&isolated_session, &target.original).await;
             }

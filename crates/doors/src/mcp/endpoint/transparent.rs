@@ -11,7 +11,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     calls::{Answer, CallSink, Receipt, Request, Upstream},
-    supervisor::{IsolatedSession, Server, Wanted},
+    supervisor::{IsolatedSession, Server, SessionSettings},
 };
 use mainstay_transport::Frame;
 use tokio::sync::oneshot;
@@ -150,7 +150,7 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
 
 /// A request whose effect lasts as long as the session, and is to be the same in the next session.
 struct Wish {
-    wanted: Arc<Wanted>,
+    wanted: Arc<SessionSettings>,
     kind: WishKind,
 }
 
@@ -169,7 +169,7 @@ impl Wish {
         frame: &Frame,
         address: &Address<'_>,
     ) -> Option<Self> {
-        let wanted = Arc::clone(&isolated_session.wanted);
+        let wanted = Arc::clone(&isolated_session.settings);
         let uri = || Some(address.uri.as_ref()?.value.to_string());
         let kind = match frame.method()? {
             Method::SetLevel => WishKind::Level(LogLevel::parse(&frame.text_param("level")?)?),

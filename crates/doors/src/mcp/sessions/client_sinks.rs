@@ -10,8 +10,8 @@ use mainstay_core::{
     principal::Principal,
 };
 use mainstay_gateway::{
-    calls::{self, Bound, Questions},
-    supervisor::{Asks, Server, Wanted},
+    calls::{self, BoundNames, Questions},
+    supervisor::{Asks, Server, SessionSettings},
 };
 use mainstay_transport::{Frame, Listener, Notice, Question};
 
@@ -23,7 +23,7 @@ pub struct ClientSinks {
     pub outbox: Arc<Outbox>,
     pub questions: Arc<Questions>,
     /// See `Client::bound`.
-    pub bound: Option<Bound>,
+    pub bound: Option<BoundNames>,
 }
 
 impl ClientSinks {
@@ -76,7 +76,7 @@ impl ClientSinks {
         server: &Arc<Server>,
         caller: &Caller,
         principal: &Principal,
-        wanted: Arc<Wanted>,
+        wanted: Arc<SessionSettings>,
     ) -> Arc<dyn Listener> {
         self.isolated(server, caller, principal, Some(wanted))
     }
@@ -86,7 +86,7 @@ impl ClientSinks {
         server: &Arc<Server>,
         caller: &Caller,
         principal: &Principal,
-        wanted: Option<Arc<Wanted>>,
+        wanted: Option<Arc<SessionSettings>>,
     ) -> Arc<dyn Listener> {
         Arc::new(Isolated {
             client_sinks: self.clone(),
@@ -124,12 +124,12 @@ struct Isolated {
     caller: Caller,
     principal: Principal,
     /// What the client wants of this session, on a profile.
-    wanted: Option<Arc<Wanted>>,
+    wanted: Option<Arc<SessionSettings>>,
 }
 
 impl Isolated {
     /// A notification as the client of a profile hears it, if it does.
-    fn of_profile(&self, wanted: &Wanted, notice: &Notice) -> Option<String> {
+    fn of_profile(&self, wanted: &SessionSettings, notice: &Notice) -> Option<String> {
         let frame = &notice.frame;
         match notice.method {
             Method::ResourceUpdated => {

@@ -57,7 +57,7 @@ impl OwnSessions {
     /// Has open sessions, and those to come, log what this level asks for.
     pub async fn set_log_level(&self, level: LogLevel) {
         let told = self.all().into_iter().map(async |isolated_session| {
-            isolated_session.wanted.set_log_level(level);
+            isolated_session.settings.set_log_level(level);
             let _use = isolated_session.begin();
             let Some(session) = isolated_session.live_session() else {
                 return;
@@ -78,7 +78,7 @@ impl OwnSessions {
         self.map().retain(|_, isolated_session| {
             // The configuration may have changed.
             let is_needed =
-                isolated_session.server.is_isolated() && isolated_session.wanted.has_resources();
+                isolated_session.server.is_isolated() && isolated_session.settings.has_resources();
             if is_listened_to && is_needed {
                 return true;
             }

@@ -19,7 +19,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     calls::Client,
-    supervisor::{IsolatedSession, Server, Use},
+    supervisor::{IsolatedSession, Server, SessionSettings, UseGuard},
 };
 use mainstay_transport::{self as transport, Listener, Notice, Question, Session};
 use parking_lot::{Mutex, MutexGuard};
@@ -130,7 +130,7 @@ impl Pooled {
             isolated_session: Arc::new(server.isolated_session(
                 initialize,
                 listener,
-                Arc::default(),
+                SessionSettings::new(&server.name),
             )),
             parked: AtomicUsize::new(0),
             logs: Mutex::default(),
@@ -143,7 +143,7 @@ impl Pooled {
 #[derive(Debug)]
 pub struct Lease {
     session: Arc<Pooled>,
-    _use: Use,
+    _use: UseGuard,
 }
 
 impl Lease {

@@ -21,7 +21,7 @@ use mainstay_core::{
     principal::Principal,
     switches::ClientKey,
 };
-use mainstay_gateway::calls::Names;
+use mainstay_gateway::calls::SealedNames;
 use serde_json::json;
 use sha2::Sha256;
 
@@ -86,8 +86,8 @@ impl Seal {
     }
 
     /// Names for clients that later runs know, too.
-    pub fn names(&self) -> Names {
-        Names::new(self.key.clone())
+    pub fn names(&self) -> SealedNames {
+        SealedNames::new(self.key.clone())
     }
 
     /// A new id, of a session that is opened now (milliseconds since 1970).

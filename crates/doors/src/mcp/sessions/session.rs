@@ -19,7 +19,7 @@ use mainstay_core::{
     switches::ClientKey,
 };
 use mainstay_gateway::{
-    calls::{Bound, CallSink, CallStream, Cancel, Client, Names, Questions, origin},
+    calls::{BoundNames, CallSink, CallStream, Cancel, Client, Questions, SealedNames, origin},
     registry::Profile,
     supervisor::{IsolatedSession, Server},
 };
@@ -70,7 +70,7 @@ impl Scope {
     }
 
     /// What a client may name of the server that it speaks to directly.
-    pub fn bound(&self, names: &Arc<Names>, principal: &Principal) -> Option<Bound> {
+    pub fn bound(&self, names: &Arc<SealedNames>, principal: &Principal) -> Option<BoundNames> {
         match self {
             Self::Profile(_) => None,
             Self::One(server) => Some(names.bound(principal, &server.name)),

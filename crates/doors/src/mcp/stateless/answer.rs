@@ -17,7 +17,7 @@ use mainstay_core::{
 use mainstay_gateway::View;
 use mainstay_gateway::{
     Gateway,
-    calls::{CallSink, Client, Closed, Receipt, Upstream, Wanted},
+    calls::{CallSink, Client, Closed, Receipt, RequestedCall, Upstream},
     registry::Profile,
     supervisor::Server,
 };
@@ -76,7 +76,7 @@ pub async fn close(
     receipt: Receipt,
     reply: Reply,
 ) -> Closed<Reply> {
-    let wanted = || Some(Wanted::of(frame)?.at(scope.server()));
+    let wanted = || Some(RequestedCall::of(frame)?.at(scope.server()));
     receipt
         .close(&shared.gateway.calls, reply, origin, wanted)
         .await

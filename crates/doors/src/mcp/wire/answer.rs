@@ -8,7 +8,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::{self, Kind},
 };
-use mainstay_gateway::calls::{Answering, Closed, Closing, Refused};
+use mainstay_gateway::calls::{Answering, CallRefusal, Closed, Closing};
 use mainstay_transport::Frame;
 
 use super::sse_body::{Events, ResponseBody};
@@ -77,7 +77,7 @@ impl Refusal {
 }
 
 impl Answering for Refusal {
-    fn refused(&self) -> Option<Cow<'_, Refused>> {
+    fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         let error = message::member(&self.body, "error").unwrap_or_default();
         let why = message::text_member(error, "message").unwrap_or_default();
         let failure = Failure::new(self.kind, why);

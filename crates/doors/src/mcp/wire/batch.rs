@@ -9,7 +9,7 @@ use mainstay_core::{
     message::{self, Kind},
     record::Origin,
 };
-use mainstay_gateway::calls::{Answering, CallSink, Closed, Receipt, Wanted};
+use mainstay_gateway::calls::{Answering, CallSink, Closed, Receipt, RequestedCall};
 use mainstay_transport::{Frame, Unreadable};
 
 use crate::mcp::{
@@ -70,7 +70,7 @@ pub async fn answer(
 /// The answer to a message of a batch that cannot be read.
 async fn refuse_one(shared: Arc<Shared>, session: Arc<ClientSession>, error: Unreadable) -> String {
     let origin = || Arc::clone(&session.client.origin);
-    let wanted = || Some(Wanted::of_unreadable(&error)?.at(session.scope.server()));
+    let wanted = || Some(RequestedCall::of_unreadable(&error)?.at(session.scope.server()));
     let reply = Receipt::new().close(
         &shared.gateway.calls,
         Reply::unreadable(&error),
@@ -111,7 +111,7 @@ pub async fn refuse<A: Answering>(
         let Ok(frame) = Frame::read(item) else {
             continue;
         };
-        let wanted = || Some(Wanted::of(&frame)?.at(scope.server()));
+        let wanted = || Some(RequestedCall::of(&frame)?.at(scope.server()));
         let origin = || Arc::clone(origin);
         let closing = Receipt::new().close(&shared.gateway.calls, &answer, origin, wanted);
         closing.await.into_inner();

@@ -9,7 +9,7 @@ use mainstay_core::{
     principal::Principal,
     record::{Door, Origin},
 };
-use mainstay_gateway::calls::{CallStream, Closed, Receipt, Wanted};
+use mainstay_gateway::calls::{CallStream, Closed, Receipt, RequestedCall};
 use mainstay_transport::{Frame, LineWriter, Unreadable};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
@@ -274,13 +274,13 @@ impl Conversation {
 
     /// Closes the receipt of a message that is answered here.
     async fn close(&self, frame: &Frame, reply: Reply) -> Closed<Reply> {
-        let wanted = || Some(Wanted::of(frame)?.at(self.scope.server()));
+        let wanted = || Some(RequestedCall::of(frame)?.at(self.scope.server()));
         let (receipt, calls) = (Receipt::new(), &self.clients.gateway().calls);
         receipt.close(calls, reply, || self.origin(), wanted).await
     }
 
     async fn unreadable(&self, error: &Unreadable) -> String {
-        let wanted = || Some(Wanted::of_unreadable(error)?.at(self.scope.server()));
+        let wanted = || Some(RequestedCall::of_unreadable(error)?.at(self.scope.server()));
         let (receipt, reply) = (Receipt::new(), Reply::unreadable(error));
         let reply = receipt.close(
             &self.clients.gateway().calls,

@@ -11,7 +11,7 @@ use mainstay_core::{
     message::{self, Kind},
     record::Door,
 };
-use mainstay_gateway::calls::{self, Receipt, Wanted};
+use mainstay_gateway::calls::{self, Receipt, RequestedCall};
 use mainstay_transport::Frame;
 
 use super::{
@@ -75,7 +75,7 @@ pub async fn nowhere(
         Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
     };
     let origin = || calls::origin(Door::McpHttp, &Caller::default(), &visitor.principal).into();
-    let wanted = || Wanted::of(frame.as_ref()?);
+    let wanted = || RequestedCall::of(frame.as_ref()?);
     let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
     closing.await.into_response()
 }
@@ -113,7 +113,7 @@ async fn post(
         Ok(frame) => trace::adopt(frame, headers),
         Err(error) => {
             let refusal = Refusal::saying(StatusCode::BAD_REQUEST, unreadable(&error));
-            let wanted = || Some(Wanted::of_unreadable(&error)?.at(scope.server()));
+            let wanted = || Some(RequestedCall::of_unreadable(&error)?.at(scope.server()));
             let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
             return closing.await.into_response();
         }
@@ -126,7 +126,7 @@ async fn post(
     let route = match route {
         Ok(route) => route,
         Err(refusal) => {
-            let wanted = || Some(Wanted::of(&frame)?.at(scope.server()));
+            let wanted = || Some(RequestedCall::of(&frame)?.at(scope.server()));
             let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
             let refusal = closing.await;
             return refusal.into_response();
@@ -161,7 +161,7 @@ async fn post(
 fn is_work(frame: &Frame) -> bool {
     use message::Method;
     matches!(frame.method(), Some(Method::Initialize | Method::Listen))
-        || Wanted::of(frame).is_some()
+        || RequestedCall::of(frame).is_some()
 }
 
 /// How a message is served.

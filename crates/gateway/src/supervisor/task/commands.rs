@@ -8,17 +8,18 @@ use mainstay_core::{
     lifecycle::{Event, Report as LifeReport, State},
 };
 
-use super::{
-    Command, Operation,
-    attempt::SessionKey,
-    task::{Task, kept, policy, shared_initialize},
+use super::{Task, catalog_file, policy};
+use crate::supervisor::{
+    command::{Command, Operation},
+    declared::shared_initialize,
+    session_key::SessionKey,
 };
 
 impl Task {
     pub(super) async fn obey(&mut self, command: Command) {
         match command {
             Command::CallWaiting => self.step(SessionKey::Shared, Event::CallWaiting),
-            Command::Doubted(which) => {
+            Command::RequestProbe(which) => {
                 self.read_vitals(which);
                 if let Some(epoch) = self.managed(which).map(|managed| managed.epoch()) {
                     self.step(which, Event::Io(epoch, LifeReport::Doubted));
@@ -27,7 +28,7 @@ impl Task {
             Command::Resumed => {
                 self.step(SessionKey::Shared, Event::Resumed);
                 for id in self.isolated_sessions.ids() {
-                    self.step(SessionKey::IsolatedSession(id), Event::Resumed);
+                    self.step(SessionKey::Isolated(id), Event::Resumed);
                 }
             }
             Command::Operate(operation, reply) => {
@@ -36,9 +37,9 @@ impl Task {
                 reply.send(epoch).ok();
             }
             Command::Configure(config) => self.configure(config).await,
-            Command::OpenPrivate(open) => self.open_private(open),
+            Command::OpenIsolated(open) => self.open_isolated(open),
             // Looked for after every command.
-            Command::ReleasePrivates => {}
+            Command::ReleaseIsolated => {}
             Command::End => {
                 self.ending = true;
                 self.stop_all();
@@ -57,11 +58,11 @@ impl Task {
         let event = match operation {
             Operation::Start => Event::Start,
             Operation::Reconnect => {
-                self.close_privates();
+                self.close_all_isolated();
                 Event::Reconnect
             }
             Operation::Stop => {
-                self.close_privates();
+                self.close_all_isolated();
                 Event::Stop
             }
         };
@@ -81,7 +82,7 @@ impl Task {
 
     async fn configure(&mut self, config: Arc<ServerConfig>) {
         let before = std::mem::replace(&mut self.config, config);
-        self.kept = kept(&self.fleet, &self.config);
+        self.catalog_file = catalog_file(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
         // Takes effect with the next session.
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
@@ -90,11 +91,11 @@ impl Task {
             self.view.send_modify(|view| view.spoken = None);
             self.allow_all();
             self.forget_eras(before.launch == self.config.launch);
-            self.close_privates();
+            self.close_all_isolated();
         }
         if !self.config.enabled {
             self.want(false);
-            self.close_privates();
+            self.close_all_isolated();
             self.step(SessionKey::Shared, Event::Stop);
         } else if !before.connects_at_start() && self.config.connects_at_start() {
             self.stopped = false;
@@ -114,6 +115,6 @@ impl Task {
 
     fn stop_all(&mut self) {
         self.step(SessionKey::Shared, Event::Stop);
-        self.close_privates();
+        self.close_all_isolated();
     }
 }

@@ -1,11 +1,12 @@
 //! What a client has set on its isolated session: a log level and subscriptions. A session that is
-//! opened again is told once more.
+//! opened again gets the same settings.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use mainstay_core::{
     era::LogLevel,
+    ids::ServerName,
     message::{self, Method},
 };
 use mainstay_transport::{Frame, Listener, Notice, Session};
@@ -23,9 +24,10 @@ const AT_ONCE: usize = 8;
 /// not restored.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What a client wants of one isolated session.
-#[derive(Debug, Default)]
-pub struct Wanted {
+/// The settings of one isolated session, whichever upstream session it is at present.
+#[derive(Debug)]
+pub struct SessionSettings {
+    server: ServerName,
     state: Mutex<State>,
     /// Whether there is a client that hears the session itself.
     has_client: bool,
@@ -39,13 +41,23 @@ struct State {
     bytes: usize,
 }
 
-impl Wanted {
-    /// The wishes of one client, which is told what it may have missed.
-    pub fn of_client() -> Arc<Self> {
-        Arc::new(Self {
-            has_client: true,
-            ..Self::default()
-        })
+impl SessionSettings {
+    /// Settings of a session that no single client has.
+    pub fn new(server: &ServerName) -> Arc<Self> {
+        Arc::new(Self::empty(server, false))
+    }
+
+    /// Settings of one client's session. The client is told what it may have missed.
+    pub fn of_client(server: &ServerName) -> Arc<Self> {
+        Arc::new(Self::empty(server, true))
+    }
+
+    fn empty(server: &ServerName, has_client: bool) -> Self {
+        Self {
+            server: server.clone(),
+            state: Mutex::default(),
+            has_client,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -80,6 +92,7 @@ impl Wanted {
             state.resources.insert(uri.into(), used.into());
         } else {
             tracing::warn!(
+                server = %self.server,
                 uri,
                 "too many subscriptions: this one will not outlive its session"
             );
@@ -123,21 +136,31 @@ impl Wanted {
             (state.level, uris)
         };
         let restoring = async {
-            if let Some(level) = level.filter(|_| session.takes_log_level())
-                && let Err(error) = session.set_log_level(level).await
-            {
-                tracing::debug!(%error, "a log level was not restored");
+            if let Some(level) = level {
+                self.apply_log_level(session, level).await;
             }
             stream::iter(uris)
                 .for_each_concurrent(AT_ONCE, async |uri| {
                     if let Err(error) = session.subscribe(&uri).await {
-                        tracing::debug!(%uri, %error, "a subscription was not restored");
+                        tracing::debug!(server = %self.server, %uri, %error, "a subscription was not restored");
                     }
                 })
                 .await;
         };
         if tokio::time::timeout(LIMIT, restoring).await.is_err() {
-            tracing::warn!("a session that was opened again was not restored in time");
+            tracing::warn!(
+                server = %self.server,
+                "a session that was opened again was not restored in time"
+            );
+        }
+    }
+
+    /// Asks a session for log messages from this level on, if it takes a level.
+    pub(super) async fn apply_log_level(&self, session: &Session, level: LogLevel) {
+        if session.takes_log_level()
+            && let Err(error) = session.set_log_level(level).await
+        {
+            tracing::debug!(server = %self.server, %error, "a log level was not set");
         }
     }
 
@@ -175,31 +198,35 @@ impl Wanted {
 mod tests {
     use super::*;
 
+    fn empty() -> SessionSettings {
+        SessionSettings::empty(&ServerName::new("x").expect("a name"), false)
+    }
+
     #[test]
     fn subscriptions_are_known_by_the_uri_that_was_used() {
-        let wanted = Wanted::default();
-        assert!(wanted.subscribe("x://a", "mainstay+s:x://a"));
-        assert!(!wanted.subscribe("x://a", "x://a"));
-        assert_eq!(wanted.used("x://a").as_deref(), Some("x://a"));
-        assert_eq!(wanted.used("x://a/part").as_deref(), Some("x://a/part"));
-        assert_eq!(wanted.used("x://b"), None);
-        assert!(wanted.unsubscribe("x://a") && !wanted.unsubscribe("x://a"));
-        assert_eq!(wanted.state().bytes, 0);
+        let settings = empty();
+        assert!(settings.subscribe("x://a", "mainstay+s:x://a"));
+        assert!(!settings.subscribe("x://a", "x://a"));
+        assert_eq!(settings.used("x://a").as_deref(), Some("x://a"));
+        assert_eq!(settings.used("x://a/part").as_deref(), Some("x://a/part"));
+        assert_eq!(settings.used("x://b"), None);
+        assert!(settings.unsubscribe("x://a") && !settings.unsubscribe("x://a"));
+        assert_eq!(settings.state().bytes, 0);
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let wanted = Wanted::default();
+        let settings = empty();
         for number in 0..2 * MAX_RESOURCES {
-            wanted.subscribe(&format!("x://{number}"), "x");
+            settings.subscribe(&format!("x://{number}"), "x");
         }
-        assert_eq!(wanted.state().resources.len(), MAX_RESOURCES);
-        let wanted = Wanted::default();
+        assert_eq!(settings.state().resources.len(), MAX_RESOURCES);
+        let settings = empty();
         let long = "x".repeat(MAX_BYTES / 2);
         for _ in 0..3 {
-            wanted.subscribe(&long, &long);
-            wanted.subscribe(&format!("{long}y"), "y");
+            settings.subscribe(&long, &long);
+            settings.subscribe(&format!("{long}y"), "y");
         }
-        assert!(wanted.state().bytes <= MAX_BYTES);
+        assert!(settings.state().bytes <= MAX_BYTES);
     }
 }

@@ -10,13 +10,16 @@ use mainstay_core::{
     start::Rank,
 };
 use mainstay_transport::{self as transport, HealthUrl, Opening, Session};
+use tracing::Instrument as _;
 
-use super::{
-    Crash, Report,
-    attempt::{Ending, SessionKey, connect},
+use super::Task;
+use crate::supervisor::{
+    attempt::{Ending, connect},
+    fleet::Report,
     pace::Wish,
     probe,
-    task::Task,
+    session_key::SessionKey,
+    view::Crash,
 };
 
 impl Task {
@@ -39,7 +42,7 @@ impl Task {
             lineage: self.fleet.lineage.clone(),
             tag: match which {
                 SessionKey::Shared => format!("{}:{epoch}", self.config.name),
-                SessionKey::IsolatedSession(id) => {
+                SessionKey::Isolated(id) => {
                     format!("{}:p{}.{epoch}", self.config.name, id.0)
                 }
             },
@@ -55,9 +58,8 @@ impl Task {
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
-        let connection = self.connections.spawn(connect(
-            fleet, opening, wish, silence, which, epoch, progress,
-        ));
+        let connecting = connect(fleet, opening, wish, silence, which, epoch, progress);
+        let connection = self.connections.spawn(connecting.in_current_span());
         self.carries.insert(connection.id(), (which, epoch));
     }
 
@@ -72,7 +74,7 @@ impl Task {
                 asked: Some(self.asked.subscribe()),
             },
             // Its client waits for it.
-            SessionKey::IsolatedSession(_) => Wish {
+            SessionKey::Isolated(_) => Wish {
                 rank: Rank::Asked,
                 asked: None,
             },
@@ -167,9 +169,9 @@ impl Task {
                     self.view.send_modify(|view| view.attempted = true);
                 }
             }
-            SessionKey::IsolatedSession(id) => {
+            SessionKey::Isolated(id) => {
                 self.step(which, event);
-                self.private_ended(id, was_up);
+                self.isolated_ended(id, was_up);
             }
         }
     }

@@ -15,8 +15,11 @@ use mainstay_core::{
 use mainstay_transport::Session;
 use tokio::sync::oneshot;
 
-use super::{
-    OpenPrivate, PrivateId, attempt::SessionKey, managed_session::ManagedSession, task::Task,
+use super::Task;
+use crate::supervisor::{
+    command::OpenIsolated,
+    managed_session::ManagedSession,
+    session_key::{IsolatedSessionId, SessionKey},
     usage::Usage,
 };
 
@@ -27,7 +30,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct IsolatedSessions {
-    sessions: HashMap<PrivateId, PrivateSession>,
+    sessions: HashMap<IsolatedSessionId, Entry>,
     /// Wait for the end of sessions that make room for them, one each.
     newcomers: VecDeque<Newcomer>,
     /// The latest epoch of the sessions that have gone. New ones begin after it, so that a late report
@@ -35,7 +38,7 @@ pub struct IsolatedSessions {
     past: Option<Epoch>,
 }
 
-struct PrivateSession {
+struct Entry {
     managed: ManagedSession,
     usage: Arc<Usage>,
     counts: bool,
@@ -46,7 +49,7 @@ struct PrivateSession {
 }
 
 struct Newcomer {
-    open: OpenPrivate,
+    open: OpenIsolated,
     /// Further calls that wait for the same session.
     more: Vec<Reply>,
 }
@@ -60,24 +63,24 @@ impl Newcomer {
 }
 
 impl IsolatedSessions {
-    pub fn upkeeps(&self) -> impl Iterator<Item = &ManagedSession> {
+    pub fn managed_sessions(&self) -> impl Iterator<Item = &ManagedSession> {
         self.sessions
             .values()
             .map(|isolated_session| &isolated_session.managed)
     }
 
-    pub fn managed(&mut self, id: PrivateId) -> Option<&mut ManagedSession> {
+    pub fn managed(&mut self, id: IsolatedSessionId) -> Option<&mut ManagedSession> {
         self.sessions
             .get_mut(&id)
             .map(|isolated_session| &mut isolated_session.managed)
     }
 
-    pub fn ids(&self) -> Vec<PrivateId> {
+    pub fn ids(&self) -> Vec<IsolatedSessionId> {
         self.sessions.keys().copied().collect()
     }
 
     /// Those that `maxSessions` is for.
-    fn counted(&self) -> impl Iterator<Item = (PrivateId, &PrivateSession)> {
+    fn counted(&self) -> impl Iterator<Item = (IsolatedSessionId, &Entry)> {
         let sessions = self.sessions.iter();
         sessions
             .filter(|(_, isolated_session)| isolated_session.counts)
@@ -85,7 +88,7 @@ impl IsolatedSessions {
     }
 
     /// Ends the use of the session that has been idle for longest. `None` if all are in use.
-    fn make_room(&mut self) -> Option<PrivateId> {
+    fn make_room(&mut self) -> Option<IsolatedSessionId> {
         let mut idle: Vec<_> = self
             .counted()
             .filter(|(_, isolated_session)| {
@@ -101,7 +104,7 @@ impl IsolatedSessions {
 }
 
 impl Task {
-    pub(super) fn open_private(&mut self, open: OpenPrivate) {
+    pub(super) fn open_isolated(&mut self, open: OpenIsolated) {
         if let Some(state) = self.is_down() {
             let reason = format!("is {state}");
             return self.refuse([open.reply], FailureKind::ServerNotConnected, &reason);
@@ -119,7 +122,7 @@ impl Task {
         match self.isolated_sessions.sessions.get_mut(&id) {
             Some(isolated_session) if !isolated_session.is_leaving => {
                 isolated_session.waiting.push(open.reply);
-                self.step(SessionKey::IsolatedSession(id), Event::Start);
+                self.step(SessionKey::Isolated(id), Event::Start);
             }
             Some(_) => self.admit(open),
             None if open.counts => self.admit(open),
@@ -137,7 +140,7 @@ impl Task {
     }
 
     /// Opens a session, or has it wait until there is room.
-    fn admit(&mut self, open: OpenPrivate) {
+    fn admit(&mut self, open: OpenIsolated) {
         let max = self.config.max_sessions;
         let (all, leaving) = self.isolated_sessions.counted().fold(
             (0, 0),
@@ -163,7 +166,7 @@ impl Task {
                 return self.refuse([open.reply], FailureKind::TooManySessions, &reason);
             };
             tracing::debug!(server = %self.config.name, session = longest_idle.0, "closed to make room");
-            self.close_private(longest_idle);
+            self.close_isolated(longest_idle);
         }
         let more = Vec::new();
         self.isolated_sessions
@@ -199,13 +202,13 @@ impl Task {
         }
     }
 
-    fn enter(&mut self, open: OpenPrivate) {
+    fn enter(&mut self, open: OpenIsolated) {
         let mut managed =
             ManagedSession::new(policy(&self.config.policy), open.initialize, open.listener);
         if let Some(past) = self.isolated_sessions.past {
             managed = managed.after(past);
         }
-        let isolated_session = PrivateSession {
+        let isolated_session = Entry {
             managed,
             usage: open.usage,
             counts: open.counts,
@@ -215,7 +218,7 @@ impl Task {
         self.isolated_sessions
             .sessions
             .insert(open.id, isolated_session);
-        self.step(SessionKey::IsolatedSession(open.id), Event::Start);
+        self.step(SessionKey::Isolated(open.id), Event::Start);
     }
 
     fn refuse(&self, replies: impl IntoIterator<Item = Reply>, kind: FailureKind, reason: &str) {
@@ -232,7 +235,7 @@ impl Task {
     }
 
     /// Answers callers that wait for the session, if it is up; forgets one that is down.
-    pub(super) fn settle_private(&mut self, id: PrivateId) {
+    pub(super) fn settle_isolated(&mut self, id: IsolatedSessionId) {
         let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) else {
             return;
         };
@@ -252,13 +255,13 @@ impl Task {
             }
             // All callers have gone meanwhile.
             if !asked {
-                self.close_private(id);
+                self.close_isolated(id);
             }
         }
     }
 
     /// A session's connection has ended; `was_up` if it had come up.
-    pub(super) fn private_ended(&mut self, id: PrivateId, was_up: bool) {
+    pub(super) fn isolated_ended(&mut self, id: IsolatedSessionId, was_up: bool) {
         let Some(isolated_session) = self.isolated_sessions.sessions.get(&id) else {
             return;
         };
@@ -268,7 +271,7 @@ impl Task {
         }
         // A caller asked for it while it went.
         if was_up && !isolated_session.waiting.is_empty() && !self.ending {
-            return self.step(SessionKey::IsolatedSession(id), Event::Start);
+            return self.step(SessionKey::Isolated(id), Event::Start);
         }
         let Some(isolated_session) = self.isolated_sessions.sessions.remove(&id) else {
             return;
@@ -291,35 +294,35 @@ impl Task {
         self.admit_newcomers();
     }
 
-    fn close_private(&mut self, id: PrivateId) {
+    fn close_isolated(&mut self, id: IsolatedSessionId) {
         if let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) {
             isolated_session.is_leaving = true;
-            self.step(SessionKey::IsolatedSession(id), Event::Stop);
+            self.step(SessionKey::Isolated(id), Event::Stop);
         }
     }
 
     /// Closes the sessions that their clients are done with, and those closed for being idle.
     pub(super) fn close_released(&mut self) {
         let sessions = self.isolated_sessions.sessions.iter();
-        let released: Vec<PrivateId> = sessions
+        let released: Vec<IsolatedSessionId> = sessions
             .filter(|(_, isolated_session)| {
                 !isolated_session.is_leaving && isolated_session.usage.is_over()
             })
             .map(|(id, _)| *id)
             .collect();
         for id in released {
-            self.close_private(id);
+            self.close_isolated(id);
         }
     }
 
     /// Closes all sessions, and lets no caller wait any longer.
-    pub(super) fn close_privates(&mut self) {
+    pub(super) fn close_all_isolated(&mut self) {
         for Newcomer { open, more } in std::mem::take(&mut self.isolated_sessions.newcomers) {
             let replies = more.into_iter().chain([open.reply]);
             self.refuse(replies, FailureKind::ServerNotConnected, "is being stopped");
         }
         for id in self.isolated_sessions.ids() {
-            self.close_private(id);
+            self.close_isolated(id);
         }
     }
 }

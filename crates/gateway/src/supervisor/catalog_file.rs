@@ -1,5 +1,5 @@
-//! What is kept of servers between runs. Catalogs: a client that lists while its servers still start
-//! gets the last ones. Eras: a server is not asked again which it speaks.
+//! The file in which a server's catalog and eras are kept between runs. Catalogs: a client that lists while
+//! its servers still start gets the last ones. Eras: a server is not asked again which eras it speaks.
 
 use std::{
     fs,
@@ -22,26 +22,30 @@ const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
 /// Of a server's file.
 const EXTENSION: &str = "json";
 
-/// A server's file; what it was kept for tells a server that is reached in another way now.
+/// The file of one server. It says how the server was reached, so that a server that is reached in another way
+/// now does not get this catalog.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct CatalogFile {
+    server: ServerName,
     path: PathBuf,
     launch: String,
 }
 
-impl Kept {
+impl CatalogFile {
     pub fn new(folder: &Path, config: &ServerConfig) -> Self {
         Self {
+            server: config.name.clone(),
             path: folder.join(format!("{}.{EXTENSION}", config.name)),
             launch: fingerprint(&config.launch),
         }
     }
 
-    /// What the server offered last; nothing where that cannot be read, or was another's.
+    /// What the server offered last; `None` if the file cannot be read, or is about a server that was reached
+    /// in another way.
     pub fn load(&self) -> Option<KeptCatalog> {
         let text = self.text()?;
         let kept = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
-            .inspect_err(|error| tracing::warn!(path = %self.path.display(), %error, "a kept catalog is unusable"))
+            .inspect_err(|error| tracing::warn!(server = %self.server, path = %self.path.display(), %error, "a kept catalog is unusable"))
             .ok()?;
         (kept.launch == self.launch).then_some(kept)
     }
@@ -55,7 +59,7 @@ impl Kept {
         // One byte more tells a file that is too large.
         file.take(most + 1).read_to_string(&mut text).ok()?;
         if text.len() > MAX_BYTES {
-            tracing::warn!(path = %self.path.display(), limit = MAX_BYTES, "a kept catalog is too large");
+            tracing::warn!(server = %self.server, path = %self.path.display(), limit = MAX_BYTES, "a kept catalog is too large");
             return None;
         }
         Some(text)
@@ -103,7 +107,7 @@ impl Declarations {
     }
 }
 
-/// The servers of which something is kept, configured still or not.
+/// The servers that have a file here, whether or not they are still configured.
 pub fn names(folder: &Path) -> Vec<ServerName> {
     // A folder that cannot be read has just been reported.
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -136,7 +140,8 @@ mod tests {
     #[test]
     fn a_file_that_is_too_large_is_not_read() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let kept = Kept {
+        let kept = CatalogFile {
+            server: ServerName::new("x").expect("a name"),
             path: folder.path().join("x.json"),
             launch: "l".to_owned(),
         };

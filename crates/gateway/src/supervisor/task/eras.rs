@@ -2,28 +2,21 @@
 //! (docs/dev/design.md, "Eras").
 
 use mainstay_core::{
-    config::{Protocol, ServerConfig},
+    config::Protocol,
     era::{Era, Eras},
     lifecycle::Loss,
 };
 use mainstay_transport::Approach;
 
-use super::{attempt::SessionKey, task::Task};
-
-/// What the pin says of a server.
-pub fn pinned(config: &ServerConfig) -> Option<Eras> {
-    match config.protocol {
-        Protocol::Auto => None,
-        Protocol::At(revision) => Some(Eras::only(revision.era())),
-    }
-}
+use super::Task;
+use crate::supervisor::{declared::pinned, session_key::SessionKey};
 
 impl Task {
     /// How a session is opened: a client's own with the client's `initialize`, the shared one as the
     /// server wants it.
     pub(super) fn approach(&self, which: SessionKey) -> Approach {
         match (which, self.config.protocol) {
-            (SessionKey::IsolatedSession(_), _) => Approach::Legacy,
+            (SessionKey::Isolated(_), _) => Approach::Legacy,
             (SessionKey::Shared, Protocol::Auto) => Approach::Detect(self.first),
             (SessionKey::Shared, Protocol::At(revision)) => match revision.era() {
                 Era::Legacy => Approach::Legacy,
@@ -45,10 +38,7 @@ impl Task {
     /// An attempt has failed: what was thought of the server may be wrong.
     pub(super) fn refused(&mut self, which: SessionKey, loss: &Loss, mut eras: Eras) {
         let known = eras.or(self.view.borrow().eras);
-        if matches!(
-            (which, loss),
-            (SessionKey::IsolatedSession(_), Loss::Rejected(_))
-        ) {
+        if matches!((which, loss), (SessionKey::Isolated(_), Loss::Rejected(_))) {
             eras.legacy = Some(false);
         }
         // Else it may be the wrong URL, or the wrong day.

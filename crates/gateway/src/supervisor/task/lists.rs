@@ -11,11 +11,12 @@ use mainstay_core::{
 use mainstay_transport::{Notice, Session};
 use tokio::sync::oneshot;
 
-use super::{
-    Report,
-    kept::Declarations,
-    listing::{self, Done, Outcome},
-    task::{Task, sole_asks},
+use super::Task;
+use crate::supervisor::{
+    catalog_file::Declarations,
+    fleet::Report,
+    listing::{self, Outcome},
+    listing_schedule::Done,
 };
 
 impl Task {
@@ -108,12 +109,12 @@ impl Task {
 
     /// Keeps for the next run what is known of the server.
     async fn keep(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
-        let Some(kept) = self.kept.clone() else {
+        let Some(file) = self.catalog_file.clone() else {
             return;
         };
         let declared = self.offered_to.clone();
         // Disks may take their time, and the runtime has other work.
-        let saving = tokio::task::spawn_blocking(move || kept.save(&declared, &catalog, eras));
+        let saving = tokio::task::spawn_blocking(move || file.save(&declared, &catalog, eras));
         let saved = saving.await.map_err(io::Error::other).flatten();
         if let Err(error) = saved {
             tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");
@@ -145,7 +146,7 @@ impl Task {
                 self.report(Report::Notice(notice)).await;
             }
             Method::Cancelled => {
-                if let Some(client) = sole_asks(&self.fleet) {
+                if let Some(client) = self.fleet.sole_asks() {
                     client.withdraw(&self.config.name, &notice.frame);
                 }
             }

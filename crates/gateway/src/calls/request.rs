@@ -1,0 +1,117 @@
+//! A request on its way to a server, and the server's answer.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    era::{Caller, request},
+    message::{self, Kind, Method, Span, Text},
+};
+use mainstay_transport::Frame;
+
+/// How a request's text is changed on its way to the server.
+#[derive(Debug)]
+pub struct Request {
+    pub frame: Frame,
+    id: Span,
+    /// The server's own name, where it is known already.
+    pub(super) original: Option<Arc<str>>,
+    /// The exposed name or URI, and what comes in its place, as JSON text.
+    rename: Option<(Span, String)>,
+    pub(super) progress_token: Option<Span>,
+}
+
+impl Request {
+    /// `None` unless the frame is a request.
+    pub fn new(frame: Frame, progress_token: Option<Span>) -> Option<Self> {
+        let Kind::Request { id, .. } = frame.envelope().kind else {
+            return None;
+        };
+        Some(Self {
+            frame,
+            id,
+            original: None,
+            rename: None,
+            progress_token,
+        })
+    }
+
+    /// This request, for what the server knows as `original` and the client as `exposed`.
+    #[must_use]
+    pub fn renamed(mut self, exposed: &Text<'_>, original: &Arc<str>) -> Self {
+        if *exposed.value != **original {
+            self.rename = Some((exposed.span, message::quote(original)));
+        }
+        self.original = Some(Arc::clone(original));
+        self
+    }
+
+    /// The client's id, as JSON text.
+    pub fn id(&self) -> &str {
+        self.frame.get(self.id)
+    }
+
+    /// Whether it opens a stream that lasts until one side ends it.
+    pub(super) fn is_listening(&self) -> bool {
+        self.frame.method() == Some(Method::Listen)
+    }
+
+    /// What the server itself calls that which is asked of it: a tool, a prompt, or a resource by its URI.
+    pub(super) fn subject(&self) -> Option<Arc<str>> {
+        if let Some(original) = &self.original {
+            return Some(Arc::clone(original));
+        }
+        let of_resource = matches!(
+            self.frame.method()?,
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
+        );
+        let member = if of_resource { "uri" } else { "name" };
+        self.frame.text_param(member).map(Arc::from)
+    }
+
+    /// The request under our id, which is also its progress token: only where the client asked for
+    /// progress, and never the client's own.
+    pub(super) fn render(&self, id: &str) -> String {
+        let token = self.progress_token.map(|span| (span, id));
+        self.spliced(id, token)
+    }
+
+    /// The request of a modern client, for a legacy server.
+    pub(super) fn render_legacy(&self, id: &str) -> String {
+        let (text, envelope) = (self.frame.text(), self.frame.envelope());
+        match request::edit_to_legacy(text, envelope, self.token(id)) {
+            Some((span, meta)) => self.spliced(id, Some((span, &meta))),
+            None => request::to_legacy(&self.render(id)),
+        }
+    }
+
+    /// The request of a legacy client, for a modern server.
+    pub(super) fn render_modern(&self, id: &str, caller: &Caller) -> String {
+        let (text, envelope) = (self.frame.text(), self.frame.envelope());
+        match request::edit_to_modern(text, envelope, caller, self.token(id)) {
+            Some((span, meta)) => self.spliced(id, Some((span, &meta))),
+            None => request::to_modern(&self.render(id), caller),
+        }
+    }
+
+    fn token<'a>(&self, id: &'a str) -> Option<&'a str> {
+        self.progress_token.map(|_| id)
+    }
+
+    fn spliced(&self, id: &str, of_meta: Option<(Span, &str)>) -> String {
+        let mut edits = Vec::with_capacity(3);
+        edits.push((self.id, id));
+        if let Some((span, original)) = &self.rename {
+            edits.push((*span, original.as_str()));
+        }
+        edits.extend(of_meta);
+        message::splice(self.frame.text(), &mut edits)
+    }
+}
+
+/// The server's response to a call.
+#[derive(Debug)]
+pub struct Answer {
+    pub frame: Frame,
+    /// Whether the server answered by a stream of events.
+    pub streamed: bool,
+}

@@ -1,0 +1,112 @@
+//! What all calls share.
+
+use std::{sync::Arc, time::Duration};
+
+use mainstay_journal::Journal;
+use mainstay_transport::{Exchange, Session};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use super::{closing::Closing, detachable::Detachable};
+use crate::{metrics::Failures, traces::Tracer};
+
+/// Searches for the owner of a resource that run at the same time. One request may name any number of
+/// resources, and each search asks many servers; a search that waits for its turn uses up its time.
+const SEARCHES: usize = 8;
+
+/// The turns of searches. Cloning shares them.
+#[derive(Clone, Debug)]
+pub(super) struct Searches(pub Arc<Semaphore>);
+
+impl Default for Searches {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(SEARCHES)))
+    }
+}
+
+/// Ends a call early; dropping it lets the call go on.
+pub type Cancel = oneshot::Sender<String>;
+
+/// What all calls share.
+#[derive(Clone, Debug, Default)]
+pub struct Calls {
+    /// Calls whose client has gone, and cancellations on their way.
+    background: TaskTracker,
+    pub(super) journal: Option<Arc<Journal>>,
+    pub(super) tracer: Option<Arc<Tracer>>,
+    /// Calls for which no server was asked.
+    pub(super) refused: Arc<Failures>,
+    pub(super) searches: Searches,
+    pub(super) closing: Arc<Closing>,
+}
+
+impl Calls {
+    /// With a journal and with traces, where there are any.
+    pub fn new(journal: Option<Arc<Journal>>, tracer: Option<Arc<Tracer>>) -> Self {
+        Self {
+            background: TaskTracker::new(),
+            journal,
+            tracer,
+            refused: Arc::default(),
+            searches: Searches::default(),
+            closing: Arc::default(),
+        }
+    }
+
+    pub fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.tracer.as_ref()
+    }
+
+    /// How many calls there were for which no server was asked, by the kind of failure.
+    pub fn refused(&self) -> &Failures {
+        &self.refused
+    }
+
+    pub fn journal(&self) -> Option<&Arc<Journal>> {
+        self.journal.as_ref()
+    }
+
+    /// How far the end of Mainstay has come.
+    pub fn closing(&self) -> &Closing {
+        &self.closing
+    }
+
+    /// A future that runs to its end even if it is dropped by the task that awaits it: a dropped HTTP
+    /// stream does not cancel a call (specification, transports, "Sending Messages").
+    pub fn detachable<F>(&self, future: F) -> Detachable<F>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        Detachable::new(future, self.background.clone())
+    }
+
+    /// Waits for calls whose client has gone and for cancellations on their way, up to `limit`.
+    pub async fn drain(&self, limit: Duration) {
+        self.background.close();
+        if tokio::time::timeout(limit, self.background.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("calls were still in flight at the end");
+        }
+    }
+
+    /// Runs a future in the background. Only shutdown waits for it.
+    pub fn in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.background.spawn(future);
+    }
+
+    /// The background tasks. Only shutdown waits for them.
+    pub fn background(&self) -> &TaskTracker {
+        &self.background
+    }
+
+    /// Tells a server that the answer of a request is not wanted any more.
+    pub(super) fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
+        let session = Arc::clone(session);
+        let cancelling = async move { session.cancel(exchange, &reason).await };
+        self.background.spawn(cancelling.in_current_span());
+    }
+}

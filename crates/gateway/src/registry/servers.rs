@@ -1,0 +1,37 @@
+//! The servers that there are, as a snapshot.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use mainstay_core::{config::Standing, ids::ServerName};
+
+use crate::supervisor::Server;
+
+/// All servers; a snapshot, replaced as a whole by every change.
+#[derive(Debug, Default)]
+pub(super) struct Servers {
+    /// In configuration order.
+    pub list: Vec<Arc<Server>>,
+    by_name: HashMap<ServerName, usize>,
+    /// Standings of the servers that are not in the file.
+    pub standings: HashMap<ServerName, Standing>,
+}
+
+impl Servers {
+    pub fn new(list: Vec<Arc<Server>>, standings: HashMap<ServerName, Standing>) -> Self {
+        let by_name = list
+            .iter()
+            .enumerate()
+            .map(|(index, server)| (server.name.clone(), index))
+            .collect();
+        Self {
+            list,
+            by_name,
+            standings,
+        }
+    }
+
+    pub fn named(&self, name: &ServerName) -> Option<&Arc<Server>> {
+        self.by_name.get(name).map(|&index| &self.list[index])
+    }
+}

@@ -1,0 +1,57 @@
+//! What all supervisors share, and what they tell the registry.
+
+use std::{path::PathBuf, sync::Arc};
+
+use mainstay_core::{catalog::ListKind, ids::ServerName};
+use mainstay_platform::lineage::Lineage;
+use mainstay_transport::{Notice, Reserve, logs::Logs};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    pace::Pace,
+    queue::Queue,
+    sole::{Asks, Sole},
+};
+use crate::events::Events;
+
+/// What a server's supervisor tells the registry.
+#[derive(Debug)]
+pub enum Report {
+    /// The server's catalog may differ. `announced` are the lists that it said have changed;
+    /// `merged` is told when the merged catalog has them.
+    CatalogChanged {
+        announced: Vec<ListKind>,
+        merged: oneshot::Sender<()>,
+    },
+    /// A new shared session is up: it knows nothing of log levels and subscriptions.
+    Opened,
+    /// A log message, a changed resource, or another notification that belongs to no call.
+    Notice(Notice),
+}
+
+/// What all supervisors share.
+#[derive(Debug)]
+pub struct Fleet {
+    pub pace: Pace,
+    pub reports: mpsc::Sender<(ServerName, Report)>,
+    pub events: Events,
+    pub logs: Logs,
+    /// Where catalogs are kept between runs.
+    pub catalogs: Option<PathBuf>,
+    pub lineage: Lineage,
+    /// What long lists take.
+    pub reserve: Reserve,
+    /// What servers ask and no client could be asked.
+    pub queue: Arc<Queue>,
+    /// The one client, where there can be no other.
+    pub sole: Option<Sole>,
+    /// The file with the servers' entries, if its changes take effect at once.
+    pub watched_file: Option<PathBuf>,
+}
+
+impl Fleet {
+    /// Asks the one client, where there is only one.
+    pub fn sole_asks(&self) -> Option<Arc<dyn Asks>> {
+        self.sole.as_ref()?.declared()?.asks
+    }
+}

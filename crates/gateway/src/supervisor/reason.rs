@@ -1,0 +1,178 @@
+//! Why a server is not connected, and what a person can do about it.
+
+use std::{path::Path, time::Duration};
+
+use mainstay_core::{
+    config::{ConfigError, Launch},
+    failure::{Failure, FailureKind},
+    lifecycle::State,
+    message, trouble,
+};
+use tokio::time::Instant;
+
+use super::{server::Server, view::View};
+
+/// What is shown of a line that a starting server has written to stderr, in bytes.
+const MAX_SHOWN_LINE: usize = 200;
+
+/// Why nothing may start a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptDown {
+    /// An MCP client added it, and no person has approved it yet.
+    Unapproved,
+    Disabled,
+}
+
+impl KeptDown {
+    /// The word that stands for its status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unapproved => "pending",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+impl Server {
+    /// What the start of its process does that is under way, in words, with the last line of its stderr, or
+    /// of what is no message on its stdout.
+    pub fn start_words(&self) -> Option<String> {
+        if !matches!(self.config().launch, Launch::Stdio(_)) {
+            return None;
+        }
+        let status = self.view.borrow().status.clone();
+        let words = status.start_words(Instant::now().into_std())?;
+        let stderr = if status.begun.is_some() {
+            self.log.tail.texts()
+        } else {
+            Vec::new()
+        };
+        Some(match stderr.iter().rfind(|line| !line.trim().is_empty()) {
+            Some(line) => {
+                let line = message::shortened(line.trim().to_owned(), MAX_SHOWN_LINE);
+                format!("{words}: {line}")
+            }
+            None => match self
+                .log
+                .last_stray_line()
+                .filter(|_| status.begun.is_some())
+            {
+                Some(line) => format!("{words}: {}", trouble::misplaced(&line)),
+                None => words,
+            },
+        })
+    }
+
+    /// Why a call cannot be made, in words and as data.
+    pub fn not_connected(&self) -> Failure {
+        let (view, name) = (self.view(), &self.name);
+        // Reads as sentences.
+        let words = match view.state() {
+            State::Error => "not connected",
+            State::Failed => "down after repeated failures",
+            other => other.as_str(),
+        };
+        let message = format!("Server '{name}' is {}", self.plight(&view, words));
+        let failure = Failure {
+            secrets: self.log.secrets(),
+            ..Failure::new(FailureKind::ServerNotConnected, message)
+        };
+        let failure = view.describe(failure, name);
+        match (self.kept_down(), view.wanted) {
+            (Some(why), _) => failure.with("status", why.as_str()),
+            // What it said before it was stopped is no reason.
+            (None, false) => failure,
+            (None, true) => self.with_stderr(failure),
+        }
+    }
+
+    /// The time of a call is over, and the server is not connected yet.
+    pub fn not_in_time(&self, limit: Duration) -> Failure {
+        let failure = self.not_connected();
+        Failure {
+            kind: FailureKind::CallTimeout,
+            message: format!(
+                "timeout after {} s: {}",
+                limit.as_secs_f64(),
+                failure.message
+            ),
+            ..failure
+        }
+    }
+
+    /// How a server is that is not connected, why, and what a person can do; `words` are those of its
+    /// state.
+    pub fn plight(&self, view: &View, words: &str) -> String {
+        let step = self.next_step(view);
+        let step = step.map(|step| format!("; {step}")).unwrap_or_default();
+        match self.kept_down() {
+            Some(KeptDown::Unapproved) => return format!("waiting for approval{step}"),
+            Some(KeptDown::Disabled) => return format!("disabled{step}"),
+            None if !view.wanted => return format!("{words}: it is stopped{step}"),
+            None => {}
+        }
+        let mut plight = words.to_owned();
+        if let Some(reason) = &view.status.reason {
+            let (stderr, stdout) = (self.log.tail.texts(), self.log.last_stray_line());
+            let why = trouble::explained(reason, &stderr, stdout.as_deref());
+            plight = format!("{plight}: {why}{step}");
+        }
+        if let Some(words) = self.start_words() {
+            plight = format!("{plight}; starting: {words}");
+        }
+        plight
+    }
+
+    /// What a person can do about a server that is not connected.
+    pub fn next_step(&self, view: &View) -> Option<String> {
+        let name = &self.name;
+        match self.kept_down() {
+            Some(KeptDown::Unapproved) => {
+                return Some(format!("approve it by \"mainstay approve {name}\""));
+            }
+            Some(KeptDown::Disabled) => {
+                return Some(format!("enable it by \"mainstay enable {name}\""));
+            }
+            None => {}
+        }
+        if let Launch::Broken(_) = self.config().launch {
+            let file = self.watched_file.as_deref().map(Path::to_string_lossy);
+            return Some(trouble::correct(file.as_deref()));
+        }
+        if !view.wanted {
+            return Some(format!("start it by \"mainstay start {name}\""));
+        }
+        let has_log = !self.log.tail.texts().is_empty() || self.log.last_stray_line().is_some();
+        trouble::next_step(name.as_str(), view.state(), has_log)
+    }
+
+    /// What is wrong with its entry, a line each, with the place where its file is known.
+    pub fn problems(&self) -> Vec<String> {
+        let config = self.config();
+        let shown = |problem: &ConfigError| match &self.watched_file {
+            Some(file) => problem.at(file.display()).to_string(),
+            None => problem.to_string(),
+        };
+        config.problems().map(shown).collect()
+    }
+
+    /// Why nothing may start it, if nothing may.
+    pub fn kept_down(&self) -> Option<KeptDown> {
+        let config = self.config();
+        match &config.launch {
+            Launch::Unapproved => Some(KeptDown::Unapproved),
+            _ if !config.enabled => Some(KeptDown::Disabled),
+            _ => None,
+        }
+    }
+
+    /// Why a server died is the first question, and its stderr the first answer.
+    pub(super) fn with_stderr(&self, failure: Failure) -> Failure {
+        let stderr = self.log.tail.texts();
+        if stderr.is_empty() {
+            failure
+        } else {
+            failure.with("stderr", stderr)
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Answers or passes on what a shared session asks outside of calls.
+
+use mainstay_core::{
+    config::ServerRequests,
+    era::{code, questions},
+    message::Method,
+};
+use mainstay_transport::Question;
+
+use super::Task;
+use crate::supervisor::declared::is_forwarded;
+
+impl Task {
+    /// A question of the shared session that belongs to no call.
+    pub(super) fn question(&self, question: Question) {
+        let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
+        let question = match self.fleet.sole_asks().filter(|_| !is_rejected) {
+            None => question,
+            Some(client) => match client.ask(&self.config.name, question) {
+                Ok(()) => return,
+                Err(question) => question,
+            },
+        };
+        let name = question.frame().method_name();
+        if question.method() == Method::RootsList && !self.config.roots.is_empty() {
+            question.result(&questions::roots(&self.config.roots));
+        } else if self.config.server_requests == Some(ServerRequests::Queue) {
+            self.fleet.queue.enter(&self.config.name, None, question);
+        } else if is_forwarded(&self.config) {
+            tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
+            let reason = format!(
+                "no single client's call can have caused {name}; at /servers/{}/mcp each client has a session of its own",
+                self.config.name
+            );
+            question.refuse(code::INTERNAL_ERROR, &reason);
+        }
+    }
+}

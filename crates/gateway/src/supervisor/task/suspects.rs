@@ -1,0 +1,74 @@
+//! Tells clients and the log about calls that may have crashed the server.
+
+use mainstay_core::{
+    catalog::ListKind,
+    event::{EventKind, told_names},
+    lifecycle::{Loss, Report},
+    message::Method,
+    suspects::{REFUSED_FOR, Refused},
+};
+use mainstay_transport::Session;
+use tokio::time::Instant;
+
+use super::Task;
+
+impl Task {
+    /// The process of the shared session has crashed: what its lifecycle is to hear.
+    pub(super) fn charge(&self, session: &Session, crash: Loss) -> Report {
+        let verdict = self.blame.crashed(&session.take_lost());
+        for call in &verdict.refused {
+            tracing::warn!(
+                server = %self.config.name,
+                method = call.method.name(),
+                crashes = call.crashes,
+                "a call that was in flight at each crash is refused"
+            );
+            self.tell(EventKind::CallRefused {
+                method: call.method.name().to_owned(),
+                tool: self.listed_name(call),
+                arguments: call.arguments,
+                crashes: call.crashes,
+                retry_after_ms: u64::try_from(REFUSED_FOR.as_millis()).unwrap_or(u64::MAX),
+            });
+        }
+        match verdict.crashes {
+            0 => Report::Ended(crash),
+            crashes => Report::Poisoned(crash, crashes),
+        }
+    }
+
+    /// Allows the calls again whose time is over.
+    pub(super) fn allow_passed(&self) {
+        if self.blame.due().is_some_and(|due| due <= Instant::now()) {
+            self.tell_allowed(&self.blame.passed());
+        }
+    }
+
+    /// Allows all calls again: its operator has started the server, or it is another program.
+    pub(super) fn allow_all(&self) {
+        self.tell_allowed(&self.blame.clear());
+    }
+
+    fn tell_allowed(&self, calls: &[Refused]) {
+        for call in calls {
+            self.tell(EventKind::CallAllowed {
+                method: call.method.name().to_owned(),
+                tool: self.listed_name(call),
+                arguments: call.arguments,
+            });
+        }
+    }
+
+    /// What the server lists. Any other name, or a URI, is what a client made up, and may be private.
+    fn listed_name(&self, call: &Refused) -> Option<String> {
+        let kind = match call.method {
+            Method::ToolsCall => ListKind::Tools,
+            Method::PromptsGet => ListKind::Prompts,
+            Method::ResourcesRead => ListKind::Resources,
+            _ => return None,
+        };
+        let view = self.view.borrow();
+        view.catalog.as_ref()?.item(kind, &call.name)?;
+        told_names([&*call.name].into_iter()).pop()
+    }
+}

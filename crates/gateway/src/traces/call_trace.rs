@@ -1,0 +1,159 @@
+//! A call as the collector gets it: the call itself, and each request to its server.
+//!
+//! Clients and servers choose how long names, ids and errors are. The queue to the collector is bounded
+//! in calls, so each text is cut to a length that still tells it from others.
+
+use std::{borrow::Cow, sync::Arc, time::SystemTime};
+
+use mainstay_core::{
+    era::Revision,
+    ids::ServerName,
+    message::{self, Method},
+    record::{Origin, TraceId},
+    redact::{Redactor, Secrets},
+    trace::SpanId,
+};
+
+/// Characters of a URI, a name or a request's id.
+const MAX_NAME: usize = 256;
+/// Characters of an error, in the server's words.
+const MAX_MESSAGE: usize = 1024;
+
+/// What a span is about.
+#[derive(Debug)]
+pub struct Subject {
+    pub server: ServerName,
+    pub method: Method,
+    /// The server's own name of the tool or prompt, or the resource's URI.
+    pub name: Arc<str>,
+    pub origin: Arc<Origin>,
+    /// What the client speaks.
+    pub revision: Revision,
+    /// The client's id of its request, as JSON text.
+    pub request_id: Box<str>,
+    /// Whether the server is a process.
+    pub is_piped: bool,
+    /// Secrets of the server.
+    pub secrets: Option<Arc<Secrets>>,
+}
+
+impl Subject {
+    /// This with texts of a bounded length.
+    pub(super) fn bounded(mut self) -> Self {
+        if self.name.len() > MAX_NAME {
+            self.name = Arc::from(start(&self.name, MAX_NAME));
+        }
+        if self.request_id.len() > MAX_NAME {
+            // A text that is cut is no JSON text any more.
+            let text = message::text(&self.request_id).map(String::from);
+            let text = text.as_deref().unwrap_or(&self.request_id);
+            self.request_id = Box::from(start(text, MAX_NAME));
+        }
+        self
+    }
+}
+
+/// Why a call failed.
+#[derive(Debug)]
+pub struct Trouble {
+    /// The JSON-RPC code of a server's error, `tool_error`, or the code of a failure's kind.
+    pub kind: Cow<'static, str>,
+    pub message: Option<String>,
+    /// Whether `kind` is a JSON-RPC code.
+    pub is_rpc: bool,
+}
+
+impl Trouble {
+    pub(super) const CANCELLED: Self = Self {
+        kind: Cow::Borrowed("cancelled"),
+        message: None,
+        is_rpc: false,
+    };
+
+    /// This with texts of a bounded length.
+    pub(super) fn bounded(self) -> Self {
+        let Self {
+            kind,
+            message,
+            is_rpc,
+        } = self;
+        Self {
+            kind: match kind {
+                Cow::Owned(code) if code.len() > MAX_NAME => {
+                    start(&code, MAX_NAME).to_owned().into()
+                }
+                kind => kind,
+            },
+            message: message.map(|message| match start(&message, MAX_MESSAGE) {
+                whole if whole.len() == message.len() => message,
+                start => start.to_owned(),
+            }),
+            is_rpc,
+        }
+    }
+}
+
+/// At most so many bytes of a text.
+fn start(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// The beginning and the end of a span.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub started: SystemTime,
+    pub ended: SystemTime,
+}
+
+/// A request to the server.
+#[derive(Debug)]
+pub struct Hop {
+    pub id: SpanId,
+    pub times: Times,
+    /// What the server speaks.
+    pub revision: Revision,
+    /// `None` where it was answered, with a result or an error.
+    pub failed: Option<&'static str>,
+}
+
+/// A call that has ended, on its way to the collector.
+#[derive(Debug)]
+pub struct CallTrace {
+    pub subject: Subject,
+    pub trace: TraceId,
+    pub parent: Option<SpanId>,
+    pub state: Option<String>,
+    pub id: SpanId,
+    pub times: Times,
+    pub hops: Vec<Hop>,
+    pub trouble: Option<Trouble>,
+}
+
+impl CallTrace {
+    pub fn spans(&self) -> u64 {
+        1 + self.hops.len() as u64
+    }
+
+    /// Takes secrets out of what was asked for, and of what the server said was wrong.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        let secrets = self.subject.secrets.as_deref();
+        if let Cow::Owned(name) = redactor.redact(&self.subject.name, secrets) {
+            self.subject.name = name.into();
+        }
+        let client = self.subject.origin.client.as_ref();
+        if let Some(client) = client.and_then(|client| client.redacted(redactor)) {
+            Arc::make_mut(&mut self.subject.origin).client = Some(client);
+        }
+        let Some(trouble) = &mut self.trouble else {
+            return;
+        };
+        if let Cow::Owned(kind) = redactor.redact(&trouble.kind, secrets) {
+            trouble.kind = kind.into();
+        }
+        if let Some(message) = &mut trouble.message
+            && let Cow::Owned(shown) = redactor.redact(message, secrets)
+        {
+            *message = shown;
+        }
+    }
+}

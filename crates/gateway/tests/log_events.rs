@@ -1,0 +1,212 @@
+//! Each event that a supervisor or a call writes to the log says which server it is about, by a field of
+//! its own or by a span around it.
+
+#![cfg(unix)]
+
+use std::{
+    fmt::Debug,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use mainstay_core::{
+    config::{self, Config, Environment, Source, Syntax, Unreadable},
+    failure::FailureKind,
+    ids::ServerName,
+};
+use mainstay_gateway::{
+    GatewayOptions,
+    calls::{CallSink, Calls, Client, Receipt, Request, Upstream},
+    registry::Registry,
+};
+use mainstay_transport::Frame;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id},
+};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt as _},
+    registry::LookupSpan,
+};
+
+/// How long anything may take before the test fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that answers everything but calls, which it does not survive.
+const FRAGILE: &str = r#"
+while read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([^,}]*\).*/\1/p')
+    case "$line" in
+    *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"fragile","version":"1"}}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"break","inputSchema":{"type":"object"}}]}' ;;
+    *'"tools/call"'*) exit 3 ;;
+    *'"id"'*) result='{}' ;;
+    *) continue ;;
+    esac
+    printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+/// An event of the log.
+#[derive(Clone, Debug)]
+struct Logged {
+    target: &'static str,
+    #[expect(dead_code, reason = "it is printed when the test fails")]
+    message: String,
+    /// The server that the event names itself.
+    of_event: Option<String>,
+    /// The server that a span around it names.
+    of_span: Option<String>,
+}
+
+impl Logged {
+    fn server(&self) -> Option<&str> {
+        self.of_event.as_deref().or(self.of_span.as_deref())
+    }
+}
+
+/// The server that a span is about.
+struct OfServer(String);
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    server: Option<String>,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            "server" => self.server = Some(format!("{value:?}")),
+            _ => {}
+        }
+    }
+}
+
+/// Collects the events of supervisors and calls.
+#[derive(Clone, Default)]
+struct Collector(Arc<Mutex<Vec<Logged>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let (Some(span), Some(server)) = (context.span(id), fields.server) {
+            span.extensions_mut().insert(OfServer(server));
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let target = event.metadata().target();
+        let is_of_interest = ["mainstay_gateway::supervisor", "mainstay_gateway::calls"];
+        if !is_of_interest.iter().any(|it| target.starts_with(it)) {
+            return;
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let of_span = || {
+            let spans = context.event_scope(event)?;
+            spans
+                .into_iter()
+                .find_map(|span| span.extensions().get::<OfServer>().map(|of| of.0.clone()))
+        };
+        let logged = Logged {
+            target,
+            of_event: fields.server,
+            of_span: of_span(),
+            message: fields.message,
+        };
+        self.0.lock().push(logged);
+    }
+}
+
+/// An environment without variables, files and home.
+struct Nothing;
+
+impl Environment for Nothing {
+    fn var(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
+        Err(Unreadable::Absent)
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+fn parse(text: &str) -> Config {
+    let source = Source {
+        syntax: Syntax::Json,
+        path: Path::new("/config.json"),
+        require_transport: false,
+    };
+    let parsed = config::parse(text, &source, &Nothing).expect("a valid configuration");
+    parsed.config
+}
+
+#[tokio::test]
+async fn each_event_of_a_supervisor_or_a_call_names_its_server() {
+    let collector = Collector::default();
+    let subscriber = tracing_subscriber::registry().with(collector.clone());
+    // For this thread, which is the runtime's only one.
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let test = async {
+        let config = json!({"mcpServers": {
+            "absent": {"command": "/nonexistent/program"},
+            "fragile": {"command": "sh", "args": ["-c", FRAGILE]},
+        }});
+        let registry = Registry::start(&parse(&config.to_string()), GatewayOptions::default());
+        registry.settled().await;
+        let calls = Calls::default();
+        for (name, expected) in [
+            ("absent", FailureKind::ServerNotConnected),
+            ("fragile", FailureKind::OutcomeUnknown),
+        ] {
+            let failure = call(&registry, &calls, name).await;
+            assert_eq!(failure, Some(expected), "{name}");
+        }
+        registry.stop().await;
+    };
+    tokio::time::timeout(PATIENCE, test).await.expect("in time");
+    let events = collector.0.lock().clone();
+    for event in &events {
+        let is_named = matches!(event.server(), Some("absent" | "fragile"));
+        assert!(is_named, "{event:?} of {events:#?}");
+    }
+    // The spans do that for modules that do not know the server.
+    for (target, server) in [
+        ("mainstay_gateway::supervisor", "absent"),
+        ("mainstay_gateway::supervisor", "fragile"),
+        ("mainstay_gateway::calls", "fragile"),
+    ] {
+        let mut about = events.iter().filter(|it| it.target.starts_with(target));
+        let is_told = about.any(|it| it.of_span.as_deref() == Some(server));
+        assert!(is_told, "{target} of {server}: {events:#?}");
+    }
+}
+
+/// Calls the tool of a server; returns how that failed.
+async fn call(registry: &Registry, calls: &Calls, server: &str) -> Option<FailureKind> {
+    let name = ServerName::new(server).expect("a name");
+    let server = registry.named(&name).expect("a configured server");
+    let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"break"}}"#;
+    let frame = Frame::read(text.to_owned().into()).expect("a message");
+    let request = Request::new(frame, None).expect("a request");
+    let (sink, _stream) = CallSink::new(Client::nobody(), None);
+    let (_cancel, cancelled) = oneshot::channel();
+    let receipt = Receipt::new();
+    let upstream = Upstream::Shared(server);
+    let answer = calls.call(&receipt, upstream, request, sink, cancelled);
+    let answer = answer.await;
+    receipt.no_call(answer).into_inner().err().map(|it| it.kind)
+}
