@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use mainstay_api::{Client, Server};
-use mainstay_bench::http::Endpoint;
 use mainstay_core::config::Secret;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
@@ -15,6 +14,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+use crate::http::Endpoint;
 
 /// Longer than anything takes that is waited for here.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,10 +1,10 @@
 //! The envelope: what is read of a message, what is refused, and that nothing else of it changes
 //! (invariant 5).
 
-mod json;
-
 use mainstay_core::message::{self, Kind, Malformed, Method, Object, Reference};
 use proptest::prelude::*;
+
+use crate::json;
 
 fn kind(text: &str) -> Kind {
     message::peek(text).expect("a message").kind

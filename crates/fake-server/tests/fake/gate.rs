@@ -1,15 +1,14 @@
 //! The gate before an echoing backend.
 
-mod common;
-
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use common::within;
 use fake_server::gate::{Gate, Mode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+
+use crate::common::within;
 
 /// Silence that lasts so long is silence: on loopback an echo takes microseconds.
 const SILENCE: Duration = Duration::from_millis(100);

@@ -1,12 +1,13 @@
 //! Streamable HTTP, in-process.
 
-mod common;
-
-use common::{Stream, call, initialize, notification, parse, read, request, send, text, within};
 use fake_server::{AnswerForm, Fake, Script};
 use hyper::body::Incoming;
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
+
+use crate::common::{
+    Stream, call, initialize, notification, parse, read, request, send, text, within,
+};
 
 struct Client {
     url: String,
@@ -312,7 +313,7 @@ async fn streams_sessions_and_answers_break_on_demand() {
         ] {
             fake.edit(|script| script.answer = form);
             let response = client.post(call(2, "break_off", &json!({}))).await;
-            let (half, broken) = common::read_until_broken(response).await;
+            let (half, broken) = crate::common::read_until_broken(response).await;
             assert!(half.starts_with(beginning) && broken, "{half}");
         }
 

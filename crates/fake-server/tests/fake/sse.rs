@@ -1,15 +1,14 @@
 //! HTTP+SSE (2024-11-05), in-process and as a program.
 
-mod common;
-
 use std::process::Stdio;
 
-use common::{Stream, call, initialize, request, send, text, within};
 use fake_server::{Fake, Script};
 use hyper::StatusCode;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
+
+use crate::common::{Stream, call, initialize, request, send, text, within};
 
 async fn open(url: &str) -> (Stream, String) {
     let response = send(url, "GET", &[], String::new()).await;

@@ -1,11 +1,9 @@
 //! The program on stdio.
 
-mod common;
-
-use common::peer::Peer;
-use common::{call, initialize, notification, request, text, within};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+
+use crate::common::{call, initialize, notification, peer::Peer, request, text, within};
 
 #[tokio::test]
 async fn pages_a_list_and_loops_when_told() {

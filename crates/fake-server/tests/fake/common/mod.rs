@@ -1,6 +1,5 @@
 //! What the tests of all transports share: a limit in time, messages, and a
 //! small HTTP client.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod modern;
 pub mod peer;

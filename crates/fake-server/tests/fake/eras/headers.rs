@@ -4,9 +4,9 @@ use fake_server::{Fake, Script};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use super::http::start;
 use crate::common::modern::{ask_with, call, headers, request};
 use crate::common::within;
-use crate::http::start;
 
 /// Whether the request passes with a header set to, or without, a value.
 async fn passes(fake: &Fake, message: &Value, changes: &[(&str, Option<&str>)]) -> bool {

@@ -4,9 +4,9 @@ use fake_server::{Fake, Script};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use super::http::start;
 use crate::common::modern::{ask, call, request, request_as, retry};
 use crate::common::{parse, text, within};
-use crate::http::start;
 
 async fn answer(fake: &Fake, message: &Value) -> Value {
     ask(&fake.url(), message).await.1

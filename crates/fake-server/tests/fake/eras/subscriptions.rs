@@ -3,10 +3,10 @@
 use fake_server::{Fake, Script};
 use serde_json::{Value, json};
 
+use super::http::start;
 use crate::common::modern::{ask, call, headers, post, request, request_as};
 use crate::common::peer::Peer;
 use crate::common::{Stream, eventually, notification, read_until_broken, text, within};
-use crate::http::start;
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 

@@ -4,9 +4,9 @@ use fake_server::{Fake, Script};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use super::http::start;
 use crate::common::modern::{ask, call, request, request_as};
 use crate::common::{text, within};
-use crate::http::start;
 
 async fn open() -> Fake {
     start(Script {
