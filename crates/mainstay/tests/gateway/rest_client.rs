@@ -5,10 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
 
-use crate::{
-    client::Http,
-    gateway::{GLANCE, soon},
-};
+use crate::{client::Http, gateway::found};
 
 pub const TOKEN: &str = "token-of-the-tests";
 
@@ -89,18 +86,11 @@ impl Rest {
 
     /// How a server is once it is as it should be.
     pub async fn until(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
-        let mut glance = tokio::time::interval(GLANCE);
-        glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let found = async {
-            loop {
-                let server = self.server(name).await;
-                if condition(&server) {
-                    return server;
-                }
-                glance.tick().await;
-            }
-        };
-        soon(&format!("{name} to be {what}"), found).await
+        found(&format!("{name} to be {what}"), async || {
+            let server = self.server(name).await;
+            condition(&server).then_some(server)
+        })
+        .await
     }
 
     /// How a server is once it has this status.

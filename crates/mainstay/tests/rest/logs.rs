@@ -1,7 +1,5 @@
 //! A server's log over REST: the last lines, and a stream that can be resumed (M12).
 
-use std::time::Duration;
-
 use axum::{Router, body::Body};
 use fake_server::binary;
 use http::{Request, Response, StatusCode, header};
@@ -12,17 +10,12 @@ use mainstay_core::{
     ids::ServerName,
 };
 use mainstay_gateway::GatewayOptions;
+use mainstay_testkit::within;
 use serde_json::Value;
 use tempfile::TempDir;
 use tower_service::Service as _;
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-
-async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(40), work)
-        .await
-        .expect("within the time limit")
-}
+use crate::TOKEN;
 
 /// A daemon with one server that says `one`, and nothing more unless it is asked.
 struct World {

@@ -1,4 +1,4 @@
-//! The REST door: access, what each route answers, and how it refuses.
+//! Access, what each route answers, and how it refuses.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -15,17 +15,13 @@ use mainstay_core::{
     lifecycle::Preset,
 };
 use mainstay_gateway::GatewayOptions;
+use mainstay_testkit::within;
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-const MAX_BODY: usize = 4096;
+use crate::TOKEN;
 
-async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(40), work)
-        .await
-        .expect("within the time limit")
-}
+const MAX_BODY: usize = 4096;
 
 /// A daemon in front of `fake`, and of `down`, whose program does not exist.
 struct World {
