@@ -6,6 +6,7 @@
 pub mod calls;
 pub mod cpu;
 pub mod echo;
+pub mod gateway;
 pub mod http;
 pub mod many_tools;
 pub mod report;

@@ -8,10 +8,6 @@
     reason = "counts of bytes and nanoseconds stay far below 2^52"
 )]
 
-#[path = "recovery/gateway.rs"]
-#[expect(dead_code, reason = "recovery needs more of it")]
-mod gateway;
-
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -22,13 +18,12 @@ use anyhow::Context;
 use clap::Parser;
 use mainstay_bench::calls::Calls;
 use mainstay_bench::cpu::{Sample, Spent};
+use mainstay_bench::gateway::Gateway;
 use mainstay_bench::http::{Client, Endpoint};
 use serde::Serialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-
-use crate::gateway::Gateway;
 
 /// What the processes of Mainstay are called.
 const NAME: &str = "mainstay";

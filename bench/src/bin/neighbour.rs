@@ -8,10 +8,6 @@
     reason = "counts of calls stay far below 2^52"
 )]
 
-#[path = "recovery/gateway.rs"]
-#[expect(dead_code, reason = "recovery needs more of it")]
-mod gateway;
-
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,14 +17,13 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use mainstay_api::{Call, Client};
 use mainstay_bench::calls::Calls;
+use mainstay_bench::gateway::Gateway;
 use mainstay_bench::http;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-
-use crate::gateway::Gateway;
 
 /// Bytes of text in a call.
 const PAYLOAD: usize = 64;

@@ -15,8 +15,6 @@ use rmcp::{
     service::{NotificationContext, RequestContext},
 };
 
-use crate::server::Conformance;
-
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Era {
     /// 2024-11-05 to 2025-11-25.
@@ -51,9 +49,9 @@ pub async fn legacy_only(request: Request, next: Next) -> Response {
 }
 
 /// Stdio: knows no `server/discover`.
-pub struct LegacyOnly(pub Conformance);
+pub struct LegacyOnly<S>(pub S);
 
-impl Service<RoleServer> for LegacyOnly {
+impl<S: Service<RoleServer>> Service<RoleServer> for LegacyOnly<S> {
     async fn handle_request(
         &self,
         request: ClientRequest,
@@ -74,10 +72,10 @@ impl Service<RoleServer> for LegacyOnly {
     }
 
     fn get_info(&self) -> ServerConfig {
-        Service::get_info(&self.0)
+        self.0.get_info()
     }
 
     fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
-        Service::supported_protocol_versions(&self.0)
+        self.0.supported_protocol_versions()
     }
 }

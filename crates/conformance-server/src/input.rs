@@ -14,7 +14,7 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::tools::{failure, text};
+use crate::answer::{failure, text};
 
 /// A form of `properties`, which is a JSON Schema `properties` object.
 pub fn elicitation(message: &str, properties: &Value, required: &[&str]) -> InputRequest {

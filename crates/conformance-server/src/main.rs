@@ -5,6 +5,7 @@
 //! It speaks Streamable HTTP on 127.0.0.1 and prints the endpoint on stdout once
 //! it is bound, or stdio with `--stdio`.
 
+mod answer;
 mod catalog;
 mod era;
 mod input;
@@ -12,6 +13,7 @@ mod prompts;
 mod reconnect;
 mod server;
 mod skills;
+mod state;
 mod tasks;
 mod tools;
 
@@ -33,7 +35,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     era::{Era, LegacyOnly},
-    server::{Conformance, Shared},
+    state::{Conformance, Shared},
 };
 
 #[derive(Parser)]

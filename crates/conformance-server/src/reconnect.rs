@@ -18,7 +18,7 @@ use rmcp::{RoleServer, service::RequestContext};
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
-use crate::server::Shared;
+use crate::state::Shared;
 
 /// How long a call waits for its client to come back.
 const RETURN_LIMIT: Duration = Duration::from_secs(20);

@@ -7,12 +7,8 @@
     reason = "logging and resources/subscribe are part of the handshake revisions"
 )]
 
-use std::{
-    borrow::Cow,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::borrow::Cow;
 
-use anyhow::Context as _;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -20,102 +16,23 @@ use rmcp::{
         CompleteResult, CompletionInfo, GetPromptRequestParams, GetPromptResponse,
         GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Implementation,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-        ListToolsResult, LoggingLevel, LoggingMessageNotificationParam, PaginatedRequestParams,
-        ProtocolVersion, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestStateCodec,
-        ResourceContents, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
-        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
-        UnsubscribeRequestParams, UpdateTaskParams,
+        ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, ResourceContents, ServerCapabilities,
+        ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
-    service::{NotificationContext, RequestContext, ServiceError, SubscriptionContext},
-    task_manager::TaskManager,
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::json;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::error::RecvError;
 
-use crate::{catalog::Catalog, era::Era, input, prompts, skills, tools};
-
-/// A list whose change is announced.
-#[derive(Clone, Copy, Debug)]
-pub enum Change {
-    Tools,
-    Prompts,
-}
-
-/// What all sessions and stateless requests have in common.
-pub struct Shared {
-    pub era: Era,
-    pub catalog: Catalog,
-    /// To every session, and every open `subscriptions/listen`.
-    pub changes: broadcast::Sender<Change>,
-    /// Session ids whose client has reopened an event stream.
-    pub resumed: broadcast::Sender<String>,
-    /// Seals `requestState`; the key lives as long as the process.
-    pub seal: RequestStateCodec,
-    pub tasks: TaskManager,
-}
-
-impl Shared {
-    pub fn new(era: Era) -> anyhow::Result<Self> {
-        let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
-        getrandom::fill(&mut key).context("no randomness for the state key")?;
-        Ok(Self {
-            era,
-            catalog: Catalog::load().context("catalog.json does not match the models")?,
-            changes: broadcast::Sender::new(16),
-            resumed: broadcast::Sender::new(16),
-            seal: RequestStateCodec::try_new(key)?,
-            tasks: TaskManager::new(),
-        })
-    }
-}
-
-/// One legacy session, or one modern request.
-pub struct Conformance {
-    pub shared: Arc<Shared>,
-    /// Set by `logging/setLevel`. A std mutex: held for a copy, never across an await.
-    log_level: Mutex<LoggingLevel>,
-}
-
-impl Conformance {
-    pub fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            log_level: Mutex::new(LoggingLevel::Debug),
-        }
-    }
-
-    /// Sends a log message unless the client asked for less: per session before
-    /// 2026-07-28, per request since, where silence is the default.
-    pub async fn log(
-        &self,
-        context: &RequestContext<RoleServer>,
-        message: &str,
-    ) -> Result<(), ServiceError> {
-        let threshold = if is_modern(context) {
-            context.meta.log_level()
-        } else {
-            Some(
-                *self
-                    .log_level
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner),
-            )
-        };
-        if threshold.is_some_and(|threshold| LoggingLevel::Info as u8 >= threshold as u8) {
-            let param = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(message));
-            context.peer.notify_logging_message(param).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Whether the request follows 2026-07-28 or later: no handshake, no session.
-pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context
-        .protocol_version()
-        .is_some_and(|version| version.as_str() >= ProtocolVersion::NO_INITIALIZE.as_str())
-}
+use crate::{
+    era::Era,
+    input, prompts, skills,
+    state::{Change, Conformance, is_modern},
+    tools,
+};
 
 impl ServerHandler for Conformance {
     fn get_info(&self) -> ServerConfig {
@@ -346,10 +263,7 @@ impl ServerHandler for Conformance {
         if is_modern(&context) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
-        *self
-            .log_level
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = params.level;
+        self.set_log_level(params.level);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequest,
+        CallToolRequestParams, CallToolResponse, ContentBlock, InputRequest,
         ProgressNotificationParam, ResourceContents,
     },
     service::{RequestContext, ServiceError},
@@ -15,10 +15,11 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::{
+    answer::{content, failure, text},
     catalog::{PNG, WAV},
     input::{self, Answers},
     reconnect,
-    server::{Change, Conformance},
+    state::{Change, Conformance},
     tasks,
 };
 
@@ -180,18 +181,6 @@ fn form_with_enums() -> InputRequest {
         "titledMulti": { "type": "array", "items": { "anyOf": titled } },
     });
     input::elicitation("Please choose", &form, &[])
-}
-
-pub fn text(text: impl Into<String>) -> CallToolResponse {
-    content([ContentBlock::text(text)])
-}
-
-fn content<const N: usize>(blocks: [ContentBlock; N]) -> CallToolResponse {
-    CallToolResult::success(blocks.into()).into()
-}
-
-pub fn failure(message: &str) -> CallToolResponse {
-    CallToolResult::error(vec![ContentBlock::text(message)]).into()
 }
 
 /// A notification could not be sent: the client has gone, and so will this error.

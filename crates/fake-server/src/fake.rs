@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::listener::{self, Command, Door};
+use crate::listener::{self, Door};
 use crate::script::Script;
-use crate::service::{Host, Received, Service};
+use crate::service::{Command, Host, Received, Service};
 
 /// How long [`Fake::until`] waits before it fails the test.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,12 +9,13 @@ use tokio::sync::mpsc;
 
 use crate::events::Events;
 use crate::legacy;
-use crate::listener::{Reply, broken, header, json, not_allowed, plain, stream};
 use crate::message::{self, Invalid, Message, RpcError};
 use crate::modern;
-use crate::script::{AnswerForm, Script};
+use crate::reply::{Reply, header, json, not_allowed, plain, respond, stream};
+use crate::run::run;
+use crate::script::Script;
 use crate::service::{Received, Service, Turn};
-use crate::session::{Outgoing, Session};
+use crate::session::Session;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
@@ -100,46 +101,19 @@ async fn post(
     }
     let Message::Request { id, .. } = message else {
         let actions = legacy::receive(service, &session, message);
-        session.run(service, None, actions, None, turn);
+        run(service, &session, None, actions, None, turn);
         return Ok(plain(StatusCode::ACCEPTED, ""));
     };
     let actions = legacy::receive(service, &session, message);
     let (outlet, answers) = mpsc::unbounded_channel();
     service.track(&outlet);
-    session.run(service, Some(id), actions, Some(outlet), turn);
+    run(service, &session, Some(id), actions, Some(outlet), turn);
     let mut reply = respond(script, &session, answers).await;
     if opens && !script.stateless {
         let id = HeaderValue::from_str(&session.id).expect("session ids are ASCII");
         reply.headers_mut().insert(SESSION, id);
     }
     Ok(reply)
-}
-
-/// Decides the form of an answer, as late as the script allows.
-pub(crate) async fn respond(
-    script: &Script,
-    session: &Session,
-    mut answers: mpsc::UnboundedReceiver<Outgoing>,
-) -> Reply {
-    let first = match script.answer {
-        Some(AnswerForm::Sse) => None,
-        Some(AnswerForm::Json) => loop {
-            match answers.recv().await {
-                Some(Outgoing::Message { text, last: false }) => session.publish(text),
-                other => break other,
-            }
-        },
-        None => answers.recv().await,
-    };
-    match first {
-        Some(Outgoing::Message { text, last: true }) => json(StatusCode::OK, text),
-        Some(Outgoing::Half(text)) => broken(text),
-        first => stream(
-            Events::new(answers)
-                .starting_with(first)
-                .coalesced(script.coalesce),
-        ),
-    }
 }
 
 async fn get(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::action::Action;
 use crate::catalog;
 use crate::message::{self, Message, RpcError};
 use crate::methods;
@@ -11,7 +12,7 @@ use crate::request::{Client, Request, string};
 use crate::revision::{Era, REVISIONS, Revision};
 use crate::script::{Probed, Script};
 use crate::service::Service;
-use crate::session::{Action, Session};
+use crate::session::Session;
 
 /// Methods refused before `initialize`, so that a skipped handshake shows.
 const AFTER_INITIALIZE: [&str; 11] = [
@@ -81,7 +82,7 @@ pub(crate) fn notified(
 
 fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
     let (script, session, method) = (request.script, request.session, request.method);
-    if methods::is_absent(script, method) {
+    if catalog::is_absent(script, method) {
         return Err(RpcError::method_not_found(method));
     }
     let early = session.state().revision.is_none() && !script.stateless;
@@ -134,8 +135,8 @@ fn initialize(request: &Request) -> Result<Value, RpcError> {
     }
     let mut result = json!({
         "protocolVersion": revision,
-        "capabilities": methods::capabilities(script, &revision),
-        "serverInfo": methods::server_info(script),
+        "capabilities": catalog::capabilities(script, &revision),
+        "serverInfo": catalog::server_info(script),
     });
     if let Some(instructions) = &script.instructions {
         result["instructions"] = json!(instructions);

@@ -2,15 +2,17 @@
 //! misbehaves exactly as its [`Script`] says. Never shipped.
 //!
 //! ```text
-//! stdio · http · sse   framing, sessions of the transport      (stdio, http, sse, listener, events)
+//! stdio · http · sse   framing, sessions of the transport      (listener, stdio, http, sse, reply, events)
 //!        │
 //!  legacy · modern     message in, actions out; no await        (legacy, modern, revision)
 //!        │
-//!     Request          what both eras offer                     (request, methods, tools, questions, catalog)
+//!     Request          what both eras offer                     (request, methods, tools, interview, catalog)
+//!        │
+//!       run            carries actions out: waits, asks, sends  (run, action, flood)
 //!        │
 //!     Service          what all sessions share                  (service, script)
 //!        │
-//!     Session          carries actions out: waits, asks, sends  (session)
+//!     Session          its stream, and its calls in flight      (session)
 //! ```
 //!
 //! Tests of other crates use [`Fake`] (HTTP and HTTP+SSE, in-process) or spawn
@@ -18,13 +20,16 @@
 //! [`Gate`](gate::Gate) in front: the network that fails; a [`Fleet`] is many at once. It shares no code with
 //! Mainstay, so that both cannot make the same mistake.
 
+mod action;
 mod binary;
 mod catalog;
 mod events;
 mod fake;
 mod fleet;
+mod flood;
 pub mod gate;
 mod http;
+mod interview;
 mod legacy;
 mod listener;
 mod message;
@@ -32,8 +37,10 @@ mod methods;
 mod modern;
 pub mod process;
 mod questions;
+mod reply;
 mod request;
 mod revision;
+mod run;
 mod script;
 mod service;
 mod session;

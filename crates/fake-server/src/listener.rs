@@ -7,39 +7,27 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::events::{Cut, Events};
+use crate::reply::{Reply, full, header, plain};
 use crate::script::Script;
-use crate::service::{Received, Service};
+use crate::service::{Command, Received, Service};
 use crate::{http, sse};
-
-pub(crate) type Reply = Response<BoxBody<Bytes, Cut>>;
 
 /// The transport spoken on a listener.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Door {
     Http,
     Sse,
-}
-
-pub(crate) enum Command {
-    /// Closes the listener and all connections, or listens again; answers when done.
-    Refuse(bool, oneshot::Sender<io::Result<()>>),
-    /// Breaks every connection.
-    Cut,
-    Stop,
 }
 
 enum Event {
@@ -176,48 +164,4 @@ fn refuse(service: &Service, script: &Script, received: &Received) -> Option<Rep
 fn scripted(status: u16) -> Reply {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     plain(status, "as scripted")
-}
-
-pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
-}
-
-pub(crate) fn plain(status: StatusCode, text: &str) -> Reply {
-    reply(status, "text/plain", full(text.to_owned()))
-}
-
-pub(crate) fn json(status: StatusCode, text: String) -> Reply {
-    reply(status, "application/json", full(text))
-}
-
-/// Half of a JSON answer.
-pub(crate) fn broken(half: String) -> Reply {
-    reply(
-        StatusCode::OK,
-        "application/json",
-        Events::broken_json(half).boxed(),
-    )
-}
-
-pub(crate) fn stream(events: Events) -> Reply {
-    reply(StatusCode::OK, "text/event-stream", events.boxed())
-}
-
-pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
-    let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-    let allowed = HeaderValue::from_static(allowed);
-    reply.headers_mut().insert(ALLOW, allowed);
-    reply
-}
-
-fn full(text: String) -> BoxBody<Bytes, Cut> {
-    Full::from(text).map_err(|never| match never {}).boxed()
-}
-
-fn reply(status: StatusCode, kind: &'static str, body: BoxBody<Bytes, Cut>) -> Reply {
-    let mut reply = Response::new(body);
-    *reply.status_mut() = status;
-    let kind = HeaderValue::from_static(kind);
-    reply.headers_mut().insert(CONTENT_TYPE, kind);
-    reply
 }

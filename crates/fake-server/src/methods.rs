@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::action::Action;
 use crate::catalog;
+use crate::interview;
 use crate::message::RpcError;
-use crate::questions::{self, Subject};
+use crate::questions::Subject;
 use crate::request::{Request, string};
 use crate::revision::Era;
 use crate::script::Script;
-use crate::session::Action;
 use crate::tools;
 
 #[derive(Deserialize)]
@@ -36,7 +37,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
             let uri = script.untainted(string(&params, "uri")?);
             if let Some(rounds) = catalog::questions_of_resource(script, uri) {
                 let subject = Subject::Resource(uri.to_owned());
-                return questions::interview(request, subject, rounds).map(Some);
+                return interview::interview(request, subject, rounds).map(Some);
             }
             let missing = |error| missing_resource(request.client.era, error);
             catalog::read(script, uri).map_err(missing)?.to_string()
@@ -47,7 +48,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
             let name = script.untainted(string(&params, "name")?);
             if let Some(rounds) = catalog::questions_of_prompt(script, name) {
                 let subject = Subject::Prompt(name.to_owned());
-                return questions::interview(request, subject, rounds).map(Some);
+                return interview::interview(request, subject, rounds).map(Some);
             }
             catalog::prompt(script, name, &params["arguments"])?.to_string()
         }
@@ -101,39 +102,6 @@ fn missing_resource(era: Era, error: RpcError) -> RpcError {
             ..error
         },
     }
-}
-
-/// Whether the script leaves out what this method belongs to.
-pub(crate) fn is_absent(script: &Script, method: &str) -> bool {
-    (script.no_tools && method.starts_with("tools/"))
-        || (script.no_resources && method.starts_with("resources/"))
-        || (script.no_prompts && method.starts_with("prompts/"))
-}
-
-/// The capabilities as both eras declare them.
-pub(crate) fn capabilities(script: &Script, revision: &str) -> Value {
-    let mut capabilities = json!({"logging": {}});
-    let mut declare = |absent: bool, name: &str, value: Value| {
-        if !absent {
-            capabilities[name] = value;
-        }
-    };
-    declare(script.no_tools, "tools", json!({"listChanged": true}));
-    declare(
-        script.no_resources,
-        "resources",
-        json!({"subscribe": true, "listChanged": true}),
-    );
-    declare(script.no_prompts, "prompts", json!({"listChanged": true}));
-    declare(revision < "2025-03-26", "completions", json!({}));
-    capabilities
-}
-
-pub(crate) fn server_info(script: &Script) -> Value {
-    json!({
-        "name": script.name.as_deref().unwrap_or("fake-server"),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
 }
 
 /// The answer to the first request of a client, with the trouble scripted for it.

@@ -1,17 +1,11 @@
-//! What tools, prompts and resources ask their client, in both eras: the legacy
-//! one sends requests of its own, the modern one answers `input_required`.
-
-use std::sync::Arc;
+//! What tools, prompts and resources ask their client, and what becomes of the answers.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::message::{self, RpcError, quote};
-use crate::modern;
-use crate::request::Request;
 use crate::revision::Era;
-use crate::session::{Action, Asked};
 
 /// Something only the client can know.
 #[derive(Debug, Clone)]
@@ -86,7 +80,7 @@ impl Question {
         }
     }
 
-    fn is_url(&self) -> bool {
+    pub fn is_url(&self) -> bool {
         let params: Value = serde_json::from_str(&self.params).unwrap_or_default();
         params["mode"] == json!("url")
     }
@@ -137,7 +131,7 @@ impl Subject {
     }
 
     /// A tool fails as tools do, the others with an error.
-    fn failure(&self, id: &str, text: &str) -> String {
+    pub fn failure(&self, id: &str, text: &str) -> String {
         match self {
             Self::Tool(_) => {
                 let text = quote(text);
@@ -151,29 +145,8 @@ impl Subject {
     }
 }
 
-/// Asks all rounds, then answers the request; refuses before the first where
-/// the client cannot be asked the last.
-pub(crate) fn interview(
-    request: &Request,
-    subject: Subject,
-    rounds: Rounds,
-) -> Result<Vec<Action>, RpcError> {
-    let missing = missing(&request.client.capabilities, &rounds);
-    if request.is_modern() {
-        return match missing {
-            None => modern::rounds::interview(request, &subject, &rounds),
-            Some(missing) => Err(modern::missing_capability(&missing)),
-        };
-    }
-    if let Some(missing) = missing {
-        let text = format!("the client did not declare {missing}");
-        return Ok(vec![Action::Send(subject.failure(request.id, &text))]);
-    }
-    Ok(vec![ask(request, subject, rounds)])
-}
-
 /// All capabilities that some question needs and the client lacks.
-fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
+pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
     let mut all = json!({});
     for lacked in rounds
         .iter()
@@ -190,40 +163,8 @@ fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
     (all != json!({})).then_some(all)
 }
 
-/// Requests on the stream of the call.
-fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
-    let keys: Vec<&str> = rounds.iter().flatten().map(|it| it.key).collect();
-    let page = rounds.iter().flatten().find(|it| it.is_url()).cloned();
-    let rounds = rounds.into_iter().map(|round| {
-        let asked = |it: Question| asked(request, &it.method, &it.params);
-        round.into_iter().map(asked).collect()
-    });
-    let (service, id) = (Arc::clone(request.service), request.id.to_owned());
-    Action::Ask {
-        rounds: rounds.collect(),
-        then: Box::new(move |answers| match collect(&keys, &answers) {
-            Ok(answers) => {
-                service.shared().finished(subject.name());
-                let result = message::result(&id, &subject.result(&answers));
-                let visit = page.and_then(|it| visited(&it, &answers));
-                visit.into_iter().chain([result]).collect()
-            }
-            Err(refusal) => vec![subject.failure(&id, refusal)],
-        }),
-    }
-}
-
-/// One request to the client.
-pub(crate) fn asked(request: &Request, method: &str, params: &str) -> Asked {
-    let id = format!(r#""fake-{}""#, request.service.serial());
-    Asked {
-        request: message::request(&id, method, params),
-        answer: request.session.expect_answer(&id),
-    }
-}
-
 /// What a legacy server says once the user has been at the URL.
-fn visited(page: &Question, answers: &str) -> Option<String> {
+pub(crate) fn visited(page: &Question, answers: &str) -> Option<String> {
     let answers: Value = serde_json::from_str(answers).ok()?;
     let params: Value = serde_json::from_str(&page.params).ok()?;
     let id = json!({"elicitationId": params["elicitationId"]});
@@ -232,7 +173,7 @@ fn visited(page: &Question, answers: &str) -> Option<String> {
 }
 
 /// The results by their keys, raw; or the first answer that is none.
-fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String, &'a str> {
+pub(crate) fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String, &'a str> {
     #[derive(Deserialize)]
     struct Answer<'a> {
         #[serde(borrow)]

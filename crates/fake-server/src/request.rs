@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::action::Action;
 use crate::catalog;
 use crate::message::{self, RpcError};
-use crate::modern;
+use crate::modern::result;
 use crate::revision::Era;
 use crate::script::Script;
 use crate::service::Service;
-use crate::session::{Action, Session};
+use crate::session::Session;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
@@ -75,7 +76,7 @@ impl<'a> Request<'a> {
         match self.client.era {
             Era::Legacy => message::result(self.id, result),
             Era::Modern => {
-                message::result(self.id, &modern::complete(self.script, self.method, result))
+                message::result(self.id, &result::complete(self.script, self.method, result))
             }
         }
     }

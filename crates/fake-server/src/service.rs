@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,10 @@ use std::time::Instant;
 use hyper::header::HeaderMap;
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot, watch};
 
-use crate::listener::Command;
 use crate::message::Message;
-use crate::modern::{listen::Listen, rounds::Pending, tasks::Task};
+use crate::modern::listen::{self, Listen};
+use crate::modern::pending::Pending;
+use crate::modern::task::{State, Task};
 use crate::script::Script;
 use crate::session::{Outgoing, Outlet, Session};
 
@@ -41,6 +42,15 @@ impl Received {
             Message::Response { .. } => None,
         }
     }
+}
+
+/// What the listener is to do.
+pub(crate) enum Command {
+    /// Closes the listener and all connections, or listens again; answers when done.
+    Refuse(bool, oneshot::Sender<io::Result<()>>),
+    /// Breaks every connection.
+    Cut,
+    Stop,
 }
 
 /// Where the fake lives: it decides what a crash is, and whether traffic is kept.
@@ -104,6 +114,28 @@ impl Shared {
 
     pub fn finished(&mut self, subject: &str) {
         *self.ends.entry(subject.to_owned()).or_default() += 1;
+    }
+
+    /// Puts a task into its next state, and tells listeners; returns whether the state changed.
+    pub fn change_task(&mut self, id: &str, next: impl FnOnce(&Task) -> State) -> bool {
+        let Some(task) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        let next = next(task);
+        if !task.put(next) {
+            return false;
+        }
+        let detailed = task.detailed(id);
+        if task.is_completed() {
+            self.finished("task");
+        }
+        listen::task_changed(&self.listens, id, &detailed);
+        true
+    }
+
+    /// Takes a task on once its time is over.
+    pub fn advance(&mut self, id: &str) {
+        self.change_task(id, Task::advanced);
     }
 }
 

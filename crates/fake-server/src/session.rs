@@ -1,65 +1,12 @@
-//! One client's session: what it subscribed to, its own stream, its calls in
-//! flight, and how the actions the service decided on are carried out.
+//! One client's session: what it subscribed to, its own stream, and its calls in flight.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
-
-use crate::modern::tasks;
-use crate::process::{self, Flood};
-use crate::service::{Service, Turn};
-
-/// What the service decided on, in order.
-pub(crate) enum Action {
-    /// On the call's own stream, where it has one.
-    Send(String),
-    /// On the stream of a session, outside any call.
-    Publish(Arc<Session>, String),
-    Wait(Duration),
-    /// Keeps the only thread, and with it the whole fake, from anything else.
-    Burn(Duration),
-    Flood(Flood),
-    /// Sends requests to the client, round by round; the answers lead to the last messages.
-    Ask {
-        rounds: Vec<Vec<Asked>>,
-        then: Conclusion,
-    },
-    /// Sends what a subscription hears; ends with this response once its sender is gone.
-    Listen(mpsc::UnboundedReceiver<Heard>, String),
-    /// Counts a tool that came to its end.
-    Finish(String),
-    /// Takes a task on to its next state.
-    Advance(String),
-    /// Goes on when the other call is done, or will never be.
-    Park(oneshot::Receiver<()>),
-    Release(oneshot::Sender<()>),
-    /// Sends the first half of a message, and breaks the connection there.
-    BreakOff(String),
-    Hang,
-    Exit(i32),
-}
-
-/// A request to the client, and where its answer arrives: `{"result":…}` or `{"error":…}`.
-pub(crate) struct Asked {
-    pub request: String,
-    pub answer: oneshot::Receiver<String>,
-}
-
-/// What to send once all answers are there, in the order of the requests.
-pub(crate) type Conclusion = Box<dyn FnOnce(Vec<String>) -> Vec<String> + Send>;
-
-/// What a subscription hears.
-#[derive(Debug)]
-pub(crate) enum Heard {
-    Message(String),
-    /// Its stream breaks.
-    Cut,
-}
 
 /// What a stream carries to the client.
 #[derive(Debug)]
@@ -81,7 +28,7 @@ pub(crate) type Outlet = mpsc::UnboundedSender<Outgoing>;
 pub(crate) struct Session {
     pub id: String,
     /// One modern request over HTTP: closing its stream cancels it.
-    ends_with_stream: bool,
+    pub ends_with_stream: bool,
     // Held only to look up or change a field, never across an await.
     state: Mutex<State>,
 }
@@ -197,20 +144,8 @@ impl Session {
         state.outlet = None;
     }
 
-    /// Carries the actions out, on `outlet` or else on the session's stream.
-    /// What needs no waiting is done before this returns, so that answers keep
-    /// the order of their requests.
-    pub fn run(
-        self: &Arc<Self>,
-        service: &Arc<Service>,
-        call: Option<&str>,
-        actions: Vec<Action>,
-        outlet: Option<Outlet>,
-        turn: Turn,
-    ) {
-        let stream = outlet.clone().filter(|_| self.ends_with_stream);
-        let work = perform(Arc::clone(service), Arc::clone(self), actions, outlet, turn);
-        let work = unless_closed(Arc::clone(service), call.map(str::to_owned), stream, work);
+    /// Does the work of a call until it has to wait, and the rest in a task of its own.
+    pub fn drive(&self, call: Option<&str>, work: impl Future<Output = ()> + Send + 'static) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
         let mut nobody = Context::from_waker(Waker::noop());
         if work.as_mut().poll(&mut nobody).is_ready() {
@@ -230,113 +165,5 @@ impl Session {
         if let Some(id) = call {
             state.running.insert(id.to_owned(), task);
         }
-    }
-}
-
-/// Gives the work up when the client closes the stream, which cancels the call.
-async fn unless_closed(
-    service: Arc<Service>,
-    call: Option<String>,
-    stream: Option<Outlet>,
-    work: impl Future<Output = ()>,
-) {
-    let Some(stream) = stream else {
-        return work.await;
-    };
-    let mut work = std::pin::pin!(work);
-    tokio::select! {
-        biased;
-        () = &mut work => return,
-        () = stream.closed() => service.shared().cancelled.extend(call),
-    }
-    if service.script().ignore_cancel {
-        work.await;
-    }
-}
-
-async fn perform(
-    service: Arc<Service>,
-    session: Arc<Session>,
-    actions: Vec<Action>,
-    outlet: Option<Outlet>,
-    // Held until all is done, or nothing is left but to listen.
-    mut turn: Turn,
-) {
-    let send = |text, last| match &outlet {
-        // The client may have left; its call runs on all the same.
-        Some(outlet) => drop(outlet.send(Outgoing::Message { text, last })),
-        None => session.publish(text),
-    };
-    let count = actions.len();
-    for (position, action) in actions.into_iter().enumerate() {
-        let last = position + 1 == count;
-        service.responsive().await;
-        match action {
-            Action::Send(text) => send(text, last),
-            Action::Publish(to, text) => to.publish(text),
-            Action::Wait(time) => tokio::time::sleep(time).await,
-            Action::Burn(time) => burn(time),
-            Action::Flood(flood) => process::pour(flood).await,
-            Action::Ask { rounds, then } => {
-                let mut answers = Vec::new();
-                for round in rounds {
-                    let mut asked = Vec::new();
-                    for Asked { request, answer } in round {
-                        send(request, false);
-                        asked.push(answer);
-                    }
-                    for answer in asked {
-                        let Ok(answer) = answer.await else { return };
-                        answers.push(answer);
-                    }
-                }
-                let mut messages = then(answers).into_iter().peekable();
-                while let Some(text) = messages.next() {
-                    send(text, last && messages.peek().is_none());
-                }
-            }
-            Action::Listen(mut events, end) => {
-                drop(turn.take());
-                while let Some(heard) = events.recv().await {
-                    match (heard, &outlet) {
-                        (Heard::Message(text), _) => send(text, false),
-                        (Heard::Cut, Some(outlet)) => {
-                            // Its reader is gone: cut already.
-                            let _ = outlet.send(Outgoing::Cut);
-                            return;
-                        }
-                        // A pipe has one stream for all.
-                        (Heard::Cut, None) => {}
-                    }
-                }
-                send(end, last);
-            }
-            Action::Finish(subject) => service.shared().finished(&subject),
-            Action::Advance(task) => tasks::advance(&service, &task),
-            // An error means that the other call is gone: nothing to wait for.
-            Action::Park(other) => drop(other.await),
-            Action::Release(other) => drop(other.send(())),
-            Action::BreakOff(text) => {
-                let half = text[..text.len() / 2].to_owned();
-                match &outlet {
-                    Some(outlet) => drop(outlet.send(Outgoing::Half(half))),
-                    None => session.break_stream(Outgoing::Half(half)),
-                }
-            }
-            Action::Hang => std::future::pending().await,
-            Action::Exit(code) => {
-                service.exit(code);
-                // In a test we are still here, until the connection is cut: no
-                // orderly end of the stream may come before that.
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-}
-
-fn burn(time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        std::hint::spin_loop();
     }
 }

@@ -8,8 +8,9 @@ use tokio::sync::mpsc;
 
 use crate::events::Events;
 use crate::legacy;
-use crate::listener::{Reply, json, not_allowed, plain, stream};
 use crate::message::{self, Message, RpcError};
+use crate::reply::{Reply, json, not_allowed, plain, stream};
+use crate::run::run;
 use crate::service::{Received, Service, Turn};
 
 const ENDPOINT: &str = "/messages?sessionId=";
@@ -52,6 +53,6 @@ fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> Re
         Message::Notification { .. } | Message::Response { .. } => None,
     };
     let actions = legacy::receive(service, &session, message);
-    session.run(service, call, actions, None, turn);
+    run(service, &session, call, actions, None, turn);
     plain(StatusCode::ACCEPTED, "Accepted")
 }

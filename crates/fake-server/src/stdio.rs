@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use crate::action::Action;
 use crate::legacy;
 use crate::message::{self, Message, RpcError};
 use crate::modern;
+use crate::run::run;
 use crate::script::Script;
 use crate::service::{Received, Service};
-use crate::session::{Action, Outgoing, Session};
+use crate::session::{Outgoing, Session};
 
 /// What `--noise` prints before each message: garbage, half a message, bytes
 /// that are no UTF-8, JSON that is no JSON-RPC, blank lines.
@@ -51,7 +53,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
                     Message::Notification { .. } | Message::Response { .. } => None,
                 };
                 let actions = receive(&service, &session, message);
-                session.run(&service, call, actions, None, turn);
+                run(&service, &session, call, actions, None, turn);
             }
             Err(invalid) => session.publish(message::error("null", &RpcError::from(invalid))),
         }

@@ -8,15 +8,17 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+use crate::action::{Action, finishing};
 use crate::catalog::{self, WEIRD_RESULT};
+use crate::flood::{self, Flood, FloodText, Pipe};
+use crate::interview;
 use crate::message::{self, RpcError};
 use crate::modern::listen;
-use crate::process::{Flood, FloodText, Pipe};
-use crate::questions::{self, Question, Subject};
+use crate::questions::{Question, Subject};
 use crate::request::Request;
 use crate::revision::Era;
 use crate::service::{Service, append};
-use crate::session::{Action, Outgoing};
+use crate::session::Outgoing;
 use crate::tools_of_eras;
 
 #[derive(Deserialize)]
@@ -239,7 +241,7 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             };
             if request.is_modern() {
                 let subject = Subject::Tool(name.to_owned());
-                return questions::interview(request, subject, vec![vec![question]]);
+                return interview::interview(request, subject, vec![vec![question]]);
             }
             vec![ask(request, &question.method, &question.params)]
         }
@@ -296,7 +298,7 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             }
         }
         "stderr" => {
-            crate::process::complain(word("text"));
+            flood::complain(word("text"));
             say("printed")
         }
         "weird" => vec![answer(WEIRD_RESULT)],
@@ -306,15 +308,6 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
     Ok(finishing(name, actions))
 }
 
-/// What ends in an answer, and counts as finished just before.
-pub(crate) fn finishing(tool: &str, mut actions: Vec<Action>) -> Vec<Action> {
-    if let Some(answer) = actions.pop_if(|it| matches!(it, Action::Send(_))) {
-        actions.extend([Action::Finish(tool.to_owned()), answer]);
-    }
-    actions
-}
-
-/// The text and the arguments as the bytes that came.
 /// What a flood repeats; messages are as long as `lineBytes` says, or longer.
 fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     let pad = |begin: &str, end: &str| {
@@ -340,6 +333,7 @@ fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     })
 }
 
+/// The text and the arguments as the bytes that came.
 fn echo(raw: &str) -> Result<String, RpcError> {
     let EchoArguments { text } =
         serde_json::from_str(raw).map_err(|error| RpcError::invalid_params(error.to_string()))?;
@@ -350,8 +344,7 @@ fn echo(raw: &str) -> Result<String, RpcError> {
     ))
 }
 
-/// Integers stay integers.
-/// The sum of two numbers, where a missing one is zero. Anything else is an invalid argument.
+/// The sum of two numbers, where a missing one is zero. Integers stay integers. Anything else is an invalid argument.
 fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
     if [a, b].iter().any(|it| !it.is_number() && !it.is_null()) {
         return Err(RpcError::invalid_params("a and b must be numbers"));
@@ -378,7 +371,7 @@ fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {
 fn ask(request: &Request, method: &str, params: &str) -> Action {
     let id = request.id.to_owned();
     Action::Ask {
-        rounds: vec![vec![questions::asked(request, method, params)]],
+        rounds: vec![vec![interview::asked(request, method, params)]],
         then: Box::new(move |answers| vec![message::result(&id, &message::text(&answers[0]))]),
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
+use crate::action::{Action, finishing};
+use crate::interview;
 use crate::message::{self, RpcError};
 use crate::modern::{listen, tasks};
-use crate::questions::{self, Question, Rounds, Subject};
+use crate::questions::{Question, Rounds, Subject};
 use crate::request::Request;
 use crate::revision::Era;
-use crate::session::Action;
-use crate::tools::finishing;
 
 /// Clients give up long before.
 const AGAIN_AND_AGAIN: usize = 1000;
@@ -25,7 +25,7 @@ pub(crate) fn run(
 ) -> Result<Option<Vec<Action>>, RpcError> {
     if let Some(rounds) = rounds(request, name) {
         let subject = Subject::Tool(name.to_owned());
-        return questions::interview(request, subject, rounds).map(Some);
+        return interview::interview(request, subject, rounds).map(Some);
     }
     let structured = |content: Value| request.answer(&message::structured(&content));
     let answer = match name {

@@ -14,7 +14,7 @@ const PACKAGES: &str = "
     chaos               -> fake-server
     fuzz                -> mainstay-core mainstay-platform mainstay-transport
 
-    mainstay            -> mainstay-api mainstay-core mainstay-doors mainstay-gateway mainstay-journal mainstay-platform mainstay-transport fake-server
+    mainstay            -> mainstay-api mainstay-core mainstay-doors mainstay-gateway mainstay-journal mainstay-platform mainstay-testkit mainstay-transport fake-server
     mainstay-doors      -> mainstay-api mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
     mainstay-gateway    -> mainstay-core mainstay-journal mainstay-platform mainstay-transport
     mainstay-transport  -> mainstay-core mainstay-platform mainstay-testkit

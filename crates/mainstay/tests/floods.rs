@@ -7,10 +7,6 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, reason = "the figures")]
 
-#[path = "cli/world.rs"]
-#[expect(dead_code, reason = "the world of the command line has more in it")]
-mod world;
-
 use std::{
     fs,
     time::{Duration, Instant},
@@ -18,11 +14,10 @@ use std::{
 
 use mainstay_api::{Call, Client};
 use mainstay_core::config::Secret;
+use mainstay_testkit::{Home, Serving, home, limits::FLOOD};
 use rustix::process::Signal;
 use serde_json::{Value, json, value::RawValue};
 use tokio::task::JoinSet;
-
-use crate::world::{Home, Serving};
 
 const MB: u64 = 1_000_000;
 const MIB: u64 = 1024 * 1024;
@@ -32,9 +27,6 @@ const ALLOWED: u64 = 64 * MIB;
 
 /// What everything may cost at any time.
 const ALLOWED_ALL: u64 = 256 * MIB;
-
-/// Longer than any flood of 200 MB takes, also on a slow machine. It is read at 16 MiB a second.
-const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A call beside a flood takes longer, but not long.
 const SLOW_CALL: Duration = Duration::from_secs(2);
@@ -48,7 +40,7 @@ fn bytes() -> u64 {
 }
 
 fn patience() -> Duration {
-    PATIENCE * bytes().div_ceil(USUAL) as u32
+    FLOOD * bytes().div_ceil(USUAL) as u32
 }
 
 /// W22, W23
@@ -121,12 +113,12 @@ struct Seen {
 
 /// Lets so many servers flood at once, with calls of a calm one meanwhile.
 async fn flooded(servers: usize, flood: Value) -> Seen {
-    let home = Home::new();
+    let home = home!();
     let config = config(&home, servers);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: ").await;
     let client = client(&home, &daemon);
-    let pid = pid(&home);
+    let pid = daemon.daemon_pid();
     for _ in 0..20 {
         echo(&client, "calm").await;
     }
@@ -202,15 +194,7 @@ fn config(home: &Home, floods: usize) -> String {
 }
 
 fn client(home: &Home, daemon: &Serving) -> Client {
-    let token = fs::read_to_string(home.state().join("token")).expect("a token");
-    Client::new(&daemon.url, Some(Secret::new(token))).expect("a URL")
-}
-
-/// The daemon's.
-fn pid(home: &Home) -> u64 {
-    let text = fs::read(home.state().join("daemon.json")).expect("a file");
-    let file: Value = serde_json::from_slice(&text).expect("JSON");
-    file["pid"].as_u64().expect("a process")
+    Client::new(&daemon.url, Some(Secret::new(home.token()))).expect("a URL")
 }
 
 fn call(server: &str, tool: &str, arguments: &Value) -> Call {
@@ -228,7 +212,7 @@ async fn echo(client: &Client, server: &str) {
 }
 
 /// In bytes.
-fn memory(pid: u64, what: &str) -> u64 {
+fn memory(pid: u32, what: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = text.lines().find_map(|line| line.strip_prefix(what));
     let number = line.and_then(|line| line.split_whitespace().nth(1));

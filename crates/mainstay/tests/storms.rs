@@ -6,25 +6,14 @@
 #![cfg(unix)]
 #![expect(clippy::print_stdout, reason = "the figures")]
 
-#[path = "cli/world.rs"]
-#[expect(dead_code, reason = "the world of the command line has more in it")]
-mod world;
-
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use fake_server::{Fleet, Script, gate};
 use mainstay_api::{Client, Server};
 use mainstay_core::config::Secret;
+use mainstay_testkit::{Home, Serving, glances, home, limits::STORM, soon};
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
-
-use crate::world::{Home, Serving};
-
-/// Longer than any storm takes, also on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a condition is checked that is not announced; a list of many servers takes its time.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -90,7 +79,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
         .await;
     let refused = before + BACKENDS / 2;
     gateway
-        .during(async { fleet_sees(&fleet, refused).await })
+        .during("attempts", fleet_sees(&fleet, refused))
         .await;
     fleet.set(gate::Mode::Forward).await.expect("back");
     gateway
@@ -111,8 +100,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
 }
 
 async fn fleet_sees(fleet: &Fleet, attempts: usize) {
-    let mut glance = tokio::time::interval(GLANCE);
-    glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut glance = glances(GLANCE);
     while fleet.attempts().len() < attempts {
         glance.tick().await;
     }
@@ -128,14 +116,13 @@ struct Gateway {
 
 impl Gateway {
     async fn start(servers: Map<String, Value>, mut settings: Value) -> Self {
-        let home = Home::new();
+        let home = home!();
         settings["mcpServers"] = Value::Object(servers);
         // It is ready when the first attempts of all are over.
-        settings["startup"]["waitMs"] = json!(PATIENCE.as_millis());
+        settings["startup"]["waitMs"] = json!(STORM.as_millis());
         let config = home.file("servers.json", &settings.to_string());
         let daemon = home.serve(&["--config", &config]).await;
-        let token = fs::read_to_string(home.state().join("token")).expect("a token");
-        let client = Client::new(&daemon.url, Some(Secret::new(token))).expect("a URL");
+        let client = Client::new(&daemon.url, Some(Secret::new(home.token()))).expect("a URL");
         Self {
             daemon,
             client,
@@ -144,10 +131,9 @@ impl Gateway {
     }
 
     /// Waits while what the daemon says is read: it says a line for every change of state.
-    async fn during(&mut self, work: impl Future<Output = ()>) {
-        let patient = tokio::time::timeout(PATIENCE, work);
+    async fn during(&mut self, what: &str, work: impl Future<Output = ()>) {
         tokio::select! {
-            in_time = patient => in_time.expect("in time"),
+            () = soon(STORM, what, work) => {}
             line = self.daemon.says("stopping") => panic!("it stops by itself: {line}"),
         }
     }
@@ -155,8 +141,7 @@ impl Gateway {
     async fn until(&mut self, what: &str, fits: impl Fn(&Server) -> bool) {
         let client = self.client.clone();
         let all_fit = async {
-            let mut glance = tokio::time::interval(GLANCE);
-            glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let mut glance = glances(GLANCE);
             while !client
                 .servers()
                 .await
@@ -169,7 +154,7 @@ impl Gateway {
             }
         };
         println!("until {what}");
-        self.during(all_fit).await;
+        self.during(what, all_fit).await;
     }
 
     async fn stop(mut self) {

@@ -1,18 +1,29 @@
-//! What tests share.
+//! What the tests of several crates share: one way to wait, one set of time limits, one way to run the
+//! program. Never shipped. It knows no other crate of Mainstay, so that each may use it in its tests.
 
-use std::sync::mpsc;
+#[cfg(unix)]
+mod home;
+pub mod limits;
+#[cfg(unix)]
+mod running;
+mod runtime;
+#[cfg(unix)]
+mod transcript;
+mod wait;
 
-use tokio::runtime::{Builder, Runtime};
+#[cfg(unix)]
+pub use home::{Home, Serving, get};
+#[cfg(unix)]
+pub use running::{Running, lines};
+pub use runtime::runtime_that_waits;
+#[cfg(unix)]
+pub use transcript::Run;
+pub use wait::{found, glances, soon, until, within};
 
-/// A runtime whose one thread that may block is taken until the sender is dropped, so that work taken off
-/// the runtime has not ended when a test looks.
-pub fn runtime_that_waits() -> (Runtime, mpsc::Sender<()>) {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(1)
-        .build()
-        .expect("a runtime");
-    let (release, released) = mpsc::channel();
-    runtime.spawn_blocking(move || released.recv());
-    (runtime, release)
+/// A [`Home`] for the program that cargo has built for these tests.
+#[macro_export]
+macro_rules! home {
+    () => {
+        $crate::Home::new(env!("CARGO_BIN_EXE_mainstay"))
+    };
 }

@@ -5,13 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use mainstay_bench::gateway::Gateway;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde_json::{Map, json};
 
-use crate::Milliseconds;
-use crate::gateway::Gateway;
-use crate::load::Load;
+use crate::{Milliseconds, load::Load};
 
 const CONNECTIONS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(2);

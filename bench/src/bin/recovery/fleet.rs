@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use fake_server::gate::{self, Mode};
 use fake_server::{Fleet, Script};
+use mainstay_bench::gateway::{Gateway, PATIENCE};
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::{interval, timeout};
 
-use crate::gateway::{Gateway, PATIENCE};
 use crate::ms;
 
 /// The default, said all the same.

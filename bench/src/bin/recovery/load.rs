@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use mainstay_bench::calls::{Calls, Wrong};
+use mainstay_bench::gateway::PATIENCE;
 use mainstay_bench::http::{Client, Endpoint, Error};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-
-use crate::gateway::PATIENCE;
 
 /// Bytes of text in a call.
 const PAYLOAD: usize = 64;

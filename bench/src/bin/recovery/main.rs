@@ -6,7 +6,6 @@
 
 mod crash;
 mod fleet;
-mod gateway;
 mod load;
 mod outage;
 mod start;

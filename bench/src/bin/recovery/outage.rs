@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use fake_server::{Fake, Script};
+use mainstay_bench::gateway::{Gateway, PATIENCE};
 use mainstay_bench::http::Endpoint;
 use serde::Serialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
-use crate::Milliseconds;
-use crate::gateway::{Gateway, PATIENCE};
-use crate::load::Load;
+use crate::{Milliseconds, load::Load};
 
 const DOWN: Duration = Duration::from_secs(5);
 

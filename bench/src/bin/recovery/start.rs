@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use mainstay_bench::gateway::Gateway;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::gateway::Gateway;
 use crate::ms;
 
 const SERVERS: u32 = 100;

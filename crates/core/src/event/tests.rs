@@ -1,4 +1,5 @@
-//! Which statuses lead to which events: the courses that section I names, and any history.
+//! Which statuses lead to which events: the courses that docs/dev/requirements.md, "Events", names, and any
+//! history.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! `preset` and the knobs of section Y, at the top of the file and in an entry.
+//! `preset` and the settings it stands for, at the top of the file and in an entry
+//! (docs/dev/requirements.md, "Contradictions, and what Mainstay does").
 
 use std::time::Duration;
 

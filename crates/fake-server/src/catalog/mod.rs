@@ -1,9 +1,11 @@
 //! What the fake offers: tools, resources, prompts, completions, and how lists are paged.
 
+mod declared;
 mod eras;
 
 use serde_json::{Value, json};
 
+pub(crate) use declared::{capabilities, is_absent, server_info};
 pub(crate) use eras::{questions_of_prompt, questions_of_resource};
 
 use crate::message::RpcError;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::base64;
-use crate::listener::header;
 use crate::message::RpcError;
+use crate::reply::header;
 
 const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";

@@ -6,11 +6,11 @@ use hyper::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
 
 use super::{admit, answer, headers, meta};
-use crate::http::respond;
-use crate::listener::{Reply, header, json, plain};
 use crate::message::{self, Message, RpcError};
+use crate::reply::{Reply, header, json, plain, respond};
 use crate::request::Request;
 use crate::revision::REVISIONS;
+use crate::run::run;
 use crate::script::Script;
 use crate::service::{Service, Turn};
 use crate::session::Session;
@@ -66,7 +66,7 @@ pub(crate) async fn post(
     };
     let (outlet, answers) = mpsc::unbounded_channel();
     service.track(&outlet);
-    session.run(service, Some(id), actions, Some(outlet), turn);
+    run(service, &session, Some(id), actions, Some(outlet), turn);
     respond(script, &session, answers).await
 }
 

@@ -5,32 +5,28 @@ mod headers;
 pub(crate) mod http;
 pub(crate) mod listen;
 mod meta;
+pub(crate) mod pending;
+pub(crate) mod result;
 pub(crate) mod rounds;
+mod subscribe;
+pub(crate) mod task;
 pub(crate) mod tasks;
 
 use std::sync::Arc;
 
 use hyper::HeaderMap;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use self::task::EXTENSION;
+use crate::action::Action;
+use crate::catalog;
 use crate::message::{RpcError, error};
 use crate::methods;
 use crate::request::{Client, Request};
 use crate::revision::{Era, Revision};
 use crate::script::Script;
 use crate::service::Service;
-use crate::session::{Action, Session};
-
-const CACHEABLE: [&str; 6] = [
-    "server/discover",
-    "tools/list",
-    "prompts/list",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-];
+use crate::session::Session;
 
 /// Whether a request over a pipe is to be taken as one of this era.
 pub(crate) fn claims(script: &Script, params: &str) -> bool {
@@ -93,21 +89,21 @@ fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
         data: Some(json!({"supported": versions(script)})),
         ..RpcError::method_not_found(method)
     };
-    if methods::is_absent(script, method) {
+    if catalog::is_absent(script, method) {
         return Err(unknown());
     }
     match method {
         "server/discover" => methods::greet(request, || Ok(discover(script))),
-        "subscriptions/listen" => listen::open(request),
+        "subscriptions/listen" => subscribe::open(request),
         "tasks/get" | "tasks/update" | "tasks/cancel" if script.tasks => tasks::answer(request),
         _ => methods::answer(request)?.ok_or_else(unknown),
     }
 }
 
 fn discover(script: &Script) -> Value {
-    let mut capabilities = methods::capabilities(script, Revision::V2026_07_28.as_str());
+    let mut capabilities = catalog::capabilities(script, Revision::V2026_07_28.as_str());
     if script.tasks {
-        capabilities["extensions"] = json!({tasks::EXTENSION: {}});
+        capabilities["extensions"] = json!({EXTENSION: {}});
     }
     let mut result = json!({
         "supportedVersions": versions(script),
@@ -139,49 +135,4 @@ fn unsupported(script: &Script, requested: &Value) -> RpcError {
         data: Some(json!({"supported": supported, "requested": requested})),
         ..RpcError::new(-32022, message)
     }
-}
-
-pub(crate) fn missing_capability(required: &Value) -> RpcError {
-    RpcError {
-        data: Some(json!({"requiredCapabilities": required})),
-        ..RpcError::new(-32021, "missing required client capability")
-    }
-}
-
-/// A result with what this era asks for in front; the rest keeps its bytes.
-pub(crate) fn complete(script: &Script, method: &str, result: &str) -> String {
-    typed("complete", script, method, result)
-}
-
-/// The same, of another `resultType`.
-fn typed(kind: &str, script: &Script, method: &str, result: &str) -> String {
-    let mut members = vec![format!(r#""resultType":"{kind}""#)];
-    if CACHEABLE.contains(&method) && kind == "complete" {
-        let scope = if script.private_cache {
-            "private"
-        } else {
-            "public"
-        };
-        members.push(format!(r#""ttlMs":{},"cacheScope":"{scope}""#, script.ttl));
-    }
-    if !has_meta(result) {
-        let server = methods::server_info(script);
-        members.push(format!(
-            r#""_meta":{{"io.modelcontextprotocol/serverInfo":{server}}}"#
-        ));
-    }
-    let members = members.join(",");
-    match result.strip_prefix('{').expect("a result is an object") {
-        "}" => format!("{{{members}}}"),
-        rest => format!("{{{members},{rest}"),
-    }
-}
-
-fn has_meta(result: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Meta<'a> {
-        #[serde(borrow, rename = "_meta")]
-        meta: Option<&'a RawValue>,
-    }
-    serde_json::from_str(result).is_ok_and(|it: Meta| it.meta.is_some())
 }

@@ -7,23 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::typed;
+use super::pending::Pending;
+use super::result::typed;
+use crate::action::Action;
 use crate::message::{self, RpcError, quote};
 use crate::questions::{Question, Rounds, Subject, object};
 use crate::request::Request;
-use crate::session::Action;
-
-/// What one `requestState` stands for.
-#[derive(Clone)]
-pub(crate) struct Pending {
-    /// Raw id of the request that was answered with it.
-    id: String,
-    /// Method and params of that request, without what each retry may change.
-    asked: (String, Value),
-    round: usize,
-    /// By key, raw.
-    answers: Vec<(&'static str, String)>,
-}
 
 #[derive(Deserialize)]
 struct Retry<'a> {

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
+use mainstay_testkit::home;
 
-use crate::world::Home;
+use crate::fakes::fakes;
 
 /// The README names every command of the program, and docs/cli.md describes each.
 #[tokio::test]
 async fn the_readme_and_the_docs_have_every_command() {
-    let help = Home::new().run(&["--help"]).await.stdout;
+    let help = home!().run(&["--help"]).await.stdout;
     let (_, listed) = help.split_once("Commands:\n").expect("a list of commands");
     let listed = listed
         .lines()
@@ -35,7 +36,7 @@ async fn the_readme_and_the_docs_have_every_command() {
 
 #[tokio::test]
 async fn what_the_demo_servers_offer_is_shown() {
-    let home = Home::new();
+    let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     assert_snapshot!(
         home.transcript(&[
@@ -55,8 +56,8 @@ async fn what_the_demo_servers_offer_is_shown() {
 
 #[tokio::test]
 async fn the_list_says_how_the_servers_are() {
-    let home = Home::new();
-    let config = home.fakes(&[("good", &[]), ("bad", &["--crash-at-start", "7"])]);
+    let home = home!();
+    let config = fakes(&home, &[("good", &[]), ("bad", &["--crash-at-start", "7"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 2").await;
 
@@ -87,8 +88,8 @@ async fn the_list_says_how_the_servers_are() {
 
 #[tokio::test]
 async fn calls_take_pairs_json_and_files() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     let file = home.file("arguments.json", r#"{"text": "from a file"}"#);
     assert_snapshot!(
@@ -127,8 +128,8 @@ async fn calls_take_pairs_json_and_files() {
 /// Invariant 5: what `--json` prints is what the server said.
 #[tokio::test]
 async fn a_raw_result_keeps_its_bytes() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     let result = home.run(&["call", "fake/weird", "--json"]).await;
     assert_eq!(result.stdout.trim_end(), fake_server::WEIRD_RESULT);
@@ -140,8 +141,8 @@ async fn a_raw_result_keeps_its_bytes() {
 
 #[tokio::test]
 async fn resources_are_read_from_whoever_has_them() {
-    let home = Home::new();
-    let config = home.fakes(&[("one", &[]), ("two", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     assert_snapshot!(
         home.transcript(&[
@@ -162,8 +163,8 @@ async fn resources_are_read_from_whoever_has_them() {
 
 #[tokio::test]
 async fn what_is_not_there_is_said_to_be_so() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[]), ("down", &["--initialize-error"])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[]), ("down", &["--initialize-error"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 2").await;
     assert_snapshot!(
@@ -184,7 +185,7 @@ async fn what_is_not_there_is_said_to_be_so() {
 
 #[tokio::test]
 async fn a_call_out_of_time_says_so_by_its_exit_code() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = serde_json::json!({"mcpServers": {"fake": {"command": program, "timeout": 1000}}});
     let config = home.file("slow.json", &config.to_string());

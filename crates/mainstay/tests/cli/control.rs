@@ -4,13 +4,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
+use mainstay_testkit::{Home, home, within};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
-
-use crate::world::{Home, within};
 
 /// The servers' names and how they are.
 async fn servers(home: &Home) -> Vec<(String, String)> {
@@ -41,7 +40,7 @@ fn redacted(home: &Home, transcript: &str) -> String {
 /// With a daemon: in force at once, and in its file.
 #[tokio::test]
 async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let program = program.to_str().expect("UTF-8");
     let config = home.file("servers.json", "{\n  \"mcpServers\": {}\n}\n");
@@ -97,7 +96,7 @@ async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
 /// none).
 #[tokio::test]
 async fn without_a_daemon_the_file_is_changed() {
-    let home = Home::new();
+    let home = home!();
     let transcript = home
         .transcript(&[
             &["add", "one", "--", "no-such-program-anywhere", "-y"],
@@ -141,7 +140,7 @@ async fn without_a_daemon_the_file_is_changed() {
 /// usage.
 #[tokio::test]
 async fn servers_can_be_given_on_the_command_line() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let program = program.to_str().expect("UTF-8");
     let entry = json!({"command": "no-such-program-anywhere", "transport": "stdio"});
@@ -183,7 +182,7 @@ async fn servers_can_be_given_on_the_command_line() {
 /// B1, B6, B7, A5: with a flag of document 002 there is something to ask, even without a file.
 #[tokio::test]
 async fn a_flag_of_002_is_a_configuration() {
-    let home = Home::new();
+    let home = home!();
     let daemon = home.serve(&[]).await;
     let run = home.run(&["tools"]).await;
     assert!(
@@ -228,7 +227,7 @@ async fn a_flag_of_002_is_a_configuration() {
 
 /// Adds a server from inside an MCP client that bears the control token (group `control`).
 pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
-    let token = std::fs::read_to_string(home.state().join("token")).expect("there");
+    let token = home.token();
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -258,7 +257,7 @@ pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
 /// What would run is shown whole, and approved by its digest: no person can be asked here.
 #[tokio::test]
 async fn what_is_shown_is_approved() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = home.file(
         "servers.json",
@@ -295,7 +294,7 @@ async fn what_is_shown_is_approved() {
 /// shows which.
 #[tokio::test]
 async fn the_former_target_of_a_name_is_shown() {
-    let home = Home::new();
+    let home = home!();
     let old = json!({"command": "old-server", "args": ["--token", "s3cret"], "enabled": false});
     let file = |servers: Value| {
         let config = json!({"mcpServers": servers, "ownTools": ["control"]});

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use insta::assert_snapshot;
+use mainstay_testkit::{found, home, limits::PROGRAMS, within};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::world::{Home, within};
+use crate::fakes::fakes;
 
 /// `2026-11-21 08:30:12` at the beginning of a line.
 const CLOCK: usize = "2026-11-21 08:30:12".len();
@@ -14,7 +15,7 @@ const CLOCK: usize = "2026-11-21 08:30:12".len();
 /// I1 to I3 and I6, as a person sees them.
 #[tokio::test]
 async fn what_happened_to_a_server_is_told_in_order() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let servers = json!({
         "good": {"command": program},
@@ -79,8 +80,8 @@ fn fake_tools(line: &str) -> String {
 /// A follower sees how things are, then what happens, over a daemon's end and new beginning.
 #[tokio::test]
 async fn following_goes_on_with_a_daemon_that_was_started_anew() {
-    let home = Home::new();
-    let config = home.fakes(&[("good", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("good", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
     let mut follower = home
@@ -127,7 +128,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
 /// The exit code of `--follow` without a daemon.
 #[tokio::test]
 async fn a_daemon_that_never_was_is_not_waited_for() {
-    let home = Home::new();
+    let home = home!();
     let follow = home.command(&["events", "--follow"]).output();
     let output = tokio::time::timeout(Duration::from_secs(20), follow).await;
     let output = output.expect("in time").expect("it starts");
@@ -137,7 +138,7 @@ async fn a_daemon_that_never_was_is_not_waited_for() {
 /// What is configured is told by the daemon, and again when it is over.
 #[tokio::test]
 async fn an_outage_is_told_to_the_command_of_an_alert() {
-    let home = Home::new();
+    let home = home!();
     let told = home.path().join("told");
     let script = format!("cat >> {0}; echo >> {0}", told.display());
     let config = serde_json::json!({
@@ -148,14 +149,9 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
     home.run(&["call", "good/crash"]).await;
-    let lines = within(async {
-        loop {
-            let text = std::fs::read_to_string(&told).unwrap_or_default();
-            if text.lines().count() >= 2 && text.ends_with('\n') {
-                return text;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    let lines = found(PROGRAMS, "two alerts", async || {
+        let text = std::fs::read_to_string(&told).unwrap_or_default();
+        (text.lines().count() >= 2 && text.ends_with('\n')).then_some(text)
     })
     .await;
     let alerts: Vec<Value> = lines
@@ -171,8 +167,8 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
 /// I6: servers that come and go, and a file that cannot be used.
 #[tokio::test]
 async fn a_reload_is_told_and_so_is_one_that_is_refused() {
-    let home = Home::new();
-    let config = home.fakes(&[("stays", &[]), ("goes", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("stays", &[]), ("goes", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 2").await;
     let recent = home.run(&["events", "--json"]).await;
@@ -182,7 +178,7 @@ async fn a_reload_is_told_and_so_is_one_that_is_refused() {
 
     home.file("servers.json", "nonsense");
     assert_eq!(home.run(&["reload"]).await.code, Some(2));
-    home.fakes(&[("stays", &[]), ("comes", &[])]);
+    fakes(&home, &[("stays", &[]), ("comes", &[])]);
     assert_eq!(home.run(&["reload"]).await.code, Some(0));
     let told = home.run(&["events", "--json", "--after", place]).await;
     let told: Vec<Value> = told

@@ -1,12 +1,11 @@
 //! Wrong usage, wrong configuration, no daemon: none is started in these tests.
 
 use insta::assert_snapshot;
-
-use crate::world::Home;
+use mainstay_testkit::home;
 
 #[tokio::test]
 async fn without_a_daemon_commands_say_how_to_get_one() {
-    let home = Home::new();
+    let home = home!();
     assert_snapshot!(
         home.transcript(&[
             &["list"],
@@ -23,7 +22,7 @@ async fn without_a_daemon_commands_say_how_to_get_one() {
 
 #[tokio::test]
 async fn an_address_that_others_can_reach_is_refused() {
-    let home = Home::new();
+    let home = home!();
     assert_snapshot!(
         home.transcript(&[
             &["serve", "--listen", "0.0.0.0:7420"],
@@ -38,7 +37,7 @@ async fn an_address_that_others_can_reach_is_refused() {
 
 #[tokio::test]
 async fn wrong_usage_exits_with_2() {
-    let home = Home::new();
+    let home = home!();
     for arguments in [
         &["lst"][..],
         &[],
@@ -57,7 +56,7 @@ async fn wrong_usage_exits_with_2() {
 
 #[tokio::test]
 async fn a_bad_configuration_is_named_by_line_and_column() {
-    let home = Home::new();
+    let home = home!();
     home.file("broken.json", "{\n  \"mcpServers\": {\n");
     home.file(
         "wrong.json",
@@ -100,7 +99,7 @@ async fn a_bad_configuration_is_named_by_line_and_column() {
 
 #[tokio::test]
 async fn the_usual_configuration_is_found_by_itself() {
-    let home = Home::new();
+    let home = home!();
     std::fs::create_dir(home.state()).expect("made");
     std::fs::write(
         home.state().join("config.json"),
@@ -119,7 +118,7 @@ async fn the_usual_configuration_is_found_by_itself() {
 #[tokio::test]
 async fn commands_are_resolved_as_a_server_would_be() {
     use std::os::unix::fs::PermissionsExt as _;
-    let home = Home::new();
+    let home = home!();
     let folder = home.path().join(".nvm/versions/node/v22.17.0/bin");
     std::fs::create_dir_all(&folder).expect("made");
     let tool = folder.join("mainstay-test-tool");
@@ -142,7 +141,7 @@ async fn commands_are_resolved_as_a_server_would_be() {
 
 #[tokio::test]
 async fn help_is_short_and_has_examples() {
-    let home = Home::new();
+    let home = home!();
     let mut help = String::new();
     for arguments in [
         &["--help"][..],

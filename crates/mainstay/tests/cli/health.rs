@@ -1,8 +1,7 @@
 //! `mainstay health`: every server asked now (B10, B11).
 
+use mainstay_testkit::{Home, Run, home};
 use serde_json::json;
-
-use crate::world::{Home, Run};
 
 /// A server that is well, one that does not answer, and one that cannot be.
 fn config(home: &Home) -> String {
@@ -27,7 +26,7 @@ fn rows(run: &Run) -> Vec<&str> {
 /// B11: the lines of document 004.
 #[tokio::test]
 async fn the_table_says_how_each_server_is() {
-    let home = Home::new();
+    let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
     daemon.says("ready: 2 of 3").await;
     let all = home.run(&["health"]).await;
@@ -57,7 +56,7 @@ async fn the_table_says_how_each_server_is() {
 
 #[tokio::test]
 async fn the_same_as_json() {
-    let home = Home::new();
+    let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
     daemon.says("ready: 2 of 3").await;
     let good = home.run(&["health", "good", "--json"]).await;
@@ -86,7 +85,7 @@ async fn the_same_as_json() {
 /// is a warning.
 #[tokio::test]
 async fn an_interval_of_the_command_line_asks_in_the_background() {
-    let home = Home::new();
+    let home = home!();
     let config = json!({"preset": "manual", "mcpServers": {"late": {
         "command": fake_server::binary(),
         "args": ["--ignore-ping"],

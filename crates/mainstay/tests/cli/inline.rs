@@ -1,9 +1,8 @@
 //! Servers that a command line or a file named by it gives to `serve`: what is there once it is up.
 
 use fake_server::{Fake, Script};
+use mainstay_testkit::{Home, home};
 use serde_json::json;
-
-use crate::world::Home;
 
 /// Asserts that exactly these servers are there, and that each of them answers a call.
 async fn assert_connected(home: &Home, expected: &[&str]) {
@@ -25,7 +24,7 @@ async fn assert_connected(home: &Home, expected: &[&str]) {
 /// `--mcp-client` alone, several times: each server is connected, a command and two URLs alike.
 #[tokio::test]
 async fn servers_of_the_command_line_alone_are_connected() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let sse = Fake::sse(Script::default()).await.expect("a free port");
     let http = Fake::http(Script::default()).await.expect("a free port");
@@ -47,7 +46,7 @@ async fn servers_of_the_command_line_alone_are_connected() {
 /// `--mcp-clients-config`: the servers of that file are connected, and so are those beside it.
 #[tokio::test]
 async fn servers_of_a_named_file_are_connected() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let sse = Fake::sse(Script::default()).await.expect("a free port");
     let config = json!({"servers": {

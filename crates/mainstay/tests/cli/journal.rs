@@ -8,13 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mainstay_testkit::{Home, Serving, get, home, within};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::json;
 
-use crate::{
-    records::recorded,
-    world::{Home, Serving, get, within},
-};
+use crate::records::recorded;
 
 /// A configuration of one server, with a journal of this durability.
 fn config(home: &Home, durability: &str) -> String {
@@ -29,7 +27,7 @@ fn config(home: &Home, durability: &str) -> String {
 /// operator does that.
 #[tokio::test]
 async fn a_damaged_journal_is_set_aside() {
-    let home = Home::new();
+    let home = home!();
     let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
     let database = journal.join("journal.db");
@@ -124,7 +122,7 @@ fn another_database(path: &Path) {
 /// followed, waited for or removed.
 #[tokio::test]
 async fn what_stands_in_its_place_is_set_aside() {
-    let home = Home::new();
+    let home = home!();
     let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
     let (database, objects) = (journal.join("journal.db"), journal.join("objects"));
@@ -258,7 +256,7 @@ async fn measured(daemon: &Serving, line: &str) {
 /// Where no journal can be opened, calls go on without, and each that is lost is counted.
 #[tokio::test]
 async fn calls_go_on_without_it() {
-    let home = Home::new();
+    let home = home!();
     let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
     home.serve(&["--config", &relaxed]).await.stop().await;
@@ -301,7 +299,7 @@ async fn calls_go_on_without_it() {
 /// A daemon that cannot say where it is serves all the same.
 #[tokio::test]
 async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
-    let home = Home::new();
+    let home = home!();
     let relaxed = config(&home, "relaxed");
     folder(&home.state());
     folder(&home.state().join("daemon.json"));

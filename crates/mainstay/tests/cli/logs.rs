@@ -1,10 +1,11 @@
 //! `mainstay logs`, beside a daemon and without one.
 
 use insta::assert_snapshot;
+use mainstay_testkit::{Run, home, within};
 use mainstay_transport::logs::Line;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::world::{Home, Run, within};
+use crate::fakes::fakes;
 
 const CHATTY: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
 
@@ -25,8 +26,8 @@ fn said(run: &Run) -> Vec<String> {
 /// S11: what was meant as a message is not shown, and secrets are not.
 #[tokio::test]
 async fn what_a_server_says_beside_the_protocol_is_shown() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", CHATTY), ("silent", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", CHATTY), ("silent", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 2").await;
     let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
@@ -57,8 +58,8 @@ async fn what_a_server_says_beside_the_protocol_is_shown() {
 
 #[tokio::test]
 async fn a_log_is_followed_until_the_daemon_stops() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", CHATTY)]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", CHATTY)]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
     let mut follower = home
@@ -90,8 +91,11 @@ async fn a_log_is_followed_until_the_daemon_stops() {
 /// S5: everything is there when the daemon has gone, its end included.
 #[tokio::test]
 async fn without_a_daemon_its_files_are_read() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", CHATTY), ("dead", &["--crash-at-start", "7"])]);
+    let home = home!();
+    let config = fakes(
+        &home,
+        &[("fake", CHATTY), ("dead", &["--crash-at-start", "7"])],
+    );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 2").await;
     daemon.stop().await;
@@ -135,12 +139,12 @@ async fn without_a_daemon_its_files_are_read() {
 
 #[tokio::test]
 async fn a_server_that_nobody_knows_has_no_log() {
-    let home = Home::new();
+    let home = home!();
     let mut seen = home
         .transcript(&[&["logs", "nobody"], &["logs", "../token", "--json"]])
         .await;
     assert!(!home.state().exists());
-    let config = home.fakes(&[("fake", &[])]);
+    let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     seen += &home
         .transcript(&[
@@ -156,8 +160,8 @@ async fn a_server_that_nobody_knows_has_no_log() {
 /// Servers that were started for the occasion have no files, and their last lines.
 #[tokio::test]
 async fn for_the_occasion_there_is_stderr() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", CHATTY)]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", CHATTY)]);
     let run = home.run(&["logs", "fake", "--config", &config]).await;
     assert_eq!(
         said(&run),

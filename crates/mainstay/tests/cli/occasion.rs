@@ -1,16 +1,20 @@
 //! Commands that start their servers for the occasion.
 
 use insta::assert_snapshot;
+use mainstay_testkit::home;
 
-use crate::world::Home;
+use crate::fakes::fakes;
 
 #[tokio::test]
 async fn a_configuration_is_enough() {
-    let home = Home::new();
-    let config = home.fakes(&[
-        ("fake", &["--no-resources"]),
-        ("dead", &["--crash-at-start", "1"]),
-    ]);
+    let home = home!();
+    let config = fakes(
+        &home,
+        &[
+            ("fake", &["--no-resources"]),
+            ("dead", &["--crash-at-start", "1"]),
+        ],
+    );
     assert_snapshot!(
         home.transcript(&[
             &["call", "fake/echo", "text=ünï", "--config", &config],
@@ -31,8 +35,8 @@ async fn a_configuration_is_enough() {
 /// It finds the servers of its file, whatever a daemon serves meanwhile.
 #[tokio::test]
 async fn a_daemon_is_left_alone() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--demo"]).await;
     let list = home.run(&["list", "--config", &config, "--json"]).await;
     assert_eq!(list.json()["servers"][0]["name"], "fake", "{list}");

@@ -1,14 +1,15 @@
 //! `mainstay start`, `stop`, `restart` and `reconnect` (B12, C13, O2).
 
 use insta::assert_snapshot;
+use mainstay_testkit::home;
 use serde_json::json;
 
-use crate::world::Home;
+use crate::fakes::fakes;
 
 #[tokio::test]
 async fn an_operator_is_told_what_came_of_it() {
-    let home = Home::new();
-    let config = home.fakes(&[("one", &[]), ("two", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 2").await;
     assert_snapshot!(
@@ -34,8 +35,8 @@ async fn an_operator_is_told_what_came_of_it() {
 /// O2: a reconnect is a new process, and only of the server that is named.
 #[tokio::test]
 async fn a_reconnect_is_a_new_process() {
-    let home = Home::new();
-    let config = home.fakes(&[("one", &[]), ("two", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 2").await;
     let pids = async || {
@@ -57,7 +58,7 @@ async fn a_reconnect_is_a_new_process() {
 /// Every server is tried, and those that failed are named.
 #[tokio::test]
 async fn a_reconnect_of_all_names_those_that_failed() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
         "bad": {"command": program, "args": ["--stderr", "no licence", "--crash-at-start", "7"]},
@@ -80,8 +81,8 @@ async fn a_reconnect_of_all_names_those_that_failed() {
 /// Several servers can be named. An unknown one is reported, with the name that was probably meant.
 #[tokio::test]
 async fn several_servers_are_operated_at_once() {
-    let home = Home::new();
-    let config = home.fakes(&[("one", &[]), ("three", &[]), ("two", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("one", &[]), ("three", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 3 of 3").await;
     assert_snapshot!(

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use mainstay_testkit::{Home, Run, home, within};
 use serde_json::{Value, json};
 
-use crate::world::{Home, Run, within};
+use crate::fakes::fakes;
 
 const TEXT: &str = "looked up";
 
@@ -50,8 +51,8 @@ async fn looks_up(home: &Home, call: &Value, more: &[&str]) {
 
 #[tokio::test]
 async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     let said = format!("text={TEXT}");
     for arguments in [
@@ -124,10 +125,10 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
 /// One record for each call, from every door: without a daemon, too.
 #[tokio::test]
 async fn a_call_is_looked_up_where_there_is_no_daemon() {
-    let home = Home::new();
+    let home = home!();
     let none = home.run(&["records", "--json"]).await;
     assert_eq!(none.code, Some(3), "{none}");
-    let config = home.fakes(&[("fake", &[])]);
+    let config = fakes(&home, &[("fake", &[])]);
     let said = format!("text={TEXT}");
     let call = ["call", "fake/echo", &said, "--config", &config];
     for calls in 1..=2 {
@@ -175,8 +176,8 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
 /// A daemon without any setting of its own has call records and an object store.
 #[tokio::test]
 async fn a_daemon_always_has_records_and_objects() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     let said = format!("text={TEXT}");
     home.run(&["call", "fake/echo", &said]).await;
@@ -211,7 +212,7 @@ async fn a_daemon_always_has_records_and_objects() {
 /// Strict is no call without a record, for every caller (L2).
 #[tokio::test]
 async fn strict_is_never_silently_no_journal() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = |durability: &str| {
         let config = json!({

@@ -1,9 +1,10 @@
 //! Hot reload from outside: a signal, the command, or a file that changes.
 
+use std::path::{Path, PathBuf};
+
+use mainstay_testkit::{Home, Serving, home, within};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-
-use crate::world::{Home, within};
 
 /// A configuration of fakes with these names.
 fn config(names: &[&str]) -> String {
@@ -12,6 +13,21 @@ fn config(names: &[&str]) -> String {
         .iter()
         .map(|name| ((*name).to_owned(), json!({"command": program})));
     json!({"mcpServers": Value::Object(entries.collect())}).to_string()
+}
+
+/// Runs `serve` with these arguments until so many servers are up.
+async fn serving(home: &Home, arguments: &[&str], count: usize) -> Serving {
+    let mut daemon = home.serve(arguments).await;
+    daemon.says(&format!("ready: {count} of {count}")).await;
+    daemon
+}
+
+/// Makes a folder with a configuration of these fakes in it, and returns the file.
+fn folder_with(folder: &Path, file: &str, names: &[&str]) -> PathBuf {
+    std::fs::create_dir(folder).expect("made");
+    let path = folder.join(file);
+    std::fs::write(&path, config(names)).expect("written");
+    path
 }
 
 /// The servers' names and process ids.
@@ -41,10 +57,9 @@ async fn until_up(home: &Home, names: &[&str]) -> Vec<(String, u64)> {
 
 #[tokio::test]
 async fn a_file_that_changes_is_read_again() {
-    let home = Home::new();
+    let home = home!();
     let path = home.file("servers.json", &config(&["one"]));
-    let mut daemon = home.serve(&["--config", &path]).await;
-    daemon.says("ready: 1 of 1").await;
+    let mut daemon = serving(&home, &["--config", &path], 1).await;
     let before = servers(&home).await;
 
     // Written in place. What changes has a line each.
@@ -87,23 +102,21 @@ async fn a_file_that_changes_is_read_again() {
 
 #[tokio::test]
 async fn a_hangup_reloads() {
-    let home = Home::new();
-    let real = home.path().join("elsewhere");
-    std::fs::create_dir(&real).expect("made");
-    let real = real.join("servers.json");
-    std::fs::write(&real, config(&["one"])).expect("written");
+    let home = home!();
+    let real = folder_with(&home.path().join("elsewhere"), "servers.json", &["one"]);
     let link = home.path().join("servers.json");
     std::os::unix::fs::symlink(&real, &link).expect("linked");
     let link = link.to_str().expect("UTF-8");
-    let mut daemon = home.serve(&["--config", link]).await;
-    daemon.says("ready: 1 of 1").await;
+    let mut daemon = serving(&home, &["--config", link], 1).await;
     std::fs::write(&real, config(&["one", "two"])).expect("written");
     daemon.signal(Signal::HUP);
     daemon.says("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
     // The daemon's own process hears it as well.
     std::fs::write(&real, config(&["two"])).expect("written");
-    let own = i32::try_from(daemon.pid()).ok().and_then(Pid::from_raw);
+    let own = i32::try_from(daemon.daemon_pid())
+        .ok()
+        .and_then(Pid::from_raw);
     kill_process(own.expect("a process id"), Signal::HUP).expect("it lives");
     daemon.says("reloaded:").await;
     until_up(&home, &["two"]).await;
@@ -112,7 +125,7 @@ async fn a_hangup_reloads() {
 
 #[tokio::test]
 async fn the_command_reloads_or_says_what_it_would() {
-    let home = Home::new();
+    let home = home!();
     // Changes of a file that an entry refers to are not noticed by themselves.
     let number = home.path().join("number");
     std::fs::write(&number, "1").expect("written");
@@ -122,8 +135,7 @@ async fn the_command_reloads_or_says_what_it_would() {
         "two": {"command": program},
     }});
     let path = home.file("servers.json", &text.to_string());
-    let mut daemon = home.serve(&["--config", &path]).await;
-    daemon.says("ready: 2 of 2").await;
+    let mut daemon = serving(&home, &["--config", &path], 2).await;
     let before = servers(&home).await;
     std::fs::write(&number, "2").expect("written");
 
@@ -159,13 +171,9 @@ async fn the_command_reloads_or_says_what_it_would() {
 /// What runs goes on while the usual file is away, a warning says so, and it is read when it is back.
 #[tokio::test]
 async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
-    let home = Home::new();
-    let folder = home.state();
-    std::fs::create_dir(&folder).expect("made");
-    let path = folder.join("config.json");
-    std::fs::write(&path, config(&["one", "two"])).expect("written");
-    let mut daemon = home.serve(&[]).await;
-    daemon.says("ready: 2 of 2").await;
+    let home = home!();
+    let path = folder_with(&home.state(), "config.json", &["one", "two"]);
+    let mut daemon = serving(&home, &[], 2).await;
     let before = servers(&home).await;
 
     std::fs::remove_file(&path).expect("removed");
@@ -203,19 +211,13 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
 /// The folder may go with the file, and another come in its place.
 #[tokio::test]
 async fn a_folder_that_comes_back_is_watched_again() {
-    let home = Home::new();
+    let home = home!();
     let folder = home.path().join("etc");
-    std::fs::create_dir(&folder).expect("made");
-    let path = folder.join("servers.json");
-    std::fs::write(&path, config(&["one"])).expect("written");
-    let mut daemon = home
-        .serve(&["--config", path.to_str().expect("UTF-8")])
-        .await;
-    daemon.says("ready: 1 of 1").await;
+    let path = folder_with(&folder, "servers.json", &["one"]);
+    let mut daemon = serving(&home, &["--config", path.to_str().expect("UTF-8")], 1).await;
     std::fs::remove_dir_all(&folder).expect("removed");
     daemon.says("not reloaded: ").await;
-    std::fs::create_dir(&folder).expect("made");
-    std::fs::write(&path, config(&["one", "two"])).expect("written");
+    folder_with(&folder, "servers.json", &["one", "two"]);
     daemon.says("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
     std::fs::write(&path, config(&["one"])).expect("written");
@@ -228,13 +230,9 @@ async fn a_folder_that_comes_back_is_watched_again() {
 /// force, and brings the file back.
 #[tokio::test]
 async fn a_file_that_is_gone_is_done_without_by_reload() {
-    let home = Home::new();
-    let folder = home.state();
-    std::fs::create_dir(&folder).expect("made");
-    let path = folder.join("config.json");
-    std::fs::write(&path, config(&["one", "two"])).expect("written");
-    let mut daemon = home.serve(&[]).await;
-    daemon.says("ready: 2 of 2").await;
+    let home = home!();
+    let path = folder_with(&home.state(), "config.json", &["one", "two"]);
+    let mut daemon = serving(&home, &[], 2).await;
     let program = fake_server::binary();
     let program = program.to_str().expect("UTF-8");
 
@@ -261,17 +259,12 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
 /// The folder may be renamed, and another take its name: at once, or later.
 #[tokio::test]
 async fn a_folder_that_is_swapped_is_followed_by_its_name() {
-    let home = Home::new();
+    let home = home!();
     let at = |name: &str| home.path().join(name);
-    let write = |folder: &str, names: &[&str]| {
-        std::fs::create_dir(at(folder)).expect("made");
-        std::fs::write(at(folder).join("servers.json"), config(names)).expect("written");
-    };
-    write("cfg", &["one"]);
-    let path = at("cfg").join("servers.json");
+    let write = |folder: &str, names: &[&str]| folder_with(&at(folder), "servers.json", names);
+    let path = write("cfg", &["one"]);
     let path = path.to_str().expect("UTF-8");
-    let mut daemon = home.serve(&["--config", path]).await;
-    daemon.says("ready: 1 of 1").await;
+    let mut daemon = serving(&home, &["--config", path], 1).await;
     let before = servers(&home).await;
 
     std::fs::rename(at("cfg"), at("cfg2")).expect("renamed");
@@ -298,17 +291,15 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
 /// The name may be a link: its target changes, or the folder of the target, or the link itself.
 #[tokio::test]
 async fn the_target_of_a_link_is_watched() {
-    let home = Home::new();
+    let home = home!();
     let at = |name: &str| home.path().join(name);
     for (folder, names) in [("etc", &[][..]), ("real", &["one"]), ("next", &["three"])] {
-        std::fs::create_dir(at(folder)).expect("made");
-        std::fs::write(at(folder).join("c.json"), config(names)).expect("written");
+        folder_with(&at(folder), "c.json", names);
     }
     let link = at("etc").join("config.json");
     std::os::unix::fs::symlink("../real/c.json", &link).expect("linked");
     let path = link.to_str().expect("UTF-8");
-    let mut daemon = home.serve(&["--config", path]).await;
-    daemon.says("ready: 1 of 1").await;
+    let mut daemon = serving(&home, &["--config", path], 1).await;
     std::fs::write(at("real").join("c.json"), config(&["two"])).expect("written");
     until_up(&home, &["two"]).await;
     std::fs::rename(at("real"), at("old")).expect("renamed");
@@ -323,7 +314,7 @@ async fn the_target_of_a_link_is_watched() {
 /// A file that an entry refers to may be away for a moment, and what runs goes on.
 #[tokio::test]
 async fn a_referenced_file_that_is_away_stops_nothing() {
-    let home = Home::new();
+    let home = home!();
     let token = home.path().join("token");
     let program = fake_server::binary();
     let config = |more: &[&str]| {
@@ -338,8 +329,7 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     };
     std::fs::write(&token, "A=1").expect("written");
     let path = home.file("servers.json", &config(&[]));
-    let mut daemon = home.serve(&["--config", &path]).await;
-    daemon.says("ready: 2 of 2").await;
+    let mut daemon = serving(&home, &["--config", &path], 2).await;
     let before = servers(&home).await;
     std::fs::remove_file(&token).expect("removed");
     home.file("servers.json", &config(&["two"]));

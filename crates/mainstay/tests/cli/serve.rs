@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use insta::assert_snapshot;
+use mainstay_testkit::{Home, home, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::world::{Home, within};
+use crate::fakes::fakes;
 
 fn pid(text: &serde_json::Value) -> Pid {
     let id = text.as_i64().and_then(|id| i32::try_from(id).ok());
@@ -15,7 +16,7 @@ fn pid(text: &serde_json::Value) -> Pid {
 
 #[tokio::test]
 async fn the_demo_says_what_to_try_and_what_happens() {
-    let home = Home::new();
+    let home = home!();
     let mut daemon = home.serve(&["--demo"]).await;
     daemon.says("ready: 3 of 3").await;
     let tour = daemon.says("kill -9").await;
@@ -42,7 +43,7 @@ async fn the_demo_says_what_to_try_and_what_happens() {
 /// D6: what an installer has put into the home folder is found without a PATH that names it.
 #[tokio::test]
 async fn a_program_of_an_installer_is_found() {
-    let home = Home::new();
+    let home = home!();
     let folder = home.path().join(".volta/bin");
     std::fs::create_dir_all(&folder).expect("made");
     let tool = folder.join("mainstay-volta-tool");
@@ -56,8 +57,8 @@ async fn a_program_of_an_installer_is_found() {
 
 #[tokio::test]
 async fn each_server_has_its_line() {
-    let home = Home::new();
-    home.fakes(&[]);
+    let home = home!();
+    fakes(&home, &[]);
     let program = fake_server::binary();
     let config = serde_json::json!({"mcpServers": {
         "good": {"command": program},
@@ -95,8 +96,8 @@ async fn each_server_has_its_line() {
 /// A start that takes long is told of, with what it does and the last line of its stderr.
 #[tokio::test]
 async fn a_slow_start_has_its_line() {
-    let home = Home::new();
-    let config = home.fakes(&[("slow", &["--download", "60000"])]);
+    let home = home!();
+    let config = fakes(&home, &[("slow", &["--download", "60000"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     let line = daemon.says("slow  connecting").await;
     assert!(
@@ -109,19 +110,24 @@ async fn a_slow_start_has_its_line() {
 /// Each start and each stop has its line, with the time since that start.
 #[tokio::test]
 async fn every_start_has_its_line() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = serde_json::json!({"mcpServers": {
         "again": {"command": program},
         "later": {"command": program, "autoStart": false},
         "missing": {"command": "no-such-tool-anywhere", "restart": {"mode": "never"}},
+        "slow": {"command": program, "args": ["--slow-start", "60000"], "autoStart": false},
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 2").await;
+    // A slow start's line is due for a later start, too, if time counts from the daemon's start.
+    let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
+    daemon.says("slow     connecting").await;
+    start.kill().await.expect("killed");
+    home.run(&["stop", "slow"]).await;
+    daemon.says("slow     disconnected").await;
     daemon.said.clear();
-    // Long enough for a slow start's line to be due, if time counted from the daemon's start.
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
     home.run(&["start", "later"]).await;
     let line = daemon.says("later").await;
     assert!(
@@ -152,7 +158,7 @@ async fn every_start_has_its_line() {
 /// A start that comes later and takes long is told of, too.
 #[tokio::test]
 async fn a_later_slow_start_has_its_line() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = serde_json::json!({"mcpServers": {
         "slow": {"command": program, "args": ["--slow-start", "60000"], "autoStart": false},
@@ -186,7 +192,7 @@ async fn the_state_is_the_owners_alone() {
             .mode()
             & 0o777
     };
-    let home = Home::new();
+    let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     let state = home.state();
     assert_eq!(mode(&state), 0o700);
@@ -216,7 +222,7 @@ async fn the_state_is_the_owners_alone() {
 
 #[tokio::test]
 async fn one_directory_has_one_daemon() {
-    let home = Home::new();
+    let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     let second = home
         .run(&["serve", "--demo", "--listen", "127.0.0.1:0"])
@@ -229,7 +235,7 @@ async fn one_directory_has_one_daemon() {
 
 #[tokio::test]
 async fn a_port_that_is_taken_is_said_to_be() {
-    let (home, other) = (Home::new(), Home::new());
+    let (home, other) = (home!(), home!());
     let daemon = home.serve(&["--demo"]).await;
     let address = daemon.url.trim_start_matches("http://");
     assert_snapshot!(
@@ -244,9 +250,9 @@ async fn a_port_that_is_taken_is_said_to_be() {
 /// listens there.
 #[tokio::test]
 async fn what_a_killed_daemon_leaves_is_not_followed() {
-    let home = Home::new();
+    let home = home!();
     let daemon = home.serve(&["--demo"]).await;
-    kill_process(pid(&daemon.pid().into()), Signal::KILL).expect("killed");
+    kill_process(pid(&daemon.daemon_pid().into()), Signal::KILL).expect("killed");
     assert_eq!(daemon.ended().await, Some(137));
     assert!(home.state().join("daemon.json").exists());
     let list = home.run(&["list"]).await;
@@ -256,7 +262,7 @@ async fn what_a_killed_daemon_leaves_is_not_followed() {
 
 #[tokio::test]
 async fn its_servers_end_with_it() {
-    let home = Home::new();
+    let home = home!();
     let mut daemon = home.serve(&["--demo"]).await;
     daemon.says("ready: 3 of 3").await;
     let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
@@ -270,8 +276,11 @@ async fn its_servers_end_with_it() {
 /// A server that ignores everything but SIGKILL takes its 6 s; another signal does not wait.
 #[tokio::test]
 async fn a_second_signal_stops_at_once() {
-    let home = Home::new();
-    let config = home.fakes(&[("stubborn", &["--ignore-sigterm", "--ignore-stdin-eof"])]);
+    let home = home!();
+    let config = fakes(
+        &home,
+        &[("stubborn", &["--ignore-sigterm", "--ignore-stdin-eof"])],
+    );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
     let stubborn = pid(&home.run(&["list", "--json"]).await.json()["servers"][0]["pid"]);
@@ -290,9 +299,9 @@ async fn a_second_signal_stops_at_once() {
 
 #[tokio::test]
 async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
-    let home = Home::new();
+    let home = home!();
     let daemon = home.serve(&["--demo"]).await;
-    let token = std::fs::read_to_string(home.state().join("token")).expect("a token");
+    let token = home.token();
     let ask = |home: &Home, token: &str| {
         let mut command = home.command(&["list"]);
         command
@@ -306,7 +315,7 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
     assert_eq!(wrong.status.code(), Some(1));
     assert_snapshot!(home.redacted(&String::from_utf8_lossy(&wrong.stderr)));
     // From elsewhere, with the token at hand.
-    let elsewhere = Home::new();
+    let elsewhere = home!();
     let right = within(ask(&elsewhere, &token).output())
         .await
         .expect("it starts");
@@ -332,8 +341,8 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
 /// The whole of stdout is the protocol, and the end of stdin is the end.
 #[tokio::test]
 async fn mcp_speaks_on_stdio_until_its_client_leaves() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let mut command = home.command(&["mcp", "--config", &config]);
     command.stdin(std::process::Stdio::piped());
     let mut child = command.spawn().expect("it starts");

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mainstay_testkit::{Home, Serving, home, within};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::{
@@ -14,7 +15,7 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout},
 };
 
-use crate::world::{Home, Serving, within};
+use crate::fakes::fakes;
 
 /// What the whole may take, with servers that hear nothing but SIGKILL.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -41,12 +42,15 @@ async fn in_flight(home: &Home, servers: usize) {
 #[tokio::test]
 async fn hanging_servers_and_calls_do_not_delay_the_end() {
     let stubborn: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
-    let home = Home::new();
-    let config = home.fakes(&[
-        ("one", stubborn),
-        ("two", stubborn),
-        ("dumb", &["--hang-at-start"]),
-    ]);
+    let home = home!();
+    let config = fakes(
+        &home,
+        &[
+            ("one", stubborn),
+            ("two", stubborn),
+            ("dumb", &["--hang-at-start"]),
+        ],
+    );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("one   connected").await;
     home.run(&["call", "two/echo", "text=x"]).await;
@@ -73,9 +77,9 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
 /// it is on record, that what was sent may have run.
 #[tokio::test]
 async fn a_second_signal_ends_calls_with_their_outcome() {
-    let home = Home::new();
+    let home = home!();
     let stubborn: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
-    let config = home.fakes(&[("one", &[]), ("two", stubborn)]);
+    let config = fakes(&home, &[("one", &[]), ("two", stubborn)]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 2").await;
     let calls = ["one/hang", "two/hang"].map(|tool| in_background(&home, &[tool]));
@@ -103,8 +107,8 @@ async fn a_second_signal_ends_calls_with_their_outcome() {
 /// A hangup asks for the configuration to be read again, and no more while there is none to serve.
 #[tokio::test]
 async fn a_hangup_cuts_no_call() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
     let call = in_background(&home, &["fake/sleep", "ms=1500"]);
@@ -129,8 +133,8 @@ fn call(id: u8, tool: &str) -> String {
 /// `mainstay mcp < file`: every request of the file is answered.
 #[tokio::test]
 async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &["--handshake-delay", "700"])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &["--handshake-delay", "700"])]);
     let asked = [INITIALIZE.to_owned(), call(2, "sleep"), call(3, "sleep")].join("\n");
     let file = home.file("requests", &asked);
     let mut command = home.command(&["mcp", "--config", &config]);
@@ -144,8 +148,8 @@ async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
 /// A client that is gone is noticed though something holds stdin open, and a call of its own is at work.
 #[tokio::test]
 async fn mcp_ends_when_nobody_reads_its_output() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let mut command = home.command(&["mcp", "--config", &config]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -173,14 +177,14 @@ async fn without_guardian(home: &Home, config: &str) -> Serving {
 /// A service manager starts the next Mainstay when the guardian is gone.
 #[tokio::test]
 async fn the_next_daemon_waits_until_the_last_has_stopped() {
-    let home = Home::new();
-    let config = home.fakes(&[("stubborn", STUBBORN)]);
+    let home = home!();
+    let config = fakes(&home, &[("stubborn", STUBBORN)]);
     let last = without_guardian(&home, &config).await;
     let mut next = home.serve(&["--config", &config]).await;
     next.says("stubborn  connected").await;
     let waited = format!(
         "waiting for the daemon that is stopping (pid {})",
-        last.pid()
+        last.daemon_pid()
     );
     assert!(next.said.contains(&waited), "{}", next.said);
     let answer = home.run(&["list", "--json"]).await;
@@ -190,8 +194,8 @@ async fn the_next_daemon_waits_until_the_last_has_stopped() {
 
 #[tokio::test]
 async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
-    let home = Home::new();
-    let config = home.fakes(&[("stubborn", STUBBORN)]);
+    let home = home!();
+    let config = fakes(&home, &[("stubborn", STUBBORN)]);
     let last = without_guardian(&home, &config).await;
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--config", &config];
     let mut next = home.command(&arguments).spawn().expect("it starts");
@@ -239,8 +243,8 @@ impl Ending {
 /// cancellations count: as over HTTP.
 #[tokio::test]
 async fn mcp_hears_its_client_while_it_stops() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let mut command = home.command(&["mcp", "--config", &config]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
     let mut mcp = Ending {
@@ -279,8 +283,8 @@ async fn mcp_hears_its_client_while_it_stops() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn mcp_fails_where_its_answers_are_lost() {
-    let home = Home::new();
-    let config = home.fakes(&[("fake", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
     let asked = [INITIALIZE, &call(2, "echo")].join("\n");
     let asked = home.file("requests", &asked);
     let full = fs::OpenOptions::new().write(true).open("/dev/full");

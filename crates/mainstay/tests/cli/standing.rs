@@ -1,13 +1,10 @@
 //! Servers that no attempt can bring up: they wait for approval, are disabled, or their entry is wrong.
 //! Every command says what can be done about them.
 
+use mainstay_testkit::{Run, home};
 use serde_json::json;
 
-use crate::{
-    control::add_from_inside,
-    records::recorded,
-    world::{Home, Run},
-};
+use crate::{control::add_from_inside, fakes::fakes, records::recorded};
 
 const APPROVE: &str = "waiting for approval; approve it by \"mainstay approve newone\"";
 const ENABLE: &str = "disabled; enable it by \"mainstay enable off\"";
@@ -22,7 +19,7 @@ fn says(run: &Run, code: i32, words: &[&str]) {
 
 #[tokio::test]
 async fn what_waits_for_approval_says_so_everywhere() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = r#"{"mcpServers": {}, "ownTools": ["control"]}"#;
     let config = home.file("servers.json", config);
@@ -56,7 +53,7 @@ async fn what_waits_for_approval_says_so_everywhere() {
 
 #[tokio::test]
 async fn what_is_disabled_is_started_by_nobody() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
         "on": {"command": program},
@@ -90,7 +87,7 @@ async fn what_is_disabled_is_started_by_nobody() {
 /// No attempt can help where the entry cannot be used.
 #[tokio::test]
 async fn a_wrong_entry_is_to_be_corrected() {
-    let home = Home::new();
+    let home = home!();
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
         "badport": {"type": "http", "url": "http://localhost:99999/mcp"},
@@ -125,8 +122,8 @@ async fn a_wrong_entry_is_to_be_corrected() {
 
 #[tokio::test]
 async fn what_is_stopped_has_a_next_step() {
-    let home = Home::new();
-    let config = home.fakes(&[("one", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("one", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
     home.run(&["stop", "one"]).await;
@@ -138,8 +135,11 @@ async fn what_is_stopped_has_a_next_step() {
 /// A refused call is recorded under the server's own name of the tool, whichever way it was spelled.
 #[tokio::test]
 async fn a_refused_call_is_recorded_under_one_name() {
-    let home = Home::new();
-    let config = home.fakes(&[("brave-search", &[]), ("down", &["--crash-at-start", "7"])]);
+    let home = home!();
+    let config = fakes(
+        &home,
+        &[("brave-search", &[]), ("down", &["--crash-at-start", "7"])],
+    );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 2").await;
     for name in [
@@ -175,7 +175,7 @@ async fn a_refused_call_is_recorded_under_one_name() {
 /// The start hangs, so more time for calls would not help.
 #[tokio::test]
 async fn a_call_to_a_hanging_start_says_so() {
-    let home = Home::new();
+    let home = home!();
     let config = json!({"mcpServers": {"hangs": {
         "command": "sleep", "args": ["600"], "timeout": 1000,
     }}});

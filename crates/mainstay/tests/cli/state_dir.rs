@@ -10,9 +10,10 @@ use std::{
     time::Duration,
 };
 
+use mainstay_testkit::{Home, Run, home};
 use serde_json::json;
 
-use crate::world::{Home, Run};
+use crate::fakes::fakes;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -58,7 +59,7 @@ async fn all_refused(home: &Home, words: &str) {
 
 #[tokio::test]
 async fn a_directory_that_others_can_write_to_is_refused() {
-    let home = Home::new();
+    let home = home!();
     let state = home.state();
     fs::create_dir(&state).expect("made");
     let path = state.display();
@@ -83,7 +84,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
     }
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
     // A command that can do without does: nothing is read there, and nothing written.
-    let config = home.fakes(&[("fake", &[])]);
+    let config = fakes(&home, &[("fake", &[])]);
     let run = home.run(&["call", "fake/pid", "--config", &config]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains("nothing is kept"), "{run}");
@@ -96,7 +97,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
 
 #[tokio::test]
 async fn so_is_one_that_others_can_put_another_in_the_place_of() {
-    let home = Home::new();
+    let home = home!();
     let above = home.path().join("above");
     fs::create_dir_all(above.join("state")).expect("made");
     let run = async |arguments: &[&str]| -> Run {
@@ -145,7 +146,7 @@ async fn so_is_one_of_somebody_else() {
     if !is_root("somebody else's directory") {
         return;
     }
-    let home = Home::new();
+    let home = home!();
     let state = home.state();
     fs::create_dir(&state).expect("made");
     chown(&state, Some(12345), None).expect("given");
@@ -177,7 +178,7 @@ async fn so_is_one_of_somebody_else() {
 /// Links that were planted while the directory was open to others lead nothing of ours elsewhere.
 #[tokio::test]
 async fn planted_links_and_pipes_are_not_followed() {
-    let home = Home::new();
+    let home = home!();
     let state = home.state();
     fs::create_dir(&state).expect("made");
     let victim = home.path().join("victim");
@@ -249,7 +250,7 @@ struct Forged {
 
 impl Forged {
     fn new() -> Self {
-        let home = Home::new();
+        let home = home!();
         fs::create_dir(home.state()).expect("made");
         mode(&home.state(), 0o700);
         fs::write(home.path().join("secret"), TOKEN).expect("written");

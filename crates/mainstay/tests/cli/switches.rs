@@ -3,14 +3,15 @@
 use std::process::Stdio;
 
 use insta::assert_snapshot;
+use mainstay_testkit::{home, within};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::world::{Home, within};
+use crate::fakes::fakes;
 
 #[tokio::test]
 async fn a_person_switches_for_a_client() {
-    let home = Home::new();
-    let config = home.fakes(&[("one", &[]), ("two", &[])]);
+    let home = home!();
+    let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 2").await;
     assert_snapshot!(
@@ -36,7 +37,7 @@ async fn a_person_switches_for_a_client() {
 /// Issue 5, "Profiles": on stdio, too, and for the client's switches that a daemon keeps.
 #[tokio::test]
 async fn one_client_on_stdio_has_its_profile() {
-    let home = Home::new();
+    let home = home!();
     let fake = fake_server::binary();
     let config = serde_json::json!({
         "mcpServers": {"one": {"command": fake}, "two": {"command": fake}},

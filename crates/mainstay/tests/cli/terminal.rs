@@ -7,6 +7,7 @@ use std::{
     os::fd::OwnedFd,
 };
 
+use mainstay_testkit::{Home, home, within};
 use rustix::{
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Winsize, tcsetwinsize},
@@ -17,10 +18,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::{
-    control::add_from_inside,
-    world::{Home, within},
-};
+use crate::control::add_from_inside;
 
 /// Clears the screen, writes the clipboard (OSC 52, ended in either way), sets the title by C1, goes
 /// back in the line, reorders it, hides in it, and covers the lines above and below.
@@ -159,7 +157,7 @@ fn hostile_servers(home: &Home) -> String {
 
 #[tokio::test]
 async fn a_hostile_server_cannot_reach_the_terminal() {
-    let home = Home::new();
+    let home = home!();
     let config = hostile_servers(&home);
     // The daemon's own screen, its log among it.
     let mut screen = Terminal::open();
@@ -362,7 +360,7 @@ async fn a_hostile_server_cannot_reach_the_terminal() {
 /// Pipes get the bytes as they are from commands whose output is data.
 #[tokio::test]
 async fn data_keeps_its_bytes_where_no_terminal_is() {
-    let home = Home::new();
+    let home = home!();
     let config = hostile_servers(&home);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 2").await;

@@ -3,12 +3,11 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use insta::assert_snapshot;
+use mainstay_testkit::{Run, home, within};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
-
-use crate::world::{Home, Run, within};
 
 /// The token that a run printed, and nothing else on stdout.
 fn printed(run: &Run) -> String {
@@ -41,7 +40,7 @@ async fn status(url: &str, token: &str) -> String {
 /// Made before there is a daemon, and in force when there is one; changed by it, and kept after it.
 #[tokio::test]
 async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
-    let home = Home::new();
+    let home = home!();
     let list = home.run(&["token", "list"]).await;
     assert!(list.stderr.starts_with("no client has a token"), "{list}");
     assert!(!home.state().exists(), "asking makes nothing");
@@ -95,7 +94,7 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
 /// The old token is refused at once; the commands find the new one where the old one was.
 #[tokio::test]
 async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
-    let home = Home::new();
+    let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     let path = home.state().join("token");
     let old = fs::read_to_string(&path).expect("a token");
@@ -121,7 +120,7 @@ async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
 
 #[tokio::test]
 async fn what_cannot_be_a_token_is_said_to_be_so() {
-    let home = Home::new();
+    let home = home!();
     printed(&home.run(&["token", "add", "laptop"]).await);
     assert_snapshot!(
         home.transcript(&[
@@ -141,7 +140,7 @@ async fn what_cannot_be_a_token_is_said_to_be_so() {
 /// given to any client, so that nothing is opened.
 #[tokio::test]
 async fn an_address_that_others_can_reach_takes_tokens() {
-    let home = Home::new();
+    let home = home!();
     let open = home.file(
         "open.json",
         r#"{"mcpServers": {}, "http": {"requireToken": false}}"#,

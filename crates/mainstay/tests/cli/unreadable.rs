@@ -1,8 +1,7 @@
 //! Configurations that cannot be read, and references to files that cannot: every command ends.
 
+use mainstay_testkit::{Home, home, within};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-
-use crate::world::{Home, within};
 
 fn fifo(home: &Home, name: &str) -> String {
     let path = home.path().join(name);
@@ -13,7 +12,7 @@ fn fifo(home: &Home, name: &str) -> String {
 /// `validate` says what, where and why, in text and as JSON.
 #[tokio::test]
 async fn validate_ends_whatever_the_paths_lead_to() {
-    let home = Home::new();
+    let home = home!();
     let fifo = fifo(&home, "fifo");
     let run = within(home.run(&["validate", &fifo])).await;
     assert_eq!(run.code, Some(2), "{run}");
@@ -74,7 +73,7 @@ async fn validate_ends_whatever_the_paths_lead_to() {
 /// The commands that read or change the configuration themselves, where there is no daemon.
 #[tokio::test]
 async fn no_command_waits_for_a_configuration_that_is_no_file() {
-    let home = Home::new();
+    let home = home!();
     std::fs::create_dir_all(home.state()).expect("made");
     let path = home.state().join("config.json");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO can be made");

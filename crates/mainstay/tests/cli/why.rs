@@ -1,13 +1,12 @@
 //! Why a server is down is said where people look: `list`, `get`, `health`, `serve`, and the error of a
 //! call.
 
+use mainstay_testkit::{Home, Run, home, within};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
 };
-
-use crate::world::{Home, Run, within};
 
 /// Answers a connection by the path that it asks for.
 async fn answer(mut stream: TcpStream) {
@@ -96,7 +95,7 @@ async fn until_listed(home: &Home, name: &str, words: &str) {
 
 #[tokio::test]
 async fn the_last_words_of_a_process_are_shown_everywhere() {
-    let home = Home::new();
+    let home = home!();
     let script = "echo 'Error: API_KEY is required' >&2; echo 'Node.js v22.1.0' >&2; exit 3";
     let config = json!({"mcpServers": {
         "down": {"command": "sh", "args": ["-c", script], "restart": {"mode": "never"}},
@@ -134,7 +133,7 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
 
 #[tokio::test]
 async fn what_goes_wrong_over_http_is_said_in_words() {
-    let home = Home::new();
+    let home = home!();
     let host = listening().await;
     let local = |path: &str| format!("http://{host}/{path}");
     let speaks_tls = format!("the server at {host} speaks TLS; write https:// in `url`");
@@ -207,7 +206,7 @@ async fn what_goes_wrong_over_http_is_said_in_words() {
 /// With a transport that is stated and without: the URL, what the server says, and the next step.
 #[tokio::test]
 async fn an_answer_that_is_no_mcp_is_quoted() {
-    let home = Home::new();
+    let home = home!();
     let host = listening().await;
     let local = |path: &str| format!("http://{host}/{path}");
     let whole = |path: &str, said: &str| format!("cannot connect: {}: {said}", local(path));
@@ -270,7 +269,7 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
 /// What a process says on stdout in place of messages is a reason, too.
 #[tokio::test]
 async fn the_last_noise_on_stdout_is_shown() {
-    let home = Home::new();
+    let home = home!();
     let saying = |script: &str| json!({"command": "sh", "args": ["-c", script], "restart": {"mode": "never"}});
     let config = json!({"mcpServers": {
         "usage": saying("echo 'usage: x, the key is missing'; exit 2"),
@@ -294,7 +293,7 @@ async fn the_last_noise_on_stdout_is_shown() {
 /// A call waits for a server that has never been up as long as for one that is coming back.
 #[tokio::test]
 async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
-    let home = Home::new();
+    let home = home!();
     let config = json!({"mcpServers": {
         "hangs": {"command": "sleep", "args": ["1000"], "timeout_s": 1},
         "later": {"command": "sleep", "args": ["1000"], "autoStart": false},
@@ -320,7 +319,7 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
 /// The names of keys that mean secrets hide nothing of what is wrong with an entry.
 #[tokio::test]
 async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
-    let home = Home::new();
+    let home = home!();
     let config = json!({"mcpServers": {
         "tracker": {"url": "http://127.0.0.1:9/mcp", "bearerToken": "${NO_TRACKER_TOKEN}"},
         "header": {
@@ -372,7 +371,7 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
 /// A deny list that names no tool protects nothing, and says so.
 #[tokio::test]
 async fn names_of_tools_that_are_none_are_told() {
-    let home = Home::new();
+    let home = home!();
     let config = json!({"mcpServers": {
         "e": {"command": fake_server::binary(), "disabledTools": ["e__echo", "nosuch"]},
     }});

@@ -383,7 +383,7 @@ async fn what_is_nested_too_deep_is_refused() {
         nested(512)
     );
     let mut headers = stranger.headers("application/json");
-    let bearer = format!("Bearer {}", crate::rest::TOKEN);
+    let bearer = format!("Bearer {}", crate::rest_client::TOKEN);
     headers.insert("authorization", bearer.parse().expect("ASCII"));
     let refused = stranger
         .send(Method::POST, headers, body)

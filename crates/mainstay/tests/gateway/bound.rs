@@ -13,7 +13,7 @@ use crate::{
     client::{Http, LATEST, text, value},
     gateway::{Gateway, config, soon},
     modern::Modern,
-    rest::TOKEN,
+    rest_client::TOKEN,
     rogue::{self, Heard, Reply},
 };
 

@@ -13,8 +13,8 @@ use tokio::{
 use crate::{
     backend::Backend,
     client::{Http, LATEST, Stream},
-    gateway::{GLANCE, Gateway, config, soon, until},
-    rest::TOKEN,
+    gateway::{Gateway, config, found, soon, until},
+    rest_client::TOKEN,
 };
 
 /// A gateway whose clients may not stand still for long.
@@ -66,17 +66,12 @@ async fn ask(gateway: &Gateway, from: [u8; 4], request: &str) -> (TcpStream, Str
 
 /// Opens the stream of a session as soon as there is a place.
 async fn listen(client: &Http) -> Stream {
-    let listening = async {
-        loop {
-            let headers = client.headers("text/event-stream");
-            let stream = client.send(Method::GET, headers, "").await;
-            if stream.status == StatusCode::OK {
-                return stream;
-            }
-            tokio::time::sleep(GLANCE).await;
-        }
-    };
-    soon("a stream", listening).await
+    found("a stream", async || {
+        let headers = client.headers("text/event-stream");
+        let stream = client.send(Method::GET, headers, "").await;
+        (stream.status == StatusCode::OK).then_some(stream)
+    })
+    .await
 }
 
 async fn is_refused(gateway: &Gateway, from: [u8; 4]) -> bool {
@@ -118,12 +113,11 @@ async fn clients_cannot_shut_the_operator_out() {
     assert_eq!(gateway.rest().names().await, ["x"]);
     assert!(is_refused(&gateway, HERE).await);
     drop((silent, streams));
-    let room = async {
-        while is_refused(&gateway, HERE).await {
-            tokio::time::sleep(GLANCE).await;
-        }
-    };
-    soon("room", room).await;
+    found("room", async || {
+        let refused = is_refused(&gateway, HERE).await;
+        (!refused).then_some(())
+    })
+    .await;
     gateway.client().await;
 }
 

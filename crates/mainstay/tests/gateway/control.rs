@@ -12,7 +12,7 @@ use crate::{
     backend::{Backend, Kind},
     client::{LATEST, initialize},
     gateway::{Gateway, soon},
-    rest::{Rest, TOKEN},
+    rest_client::{Rest, TOKEN},
 };
 
 /// A secret that no answer may hold.

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
-    client::text,
+    client::{Http, text},
     gateway::{Gateway, soon, until},
-    rest::{asked, promptly},
+    rest_client::{Rest, asked, promptly},
     rogue::{self, Heard, Reply},
 };
 
@@ -33,6 +33,25 @@ const ERROR: &str =
 fn says(server: &Value, words: &str) -> bool {
     let reason = server["lastError"].as_str();
     reason.is_some_and(|reason| reason.contains(words))
+}
+
+/// A server that is asked often, and this follows when it does not answer.
+async fn asked_often(kind: Kind, action: &str) -> Backend {
+    let backend = Backend::start(kind, &[]).await;
+    backend.option("health", asked(OFTEN, action))
+}
+
+/// A gateway before this server, as `x`; a client that has heard from it, and the REST door.
+async fn before(backend: &Backend) -> (Gateway, Http, Rest) {
+    let gateway = Gateway::of(&[("x", backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    client.hears("x__echo").await;
+    (gateway, client, rest)
+}
+
+/// Whether a server is shown to be degraded.
+fn is_degraded(server: &Value) -> bool {
+    server["healthStatus"] == "degraded"
 }
 
 /// A server that is asked only after a call that failed.
@@ -56,13 +75,9 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
         (Kind::Http, 200, Some(PAGE)),
         (Kind::Sse, 500, None),
     ] {
-        let backend = Backend::start(kind, &[]).await;
-        let backend = backend
-            .option("health", asked(OFTEN, "verify"))
-            .option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        let (client, rest) = (gateway.client().await, gateway.rest());
-        client.hears("x__echo").await;
+        let backend = asked_often(kind, "verify").await;
+        let backend = backend.option("reconnect", promptly());
+        let (_gateway, client, rest) = before(&backend).await;
         backend.fake().edit(|script| {
             script.status = Some(status);
             script.status_body = body.map(str::to_owned);
@@ -78,19 +93,16 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
 /// The policies that only report do only that, and say what there is.
 #[tokio::test]
 async fn where_trouble_is_only_reported_errors_are_reported() {
-    let backend = Backend::http()
-        .await
-        .option("health", asked(OFTEN, "event"));
+    let backend = asked_often(Kind::Http, "event").await;
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
     backend.fake().edit(|script| script.status = Some(503));
-    let degraded = |server: &Value| server["healthStatus"] == "degraded";
-    let shown = rest.until("x", "degraded", degraded).await;
+    let shown = rest.until("x", "degraded", is_degraded).await;
     assert!(says(&shown, "HTTP 503"), "{shown}");
     assert_eq!(backend.count("initialize"), 1);
     backend.fake().edit(|script| script.status = None);
-    rest.until("x", "well again", |server| !degraded(server))
+    rest.until("x", "well again", |server| !is_degraded(server))
         .await;
 }
 
@@ -98,8 +110,7 @@ async fn where_trouble_is_only_reported_errors_are_reported() {
 #[tokio::test]
 async fn a_server_that_refuses_everybody_is_unauthorized() {
     for (kind, status) in [(Kind::Http, 401), (Kind::Http, 403), (Kind::Sse, 401)] {
-        let backend = Backend::start(kind, &[]).await;
-        let backend = backend.option("health", asked(OFTEN, "verify"));
+        let backend = asked_often(kind, "verify").await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
         let rest = gateway.rest();
         rest.until_status("x", "connected").await;
@@ -119,9 +130,7 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
         let backend = backend
             .option("health", asked(OFTEN, action))
             .option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        let (client, rest) = (gateway.client().await, gateway.rest());
-        client.hears("x__echo").await;
+        let (_gateway, client, rest) = before(&backend).await;
         gate.set(Mode::Reset).await.expect("the gate stands");
         rest.until_status("x", "reconnecting").await;
         gate.set(Mode::Forward).await.expect("the gate stands");
@@ -134,9 +143,7 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
 #[tokio::test]
 async fn calls_that_fail_are_evidence() {
     let backend = unasked(&[], "verify").await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    let (client, rest) = (gateway.client().await, gateway.rest());
-    client.hears("x__echo").await;
+    let (_gateway, client, rest) = before(&backend).await;
     backend.fake().edit(|script| script.status = Some(500));
     let failing = async {
         while rest.server("x").await["status"] == "connected" {
@@ -175,11 +182,8 @@ async fn a_failed_call_among_good_ones_degrades_no_server() {
 /// An error of JSON-RPC is an answer, whatever its HTTP status.
 #[tokio::test]
 async fn an_error_of_the_protocol_is_a_sign_of_life() {
-    let backend = Backend::http().await;
-    let backend = backend.option("health", asked(OFTEN, "reconnect"));
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    let client = gateway.client().await;
-    client.hears("x__echo").await;
+    let backend = asked_often(Kind::Http, "reconnect").await;
+    let (_gateway, client, rest) = before(&backend).await;
     backend.fake().edit(|script| {
         script.status = Some(400);
         script.status_body = Some(ERROR.to_owned());
@@ -189,7 +193,7 @@ async fn an_error_of_the_protocol_is_a_sign_of_life() {
         assert_eq!(error["code"], -32600, "{error}");
     }
     backend.until_count("ping", 5).await;
-    let shown = gateway.rest().server("x").await;
+    let shown = rest.server("x").await;
     assert_eq!(shown["healthStatus"], "healthy", "{shown}");
     assert_eq!(backend.count("initialize"), 1);
 }
@@ -235,14 +239,13 @@ async fn a_server_that_fails_every_call_is_degraded() {
         let result = client.call("x__act", json!({})).await;
         assert_eq!(result["isError"], true, "{result}");
     }
-    let degraded = |server: &Value| server["healthStatus"] == "degraded";
     let asked = |before: Value| move |server: &Value| server["lastSuccessAt"] != before;
-    let mut shown = rest.until("x", "degraded", degraded).await;
+    let mut shown = rest.until("x", "degraded", is_degraded).await;
     // Each answer to `ping` is a sign of life, and none is an answer to a call.
     for _ in 0..5 {
         let before = shown["lastSuccessAt"].clone();
         shown = rest.until("x", "asked again", asked(before)).await;
-        assert!(degraded(&shown), "{shown}");
+        assert!(is_degraded(&shown), "{shown}");
         assert!(says(&shown, "calls in a row failed"), "{shown}");
         assert!(says(&shown, "HTTP 500"), "{shown}");
     }
@@ -254,7 +257,7 @@ async fn a_server_that_fails_every_call_is_degraded() {
     mends.store(true, Ordering::Relaxed);
     let result = client.call("x__act", json!({})).await;
     assert_eq!(text(&result), "done", "{result}");
-    rest.until("x", "well again", |server| !degraded(server))
+    rest.until("x", "well again", |server| !is_degraded(server))
         .await;
     assert_eq!(greeted.load(Ordering::Relaxed), 1);
 }

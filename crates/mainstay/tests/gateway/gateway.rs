@@ -1,10 +1,9 @@
-//! A Mainstay in this process, and the patience of these tests.
+//! A Mainstay in this process, and how these tests wait.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use mainstay::daemon::{Daemon, DaemonOptions};
@@ -14,6 +13,7 @@ use mainstay_core::{
 };
 use mainstay_doors::tokens::Tokens;
 use mainstay_gateway::{GatewayOptions, registry::Registry};
+use mainstay_testkit::limits::IN_PROCESS;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -21,32 +21,22 @@ use crate::{
     backend::Backend,
     client::{Http, LATEST},
     pipe::Pipe,
-    rest::{Rest, TOKEN},
+    rest_client::{Rest, TOKEN},
 };
-
-/// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(15);
-
-/// How often a condition is checked that is not announced.
-pub const GLANCE: Duration = Duration::from_millis(10);
 
 /// The future's value; fails the test if it takes too long.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let timely = tokio::time::timeout(PATIENCE, future).await;
-    timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    mainstay_testkit::soon(IN_PROCESS, what, future).await
 }
 
 /// Waits for a condition that is not announced.
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
-    let mut glance = tokio::time::interval(GLANCE);
-    // Other tasks get their turn, however long a look takes.
-    glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    soon(what, async {
-        while !condition() {
-            glance.tick().await;
-        }
-    })
-    .await;
+    mainstay_testkit::until(IN_PROCESS, what, condition).await;
+}
+
+/// The first thing that `look` finds, of what is not announced.
+pub async fn found<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    mainstay_testkit::found(IN_PROCESS, what, look).await
 }
 
 /// An environment without variables, files and home.

@@ -10,7 +10,7 @@ use crate::{
     client::{Http, failure, text},
     gateway::{Gateway, soon, until},
     loss::pid,
-    rest::promptly,
+    rest_client::promptly,
 };
 
 /// Asked ten times a second, and held for hanging after half a second without a word.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     gateway::{Gateway, config, until},
-    rest::never,
+    rest_client::never,
     rogue::{self, Heard, Reply, Taken},
 };
 

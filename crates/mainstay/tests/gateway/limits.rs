@@ -17,7 +17,7 @@ use crate::{
     backend::Backend,
     client::{Http, LATEST},
     gateway::{Gateway, config, soon},
-    rest::TOKEN,
+    rest_client::TOKEN,
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;

@@ -37,7 +37,7 @@ mod floods;
 mod gateway;
 mod modern;
 mod pipe;
-mod rest;
+mod rest_client;
 mod rogue;
 
 mod addressed;

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     backend::{Backend, Kind},
-    gateway::{GLANCE, Gateway, soon},
+    gateway::{Gateway, found, soon},
 };
 
 /// One scrape.
@@ -149,15 +149,9 @@ impl Scrape {
 
 /// Scrapes until something shows.
 async fn until(what: &str, gateway: &Gateway, shows: impl Fn(&Scrape) -> bool) -> Scrape {
-    let mut glance = tokio::time::interval(GLANCE);
-    soon(what, async {
-        loop {
-            let scrape = Scrape::of(gateway).await;
-            if shows(&scrape) {
-                return scrape;
-            }
-            glance.tick().await;
-        }
+    found(what, async || {
+        let scrape = Scrape::of(gateway).await;
+        shows(&scrape).then_some(scrape)
     })
     .await
 }

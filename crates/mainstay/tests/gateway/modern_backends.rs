@@ -11,7 +11,7 @@ use crate::{
     client::{Http, text},
     gateway::{Gateway, config, soon, until},
     modern::Modern,
-    rest::{asked, never, promptly},
+    rest_client::{asked, never, promptly},
 };
 
 const MODERN: &[&str] = &["--revisions", "2026-07-28"];

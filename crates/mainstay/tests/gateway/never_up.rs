@@ -11,7 +11,7 @@ use crate::{
     backend::{Backend, Kind},
     client::text,
     gateway::Gateway,
-    rest::never,
+    rest_client::never,
 };
 
 /// A server that is away, and whose next attempt is an hour away.

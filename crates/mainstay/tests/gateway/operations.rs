@@ -7,7 +7,7 @@ use crate::{
     backend::{Backend, Kind},
     client::failure,
     gateway::{Gateway, until},
-    rest::{Rest, never},
+    rest_client::{Rest, never},
 };
 
 /// O3

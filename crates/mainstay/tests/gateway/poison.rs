@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::{
     backend::Backend,
     client::{Http, failure, text},
-    gateway::{GLANCE, Gateway, soon, until},
+    gateway::{Gateway, found, soon, until},
     records::Recorded,
-    rest::Rest,
+    rest_client::Rest,
 };
 
 /// The kind of failure of a call that crashes the server, or is refused.
@@ -36,16 +36,11 @@ async fn told(rest: &Rest, kind: &str) -> Vec<Value> {
 
 /// The same once there is one.
 async fn until_told(rest: &Rest, kind: &str) -> Vec<Value> {
-    let found = async {
-        loop {
-            let events = told(rest, kind).await;
-            if !events.is_empty() {
-                return events;
-            }
-            tokio::time::sleep(GLANCE).await;
-        }
-    };
-    soon(kind, found).await
+    found(kind, async || {
+        let events = told(rest, kind).await;
+        (!events.is_empty()).then_some(events)
+    })
+    .await
 }
 
 /// Six such calls of one client within seconds: three reach the server, and good calls wait for a start

@@ -1,4 +1,4 @@
-//! Health checks that do no harm (docs/dev/requirements.md, section H; Y2): when a server is asked,
+//! Health checks that do no harm (docs/dev/requirements.md, "Health checks"; Y2): when a server is asked,
 //! how, and what follows.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::{io::AsyncReadExt as _, net::TcpListener};
 use crate::{
     backend::{Backend, Kind},
     gateway::{Gateway, soon},
-    rest::{asked, promptly},
+    rest_client::{asked, promptly},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);

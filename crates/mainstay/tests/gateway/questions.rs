@@ -1,8 +1,6 @@
 //! Requests that servers make of clients, where both speak a revision that opens with `initialize`
 //! (E14, Y8).
 
-use std::time::Duration;
-
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
@@ -11,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     client::{Http, Stream, failure, text},
-    gateway::{GLANCE, Gateway, config, soon},
+    gateway::{Gateway, config, found, soon},
 };
 
 const SAMPLING: &str = "sampling/createMessage";
@@ -135,10 +133,16 @@ over_every_transport! {
     /// While a person thinks, the call's time stands still.
     async fn a_pending_question_stops_the_calls_deadline(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout", 1000);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let other = Backend::http().await.option("timeout", 1000);
+        let gateway = Gateway::of(&[("x", &backend), ("other", &other)]).await;
         let client = willing(&gateway, "/servers/x/mcp").await;
+        let beside = gateway.client().await;
         let (mut stream, question) = asked(&client, "ask", SAMPLING).await;
-        tokio::time::sleep(Duration::from_millis(2500)).await;
+        // Meanwhile the same time runs out elsewhere, twice.
+        for _ in 0..2 {
+            let result = beside.call("other__sleep", json!({"ms": 60_000})).await;
+            assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
+        }
         reply(&client, &question, json!({"model": "patient"})).await;
         let answer = stream.message().await;
         assert!(text(&answer["result"]).contains("patient"), "{answer}");
@@ -211,15 +215,12 @@ async fn what_nobody_can_be_asked_is_answered_by_hand() {
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     let ask = || client.say("x__ask", json!({"method": SAMPLING}));
-    let waiting = async || loop {
+    let waiting = async || {
         let shown = rest.get("/api/server-requests").await;
-        if let Some(request) = shown["requests"].get(0) {
-            return request.clone();
-        }
-        tokio::time::sleep(GLANCE).await;
+        shown["requests"].get(0).cloned()
     };
     let (answer, ()) = tokio::join!(ask(), async {
-        let request = soon("a request", waiting()).await;
+        let request = found("a request", &waiting).await;
         assert_eq!(
             (&request["server"], &request["method"]),
             (&json!("x"), &json!(SAMPLING))
@@ -240,7 +241,7 @@ async fn what_nobody_can_be_asked_is_answered_by_hand() {
     });
     assert!(answer.contains("by hand"), "{answer}");
     let (answer, ()) = tokio::join!(ask(), async {
-        let request = soon("a request", waiting()).await;
+        let request = found("a request", &waiting).await;
         let path = format!("/api/server-requests/{}", request["id"]);
         rest.post(&path, json!({"error": "not today"})).await;
     });

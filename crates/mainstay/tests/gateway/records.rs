@@ -1,4 +1,5 @@
-//! Every call is on record, whichever door it came through and however it ended (section L).
+//! Every call is on record, whichever door it came through and however it ended
+//! (docs/dev/requirements.md, "Records").
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +20,7 @@ use crate::{
     client::{cancelled, failure, text, value},
     gateway::{Gateway, config, soon},
     modern::Modern,
-    rest::TOKEN,
+    rest_client::TOKEN,
     sse::Sse,
 };
 

@@ -16,7 +16,7 @@ use crate::{
     client::{Http, failure, text},
     gateway::{Gateway, config, soon, until},
     loss::{kill, pid},
-    rest::{asked, never, promptly},
+    rest_client::{asked, never, promptly},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -134,18 +134,22 @@ async fn a_call_does_not_wait_for_the_schedule() {
     let backend = Backend::stdio().await.option("reconnect", never());
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let first = pid(&client, "x__pid").await;
-    client.call("x__sleep", json!({"ms": 1000})).await;
-    kill(&first);
-    gateway.rest().until_status("x", "reconnecting").await;
-    let since = Instant::now();
-    assert_ne!(pid(&client, "x__pid").await, first);
-    // Less than the spacing of attempts would cost, and far below the schedule.
-    assert!(
-        since.elapsed() < Duration::from_millis(800),
-        "{:?}",
-        since.elapsed()
-    );
+    // A busy machine lengthens a start and never shortens it, so the shortest of several counts.
+    let mut shortest = Duration::MAX;
+    for _ in 0..5 {
+        let first = pid(&client, "x__pid").await;
+        client.call("x__sleep", json!({"ms": 1000})).await;
+        kill(&first);
+        gateway.rest().until_status("x", "reconnecting").await;
+        let since = Instant::now();
+        assert_ne!(pid(&client, "x__pid").await, first);
+        shortest = shortest.min(since.elapsed());
+        // Less than the spacing of attempts would cost, and far below the schedule.
+        if shortest < Duration::from_millis(800) {
+            return;
+        }
+    }
+    panic!("{shortest:?}");
 }
 
 /// K9: a call that waits for a handshake that hangs waits as long as it may take, and no longer.
@@ -162,17 +166,20 @@ async fn a_call_waits_within_its_own_deadline() {
         backend.fake().edit(|script| script.hang_at_start = true);
         client.call("x__crash", json!({})).await;
         let since = Instant::now();
-        let result = client.call("x__echo", json!({})).await;
+        let rest = gateway.rest();
+        let has_failed = |server: &Value| {
+            let why = server["lastError"].as_str();
+            why.is_some_and(|why| why.contains("no handshake within 3000 ms"))
+        };
+        let result = tokio::select! {
+            result = client.call("x__echo", json!({})) => result,
+            _ = rest.until("x", "tried", has_failed) => panic!("it waits for the handshake's end"),
+        };
         let waited = since.elapsed();
         assert_eq!(failure(&result)["status"], "reconnecting", "{result}");
-        assert!(
-            waited >= Duration::from_millis(900) && waited < Duration::from_millis(2500),
-            "{waited:?}"
-        );
+        assert!(waited >= Duration::from_millis(900), "{waited:?}");
         backend.fake().edit(|script| script.hang_at_start = false);
-        gateway
-            .rest()
-            .until("x", "waiting", |server| server["nextRetryMs"].is_u64())
+        rest.until("x", "waiting", |server| server["nextRetryMs"].is_u64())
             .await;
         client.hears("x__echo").await;
     }

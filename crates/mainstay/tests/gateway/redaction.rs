@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::{
     backend::{Backend, Kind},
     client::text,
-    gateway::{Gateway, soon},
+    gateway::{Gateway, found},
     rogue,
 };
 
@@ -251,16 +251,11 @@ async fn a_variable_that_a_process_prints_is_not_logged() {
     let server = json!({"command": "sh", "args": ["-c", script], "env": {"FOO": "topsecret123"}});
     let kept = Kept::of(&server, Redact::default()).await;
     let rest = kept.gateway.rest();
-    let shown = soon("its last words", async {
-        loop {
-            let shown = rest.server("x").await.to_string();
-            if shown.contains("cannot log in") {
-                return shown;
-            }
-            tokio::time::sleep(crate::gateway::GLANCE).await;
-        }
-    });
-    let shown = shown.await;
+    let shown = found("its last words", async || {
+        let shown = rest.server("x").await.to_string();
+        shown.contains("cannot log in").then_some(shown)
+    })
+    .await;
     assert!(
         shown.contains("cannot log in with [redacted], nor [redacted]"),
         "{shown}"

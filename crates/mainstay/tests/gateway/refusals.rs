@@ -15,7 +15,7 @@ use crate::{
     client::{Http, LATEST, cancelled, initialize},
     gateway::{Gateway, soon, until},
     modern::Modern,
-    rest::{Rest, never},
+    rest_client::{Rest, never},
     sse::Sse,
 };
 
@@ -307,7 +307,7 @@ impl Refusing {
 /// A client with the control token.
 async fn operator(gateway: &Gateway) -> Http {
     let mut client = gateway.stranger("/mcp");
-    client.token = Some(crate::rest::TOKEN.to_owned());
+    client.token = Some(crate::rest_client::TOKEN.to_owned());
     client.initialize(LATEST).await;
     client
 }

@@ -11,7 +11,7 @@ use crate::{
     backend::{Backend, Kind},
     client::failure,
     gateway::{Gateway, config, until},
-    rest::{never, promptly},
+    rest_client::{never, promptly},
 };
 
 /// A configuration in a file that can be read again.

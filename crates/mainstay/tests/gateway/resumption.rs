@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     client::{Event, Http, LATEST, Stream, failure, text},
-    gateway::{GLANCE, Gateway, soon, until},
+    gateway::{Gateway, found, until},
     rogue::{self, Asked},
 };
 
@@ -274,25 +274,33 @@ fn done(id: &Value) -> String {
 /// takes (conformance: `sse-retry`).
 #[tokio::test]
 async fn a_servers_stream_is_resumed_when_it_says() {
-    let server = Polling::start(|id, event| match event {
-        0 => closing(1, 500),
-        1 => closing(2, 300),
-        _ => done(id),
-    })
-    .await;
-    let gateway = server.gateway().await;
-    let client = gateway.client().await;
-    assert_eq!(client.say("x__act", json!({})).await, "resumed");
-    let asked = server.asked();
-    let events: Vec<_> = asked.iter().map(|(event, _)| event.as_str()).collect();
-    assert_eq!(events, ["e0", "e1", "e2"]);
-    for ((_, pause), retry) in asked.iter().skip(1).zip([500, 300]) {
-        let pause = pause.as_millis();
-        assert!(
-            (retry - 50..retry + 200).contains(&pause),
-            "{pause} ms for {retry}"
-        );
+    const RETRIES: [u128; 2] = [500, 300];
+    // A busy machine lengthens a pause and never shortens it, so the shortest of several counts.
+    let mut shortest = [u128::MAX; 2];
+    for _ in 0..5 {
+        let server = Polling::start(|id, event| match event {
+            0 => closing(1, 500),
+            1 => closing(2, 300),
+            _ => done(id),
+        })
+        .await;
+        let gateway = server.gateway().await;
+        let client = gateway.client().await;
+        assert_eq!(client.say("x__act", json!({})).await, "resumed");
+        let asked = server.asked();
+        let events: Vec<_> = asked.iter().map(|(event, _)| event.as_str()).collect();
+        assert_eq!(events, ["e0", "e1", "e2"]);
+        for (place, (_, pause)) in asked.iter().skip(1).enumerate() {
+            let (pause, retry) = (pause.as_millis(), RETRIES[place]);
+            assert!(pause >= retry - 50, "{pause} ms for {retry}");
+            shortest[place] = shortest[place].min(pause);
+        }
+        let in_time = |(pause, retry): (&u128, &u128)| *pause < retry + 200;
+        if shortest.iter().zip(&RETRIES).all(in_time) {
+            return;
+        }
     }
+    panic!("{shortest:?} ms for {RETRIES:?}");
 }
 
 /// A server that is busy is asked again; one that says no has lost the answer, and the call may have
@@ -386,13 +394,9 @@ async fn a_client_that_returns_has_the_server_asked_at_once() {
         // On `/mcp` nothing tells a client that the server's stream is closed; its own may break again
         // and again.
         drop(stream);
-        let mut rest = resumed(&client, &primer.id()).await;
-        let mut glance = tokio::time::interval(GLANCE);
-        soon("the server to be asked", async {
-            while server.asked().len() < calls + 2 {
-                glance.tick().await;
-                rest = resumed(&client, &primer.id()).await;
-            }
+        let mut rest = found("the server to be asked", async || {
+            let rest = resumed(&client, &primer.id()).await;
+            (server.asked().len() >= calls + 2).then_some(rest)
         })
         .await;
         assert_eq!(text(&rest.message().await["result"]), "resumed");

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     client::{Http, LATEST, initialize},
-    gateway::{GLANCE, Gateway, soon},
-    rest::never,
+    gateway::{Gateway, found, soon},
+    rest_client::never,
 };
 
-/// Far below what any trouble here would cost if it were waited for.
-const AT_ONCE: Duration = Duration::from_secs(3);
+/// Far below the 30 s that a handshake may take, and which trouble here would cost if it were waited for.
+const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// The error of a call to a server that has never been up.
 async fn refusal(client: &Http, server: &str) -> Value {
@@ -38,16 +38,15 @@ async fn beside(trouble: &Backend) -> (Gateway, Backend, Http) {
 
 /// Waits until the refusal's words contain all of these.
 async fn until_refused_with(client: &Http, words: &[&str]) -> Value {
-    let found = async {
-        loop {
-            let error = refusal(client, "trouble").await;
-            let text = error.to_string();
-            if words.iter().all(|word| text.contains(word)) {
-                break error;
-            }
-        }
-    };
-    soon(&format!("an error with {words:?}"), found).await
+    found(&format!("an error with {words:?}"), async || {
+        let error = refusal(client, "trouble").await;
+        let text = error.to_string();
+        words
+            .iter()
+            .all(|word| text.contains(word))
+            .then_some(error)
+    })
+    .await
 }
 
 over_every_transport! {
@@ -185,7 +184,8 @@ async fn later_lists_wait_for_nobody() {
     let hanging = Backend::start(Kind::Http, &["--hang-at-start"]).await;
     let (gateway, _calm, client) = beside(&hanging).await;
     let since = Instant::now();
-    for _ in 0..20 {
+    // Were the 300 ms waited for each time, these would take 18 s.
+    for _ in 0..60 {
         client.tools().await;
     }
     gateway.client().await.hears("calm__echo").await;
@@ -244,10 +244,9 @@ async fn readiness_holds_for_hundreds_of_servers() {
     let config = json!({"mcpServers": servers, "startup": {"waitMs": 600_000}});
     let gateway = Gateway::start(&config).await;
     let asks = gateway.stranger("/readyz");
-    let ready = async {
-        while asks.send(Method::GET, asks.headers("*/*"), "").await.status != StatusCode::OK {
-            tokio::time::sleep(GLANCE).await;
-        }
-    };
-    soon("readiness", ready).await;
+    found("readiness", async || {
+        let answer = asks.send(Method::GET, asks.headers("*/*"), "").await;
+        (answer.status == StatusCode::OK).then_some(())
+    })
+    .await;
 }

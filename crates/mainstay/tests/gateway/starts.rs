@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     gateway::{Gateway, config, soon, until},
-    rest::never,
+    rest_client::never,
 };
 
 /// A server for each of these lists of flags: `s0`, `s1`, … None is tried again.

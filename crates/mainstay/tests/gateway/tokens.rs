@@ -17,7 +17,7 @@ use crate::{
     client::{Http, LATEST, Stream, initialize},
     gateway::{Gateway, config, soon},
     modern::Modern,
-    rest::TOKEN,
+    rest_client::TOKEN,
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;

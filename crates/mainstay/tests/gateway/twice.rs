@@ -8,7 +8,7 @@ use crate::{
     client::{failure, text},
     gateway::Gateway,
     loss::{kill, pid},
-    rest::promptly,
+    rest_client::promptly,
 };
 
 over_every_transport! {

@@ -2,16 +2,17 @@
 
 use std::process::Stdio;
 
+use mainstay_testkit::Running;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::world::{Mainstay, World, families, family};
+use crate::world::{World, families, family};
 
-async fn mcp(world: &World) -> Mainstay {
+async fn mcp(world: &World) -> Running {
     let config = world.config("servers.json", &json!({"it": family(&[])}));
     let mut command = world.command(&["mcp", "--config", &config]);
     command.stdin(Stdio::piped());
-    let mainstay = Mainstay::start(command);
+    let mainstay = Running::start(command);
     world.until("a family", families(1)).await;
     mainstay
 }

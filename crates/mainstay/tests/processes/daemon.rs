@@ -36,7 +36,7 @@ async fn an_orderly_stop_leaves_nobody() {
 async fn guardian_and_daemon_have_the_programs_name() {
     let world = World::new();
     let mainstay = world.serve_ready(&json!({})).await;
-    for pid in [mainstay.guardian(), mainstay.daemon(&world).pid] {
+    for pid in [mainstay.pid(), world.daemon_of(&mainstay).pid] {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid()));
         assert_eq!(name.expect("it runs"), "mainstay\n");
     }
@@ -58,8 +58,8 @@ async fn huge_pages_of_all() -> [bool; 3] {
     let world = World::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
     let here = world.until("a family", families(1)).await;
-    let daemon = mainstay.daemon(&world).pid;
-    [mainstay.guardian(), daemon, leader(&here).pid].map(|pid| {
+    let daemon = world.daemon_of(&mainstay).pid;
+    [mainstay.pid(), daemon, leader(&here).pid].map(|pid| {
         let path = format!("/proc/{}/status", pid.as_raw_pid());
         let status = std::fs::read_to_string(path).expect("it runs");
         let line = status.lines().find(|line| line.starts_with("THP_enabled"));
@@ -74,7 +74,7 @@ async fn a_killed_daemon_leaves_nobody() {
     let servers = json!({"calm": family(&[]), "stubborn": family(&STUBBORN)});
     let mut mainstay = world.serve_ready(&servers).await;
     world.until("two families", families(2)).await;
-    mainstay.daemon(&world).signal(Signal::KILL);
+    world.daemon_of(&mainstay).signal(Signal::KILL);
     assert_eq!(mainstay.ended().await.code(), Some(137));
     world.assert_deserted();
 }
@@ -100,7 +100,7 @@ async fn when_both_are_killed_the_servers_die() {
     let mut mainstay = world
         .serve_ready(&json!({"one": server, "two": server}))
         .await;
-    let daemon = mainstay.daemon(&world);
+    let daemon = world.daemon_of(&mainstay);
     // Stopped, so that it cannot do anything in between.
     daemon.signal(Signal::STOP);
     mainstay.signal(Signal::KILL);
@@ -133,7 +133,7 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
     let world = World::new();
     let mut mainstay = world.serve_ready(&json!({"it": family(&STUBBORN)})).await;
     world.until("a family", families(1)).await;
-    let daemon = mainstay.daemon(&world);
+    let daemon = world.daemon_of(&mainstay);
     mainstay.signal(Signal::KILL);
     mainstay.says("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
@@ -147,7 +147,7 @@ async fn one_signal_to_everyone_stops_in_order() {
     let world = World::new();
     let slow = json!({"command": fake_server::binary(), "args": STUBBORN});
     let mut mainstay = world.serve_ready(&json!({"it": slow})).await;
-    let daemon = mainstay.daemon(&world);
+    let daemon = world.daemon_of(&mainstay);
     daemon.signal(Signal::TERM);
     mainstay.signal(Signal::TERM);
     assert_eq!(mainstay.ended().await.code(), Some(0));

@@ -9,6 +9,7 @@ use mainstay_core::{
     lifecycle::Loss,
 };
 use mainstay_platform::lineage::Lineage;
+use mainstay_testkit::{limits::PROGRAMS, soon};
 use mainstay_transport::{
     self as transport, Approach, AttemptLimiter, Listener, Notice, Opening, Question, Stop,
     logs::Logs,
@@ -16,7 +17,7 @@ use mainstay_transport::{
 use rustix::process::{Signal, test_kill_process};
 use serde_json::json;
 
-use crate::world::{Someone, World, families, family, leader, within, zombies_of};
+use crate::world::{Someone, World, families, family, leader, zombies_of};
 
 /// A server that crashed is started anew, and what it had started does not pile up (metamcp#162: from
 /// 50 to 2,018 processes). No process of the first is left when the second lives.
@@ -33,7 +34,7 @@ async fn a_crash_takes_the_grandchildren_along() {
     }
     world.until("its second family", families(1)).await;
     // The guardian adopts the dead, and does not keep them (docker#318).
-    let guardian = mainstay.guardian();
+    let guardian = mainstay.pid();
     world
         .until("no zombies", |_| zombies_of(guardian) == 0)
         .await;
@@ -96,7 +97,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             server: server.clone(),
             stop: stop.clone(),
         };
-        let (_session, running) = within("its start", transport::open(opening))
+        let (_session, running) = soon(PROGRAMS, "its start", transport::open(opening))
             .await
             .expect("it opens");
         let here = world.until("a family", families(1)).await;
@@ -108,7 +109,7 @@ async fn twenty_rapid_restarts_never_overlap() {
         // Every other one is stopped in order.
         if epoch.0.is_multiple_of(2) {
             leader(&here).signal(Signal::KILL);
-            let loss = within("its end", running).await;
+            let loss = soon(PROGRAMS, "its end", running).await;
             assert_eq!(
                 loss,
                 Loss::Crashed {
@@ -118,7 +119,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             );
         } else {
             stop.close.cancel();
-            within("its end", running).await;
+            soon(PROGRAMS, "its end", running).await;
         }
         world.assert_deserted();
     }

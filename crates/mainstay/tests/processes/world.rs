@@ -1,33 +1,17 @@
 //! A home of its own for every test, and its processes: a process belongs to the test if its
 //! environment says so, wherever it went and whatever its parent is.
 
-use std::{
-    collections::HashMap,
-    fs,
-    path::Path,
-    process::{ExitStatus, Stdio},
-    time::Duration,
-};
+use std::{collections::HashMap, fs, path::Path, process::Stdio};
 
+use mainstay_testkit::{
+    Running, glances,
+    limits::{GLANCE, PROGRAMS},
+    soon,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, BufReader, Lines},
-    process::{Child, ChildStderr, Command},
-    time::timeout,
-};
-
-/// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-/// How often a condition is checked that is not announced.
-const GLANCE: Duration = Duration::from_millis(10);
-
-pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let timely = timeout(PATIENCE, work).await;
-    timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-}
+use tokio::{process::Command, time::timeout};
 
 /// A process of the test that lives.
 #[derive(Clone, Debug)]
@@ -115,18 +99,17 @@ impl World {
 
     /// Waits until what lives here fits.
     pub async fn until(&self, what: &str, fits: impl Fn(&[Someone]) -> bool) -> Vec<Someone> {
-        let mut glance = tokio::time::interval(GLANCE);
-        glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let fitting = async {
+            let mut glances = glances(GLANCE);
             loop {
                 let here = self.everyone();
                 if fits(&here) {
                     return here;
                 }
-                glance.tick().await;
+                glances.tick().await;
             }
         };
-        let timely = timeout(PATIENCE, fitting).await;
+        let timely = timeout(PROGRAMS, fitting).await;
         timely.unwrap_or_else(|_| panic!("waited in vain for {what}: {:#?}", self.everyone()))
     }
 
@@ -157,7 +140,8 @@ impl World {
         variables: &[(&str, &str)],
     ) -> (Option<i32>, String, String) {
         let mut command = self.command(arguments);
-        let output = within(
+        let output = soon(
+            PROGRAMS,
             "a command",
             command.envs(variables.iter().copied()).output(),
         );
@@ -171,17 +155,27 @@ impl World {
     }
 
     /// Starts `serve`, and waits until it has said this on stderr.
-    pub async fn serve(&self, config: &str, listen: &str, until: &str) -> Mainstay {
+    pub async fn serve(&self, config: &str, listen: &str, until: &str) -> Running {
         let command = self.command(&["serve", "--config", config, "--listen", listen]);
-        let mut mainstay = Mainstay::start(command);
+        let mut mainstay = Running::start(command);
         mainstay.says(until).await;
         mainstay
     }
 
     /// Starts `serve` before servers that are up once this returns.
-    pub async fn serve_ready(&self, servers: &Value) -> Mainstay {
+    pub async fn serve_ready(&self, servers: &Value) -> Running {
         let config = self.config("servers.json", servers);
         self.serve(&config, "127.0.0.1:0", "ready:").await
+    }
+
+    /// The only child of the guardian that was started.
+    pub fn daemon_of(&self, guardian: &Running) -> Someone {
+        let mut here = self.everyone();
+        here.retain(|one| {
+            one.parent == Some(guardian.pid()) && one.environment.contains_key("MAINSTAY_GUARDIAN")
+        });
+        assert_eq!(here.len(), 1, "{here:#?}");
+        here.remove(0)
     }
 }
 
@@ -192,68 +186,6 @@ impl Drop for World {
             kill_process(one.pid, Signal::KILL).ok();
         }
     }
-}
-
-/// A command that runs: its guardian is the process that was started.
-pub struct Mainstay {
-    pub child: Child,
-    stderr: Lines<BufReader<ChildStderr>>,
-    said: String,
-}
-
-impl Mainstay {
-    pub fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().expect("it starts");
-        let stderr = lines(child.stderr.take());
-        Self {
-            child,
-            stderr,
-            said: String::new(),
-        }
-    }
-
-    /// Reads stderr up to a line that contains `words`.
-    pub async fn says(&mut self, words: &str) -> String {
-        loop {
-            let line = within(words, self.stderr.next_line()).await.expect("UTF-8");
-            let Some(line) = line else {
-                panic!("{words:?} was never said:\n{}", self.said)
-            };
-            self.said.push_str(&line);
-            self.said.push('\n');
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    pub fn guardian(&self) -> Pid {
-        Pid::from_raw(self.child.id().expect("it runs").cast_signed()).expect("a process id")
-    }
-
-    /// The guardian's only own child.
-    pub fn daemon(&self, world: &World) -> Someone {
-        let mut here = world.everyone();
-        here.retain(|one| {
-            one.parent == Some(self.guardian()) && one.environment.contains_key("MAINSTAY_GUARDIAN")
-        });
-        assert_eq!(here.len(), 1, "{here:#?}");
-        here.remove(0)
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        kill_process(self.guardian(), signal).expect("it runs");
-    }
-
-    pub async fn ended(&mut self) -> ExitStatus {
-        within("its end", self.child.wait())
-            .await
-            .expect("it can be waited for")
-    }
-}
-
-pub fn lines<R: AsyncRead + Unpin>(pipe: Option<R>) -> Lines<BufReader<R>> {
-    BufReader::new(pipe.expect("a pipe")).lines()
 }
 
 /// A server with three descendants that mean to outlive it: one in its group, one in a session of its

@@ -1,5 +1,5 @@
-//! The rows of section Y to the millisecond. Jitter is drawn from the seed and the epoch, so that it
-//! can be pinned, too.
+//! The times of docs/dev/requirements.md, "Contradictions, and what Mainstay does", to the millisecond.
+//! Jitter is drawn from the seed and the epoch, so that it can be pinned, too.
 
 use super::*;
 use crate::health::{Action, Method};

@@ -26,12 +26,12 @@ use mainstay_core::{
 };
 use mainstay_journal::{Filter, Journal};
 use mainstay_platform::utc;
+use mainstay_testkit::{Home, Serving, home, within};
 use rusqlite::{Connection, OpenFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use self::load::{Load, Made};
-use crate::world::{Home, Serving, within};
 
 /// Kills in a run of all tests; in relaxed mode each takes seconds.
 const KILLS_STRICT: u32 = 4;
@@ -100,7 +100,7 @@ impl fmt::Display for Figures {
 }
 
 async fn kill_again_and_again(durability: Durability, least_load: Duration) -> Figures {
-    let home = Home::new();
+    let home = home!();
     // Outlives every daemon.
     let remote = Fake::http(Script::default()).await.expect("a free port");
     let (word, few) = match durability {
@@ -145,13 +145,13 @@ async fn ready(home: &Home, config: &str) -> Serving {
 
 /// Kills the daemon itself; the process above it ends by itself, and the servers with it.
 async fn kill(daemon: Serving) {
-    let pid = Pid::from_raw(daemon.pid().cast_signed()).expect("a process id");
+    let pid = Pid::from_raw(daemon.daemon_pid().cast_signed()).expect("a process id");
     kill_process(pid, Signal::KILL).expect("it runs");
     daemon.ended().await;
 }
 
 fn client(home: &Home, daemon: &Serving) -> Client {
-    let token = std::fs::read_to_string(home.state().join("token")).expect("a token");
+    let token = home.token();
     Client::new(&daemon.url, Some(Secret::new(token))).expect("a daemon's URL")
 }
 

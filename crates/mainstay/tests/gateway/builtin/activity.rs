@@ -13,7 +13,7 @@ use crate::{
     client::{Http, LATEST, value},
     gateway::{Gateway, config, soon},
     reloading::{File, reload},
-    rest::TOKEN,
+    rest_client::TOKEN,
 };
 
 const SAMPLING: &str = "sampling/createMessage";

@@ -7,7 +7,7 @@ use crate::{
     backend::Backend,
     client::{Http, LATEST},
     gateway::Gateway,
-    rest::TOKEN,
+    rest_client::TOKEN,
 };
 
 pub async fn operator(gateway: &Gateway) -> Http {

@@ -1,4 +1,4 @@
-//! Group `external` (requirements, section N; checks 118–134 of document 002).
+//! Group `external` (docs/dev/requirements.md, "Own tools: `external`"; docs/dev/seeds.md, 002, "Own tools").
 
 use serde_json::{Value, json};
 

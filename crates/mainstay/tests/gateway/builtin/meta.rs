@@ -8,7 +8,7 @@ use crate::{
     client::{Http, failure, names, text, value},
     gateway::{Gateway, until},
     modern::Modern,
-    rest::never,
+    rest_client::never,
 };
 
 /// The most that `tools/list` of the profile may cost.

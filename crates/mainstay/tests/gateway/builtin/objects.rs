@@ -12,7 +12,7 @@ use super::{fails, records::Recorded, says};
 use crate::{
     backend::{Backend, Kind},
     client::{Http, LATEST, text},
-    rest::TOKEN,
+    rest_client::TOKEN,
 };
 
 const READERS: [&str; 3] = ["read_object", "inspect_object", "breakpoint_inspect_object"];

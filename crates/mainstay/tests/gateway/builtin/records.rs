@@ -15,7 +15,7 @@ use crate::{
     backend::Backend,
     client::LATEST,
     gateway::{Gateway, config},
-    rest::TOKEN,
+    rest_client::TOKEN,
 };
 
 pub struct Recorded {

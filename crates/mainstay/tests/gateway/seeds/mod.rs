@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::{
     backend::Backend,
-    gateway::{GLANCE, Gateway, soon},
-    rest::Rest,
+    gateway::{Gateway, found},
+    rest_client::Rest,
 };
 
 /// A gateway whose servers have this preset, but for what their entries say.
@@ -74,16 +74,12 @@ async fn told(rest: &Rest, server: &str) -> Vec<(String, Value)> {
 
 /// The same once an event of this type is among it.
 async fn until_told(rest: &Rest, server: &str, kind: &str) -> Vec<(String, Value)> {
-    let found = async {
-        loop {
-            let events = told(rest, server).await;
-            if events.iter().any(|(told, _)| told == kind) {
-                return events;
-            }
-            tokio::time::sleep(GLANCE).await;
-        }
-    };
-    soon(&format!("{kind} of {server}"), found).await
+    found(&format!("{kind} of {server}"), async || {
+        let events = told(rest, server).await;
+        let is_told = events.iter().any(|(told, _)| told == kind);
+        is_told.then_some(events)
+    })
+    .await
 }
 
 /// The types of those that are about the connection.

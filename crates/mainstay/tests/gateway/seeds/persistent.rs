@@ -9,7 +9,7 @@ use crate::{
     client::{failure, text},
     gateway::{Gateway, until},
     loss::{kill, pid},
-    rest::never,
+    rest_client::never,
 };
 
 async fn under(servers: &[(&str, &Backend)]) -> Gateway {

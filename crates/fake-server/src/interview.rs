@@ -1,0 +1,63 @@
+//! Asks the client, in both eras: the legacy one sends requests of its own, the
+//! modern one answers `input_required`.
+
+use std::sync::Arc;
+
+use crate::action::{Action, Asked};
+use crate::message::{self, RpcError};
+use crate::modern::{result, rounds};
+use crate::questions::{Question, Rounds, Subject, collect, missing, visited};
+use crate::request::Request;
+
+/// Asks all rounds, then answers the request; refuses before the first where
+/// the client cannot be asked the last.
+pub(crate) fn interview(
+    request: &Request,
+    subject: Subject,
+    rounds: Rounds,
+) -> Result<Vec<Action>, RpcError> {
+    let missing = missing(&request.client.capabilities, &rounds);
+    if request.is_modern() {
+        return match missing {
+            None => rounds::interview(request, &subject, &rounds),
+            Some(missing) => Err(result::missing_capability(&missing)),
+        };
+    }
+    if let Some(missing) = missing {
+        let text = format!("the client did not declare {missing}");
+        return Ok(vec![Action::Send(subject.failure(request.id, &text))]);
+    }
+    Ok(vec![ask(request, subject, rounds)])
+}
+
+/// Requests on the stream of the call.
+fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
+    let keys: Vec<&str> = rounds.iter().flatten().map(|it| it.key).collect();
+    let page = rounds.iter().flatten().find(|it| it.is_url()).cloned();
+    let rounds = rounds.into_iter().map(|round| {
+        let asked = |it: Question| asked(request, &it.method, &it.params);
+        round.into_iter().map(asked).collect()
+    });
+    let (service, id) = (Arc::clone(request.service), request.id.to_owned());
+    Action::Ask {
+        rounds: rounds.collect(),
+        then: Box::new(move |answers| match collect(&keys, &answers) {
+            Ok(answers) => {
+                service.shared().finished(subject.name());
+                let result = message::result(&id, &subject.result(&answers));
+                let visit = page.and_then(|it| visited(&it, &answers));
+                visit.into_iter().chain([result]).collect()
+            }
+            Err(refusal) => vec![subject.failure(&id, refusal)],
+        }),
+    }
+}
+
+/// One request to the client.
+pub(crate) fn asked(request: &Request, method: &str, params: &str) -> Asked {
+    let id = format!(r#""fake-{}""#, request.service.serial());
+    Asked {
+        request: message::request(&id, method, params),
+        answer: request.session.expect_answer(&id),
+    }
+}

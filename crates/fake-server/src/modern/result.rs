@@ -1,0 +1,63 @@
+//! What this era adds to a result, and its refusal of a client that declares too little.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::catalog;
+use crate::message::RpcError;
+use crate::script::Script;
+
+const CACHEABLE: [&str; 6] = [
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+];
+
+pub(crate) fn missing_capability(required: &Value) -> RpcError {
+    RpcError {
+        data: Some(json!({"requiredCapabilities": required})),
+        ..RpcError::new(-32021, "missing required client capability")
+    }
+}
+
+/// A result with what this era asks for in front; the rest keeps its bytes.
+pub(crate) fn complete(script: &Script, method: &str, result: &str) -> String {
+    typed("complete", script, method, result)
+}
+
+/// The same, of another `resultType`.
+pub(super) fn typed(kind: &str, script: &Script, method: &str, result: &str) -> String {
+    let mut members = vec![format!(r#""resultType":"{kind}""#)];
+    if CACHEABLE.contains(&method) && kind == "complete" {
+        let scope = if script.private_cache {
+            "private"
+        } else {
+            "public"
+        };
+        members.push(format!(r#""ttlMs":{},"cacheScope":"{scope}""#, script.ttl));
+    }
+    if !has_meta(result) {
+        let server = catalog::server_info(script);
+        members.push(format!(
+            r#""_meta":{{"io.modelcontextprotocol/serverInfo":{server}}}"#
+        ));
+    }
+    let members = members.join(",");
+    match result.strip_prefix('{').expect("a result is an object") {
+        "}" => format!("{{{members}}}"),
+        rest => format!("{{{members},{rest}"),
+    }
+}
+
+fn has_meta(result: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(borrow, rename = "_meta")]
+        meta: Option<&'a RawValue>,
+    }
+    serde_json::from_str(result).is_ok_and(|it: Meta| it.meta.is_some())
+}

@@ -1,0 +1,54 @@
+//! `subscriptions/listen`: opens a subscription.
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::listen::{Filter, Listen, SUBSCRIPTION, notification, raw};
+use super::result::{missing_capability, typed};
+use super::{task, tasks};
+use crate::action::Action;
+use crate::catalog;
+use crate::message::{self, RpcError};
+use crate::request::Request;
+
+/// Acknowledges what the fake can tell of what is wanted, then tells it.
+pub(super) fn open(request: &Request) -> Result<Vec<Action>, RpcError> {
+    #[derive(Deserialize)]
+    struct Params {
+        notifications: Filter,
+    }
+    let Params { notifications } = request.read()?;
+    let script = request.script;
+    if !notifications.task_ids.is_empty() && !tasks::is_declared(request) {
+        return Err(missing_capability(&task::capability()));
+    }
+    let mut shared = request.service.shared();
+    let mut wanted = notifications;
+    wanted.tools_list_changed &= !script.no_tools;
+    wanted.prompts_list_changed &= !script.no_prompts;
+    wanted.resources_list_changed &= !script.no_resources;
+    wanted
+        .resource_subscriptions
+        .retain(|uri| !script.no_resources && catalog::read(script, uri).is_ok());
+    wanted.task_ids.retain(|id| shared.tasks.contains_key(id));
+
+    let acknowledged = notification(
+        request.id,
+        "notifications/subscriptions/acknowledged",
+        &json!({"notifications": wanted}),
+    );
+    let meta = json!({"_meta": {SUBSCRIPTION: raw(request.id)}});
+    let end = typed("complete", script, request.method, &meta.to_string());
+    let (events, heard) = mpsc::unbounded_channel();
+    shared.listens.retain(Listen::is_open);
+    shared.listens.push(Listen {
+        id: request.id.to_owned(),
+        wanted,
+        events,
+    });
+    Ok(vec![
+        Action::Send(acknowledged),
+        Action::Listen(heard, message::result(request.id, &end)),
+    ])
+}

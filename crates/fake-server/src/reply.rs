@@ -1,0 +1,85 @@
+//! Answers over HTTP: what each form of them is made of.
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Response, StatusCode};
+use tokio::sync::mpsc;
+
+use crate::events::{Cut, Events};
+use crate::script::{AnswerForm, Script};
+use crate::session::{Outgoing, Session};
+
+pub(crate) type Reply = Response<BoxBody<Bytes, Cut>>;
+
+/// Decides the form of an answer, as late as the script allows.
+pub(crate) async fn respond(
+    script: &Script,
+    session: &Session,
+    mut answers: mpsc::UnboundedReceiver<Outgoing>,
+) -> Reply {
+    let first = match script.answer {
+        Some(AnswerForm::Sse) => None,
+        Some(AnswerForm::Json) => loop {
+            match answers.recv().await {
+                Some(Outgoing::Message { text, last: false }) => session.publish(text),
+                other => break other,
+            }
+        },
+        None => answers.recv().await,
+    };
+    match first {
+        Some(Outgoing::Message { text, last: true }) => json(StatusCode::OK, text),
+        Some(Outgoing::Half(text)) => broken(text),
+        first => stream(
+            Events::new(answers)
+                .starting_with(first)
+                .coalesced(script.coalesce),
+        ),
+    }
+}
+
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+pub(crate) fn plain(status: StatusCode, text: &str) -> Reply {
+    reply(status, "text/plain", full(text.to_owned()))
+}
+
+pub(crate) fn json(status: StatusCode, text: String) -> Reply {
+    reply(status, "application/json", full(text))
+}
+
+/// Half of a JSON answer.
+pub(crate) fn broken(half: String) -> Reply {
+    reply(
+        StatusCode::OK,
+        "application/json",
+        Events::broken_json(half).boxed(),
+    )
+}
+
+pub(crate) fn stream(events: Events) -> Reply {
+    reply(StatusCode::OK, "text/event-stream", events.boxed())
+}
+
+pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
+    let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+    let allowed = HeaderValue::from_static(allowed);
+    reply.headers_mut().insert(ALLOW, allowed);
+    reply
+}
+
+pub(crate) fn full(text: String) -> BoxBody<Bytes, Cut> {
+    Full::from(text).map_err(|never| match never {}).boxed()
+}
+
+fn reply(status: StatusCode, kind: &'static str, body: BoxBody<Bytes, Cut>) -> Reply {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    reply.headers_mut().insert(CONTENT_TYPE, kind);
+    reply
+}

@@ -1,0 +1,127 @@
+//! The tasks extension.
+
+use fake_server::{Fake, Script};
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use super::http::start;
+use crate::common::modern::{ask, call, request, request_as};
+use crate::common::{text, within};
+
+async fn open() -> Fake {
+    start(Script {
+        tasks: true,
+        ..Script::default()
+    })
+    .await
+}
+
+async fn create(fake: &Fake, arguments: &Value) -> Value {
+    let (_, created) = ask(&fake.url(), &call(1, "task", arguments)).await;
+    assert_eq!(created["result"]["resultType"], "task", "{created}");
+    assert_eq!(created["result"]["status"], "working");
+    created["result"]["taskId"].clone()
+}
+
+/// The task once it has this status.
+async fn until(fake: &Fake, id: &Value, status: &str) -> Value {
+    loop {
+        let message = request(2, "tasks/get", &json!({"taskId": id}));
+        let (_, mut answer) = ask(&fake.url(), &message).await;
+        let task = answer["result"].take();
+        assert_eq!(task["resultType"], "complete", "{answer}");
+        if task["status"] == status {
+            return task;
+        }
+        let ended = ["completed", "failed", "cancelled"].map(Value::from);
+        assert!(!ended.contains(&task["status"]), "{task}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_becomes_a_task_and_comes_to_its_end() {
+    within(async {
+        let fake = open().await;
+        let id = create(&fake, &json!({"ms": 20})).await;
+        let done = until(&fake, &id, "completed").await;
+        assert_eq!(done["result"]["content"][0]["text"], "the task is done");
+        assert_eq!(fake.finished("task"), 1);
+        assert!(done["createdAt"].as_str() < done["lastUpdatedAt"].as_str());
+
+        let id = create(&fake, &json!({"fail": true})).await;
+        let failed = until(&fake, &id, "failed").await;
+        assert_eq!(failed["error"]["code"], -32603);
+        assert_eq!(fake.finished("task"), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_task_asks_and_is_updated() {
+    within(async {
+        let fake = open().await;
+        let id = create(&fake, &json!({"ask": true})).await;
+        let asks = until(&fake, &id, "input_required").await;
+        assert_eq!(
+            asks["inputRequests"]["form"]["method"],
+            "elicitation/create"
+        );
+        for (responses, status) in [
+            (json!({"nobody": {}}), "input_required"),
+            (json!({"form": {"action": "accept"}}), "completed"),
+        ] {
+            let params = json!({"taskId": id, "inputResponses": responses});
+            let (status_code, answer) =
+                ask(&fake.url(), &request(3, "tasks/update", &params)).await;
+            assert_eq!(status_code, StatusCode::OK);
+            assert_eq!(answer["result"]["resultType"], "complete");
+            until(&fake, &id, status).await;
+        }
+        let done = until(&fake, &id, "completed").await;
+        assert_eq!(
+            done["result"]["content"][0]["text"],
+            r#"{"action":"accept"}"#
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_task_is_cancelled_and_stays_so() {
+    within(async {
+        let fake = open().await;
+        let id = create(&fake, &json!({"ms": 60_000})).await;
+        let cancel = request(3, "tasks/cancel", &json!({"taskId": id}));
+        let (_, answer) = ask(&fake.url(), &cancel).await;
+        assert_eq!(answer["result"]["resultType"], "complete");
+        until(&fake, &id, "cancelled").await;
+        assert_eq!(fake.finished("task"), 0);
+        let unknown = request(4, "tasks/get", &json!({"taskId": "nobody"}));
+        assert_eq!(ask(&fake.url(), &unknown).await.1["error"]["code"], -32602);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_does_not_declare_tasks_gets_none() {
+    within(async {
+        let fake = open().await;
+        let plain = |id, method: &str, params: Value| request_as(&json!({}), id, method, &params);
+        for (method, params) in [
+            ("tools/call", json!({"name": "task"})),
+            ("tasks/get", json!({"taskId": "nobody"})),
+        ] {
+            let (status, refused) = ask(&fake.url(), &plain(1, method, params)).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST);
+            assert_eq!(refused["error"]["code"], -32021);
+            assert_eq!(
+                refused["error"]["data"]["requiredCapabilities"],
+                json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
+            );
+        }
+        let optional = json!({"name": "task", "arguments": {"optional": true}});
+        let (_, done) = ask(&fake.url(), &plain(2, "tools/call", optional)).await;
+        assert_eq!(text(&done), "done at once");
+    })
+    .await;
+}

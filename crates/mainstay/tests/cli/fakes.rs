@@ -1,0 +1,17 @@
+//! Configurations of servers that are all the fake.
+
+use mainstay_testkit::Home;
+use serde_json::{Map, Value, json};
+
+/// A configuration with these servers, each the fake with these flags.
+pub fn fakes(home: &Home, servers: &[(&str, &[&str])]) -> String {
+    let program = fake_server::binary();
+    let entry = |(name, flags): &(&str, &[&str])| {
+        (
+            (*name).to_owned(),
+            json!({"command": program, "args": flags}),
+        )
+    };
+    let servers: Map<String, Value> = servers.iter().map(entry).collect();
+    home.file("servers.json", &json!({"mcpServers": servers}).to_string())
+}

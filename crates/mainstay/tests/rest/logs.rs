@@ -1,0 +1,186 @@
+//! A server's log over REST: the last lines, and a stream that can be resumed (M12).
+
+use axum::{Router, body::Body};
+use fake_server::binary;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
+use mainstay::daemon::Daemon;
+use mainstay_core::{
+    config::{Config, Launch, Secret, ServerConfig, StdioLaunch},
+    ids::ServerName,
+};
+use mainstay_gateway::GatewayOptions;
+use mainstay_testkit::within;
+use serde_json::Value;
+use tempfile::TempDir;
+use tower_service::Service as _;
+
+use crate::TOKEN;
+
+/// A daemon with one server that says `one`, and nothing more unless it is asked.
+struct World {
+    daemon: Daemon,
+    router: Router,
+    _state: TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let state = tempfile::tempdir().expect("a temporary folder");
+        let launch = StdioLaunch {
+            command: binary().to_str().expect("UTF-8").to_owned(),
+            args: ["--stderr", "one"].map(str::to_owned).to_vec(),
+            ..StdioLaunch::default()
+        };
+        let name = ServerName::new("fake").expect("a legal name");
+        let config = Config {
+            servers: vec![ServerConfig::new(name, Launch::Stdio(launch))],
+            ..Config::default()
+        };
+        let options = GatewayOptions {
+            state: Some(state.path().to_owned()),
+            ..GatewayOptions::default()
+        };
+        let daemon = Daemon::start(&config, options);
+        let router = daemon.rest(Secret::new(TOKEN));
+        within(daemon.gateway.registry.settled()).await;
+        Self {
+            daemon,
+            router,
+            _state: state,
+        }
+    }
+
+    async fn get(&self, query: &str, after: Option<&str>) -> Response<Body> {
+        let mut request = Request::get(format!("/api/servers/{query}"))
+            .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        within(self.router.clone().call(request))
+            .await
+            .expect("infallible")
+    }
+
+    async fn json(&self, query: &str) -> (StatusCode, Value) {
+        let response = self.get(query, None).await;
+        let status = response.status();
+        let body = within(response.into_body().collect())
+            .await
+            .expect("a body");
+        let json = serde_json::from_slice(&body.to_bytes()).expect("JSON");
+        (status, json)
+    }
+
+    /// What the server is made to say.
+    fn note(&self, text: &str) {
+        let server = self.daemon.gateway.registry.server("fake").expect("known");
+        server.log.note(text);
+    }
+}
+
+/// Reads a stream of events.
+struct Events {
+    body: Body,
+    unread: String,
+}
+
+impl Events {
+    async fn open(world: &World, query: &str, after: Option<&str>) -> Self {
+        let response = world.get(query, after).await;
+        assert_eq!(
+            response.headers()[header::CONTENT_TYPE],
+            "text/event-stream"
+        );
+        Self {
+            body: response.into_body(),
+            unread: String::new(),
+        }
+    }
+
+    /// The id and the text of the next line; `None` at the end.
+    async fn next(&mut self) -> Option<(String, String)> {
+        loop {
+            if let Some(end) = self.unread.find("\n\n") {
+                let event: String = self.unread.drain(..end + 2).collect();
+                let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                let found = field("id: ").zip(field("data: ")).map(|(id, data)| {
+                    let line: Value = serde_json::from_str(data).expect("JSON");
+                    (
+                        id.to_owned(),
+                        line["text"].as_str().expect("a text").to_owned(),
+                    )
+                });
+                if found.is_some() {
+                    return found;
+                }
+                continue;
+            }
+            let frame = within(self.body.frame()).await?.expect("no error");
+            let bytes = frame.into_data().expect("data");
+            self.unread += std::str::from_utf8(&bytes).expect("UTF-8");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_last_lines_are_told() {
+    let world = World::new().await;
+    let (status, all) = world.json("fake/logs").await;
+    assert_eq!(status, StatusCode::OK);
+    let lines = all["lines"].as_array().expect("lines");
+    let stderr = lines.iter().find(|line| line["source"] == "stderr");
+    assert_eq!(stderr.expect("a line")["text"], "one", "{all}");
+    let (_, last) = world.json("fake/logs?tail=1").await;
+    assert_eq!(last["lines"], Value::from(&lines[lines.len() - 1..]));
+    for (query, status, error) in [
+        ("nobody/logs", StatusCode::NOT_FOUND, "server_not_found"),
+        (
+            "fake/logs?tail=x",
+            StatusCode::BAD_REQUEST,
+            "invalid_request",
+        ),
+    ] {
+        let (found, body) = world.json(query).await;
+        assert_eq!(
+            (found, &body["error"]),
+            (status, &Value::from(error)),
+            "{body}"
+        );
+    }
+    let request = Request::get("/api/servers/fake/logs").body(Body::empty());
+    let answer = world.router.clone().call(request.expect("a request")).await;
+    assert_eq!(
+        answer.expect("infallible").status(),
+        StatusCode::UNAUTHORIZED
+    );
+    within(world.daemon.stop(None)).await;
+}
+
+/// A client that comes back with the id of its last line gets each line once; the stream ends with
+/// the daemon.
+#[tokio::test]
+async fn a_stream_is_resumed_where_it_broke_off() {
+    let world = World::new().await;
+    world.note("two");
+    let mut first = Events::open(&world, "fake/logs?follow=true&tail=1", None).await;
+    let (id, text) = first.next().await.expect("a line");
+    assert_eq!(text, "two");
+    world.note("three");
+    let (_, text) = first.next().await.expect("a line");
+    assert_eq!(text, "three");
+    drop(first);
+    world.note("four");
+    let mut again = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
+    world.note("five");
+    for expected in ["three", "four", "five"] {
+        assert_eq!(again.next().await.expect("a line").1, expected);
+    }
+    // An id of another run says nothing of this one's lines.
+    let mut other = Events::open(&world, "fake/logs?follow=true&tail=1", Some("1-1")).await;
+    assert_eq!(other.next().await.expect("a line").1, "five");
+    let World { daemon, .. } = world;
+    let (ended, ()) = tokio::join!(other.next(), within(daemon.stop(None)));
+    assert_eq!(ended, None);
+}

@@ -1,0 +1,594 @@
+//! Access, what each route answers, and how it refuses.
+
+use std::{fmt::Write as _, time::Duration};
+
+use axum::{Router, body::Body};
+use fake_server::{Fake, Script, WEIRD_RESULT};
+use http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use insta::assert_snapshot;
+use mainstay::daemon::Daemon;
+use mainstay_core::{
+    config::{Config, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
+    event::EventKind,
+    ids::ServerName,
+    lifecycle::Preset,
+};
+use mainstay_gateway::GatewayOptions;
+use mainstay_testkit::within;
+use serde_json::{Value, json};
+use tower_service::Service as _;
+
+use crate::TOKEN;
+
+const MAX_BODY: usize = 4096;
+
+/// A daemon in front of `fake`, and of `down`, whose program does not exist.
+struct World {
+    daemon: Daemon,
+    router: Router,
+    fake: Fake,
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: http::HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+}
+
+fn server(name: &str, launch: Launch) -> ServerConfig {
+    ServerConfig::new(ServerName::new(name).expect("a legal name"), launch)
+}
+
+impl World {
+    async fn new() -> Self {
+        let fake = Fake::http(Script::default()).await.expect("a fake");
+        let http = HttpLaunch {
+            url: fake.url(),
+            headers: Vec::new(),
+            transport: HttpTransport::Detect,
+        };
+        let stdio = StdioLaunch {
+            command: "no-such-tool-anywhere".to_owned(),
+            ..StdioLaunch::default()
+        };
+        let mut reached = server("fake", Launch::Http(http));
+        reached.call_timeout = Duration::from_secs(1);
+        reached.withheld.disabled = ["count".to_owned()].into();
+        let mut down = server("down", Launch::Stdio(stdio));
+        // Not tried again, so that nothing more happens to it.
+        down.policy = Preset::Manual.policy();
+        let config = Config {
+            servers: vec![reached, down],
+            max_body_bytes: MAX_BODY,
+            ..Config::default()
+        };
+        let daemon = Daemon::start(&config, GatewayOptions::default());
+        let router = daemon.rest(Secret::new(TOKEN));
+        within(daemon.gateway.registry.settled()).await;
+        Self {
+            daemon,
+            router,
+            fake,
+        }
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let response = within(self.router.clone().call(request))
+            .await
+            .expect("infallible");
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.expect("a body").to_bytes();
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            text: String::from_utf8(bytes.into()).expect("UTF-8"),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(
+            request(Method::GET, path)
+                .body(Body::empty())
+                .expect("a request"),
+        )
+        .await
+    }
+
+    async fn post(&self, path: &str, body: impl Into<String>) -> Answer {
+        let request = request(Method::POST, path)
+            .header(header::CONTENT_TYPE, "application/json; charset=utf-8");
+        self.send(request.body(Body::from(body.into())).expect("a request"))
+            .await
+    }
+
+    async fn end(self) {
+        within(self.daemon.stop(None)).await;
+    }
+}
+
+fn request(method: Method, path: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
+}
+
+#[tokio::test]
+async fn nothing_under_api_opens_without_the_token() {
+    let world = World::new().await;
+    for (method, path) in [
+        (Method::GET, "/api/mcp-clients"),
+        (Method::GET, "/api/servers"),
+        (Method::POST, "/api/mcp-tools/call"),
+        (Method::DELETE, "/api/mcp-tools"),
+        (Method::GET, "/api/no-such-route"),
+        (Method::GET, "/api/events"),
+        (Method::GET, "/api/events/recent"),
+        (Method::GET, "/api"),
+    ] {
+        for token in [
+            None,
+            Some("Bearer "),
+            Some("Bearer 0123"),
+            Some("Basic 0123456789abcdef0123456789abcdef"),
+        ] {
+            let mut request = Request::builder().method(method.clone()).uri(path);
+            if let Some(token) = token {
+                request = request.header(header::AUTHORIZATION, token);
+            }
+            let answer = world
+                .send(request.body(Body::empty()).expect("a request"))
+                .await;
+            assert_eq!(
+                answer.status,
+                StatusCode::UNAUTHORIZED,
+                "{method} {path} {token:?}"
+            );
+            assert_eq!(answer.headers[header::WWW_AUTHENTICATE], "Bearer");
+            assert_eq!(answer.json()["error"], "unauthorized");
+        }
+    }
+    for path in ["/healthz", "/readyz"] {
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        assert_eq!(world.send(request).await.status, StatusCode::OK, "{path}");
+    }
+    world.end().await;
+}
+
+/// M1, Y3
+#[tokio::test]
+async fn clients_are_told_of_as_002_has_it() {
+    let world = World::new().await;
+    let clients = world.get("/api/mcp-clients").await.json()["clients"].clone();
+    let fake = &clients["fake"];
+    assert_eq!(
+        (&fake["status"], &fake["transport"]),
+        (&json!("connected"), &json!("http"))
+    );
+    assert!(
+        fake["connected_at"].is_f64() && fake.get("error").is_none(),
+        "{fake}"
+    );
+    let tools = fake["tools"].as_array().expect("tools");
+    assert!(
+        tools.contains(&json!("fake/echo")) && !tools.contains(&json!("fake/count")),
+        "{fake}"
+    );
+    let down = &clients["down"];
+    assert_eq!(
+        (&down["status"], &down["tools"]),
+        (&json!("error"), &json!([]))
+    );
+    assert!(
+        down.get("connected_at").is_none()
+            && down["error"].as_str().is_some_and(|why| !why.is_empty()),
+        "{down}"
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_lists_have_their_members() {
+    let world = World::new().await;
+    let tools = world.get("/api/mcp-tools").await.json();
+    assert_eq!(
+        tools["tools"][0],
+        json!({
+            "name": "fake/echo",
+            "server": "fake",
+            "original_name": "echo",
+            "description": "returns its text, and its arguments as structured content",
+            "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+        })
+    );
+    let lists = [
+        "/api/mcp-resources",
+        "/api/mcp-resource-templates",
+        "/api/mcp-prompts?server=fake",
+        "/api/mcp-tools?server=down",
+        "/api/mcp-tools?server=nobody",
+    ];
+    let mut seen = String::new();
+    for path in lists {
+        let answer = world.get(path).await;
+        let _ = writeln!(seen, "GET {path} -> {}\n{:#}", answer.status, answer.json());
+    }
+    assert_snapshot!(seen);
+    world.end().await;
+}
+
+/// M3, M5 and their like; K1, K3: arguments and results are passed as they are.
+#[tokio::test]
+async fn requests_get_the_servers_answers() {
+    let world = World::new().await;
+    let answer = world
+        .post("/api/mcp-tools/call", r#"{"tool":"fake/weird"}"#)
+        .await;
+    assert_eq!(
+        (answer.status, answer.text),
+        (StatusCode::OK, format!(r#"{{"result":{WEIRD_RESULT}}}"#))
+    );
+
+    let arguments =
+        r#"{"z":1e3,  "text":"caf\u00e9","a":12345678901234567890123,"n":{"x":[1.0,-0]}}"#;
+    let body = format!("{{\n  \"tool\": \"fake/echo\",\n  \"arguments\": {arguments}\n}}");
+    let answer = world.post("/api/mcp-tools/call", body).await;
+    assert!(answer.text.contains(arguments), "{}", answer.text);
+
+    let answer = world
+        .post("/api/mcp-tools/call", r#"{"tool":"fake/error"}"#)
+        .await;
+    assert_eq!(
+        (answer.status, &answer.json()["result"]["isError"]),
+        (StatusCode::OK, &json!(true))
+    );
+
+    let mut seen = String::new();
+    for (path, body) in [
+        (
+            "/api/mcp-resources/read",
+            r#"{"server":"fake","uri":"fake://text"}"#,
+        ),
+        (
+            "/api/mcp-resources/read",
+            r#"{"server":"fake","uri":"fake://blob"}"#,
+        ),
+        ("/api/resources/read", r#"{"uri":"fake://item/7"}"#),
+        (
+            "/api/mcp-prompts/get",
+            r#"{"prompt":"fake/greet","arguments":{"name":"Ada"}}"#,
+        ),
+        ("/api/mcp-prompts/get", r#"{"prompt":"fake/plain"}"#),
+    ] {
+        let answer = world.post(path, body).await;
+        let _ = writeln!(
+            seen,
+            "POST {path} {body} -> {}\n{}",
+            answer.status, answer.text
+        );
+    }
+    assert_snapshot!(seen);
+    world.end().await;
+}
+
+/// M13: every refusal is `{"error": CODE, …}`.
+#[tokio::test]
+async fn refusals_have_one_shape() {
+    let world = World::new().await;
+    let mut seen = String::new();
+    for (path, body) in [
+        ("/api/mcp-tools/call", "{"),
+        ("/api/mcp-tools/call", "{}"),
+        ("/api/mcp-tools/call", r#"{"tool":7}"#),
+        (
+            "/api/mcp-tools/call",
+            r#"{"tool":"fake/echo","arguments":[]}"#,
+        ),
+        ("/api/mcp-tools/call", r#"{"tool":"no slash"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"nobody/echo"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"fake/nothing"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"fake/count"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"fake/rpc_error"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"fake/hang"}"#),
+        ("/api/mcp-resources/read", r#"{"uri":"fake://text"}"#),
+        ("/api/mcp-resources/read", r#"{"server":"fake"}"#),
+        (
+            "/api/mcp-resources/read",
+            r#"{"server":"nobody","uri":"fake://text"}"#,
+        ),
+        (
+            "/api/mcp-resources/read",
+            r#"{"server":"fake","uri":"fake://nothing"}"#,
+        ),
+        ("/api/resources/read", r#"{"uri":"other://nothing"}"#),
+        ("/api/mcp-prompts/get", "{}"),
+        ("/api/mcp-prompts/get", r#"{"prompt":"fake/nothing"}"#),
+        ("/api/mcp-prompts/get", r#"{"prompt":"fake/greet"}"#),
+        ("/api/no-such-route", "{}"),
+        ("/api/servers", "{}"),
+    ] {
+        let answer = world.post(path, body).await;
+        let _ = writeln!(
+            seen,
+            "POST {path} {body} -> {}\n{}",
+            answer.status,
+            answer.json()
+        );
+    }
+    assert_snapshot!(seen);
+
+    let down = world
+        .post("/api/mcp-tools/call", r#"{"tool":"down/echo"}"#)
+        .await;
+    assert_eq!(down.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        (&down.json()["error"], &down.json()["server"]),
+        (&json!("server_not_connected"), &json!("down"))
+    );
+
+    let large = format!(
+        r#"{{"tool":"fake/echo","arguments":{{"text":"{}"}}}}"#,
+        "x".repeat(MAX_BODY)
+    );
+    let answer = world.post("/api/mcp-tools/call", large).await;
+    assert_eq!(
+        (answer.status, &answer.json()["error"]),
+        (StatusCode::PAYLOAD_TOO_LARGE, &json!("request_too_large"))
+    );
+
+    let answer = world.get("/nowhere").await;
+    assert_eq!(
+        (answer.status, &answer.json()["error"]),
+        (StatusCode::NOT_FOUND, &json!("not_found"))
+    );
+    world.end().await;
+}
+
+/// No page of a browser can make a stranger's browser send JSON unasked: every write that has a body
+/// says that it is JSON, whether its route needs the body or not (requirement U, CSRF).
+#[tokio::test]
+async fn writes_say_that_they_are_json() {
+    let world = World::new().await;
+    for (method, path) in [
+        (Method::POST, "/api/mcp-tools/call"),
+        (Method::POST, "/api/mcp-resources/read"),
+        (Method::POST, "/api/resources/read"),
+        (Method::POST, "/api/mcp-prompts/get"),
+        (Method::POST, "/api/mcp-clients/fake/reconnect"),
+        (Method::POST, "/api/mcp-clients/fake/disconnect"),
+        (Method::POST, "/api/servers/fake/stop"),
+        (Method::POST, "/api/reload"),
+        (Method::POST, "/api/server-requests/1"),
+        (Method::POST, "/api/tokens"),
+        (Method::POST, "/api/token/rotate"),
+        (Method::DELETE, "/api/tokens/nobody"),
+    ] {
+        for content_type in [
+            None,
+            Some("text/plain"),
+            Some("application/x-www-form-urlencoded"),
+            Some("multipart/form-data"),
+            Some("application/json-seq"),
+        ] {
+            let mut request = request(method.clone(), path);
+            if let Some(content_type) = content_type {
+                request = request.header(header::CONTENT_TYPE, content_type);
+            }
+            let request = request.body(Body::from("{}")).expect("a request");
+            let answer = world.send(request).await;
+            assert_eq!(
+                answer.status,
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "{method} {path} {content_type:?}"
+            );
+            assert_eq!(answer.json()["error"], "unsupported_media_type");
+        }
+    }
+    // Nothing of it was done, and without a body nothing is to be said of it.
+    let servers = world.get("/api/servers").await.json();
+    assert_eq!(servers["servers"][0]["status"], "connected");
+    let bare = request(Method::POST, "/api/servers/fake/stop");
+    let answer = world
+        .send(bare.body(Body::empty()).expect("a request"))
+        .await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    world.end().await;
+}
+
+/// Where a body may be left out, an empty one is none, whatever is said of it.
+#[tokio::test]
+async fn an_empty_body_is_none() {
+    let world = World::new().await;
+    for (path, status) in [
+        ("/api/mcp-clients/fake/reconnect", StatusCode::OK),
+        ("/api/servers/fake/tools/echo/call", StatusCode::OK),
+        ("/api/servers/fake/disable", StatusCode::OK),
+        ("/api/servers/fake/enable", StatusCode::OK),
+        ("/api/servers/fake/approve", StatusCode::CONFLICT),
+        // Its configuration is no file.
+        ("/api/reload", StatusCode::BAD_REQUEST),
+        ("/api/mcp-tools/call", StatusCode::BAD_REQUEST),
+    ] {
+        let answer = world.post(path, "").await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.text);
+        let expected = match path {
+            "/api/reload" => json!("not_reloadable"),
+            "/api/mcp-tools/call" => json!("invalid_request"),
+            "/api/servers/fake/approve" => json!("not_pending"),
+            _ => Value::Null,
+        };
+        assert_eq!(answer.json()["error"], expected, "{path}: {}", answer.text);
+    }
+    world.end().await;
+}
+
+/// A client that goes away does not cancel its call.
+#[tokio::test]
+async fn a_dropped_request_goes_on() {
+    let world = World::new().await;
+    let body = Body::from(r#"{"tool":"fake/sleep","arguments":{"ms":300}}"#);
+    let request = request(Method::POST, "/api/mcp-tools/call")
+        .header(header::CONTENT_TYPE, "application/json");
+    let call = world
+        .router
+        .clone()
+        .call(request.body(body).expect("a request"));
+    let asked = world.fake.until(|received| {
+        received
+            .iter()
+            .any(|it| it.method().as_deref() == Some("tools/call"))
+    });
+    tokio::select! {
+        _ = call => panic!("it was answered before it was dropped"),
+        () = asked => {}
+    }
+    let World { daemon, fake, .. } = world;
+    // Stopping waits for it.
+    within(daemon.stop(None)).await;
+    assert_eq!(fake.runs("sleep"), 1);
+    assert_eq!(fake.count("notifications/cancelled"), 0);
+}
+
+/// One server-sent event: its id, its name, its data.
+type Told = (String, String, Value);
+
+/// The events of a response, as they come.
+struct Stream(Body, String);
+
+impl Stream {
+    async fn open(world: &World, path: &str, last: Option<&str>) -> Self {
+        let mut request = request(Method::GET, path);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        let response = within(world.router.clone().call(request))
+            .await
+            .expect("infallible");
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(
+            response.headers()[header::CONTENT_TYPE],
+            "text/event-stream"
+        );
+        Self(response.into_body(), String::new())
+    }
+
+    async fn next(&mut self) -> Option<Told> {
+        loop {
+            if let Some((block, rest)) = self.1.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.1 = rest;
+                let field = |name: &str| {
+                    let mut lines = block.lines();
+                    lines.find_map(|line| line.strip_prefix(name).map(str::to_owned))
+                };
+                if let Some(data) = field("data: ") {
+                    let data = serde_json::from_str(&data).expect("JSON");
+                    let name = field("event: ").expect("a name");
+                    return Some((field("id: ").expect("an id"), name, data));
+                }
+                continue;
+            }
+            let frame = within(self.0.frame()).await?.expect("a frame");
+            let data = frame.into_data().expect("data");
+            self.1.push_str(std::str::from_utf8(&data).expect("UTF-8"));
+        }
+    }
+}
+
+/// I8, I13: first the state, then what happens; a reader that comes back goes on where it was.
+#[tokio::test]
+async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
+    let world = World::new().await;
+    let mut stream = Stream::open(&world, "/api/events", None).await;
+    let (place, name, snapshot) = stream.next().await.expect("a snapshot");
+    assert_eq!(name, "snapshot");
+    let mut servers = world.get("/api/servers").await.json();
+    assert_eq!(snapshot["servers"][0]["name"], "fake");
+    // It has got older meanwhile.
+    servers["servers"][0]["uptimeMs"] = snapshot["servers"][0]["uptimeMs"].clone();
+    assert_eq!(snapshot, servers);
+
+    let events = world.daemon.gateway.registry.events().clone();
+    let fake = ServerName::new("fake").expect("a name");
+    let publish = |reason: &str| {
+        let reason = reason.to_owned();
+        events.publish(Some(&fake), EventKind::ConfigRejected { reason });
+    };
+    publish("one");
+    publish("two");
+    let (first, name, event) = stream.next().await.expect("an event");
+    assert!(first > place);
+    assert_eq!(name, "config_rejected");
+    let created = event["createdAt"].as_str().expect("a time").to_owned();
+    assert_eq!(
+        event,
+        json!({
+            "id": first, "type": name, "server": "fake", "createdAt": created,
+            "data": {"name": "fake", "reason": "one"},
+        })
+    );
+    drop(stream);
+
+    for (path, last) in [
+        ("/api/events".to_owned(), Some(first.as_str())),
+        (format!("/api/events?after={first}"), None),
+        // The header is newer than the URL.
+        (format!("/api/events?after={place}"), Some(first.as_str())),
+    ] {
+        let mut stream = Stream::open(&world, &path, last).await;
+        let (_, _, event) = stream.next().await.expect("an event");
+        assert_eq!(event["data"]["reason"], "two", "{path}");
+    }
+    let recent = world
+        .get(&format!("/api/events/recent?after={place}"))
+        .await;
+    let recent = recent.json();
+    assert_eq!(recent["missed"], false);
+    assert_eq!(recent["events"].as_array().map(Vec::len), Some(2));
+    assert_eq!(recent["events"][1]["id"], recent["last"]);
+    let wrong = world.get("/api/events?after=x").await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+
+    // A reader that missed something is told so, and gets the state.
+    let mut stream = Stream::open(&world, "/api/events", Some("00000000000000001")).await;
+    let (_, name, _) = stream.next().await.expect("an event");
+    assert_eq!(name, "missed");
+    let (_, name, _) = stream.next().await.expect("an event");
+    assert_eq!(name, "snapshot");
+
+    // T2: it ends when the daemon does.
+    let end = tokio::spawn(async move { while stream.next().await.is_some() {} });
+    world.end().await;
+    within(end).await.expect("no panic");
+}
+
+#[tokio::test]
+async fn streams_of_events_are_bounded() {
+    let world = World::new().await;
+    let mut open = Vec::new();
+    let refused = loop {
+        let request = request(Method::GET, "/api/events")
+            .body(Body::empty())
+            .expect("a request");
+        let response = within(world.router.clone().call(request))
+            .await
+            .expect("infallible");
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+        open.push(response);
+        assert!(open.len() < 10_000, "there is no bound");
+    };
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    open.pop();
+    Stream::open(&world, "/api/events", None).await;
+    world.end().await;
+}

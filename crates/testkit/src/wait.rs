@@ -1,0 +1,44 @@
+//! Waits for a condition, with a limit. Tests do not sleep.
+
+use std::time::Duration;
+
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+
+use crate::limits::{GLANCE, PROGRAMS};
+
+/// The future's value; fails the test if it takes longer than the limit.
+pub async fn soon<T>(limit: Duration, what: &str, future: impl Future<Output = T>) -> T {
+    let timely = timeout(limit, future).await;
+    timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+/// [`soon`] for a program, where the test's name says what is waited for.
+pub async fn within<T>(work: impl Future<Output = T>) -> T {
+    soon(PROGRAMS, "what the test is about", work).await
+}
+
+/// Waits for a condition that is not announced.
+pub async fn until(limit: Duration, what: &str, condition: impl Fn() -> bool) {
+    found(limit, what, async || condition().then_some(())).await;
+}
+
+/// The first thing that `look` finds, of what is not announced.
+pub async fn found<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let mut glance = glances(GLANCE);
+    let finding = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            glance.tick().await;
+        }
+    };
+    soon(limit, what, finding).await
+}
+
+/// Ticks with this pause. Other tasks get their turn, however long a look takes.
+pub fn glances(pause: Duration) -> Interval {
+    let mut glances = interval(pause);
+    glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    glances
+}
