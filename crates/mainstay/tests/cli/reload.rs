@@ -135,7 +135,7 @@ async fn the_command_reloads_or_says_what_it_would() {
         "two": {"command": program},
     }});
     let path = home.file("servers.json", &text.to_string());
-    let mut daemon = serving(&home, &["--config", &path], 2).await;
+    let daemon = serving(&home, &["--config", &path], 2).await;
     let before = servers(&home).await;
     std::fs::write(&number, "2").expect("written");
 
@@ -299,7 +299,7 @@ async fn the_target_of_a_link_is_watched() {
     let link = at("etc").join("config.json");
     std::os::unix::fs::symlink("../real/c.json", &link).expect("linked");
     let path = link.to_str().expect("UTF-8");
-    let mut daemon = serving(&home, &["--config", path], 1).await;
+    let daemon = serving(&home, &["--config", path], 1).await;
     std::fs::write(at("real").join("c.json"), config(&["two"])).expect("written");
     until_up(&home, &["two"]).await;
     std::fs::rename(at("real"), at("old")).expect("renamed");
