@@ -12,8 +12,8 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::Method,
 };
-use mainstay_gateway::Gateway;
 use mainstay_gateway::{
+    Gateway,
     calls::{Answering, CallRefusal, Client, Closed, Receipt, RequestedCall},
     supervisor::Server,
 };

@@ -10,18 +10,19 @@ use mainstay_core::{
     message::{self, Method},
     names::Unresolved,
 };
-use mainstay_gateway::resource_not_found;
-use mainstay_gateway::supervisor::Server;
+use mainstay_gateway::{resource_not_found, supervisor::Server};
 
-use crate::json_views::{
-    calls::first_content,
-    lists::{named_server, not_found, of_absent},
-};
-use crate::rest::{
-    Door,
-    call::{Answered, Call},
-    refusal::Refusal,
-    via::Via,
+use crate::{
+    json_views::{
+        calls::first_content,
+        lists::{named_server, not_found, of_absent},
+    },
+    rest::{
+        Door,
+        call::{Answered, Call},
+        refusal::Refusal,
+        via::Via,
+    },
 };
 
 pub async fn call_tool(

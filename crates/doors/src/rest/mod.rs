@@ -43,8 +43,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     principal::Principal,
 };
-use mainstay_gateway::Gateway;
-use mainstay_gateway::calls::Closing;
+use mainstay_gateway::{Gateway, calls::Closing};
 use tokio_util::sync::CancellationToken;
 
 pub use self::refusal::Refusal;

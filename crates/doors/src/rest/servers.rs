@@ -13,11 +13,13 @@ use mainstay_core::{
 use mainstay_gateway::supervisor::{Operation, Server};
 
 pub use crate::json_views::servers::millis;
-use crate::json_views::{
-    self,
-    servers::{Disclosure, PENDING},
+use crate::{
+    json_views::{
+        self,
+        servers::{Disclosure, PENDING},
+    },
+    rest::{Door, address::Path, body::Body, lists, refusal::Refusal},
 };
-use crate::rest::{Door, address::Path, body::Body, lists, refusal::Refusal};
 
 pub async fn clients(State(door): State<Door>) -> Json<api::Clients> {
     let catalog = door.gateway.registry.catalog();

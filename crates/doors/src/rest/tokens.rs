@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use crate::tokens;
+use crate::tokens::{self, TokenError, Tokens};
 use axum::{Json, extract::State};
 use mainstay_api as api;
 
 use super::{Door, address::Path, body::Body, refusal::Refusal};
-use crate::tokens::{TokenError, Tokens};
 
 pub async fn list(State(door): State<Door>) -> Json<api::ClientTokens> {
     let tokens = door.tokens.clients();

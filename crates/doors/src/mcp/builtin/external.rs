@@ -9,8 +9,7 @@ use mainstay_core::{
     lifecycle::State,
     message,
 };
-use mainstay_gateway::calls::Answer;
-use mainstay_gateway::refused;
+use mainstay_gateway::{calls::Answer, refused};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 

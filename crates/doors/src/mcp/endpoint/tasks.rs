@@ -9,8 +9,7 @@ use mainstay_core::{
     message::{Method, Text},
     principal::Principal,
 };
-use mainstay_gateway::View;
-use mainstay_gateway::{calls::NameKind, supervisor::Server};
+use mainstay_gateway::{View, calls::NameKind, supervisor::Server};
 use mainstay_transport::Frame;
 
 use super::request::RequestContext;

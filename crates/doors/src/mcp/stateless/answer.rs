@@ -14,9 +14,8 @@ use mainstay_core::{
     principal::Principal,
     record::{Door, Origin},
 };
-use mainstay_gateway::View;
 use mainstay_gateway::{
-    Gateway,
+    Gateway, View,
     calls::{CallSink, Client, Closed, Receipt, RequestedCall, Upstream},
     registry::Profile,
     supervisor::Server,

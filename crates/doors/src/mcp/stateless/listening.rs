@@ -10,8 +10,8 @@ use mainstay_core::{
         listen::{Filter, completed},
     },
 };
-use mainstay_gateway::View;
 use mainstay_gateway::{
+    View,
     calls::{CallSink, Calls},
     supervisor::Server,
 };

@@ -8,8 +8,8 @@ use mainstay_core::{
     era::{listen, tasks},
     message::Method,
 };
-use mainstay_gateway::View;
 use mainstay_gateway::{
+    View,
     calls::{CallSink, Calls, Receipt, Request, Upstream},
     supervisor::Server,
 };

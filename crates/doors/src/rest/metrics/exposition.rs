@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use mainstay_core::{ids::Epoch, lifecycle::State, message::Method};
-use mainstay_gateway::Gateway;
 use mainstay_gateway::{
+    Gateway,
     metrics::{Histogram, Series, TOOL_ERROR, Times},
     supervisor::{Server, View},
 };

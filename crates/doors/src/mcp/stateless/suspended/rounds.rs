@@ -12,10 +12,10 @@ use mainstay_gateway::calls::{CallStream, Cancel, Closed};
 use mainstay_transport::{Frame, Question};
 use tokio::sync::mpsc;
 
-use crate::mcp::stateless::suspended::state::CallDigest;
 use crate::mcp::{
     reply::Reply,
     sessions::{pool::Seat, session::Scope},
+    stateless::suspended::state::CallDigest,
 };
 
 /// Questions of one call that may wait; a server that asks for more is refused.
