@@ -1,5 +1,5 @@
-//! Which era a server speaks: what is asked, and what the answer is evidence of (specification
-//! 2026-07-28, "Backward Compatibility" of both transports).
+//! Detects the era of a server by its answer to `server/discover` (specification 2026-07-28, "Backward
+//! Compatibility" of both transports).
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use mainstay_core::{
 
 use super::Frame;
 
-/// Some processes ignore what they do not know: after this the old question follows the new one. The
-/// new one may still be answered, for a process may take long to start.
+/// Some processes ignore requests that they do not know: after this time `initialize` follows
+/// `server/discover`. The latter may still be answered, because a process may take long to start.
 pub const PIPE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time limit of the question over HTTP, where a server may let a request without a session hang.
+/// The time limit of `server/discover` over HTTP, where a server may let a request without a session hang.
 /// It allows for a network and a cold start.
 pub const POST_LIMIT: Duration = Duration::from_secs(5);
 
-/// How a server is first spoken to.
+/// The request that opens a session: `initialize`, or `server/discover`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approach {
     Legacy,
@@ -48,16 +48,16 @@ impl From<Loss> for Unopened {
 #[derive(Debug)]
 pub enum Evidence {
     Modern(Greeting),
-    /// It speaks these, and not what it was asked in.
+    /// The server offers these revisions instead of the one it was asked in.
     Offers(Vec<Revision>),
-    /// It is modern, and cannot be spoken to for this reason.
+    /// The server is modern, and no session is possible for this reason.
     Refuses(String),
-    /// A server that knows no better.
+    /// The answer is not one of a modern server.
     None,
 }
 
-/// Nothing but what only a modern server says is evidence: others answer what they do not know with
-/// any error, or with an empty result.
+/// Only answers that no legacy server gives are evidence. Legacy servers answer unknown requests with any
+/// error, or with an empty result.
 pub fn evidence(answer: &Frame) -> Evidence {
     if let Some(result) = answer.result() {
         return match Greeting::discovered(result) {
@@ -84,7 +84,7 @@ pub fn evidence(answer: &Frame) -> Evidence {
 #[derive(Debug)]
 pub enum Found {
     Modern(Greeting),
-    /// `initialize` is next; the server may have named what it speaks.
+    /// `initialize` is next. The server may have named its revisions.
     Legacy(Eras),
     Refused(Unopened),
 }
@@ -116,7 +116,7 @@ impl Evidence {
             offer @ Self::Offers(_) if offer.is_offer() => {
                 refused("the server refuses the protocol revision that it offers".to_owned())
             }
-            // It knows the new question, and wants the old one.
+            // The server knows `server/discover`, and wants `initialize`.
             Self::Offers(_) => Found::Legacy(Eras::only(Era::Legacy)),
             Self::Refuses(reason) => refused(reason),
         }
@@ -139,8 +139,7 @@ pub fn read_greeting(answer: &Frame) -> Result<Greeting, Loss> {
     }
 }
 
-/// The loss that a refused `initialize` is: a server that says so in words of its own era has told
-/// which it is.
+/// Why a refused `initialize` opened no session. An error that only modern servers have shows the era.
 pub fn refused_initialize(answer: &Frame, loss: Loss) -> Unopened {
     let is_modern = answer.error().is_some_and(modern::is_modern_error);
     let eras = if is_modern {

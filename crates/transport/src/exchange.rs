@@ -15,14 +15,14 @@ use super::{
     sse_link::SseExchange,
 };
 
-/// A request on its way. Yields the server's messages about it in the order they were written; the
-/// last one is the response.
+/// A request on its way. Yields the server's messages about it, in the order in which the server wrote
+/// them. The last one is the response.
 #[derive(Debug)]
 pub struct Exchange {
     /// Our id of the request, and its progress token if it has one.
     pub id: u64,
     way: Way,
-    /// Counts as work that keeps the server busy, where it is a call.
+    /// Set if it is a call, which keeps the server busy.
     pub(super) in_flight: Option<InFlight>,
 }
 
@@ -116,7 +116,7 @@ impl Exchange {
     }
 
     /// Reads no more of the answer than `budget` has. Where all answers come on one stream, whole
-    /// messages are counted instead: see [`Exchange::answer_within`].
+    /// messages are counted instead. See [`Exchange::answer_within`].
     fn count(&mut self, budget: &Budget) {
         match &mut self.way {
             Way::Http(exchange) => exchange.count(budget.clone()),
@@ -201,7 +201,7 @@ impl Exchange {
     /// The answer, for callers that may not wait for it. Cancel-safe.
     async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
-            // A question is refused: it is dropped.
+            // Dropping a question refuses it.
             if let Said::Message(frame) = self.next().await?
                 && frame.method().is_none()
             {

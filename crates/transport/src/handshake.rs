@@ -23,12 +23,12 @@ pub struct Greeted {
     pub eras: Eras,
 }
 
-/// Why it has not.
+/// Why a server has not greeted.
 pub enum Ungreeted {
     Refused(Unopened),
-    /// The process is on its way out, and its end says more than the pipe's.
+    /// The process is ending. Its exit says more than the end of its pipe.
     Gone {
-        /// The last question was one that it may not have understood.
+        /// The last request was `server/discover`, which it may not have understood.
         probed: bool,
     },
 }
@@ -58,7 +58,7 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
                 Err(Ungreeted::Refused(refused)) => refused,
                 other => return other,
             };
-            // It may have become another.
+            // The server may have changed its era.
             match shake.discover(Some(PIPE_LIMIT)).await? {
                 Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(_) | Discovered::Pending(_) => Err(refused.into()),
@@ -87,8 +87,8 @@ struct Handshake<'a> {
     opening: &'a Opening,
 }
 
-/// Waits for the answer to a question of the handshake. A server whose answer is too large lives on,
-/// and is refused; any other error means that the process is on its way out.
+/// Waits for the answer to a request of the handshake. If the answer is too large, the server is refused.
+/// Any other error means that the process is ending.
 async fn answer(exchange: &mut Exchange, probed: bool) -> Result<Frame, Ungreeted> {
     let answered = exchange.answer_within(&Budget::new(MAX_GREETING)).await;
     answered.map_err(|interruption| match interruption.kind {
@@ -169,7 +169,7 @@ impl Handshake<'_> {
         };
         let refused = match self.initialize(silent).await {
             Err(Ungreeted::Refused(refused)) => refused,
-            // It may have been the probe that it read last.
+            // The last request that it read may have been the probe.
             Err(Ungreeted::Gone { .. }) => return Err(Ungreeted::Gone { probed: true }),
             Ok(greeted) => return Ok(greeted),
         };

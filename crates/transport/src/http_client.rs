@@ -27,19 +27,19 @@ pub const POST_HEADERS: [(&str, &str); 2] = [
 /// Redirects followed while a connection is opened.
 const MAX_REDIRECTS: usize = 3;
 
-/// What the delivery of a notification may take.
+/// The longest time that the delivery of a notification may take.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(10);
 
 /// How much of an error page is kept to be shown.
 const SHOWN_ERROR: usize = 16 * 1024;
 
-/// What its reading may take.
+/// The longest time that reading an error page may take.
 const ERROR_LIMIT: Duration = Duration::from_secs(2);
 
-/// How much of it a failed call shows, in characters.
+/// How much of an error page a failed call shows, in characters.
 const SHOWN_REFUSAL: usize = 300;
 
-/// One URL of a backend, and the configured headers, rendered once.
+/// One URL of a server, and the configured headers, rendered once.
 #[derive(Clone, Debug)]
 pub struct Target {
     client: Arc<Client>,
@@ -48,7 +48,7 @@ pub struct Target {
     headers: Arc<Secrets>,
 }
 
-/// Header lines that do not show themselves.
+/// Header lines, hidden in debug output.
 struct Secrets(String);
 
 impl std::fmt::Debug for Secrets {
@@ -179,14 +179,14 @@ fn redirect(response: &Response, from: &Uri) -> Option<Uri> {
 pub async fn error_text(mut response: Response) -> String {
     let mut read = BytesMut::new();
     let body = response.collect(&mut read, SHOWN_ERROR);
-    // One that does not end is not waited for.
+    // A body that does not end is not waited for.
     let body = tokio::time::timeout(ERROR_LIMIT, body).await;
     let body = body.ok().and_then(Result::ok).unwrap_or_default();
     String::from_utf8_lossy(&body).trim().to_owned()
 }
 
-/// What an answer to the first request, `asked`, means that is neither success nor a refusal for good.
-/// A server that says when to come back is tried then.
+/// The loss that follows from an answer to the first request, `asked`, that is neither a success nor
+/// final. A server that names a time in `Retry-After` is tried again then.
 pub async fn unavailable(uri: &Uri, response: Response, asked: &str) -> Loss {
     let head = &response.head;
     let status = head.status;
@@ -215,12 +215,11 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let at = httpdate::parse_http_date(value).ok()?;
-    // What has passed is no wait.
+    // A time in the past means no wait.
     Some(at.duration_since(now).unwrap_or_default())
 }
 
-/// Posts a notification or an answer. That it was not taken is the connection's trouble, which
-/// shows elsewhere.
+/// Posts a notification or an answer. A failure is only logged: a lost connection shows elsewhere.
 pub async fn deliver(server: &ServerName, target: &Target, template: &Template, text: &str) {
     let delivering = async {
         let mut response = target.send_body(template, text).await?;
@@ -275,8 +274,8 @@ pub fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// The meaning of an HTTP error that answers no request in JSON-RPC. 401 and 429 come before anything
-/// runs. Of the others it is unknown (invariant 6).
+/// The interruption of a call by an HTTP error without a JSON-RPC response. After 401 and 429 nothing has
+/// run. After any other status the call may have run (invariant 6).
 pub fn refused(status: u16, body: &[u8], is_message: bool) -> Interruption {
     let text = String::from_utf8_lossy(body);
     let kind = InterruptionKind::Refused {

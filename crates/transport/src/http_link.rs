@@ -150,19 +150,19 @@ impl HttpLink {
         (id, response)
     }
 
-    /// Whether a stream can be asked for again, as all revisions with a handshake know it.
+    /// Whether a stream can be resumed: all revisions with a handshake know how.
     pub fn resumes(&self) -> bool {
         self.greeted.get().is_some()
     }
 
-    /// Asks for what came on a stream after this event.
+    /// Asks for the events of a stream after this one.
     pub fn resume(&self, last_event: &str) -> Responding {
         let headers = vec![("accept", "text/event-stream"), (LAST_EVENT_ID, last_event)];
-        // One that lay idle may be closed already, and the server has named the time.
+        // An idle connection may be closed already, and the server has named the time.
         self.target.send_afresh(&self.bare("GET", headers))
     }
 
-    /// No connection that stands is used again.
+    /// No open connection is used again.
     pub fn forget_connections(&self) {
         self.target.forget_connections();
         self.forgotten.notify_one();
@@ -218,7 +218,7 @@ impl HttpLink {
         loop {
             let mut headers = vec![("accept", "text/event-stream")];
             headers.extend(last_event.as_deref().map(|id| (LAST_EVENT_ID, id)));
-            // One that lay idle may be closed already, and say nothing about the server.
+            // An idle connection may be closed already, which shows nothing about the server.
             let get = self.target.send_afresh(&self.bare("GET", headers));
             let answered = tokio::select! {
                 answered = get => answered,
@@ -262,15 +262,15 @@ impl HttpLink {
                         }
                     }
                 }
-                // There was a stream, so it is the session that is gone: the server has restarted.
+                // There was a stream before, so the session is gone: the server has restarted.
                 Ok(response) if response.head.status == 404 && offered && self.has_session() => {
                     self.lose(Loss::SessionExpired);
                     return;
                 }
                 // 405 is normal: no stream is offered. Other refusals will not change either.
                 Ok(response) if response.head.status < 500 => return,
-                // The server is gone. One that takes a connection and drops it may never have known
-                // GET; but one whose stream was cut before as well is gone.
+                // The server is gone. A server that accepts a connection and drops it may not know GET.
+                // But if it had a stream before, it is gone.
                 Err(error) if offered || matches!(error, http1::Error::Connect(_)) => {
                     self.lose(Loss::Disconnected(error.to_string()));
                     return;
@@ -278,7 +278,7 @@ impl HttpLink {
                 Ok(_) | Err(_) => {}
             }
             tokio::time::sleep(wait).await;
-            // Streams that were cut together are not opened again together.
+            // Streams of many servers that broke off together are not opened again together.
             self.attempt_limiter.take().await;
             wait = (wait * 2).min(LAST_RETRY);
         }

@@ -41,15 +41,15 @@ pub enum InterruptionKind {
     TooLarge(usize),
     #[error("the server ended its answer without a result")]
     Unanswered,
-    /// 2026-07-28 forbids it: what a server wants to know it says in its result.
+    /// 2026-07-28 forbids requests of servers. A server asks in its result instead.
     #[error("the server made a request of its own, which its protocol revision forbids")]
     Asked,
-    /// 2026-07-28 over HTTP: a tool whose `x-mcp-header` is none is not to be called.
+    /// 2026-07-28 over HTTP: a tool with an invalid `x-mcp-header` must not be called.
     #[error("the tool's definition is invalid: {0}")]
     InvalidTool(String),
 }
 
-/// What 401 and 403 ask for, where it is not known what was sent.
+/// The advice for 401 and 403, where it is not known whether credentials were sent.
 pub fn advice(status: u16) -> &'static str {
     match status {
         401 => "; set or renew `bearerToken` or `headers`",
@@ -81,8 +81,8 @@ impl Interruption {
         }
     }
 
-    /// What it says against the server's health. `None` where the server has spoken as the protocol has
-    /// it, or where it says nothing.
+    /// What the interruption shows against the server's health. `None` if the server followed the protocol,
+    /// or if the interruption shows nothing about it.
     pub fn fault(&self) -> Option<Fault> {
         let kind = match &self.kind {
             InterruptionKind::Lost => FaultKind::Cut,
@@ -107,7 +107,7 @@ impl Interruption {
 }
 
 impl InterruptionKind {
-    /// In words. "cannot connect" is left out, because callers that quote it say so themselves.
+    /// The reason as text, without "cannot connect", which callers that quote it add themselves.
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable(reason) => reason.clone(),

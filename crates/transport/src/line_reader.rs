@@ -11,8 +11,8 @@ use crate::logs::rest;
 /// A line that is longer than this is read into its own buffer, and others through [`scratch`].
 const READ_SIZE: usize = scratch::SIZE;
 
-/// A line that is longer than this gets a buffer of the largest size at once: memory that is not written costs
-/// nothing, and what growing leaves behind does.
+/// A line that is longer than this gets a buffer of the largest size at once. Memory that is not written
+/// costs nothing, but the buffers that a growing buffer leaves behind do.
 const LARGE: usize = 4 * 1024 * 1024;
 
 /// How much of an oversized line is kept, to say whose answer it was.
@@ -22,14 +22,14 @@ const KEPT_HEAD: usize = 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     Whole(Bytes),
-    /// Longer than allowed; only its beginning was kept, and what follows of it is skipped.
+    /// Longer than allowed. Only its beginning was kept, and the rest is skipped.
     TooLong {
         head: Bytes,
         limit: usize,
     },
 }
 
-/// Input that is no message.
+/// Input that is not part of a message.
 #[derive(Clone, Copy, Debug)]
 pub enum Stray<'a> {
     /// Text that does not begin as a message does.
@@ -120,7 +120,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if length > 0 {
                 let pause = stray(Stray::Text(&self.buffer[..length]));
                 self.buffer.advance(length);
-                // A flood has always more to say; others have their turn.
+                // Other tasks run during a flood.
                 rest(pause).await;
             }
             if matches!(self.line, LineKind::Message)
@@ -135,7 +135,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Skips the part of a line that was too long; returns its length.
+    /// Skips the part of a line that was too long. Returns its length.
     fn skip(&mut self) -> usize {
         if !matches!(self.line, LineKind::TooLong) {
             return 0;
@@ -207,7 +207,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Some(Line::TooLong { head, limit })
     }
 
-    /// Reads more; returns how much that was.
+    /// Reads more. Returns how many bytes.
     async fn fill(&mut self) -> io::Result<usize> {
         if mem::take(&mut self.is_shared) || self.buffer.is_empty() {
             // While it waits it holds no more than the beginning of the next line.
@@ -287,12 +287,12 @@ mod tests {
             .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
         let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces));
         let mut reader = LineReader::new(input, max_line);
-        let (mut messages, mut text_found) = (Vec::new(), Vec::new());
+        let (mut messages, mut stray_text) = (Vec::new(), Vec::new());
         while let Some(line) = reader
             .message(
                 |stray| {
                     if let Stray::Text(piece) = stray {
-                        text_found.extend_from_slice(piece);
+                        stray_text.extend_from_slice(piece);
                     }
                     Duration::ZERO
                 },
@@ -303,7 +303,7 @@ mod tests {
         {
             messages.push(line);
         }
-        (messages, text_found)
+        (messages, stray_text)
     }
 
     /// However stray text and messages are mixed and cut, the messages are found, and the rest is
@@ -343,11 +343,11 @@ mod tests {
                 .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
             let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(input));
             let mut reader = LineReader::new(input, 500_000);
-            let mut text_found = 0;
+            let mut stray_bytes = 0;
             let line = reader
                 .message(
                     |stray| {
-                        text_found += stray.bytes();
+                        stray_bytes += stray.bytes();
                         Duration::ZERO
                     },
                     |_| usize::MAX,
@@ -357,9 +357,9 @@ mod tests {
             assert!(reader.buffer.capacity() <= 500_000 + READ_SIZE);
             if begin.starts_with('{') {
                 assert!(matches!(line, Some(Line::TooLong { .. })), "{line:?}");
-                assert_eq!(text_found, 0);
+                assert_eq!(stray_bytes, 0);
             } else {
-                assert_eq!((line, text_found), (None, total));
+                assert_eq!((line, stray_bytes), (None, total));
             }
         }
     }

@@ -19,22 +19,23 @@ use super::{
     detect::own_request, link::Link,
 };
 
-/// How long a server may take to acknowledge; what it has not acknowledged by then is tried again.
+/// How long a server may take to acknowledge a subscription. After that the subscription is tried again.
 const ACK_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server that ends a subscription sooner, and in order, does not want it: there is no second try.
+/// A server that ends a subscription in order, and sooner than this, does not want it. It is not tried
+/// again.
 const SHORT_LIVED: Duration = Duration::from_secs(5);
 
 /// Before a subscription that broke off is opened again.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
-/// Why a server does not do what it is asked to do for its clients.
+/// Why a server declined a request of ours, such as a subscription.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Declined {
     #[error(transparent)]
     Interrupted(#[from] Interruption),
-    /// Its error, as JSON text.
+    /// The error, as JSON text.
     #[error("the server answered {0}")]
     Refused(String),
     #[error("the server does not serve subscriptions to this resource")]
@@ -43,7 +44,7 @@ pub enum Declined {
     Unacknowledged,
 }
 
-/// What is to be heard of, and what the server has agreed to.
+/// The wanted notifications, and those that the server has agreed to send.
 #[derive(Debug)]
 pub struct Listening {
     capabilities: Capabilities,
@@ -59,7 +60,7 @@ struct Wanted {
     uris: HashSet<Box<str>>,
 }
 
-/// A resource with a subscriber: withdrawn when this is dropped.
+/// A resource that a caller wants to subscribe to. Dropping it withdraws the resource.
 struct Wish<'a> {
     listening: &'a Listening,
     uri: &'a str,
@@ -71,7 +72,7 @@ impl Drop for Wish<'_> {
     }
 }
 
-/// What became of one generation of wishes.
+/// The server's answer to one generation of wanted resources.
 #[derive(Clone, Debug, Default)]
 struct Settled {
     generation: u64,
@@ -110,7 +111,7 @@ impl Listening {
         self.wanted.lock()
     }
 
-    /// Wants to hear of a resource, and waits for the server's word on it.
+    /// Subscribes to a resource, and waits until the server has agreed or declined.
     pub async fn add(&self, uri: &str) -> Result<(), Declined> {
         let generation = {
             let mut wanted = self.wanted();
@@ -119,7 +120,7 @@ impl Listening {
             }
             wanted.generation
         };
-        // A caller that stops waiting does not want it any more.
+        // A caller that stops waiting does not want the resource any more.
         let wish = Wish {
             listening: self,
             uri,
@@ -173,7 +174,7 @@ impl Listening {
         (generation, (!filter.is_empty()).then(|| filter.to_string()))
     }
 
-    /// Listens as long as it is polled.
+    /// Keeps the subscription open as long as this is polled.
     pub async fn run(
         &self,
         server: &ServerName,
@@ -202,13 +203,13 @@ impl Listening {
                     self.changed.notified().await;
                     Outcome::Changed
                 }
-                // The new one first, so that nothing is missed in between.
+                // The new subscription begins before the old one ends, so that nothing is missed.
                 Some(Opened::Acknowledged(exchange, honoured)) => {
                     listen.end(current.replace(exchange)).await;
                     self.settle(generation, honoured);
                     self.follow(&listen, &mut current).await
                 }
-                // What was agreed to before still holds.
+                // The server still honours the subscription before.
                 Some(Opened::Refused) => {
                     let honoured = match &current {
                         Some(_) => self.settled.borrow().honoured.clone(),
@@ -233,7 +234,7 @@ impl Listening {
             }
             sleep(wait).await;
             wait = (wait * 2).min(LAST_RETRY);
-            // Those that were cut together are not opened again together.
+            // Subscriptions of many servers that broke off together are not opened again together.
             attempt_limiter.take().await;
         }
     }
@@ -245,8 +246,8 @@ impl Listening {
         });
     }
 
-    /// Hands on what the subscription brings, until it ends or something else is wanted; without one,
-    /// only the latter.
+    /// Passes on the notifications of the subscription, until it ends or something else is wanted. Without
+    /// a subscription, waits until something else is wanted.
     async fn follow(&self, listen: &Listen<'_>, current: &mut Option<Exchange>) -> Outcome {
         let Some(exchange) = current else {
             self.changed.notified().await;
@@ -283,7 +284,7 @@ struct Listen<'a> {
 }
 
 impl Listen<'_> {
-    /// Opens a subscription, and hands on what the one before still brings.
+    /// Opens a subscription, and passes on the notifications that still come of the one before.
     async fn open(&self, filter: &str, before: &mut Option<Exchange>) -> Opened {
         let params = format!(r#"{{"notifications":{filter}}}"#);
         let render = |id: &str| own_request(Era::Modern, id, Method::Listen, Some(&params));
@@ -327,11 +328,11 @@ impl Listen<'_> {
         }
     }
 
-    /// The next message; what it tells is handed on. Cancel-safe.
+    /// Receives the next message, and passes a notification on. Cancel-safe.
     async fn hear(&self, exchange: &mut Exchange) -> Received {
         let frame = match exchange.next().await {
             Ok(Said::Message(frame)) => frame,
-            // Dropped, it is refused; a modern server has none.
+            // Dropping a question refuses it. Modern servers have none.
             Ok(Said::Question(_) | Said::Parted { .. }) => return Received::Message,
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
@@ -375,7 +376,7 @@ fn honoured(acknowledged: &Frame) -> HashSet<Box<str>> {
         .collect()
 }
 
-/// A notification without the id of our subscription, which means nothing to those it is meant for.
+/// The notification without the id of our subscription, which clients do not know.
 fn untagged(frame: &Frame) -> Frame {
     let untagging = || {
         let mut message = Object::read(frame.text())?;

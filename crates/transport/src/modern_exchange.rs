@@ -25,14 +25,14 @@ use crate::logs::MESSAGE_COST;
 /// Pages of `tools/list` that are read again for one refused call.
 const MAX_PAGES: usize = 100;
 
-/// The longest time that this may take.
+/// The longest time that reading them may take.
 const REFRESH_LIMIT: Duration = Duration::from_secs(30);
 
 /// A request that was posted.
 pub struct ModernExchange {
     link: Arc<ModernLink>,
     id: u64,
-    /// Whether only Mainstay itself asks.
+    /// Whether it is a request of our own.
     is_own: bool,
     method: Method,
     /// A call that may be made once more, if its headers prove to be wrong.
@@ -241,7 +241,7 @@ impl ModernExchange {
                 self.link.router.unknown_id(frame.id());
                 None
             }
-            // A change has its own stream. On another one it belongs to no request.
+            // Changes belong on the stream of `subscriptions/listen`. Here they belong to no request.
             Kind::Notification {
                 method:
                     method @ (Method::ToolsChanged
@@ -272,13 +272,13 @@ impl ModernExchange {
             .pause(self.link.router.count(bytes + MESSAGE_COST));
     }
 
-    /// What follows from the response: it is the answer, unless the call is to be repeated.
+    /// Returns the response, unless the call is to be repeated.
     fn settle(&mut self, answer: Frame) -> Option<Frame> {
         match self.method {
             Method::Discover if matches!(detect::evidence(&answer), Evidence::None) => {
                 self.not_modern();
             }
-            // Nothing has run.
+            // The server has not run the tool.
             Method::ToolsCall if answer.error_code() == Some(code::HEADER_MISMATCH) => {
                 let call = self.call.take();
                 if let Some((call, tool)) =

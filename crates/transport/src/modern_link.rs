@@ -91,7 +91,7 @@ impl ModernLink {
         }
     }
 
-    /// No connection that stands is used again.
+    /// No open connection is used again.
     pub fn forget_connections(&self) {
         self.target.forget_connections();
     }

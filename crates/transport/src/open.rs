@@ -39,7 +39,7 @@ async fn open_by(opening: &Opening) -> Result<(Session, Running), Unopened> {
         Launch::Stdio(launch) => stdio::open(opening, launch).await,
         Launch::Http(launch) => open_http(opening, launch).await,
         Launch::Broken(broken) => Err(Loss::Misconfigured(broken.problem.to_string()).into()),
-        // A supervisor starts nothing that is disabled, and this always is.
+        // An unapproved server is always disabled, and a supervisor does not open disabled servers.
         Launch::Unapproved => {
             Err(Loss::Misconfigured("nobody has approved it yet".to_owned()).into())
         }
@@ -47,7 +47,7 @@ async fn open_by(opening: &Opening) -> Result<(Session, Running), Unopened> {
 }
 
 async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Unopened> {
-    // That transport has no other era.
+    // HTTP+SSE is legacy only.
     if launch.transport == HttpTransport::Sse {
         return open_legacy(opening, launch).await;
     }
@@ -55,7 +55,7 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
         Approach::Legacy => open_legacy(opening, launch).await,
         Approach::Modern => Ok(modern_http::open(opening, launch, None).await?),
         Approach::Detect(Some(Era::Legacy)) => match open_legacy(opening, launch).await {
-            // It may have become another.
+            // The server may have changed its era.
             Err(
                 refused @ Unopened {
                     loss: Loss::Rejected(_),
@@ -76,7 +76,7 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
                     session.eras = session.eras.or(eras);
                     Ok((session, running))
                 }
-                // What could not serve one question may just be able to serve the next.
+                // The reply to `server/discover` does not tell the era: `initialize` may succeed.
                 Err(NotModern::Unclear(loss)) => {
                     let opened = open_legacy(opening, launch).await;
                     opened.map_err(|unopened| match unopened.loss {
@@ -97,12 +97,12 @@ async fn open_legacy(
     match launch.transport {
         HttpTransport::StreamableHttp => Ok(streamable_http::open(opening, launch).await?),
         HttpTransport::Sse => Ok(sse::open(opening, launch).await?),
-        // Streamable HTTP first; what refuses its first request may be the older transport.
+        // Streamable HTTP first. A server that refuses its first request may speak the older transport.
         HttpTransport::Detect => match streamable_http::open(opening, launch).await {
             Err(streamable_http::Refused::NotSpoken(refusal)) => {
                 let opened = sse::open(opening, launch).await;
                 opened.map_err(|loss| match loss {
-                    // What gives a reason knows the request, and its path is right.
+                    // A server that gives a reason understood the request: its path is right.
                     Loss::ConnectFailed(_) if refusal.has_reason && refusal.is_about_request() => {
                         streamable_http::Refused::NotSpoken(refusal).into()
                     }

@@ -58,7 +58,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
             Arc::clone(&opening.log),
         ),
     };
-    // From here on the stream is read by its own task; before its end is known, nothing is returned.
+    // From here on a task reads the stream. On failure, return only after that task has ended.
     let close = opening.stop.close.child_token();
     let running = tokio::spawn(stream.run(answers, close.clone()));
     let ended = async move {
@@ -141,7 +141,7 @@ async fn subscribe(
     }
 }
 
-/// The first event says where to post. It must be the same origin: our headers go there.
+/// The first event names the URL for POSTs. It must have the same origin, because our headers go there.
 async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
     while let Some(Ok(event)) = events.next().await {
         if event.name.as_deref() == Some("endpoint") {

@@ -39,7 +39,7 @@ use super::{
 };
 use crate::logs::Source;
 
-/// What a server takes: its three pipes, a handle of its process, and its log.
+/// The descriptors that a server takes: its three pipes, a handle of its process, and its log.
 const DESCRIPTORS: usize = 5;
 
 /// After stdin was closed, a server has this long to end by itself.
@@ -51,15 +51,15 @@ const TERM_GRACE: Duration = Duration::from_secs(5);
 /// How long the last output of an exited server may take: its children may hold the pipe open.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-/// A process that ends at the question which era it speaks has not understood it: it is started once
-/// more without the question, and has not crashed.
+/// Starts the process, and opens a session with it. A process that ends at `server/discover` has not
+/// crashed: it does not know the request. It is started once more, and greeted with `initialize`.
 pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
     let loss = match start(opening, launch).await {
         Ok(opened) => return Ok(opened),
         Err(Unstarted::Unopened(unopened)) => return Err(unopened),
         Err(Unstarted::EndedAtProbe(loss)) => loss,
     };
-    // If the process is known to understand the question, its end is an end.
+    // A process that is known to understand `server/discover` has crashed.
     if opening.approach != Approach::Detect(None) || opening.stop.close.is_cancelled() {
         return Err(loss.into());
     }
@@ -98,7 +98,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     let descriptors = descriptors::take(DESCRIPTORS)
         .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
     let marks = opening.lineage.marks(&opening.tag);
-    // What an earlier process said is no reason of this attempt's end.
+    // The output of an earlier process does not explain how this attempt ends.
     opening.log.forget();
     let mut child = spawn(opening, launch, &marks).await?;
     let (pid, log) = (child.id(), Arc::clone(&opening.log));
@@ -174,7 +174,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         link,
         listening: None,
     };
-    // It is set here only.
+    // No other place sets it.
     era.set(session.era()).ok();
     match session.era() {
         Era::Legacy => {
@@ -249,8 +249,8 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         .unwrap_or_else(|error| Loss::CannotSpawn(error.to_string())))
 }
 
-/// Why a process was not started. A program or a folder that is missing may come: programs are
-/// replaced while servers run. An argument that no process can be given is wrong for good.
+/// Why a process was not started. A missing program or folder may come later: programs are replaced while
+/// servers run. An argument that no process can be given stays wrong.
 fn cannot_spawn(
     launch: &StdioLaunch,
     resolution: &Resolution,
@@ -294,8 +294,8 @@ struct Pipes {
     _descriptors: Descriptors,
 }
 
-/// What ended a connection first; exit, end of output and failed writes often come together, and
-/// are one loss.
+/// What ended a connection first. Exit, end of output and failed writes often come together, and are one
+/// loss.
 enum Cause {
     Asked,
     Exited(io::Result<ExitStatus>),
@@ -320,15 +320,15 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop, marks: Marks) -> Lo
             status
         }
         Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
-            // Nothing can be answered any more, so no call waits for the end of the process. What is
-            // not sent by now never will be: it may be sent again elsewhere (invariant 6).
+            // Nothing can be answered any more, so no call waits for the end of the process. A call that
+            // is not sent by now never will be: it may be sent again elsewhere (invariant 6).
             pipes.writer.abandon();
             pipes.pending.end();
             end(&mut child, &stop).await
         }
     };
     group.kill_rest();
-    // What has left the group, too; a second process never starts before (invariant 9).
+    // Processes that left the group end, too. A second process never starts before (invariant 9).
     process::end_marked(&marks).await;
     pipes.writer.abandon();
     pipes.pending.end();

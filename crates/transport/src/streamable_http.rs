@@ -28,10 +28,10 @@ const STREAM_LIMIT: Duration = Duration::from_secs(1);
 /// Answers to a server's requests that may wait to be posted.
 const MAX_OUTGOING: usize = 64;
 
-/// Why no session came about.
+/// Why no session was opened.
 #[derive(Debug)]
 pub enum Refused {
-    /// This may be no Streamable HTTP endpoint at all.
+    /// The URL may be no Streamable HTTP endpoint.
     NotSpoken(refusals::Refusal),
     Unopened(Unopened),
 }
@@ -63,7 +63,7 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
         opened = &mut greeting => return opened,
         () = opening.stop.close.cancelled() => {}
     }
-    // By now the server may keep a session for us, and only its answer tells which one to end.
+    // The server may have opened a session, and only its answer has the id of the session to end.
     let farewell = async {
         if let Ok((_, running)) = greeting.await {
             running.await;
@@ -101,7 +101,7 @@ async fn greet_server(
         }
         200..300 => {}
         401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
-        // 508: a Mainstay that was led back to itself.
+        // 508: a Mainstay whose URL leads back to itself.
         400 | 404 | 405 | 406 | 415 | 501 | 508 => {
             let text = http_client::error_text(response).await;
             if let Some(loss) = refusals::wants_tls(&uri, &text) {
@@ -153,8 +153,8 @@ async fn greet_server(
         listening: None,
     };
     session.initialized().await;
-    // A server that is asked something may ask back at once, and many drop what they say on a stream
-    // that is not open yet.
+    // Wait for the stream: at the first request a server may make one of its own, and many servers drop
+    // messages for a stream that is not open yet.
     let (unanswered, answered) = oneshot::channel();
     let mut running: Running = Box::pin(run(link, answers, opening.stop.close.clone(), unanswered));
     tokio::select! {

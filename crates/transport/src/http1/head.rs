@@ -8,7 +8,7 @@ const MAX_HEAD: usize = 64 * 1024;
 /// Most header fields that are read.
 const MAX_FIELDS: usize = 64;
 
-/// What a server says in TLS to a request that is not.
+/// The reason why a head cannot be read: the server answers in TLS.
 pub const SPEAKS_TLS: &str = "it is TLS";
 
 /// How records of TLS begin: an alert or a handshake, and the version.

@@ -1,4 +1,4 @@
-//! HTTP/1.1 towards one origin: the hot half of the hop.
+//! The HTTP/1.1 client, with a pool of connections to one origin. It is on the path of every call.
 //!
 //! A request is written and its answer read by the task that calls, on a pooled connection, without
 //! a task per connection in between: every hand-over between tasks costs more than parsing does.
@@ -48,9 +48,9 @@ const MAX_LINGERING: usize = 64;
 pub struct Client {
     endpoint: Endpoint,
     idle: Mutex<Vec<(Connection, Instant)>>,
-    /// Responses of which all that matters has been read, but not yet their end.
+    /// Responses whose message has been read, but not their end.
     lingering: Mutex<Vec<Response>>,
-    /// Names the server in events about new connections, whoever needs them.
+    /// The span that names the server in events about new connections.
     span: Span,
 }
 
@@ -107,7 +107,7 @@ impl Client {
         let mut idle = self.idle.lock();
         while let Some((connection, since)) = idle.pop() {
             if since.elapsed() >= IDLE_LIMIT {
-                // The last one in is the freshest: what lies below is older still.
+                // The newest connection is on top: all others are older.
                 idle.clear();
                 return None;
             }
@@ -127,7 +127,8 @@ impl Client {
         }
     }
 
-    /// Gives back the connections of lingering responses that have ended; drops those that say more.
+    /// Returns the connections of lingering responses that have ended to the pool. Drops those that bring
+    /// more data.
     fn collect_lingering(&self) {
         let lingering = std::mem::take(&mut *self.lingering.lock());
         let mut context = Context::from_waker(std::task::Waker::noop());
@@ -205,7 +206,7 @@ impl Future for Responding {
                         Poll::Ready(Err(error)) if written == 0 => {
                             return Poll::Ready(Err(Error::NotWritten(error)));
                         }
-                        // It may have answered before it hung up: 413 to a large body, say.
+                        // The server may have answered before it closed, such as 413 to a large body.
                         Poll::Ready(_) => this.request.len(),
                         Poll::Pending => {
                             this.phase = Phase::Writing {
@@ -270,7 +271,7 @@ pub struct Response {
     client: Arc<Client>,
     connection: Option<Connection>,
     body: BodyDecoder,
-    /// What may be read of the body, where that is bounded apart from its messages.
+    /// The most that may be read of the body, if the whole body is bounded.
     budget: Option<Budget>,
 }
 
@@ -362,7 +363,7 @@ impl Response {
         Ok(std::mem::take(read).freeze())
     }
 
-    /// The response is of no more interest, though its end has not been read.
+    /// Gives the response up before its end. The pool reads the end later.
     pub fn linger(self) {
         let client = Arc::clone(&self.client);
         client.linger(self);
