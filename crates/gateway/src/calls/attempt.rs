@@ -65,7 +65,7 @@ impl Call<'_> {
                 self.opened(&round);
             }
             if let Some(caller) = bridge.takes_task(&answer.frame) {
-                let ended = self.see_to_its_end(&session, caller, answer.frame, cancel.as_mut());
+                let ended = self.await_task(&session, caller, answer.frame, cancel.as_mut());
                 answer.frame = Box::pin(ended).await.map_err(AttemptError::Final)?;
             }
             let required = match bridge.input_required(&answer.frame) {
@@ -167,7 +167,7 @@ impl Call<'_> {
                     };
                     is_parted = false;
                     let Some(method) = frame.method() else {
-                        self.acquit();
+                        self.record_answer();
                         return Ok(Answer { frame, streamed: exchange.is_stream() });
                     };
                     if method == Method::Cancelled && self.request.is_listening() {

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn messages_end_when_the_last_outlet_has_gone() {
+    async fn messages_end_when_the_last_sink_has_gone() {
         let (sink, mut messages) = CallSink::new(Client::nobody(), None);
         let other = sink.clone();
         sink.put("a".to_owned());

@@ -49,7 +49,7 @@ impl Reloader {
     pub async fn write(self: &Arc<Self>, change: Change) -> Result<Plan, Failure> {
         let this = Arc::clone(self);
         self.registry
-            .to_the_end(async move {
+            .run_to_end(async move {
                 let mut current = this.current.lock().await;
                 let (origin, settled) = (this.origin.clone(), change.name().cloned());
                 let in_force = this.registry.text();

@@ -5,7 +5,6 @@
 //! and keeps the server's catalog fresh.
 
 mod attempt;
-mod blame;
 mod catalog_file;
 mod command;
 mod declared;
@@ -25,6 +24,7 @@ mod session_key;
 mod session_settings;
 mod shares;
 mod sole;
+mod suspect_calls;
 mod task;
 mod usage;
 mod view;

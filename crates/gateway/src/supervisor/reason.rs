@@ -72,7 +72,7 @@ impl Server {
             State::Failed => "down after repeated failures",
             other => other.as_str(),
         };
-        let message = format!("Server '{name}' is {}", self.plight(&view, words));
+        let message = format!("Server '{name}' is {}", self.explain_state(&view, words));
         let failure = Failure {
             secrets: self.log.secrets(),
             ..Failure::new(FailureKind::ServerNotConnected, message)
@@ -102,7 +102,7 @@ impl Server {
 
     /// How a server is that is not connected, why, and what a person can do; `words` are those of its
     /// state.
-    pub fn plight(&self, view: &View, words: &str) -> String {
+    pub fn explain_state(&self, view: &View, words: &str) -> String {
         let step = self.next_step(view);
         let step = step.map(|step| format!("; {step}")).unwrap_or_default();
         match self.kept_down() {
@@ -111,16 +111,16 @@ impl Server {
             None if !view.wanted => return format!("{words}: it is stopped{step}"),
             None => {}
         }
-        let mut plight = words.to_owned();
+        let mut explanation = words.to_owned();
         if let Some(reason) = &view.status.reason {
             let (stderr, stdout) = (self.log.tail.texts(), self.log.last_stray_line());
             let why = trouble::explained(reason, &stderr, stdout.as_deref());
-            plight = format!("{plight}: {why}{step}");
+            explanation = format!("{explanation}: {why}{step}");
         }
         if let Some(words) = self.start_words() {
-            plight = format!("{plight}; starting: {words}");
+            explanation = format!("{explanation}; starting: {words}");
         }
-        plight
+        explanation
     }
 
     /// What a person can do about a server that is not connected.

@@ -28,7 +28,6 @@ use tokio::{
 use tracing::Instrument as _;
 
 use super::{
-    blame::Blame,
     command::{Command, Operation},
     declared,
     fleet::Fleet,
@@ -37,6 +36,7 @@ use super::{
     queue::Queue,
     session_key::{IsolatedSessionId, SessionKey},
     session_settings::SessionSettings,
+    suspect_calls::SuspectCalls,
     task::Task,
     view::View,
 };
@@ -68,7 +68,7 @@ pub struct Server {
     listener: Arc<dyn Listener>,
     legacy_twin: LegacyTwin,
     /// Calls of the shared session that may have crashed it.
-    pub blame: Arc<Blame>,
+    pub suspect_calls: Arc<SuspectCalls>,
     /// Whether a caller has asked for the server since its shared session was lost.
     asked: Arc<watch::Sender<bool>>,
     /// What is counted of its calls.
@@ -87,7 +87,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let watched_file = fleet.watched_file.clone();
     let is_shared_by_one = fleet.sole.is_some();
     let (task, view, listener) = Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
-    let (blame, asked) = (Arc::clone(&task.blame), Arc::clone(&task.asked));
+    let (suspect_calls, asked) = (Arc::clone(&task.suspect_calls), Arc::clone(&task.asked));
     let server = Arc::new(Server {
         name: config.name.clone(),
         isolated: AtomicBool::new(!is_shared_by_one && isolates(&config)),
@@ -101,7 +101,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         queue,
         listener,
         legacy_twin: LegacyTwin::default(),
-        blame,
+        suspect_calls,
         asked,
         figures: Arc::default(),
         watched_file,
@@ -220,7 +220,7 @@ impl Server {
     }
 
     async fn next_session(&self) -> Result<Arc<Session>, Failure> {
-        self.press();
+        self.hasten_start();
         let mut view = self.view.clone();
         // The attempt that counts is the one under way, or the next.
         let first = {
@@ -261,7 +261,7 @@ impl Server {
     }
 
     /// A caller waits for the server: if its start waits for a slot, it goes before others.
-    fn press(&self) {
+    fn hasten_start(&self) {
         self.asked.send_replace(true);
     }
 
@@ -306,7 +306,7 @@ impl Server {
         let limit = self.config().longest_start() + OPERATION_GRACE;
         let operating = async {
             if operation != Operation::Stop {
-                self.press();
+                self.hasten_start();
             }
             let (reply, answer) = oneshot::channel();
             let command = Command::Operate(operation, reply);

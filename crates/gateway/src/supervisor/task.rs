@@ -28,7 +28,6 @@ use tokio::{
 use self::isolated_sessions::IsolatedSessions;
 use super::{
     attempt::{Ending, Progress},
-    blame::Blame,
     catalog_file::{CatalogFile, Declarations},
     command::Command,
     declared::{capabilities, pinned, shared_initialize},
@@ -40,6 +39,7 @@ use super::{
     session_key::SessionKey,
     shares::Shares,
     sole::{Declared, SILENCE, Sole},
+    suspect_calls::SuspectCalls,
     view::{Crashes, View},
 };
 
@@ -93,7 +93,7 @@ pub struct Task {
     first: Option<Era>,
     observer: Observer,
     /// Calls of the shared session that may have crashed it.
-    pub(super) blame: Arc<Blame>,
+    pub(super) suspect_calls: Arc<SuspectCalls>,
     /// Whether a caller has asked for the server since its shared session was lost.
     pub(super) asked: Arc<watch::Sender<bool>>,
     /// What the one client declares, where there is only one.
@@ -164,7 +164,7 @@ impl Task {
             offered_to,
             first: eras.first(),
             observer: Observer::default(),
-            blame: Arc::default(),
+            suspect_calls: Arc::default(),
             asked: Arc::new(watch::Sender::new(false)),
             sole,
             held_until: None,
@@ -204,7 +204,7 @@ impl Task {
             .chain(self.shared.deadline())
             .chain(self.listings.due())
             .chain(self.held_until)
-            .chain(self.blame.due())
+            .chain(self.suspect_calls.due())
             .chain(look)
             .min()
     }
@@ -271,7 +271,7 @@ impl Task {
                 if self.held_until.is_some_and(|until| until <= Instant::now()) {
                     self.begin();
                 }
-                self.allow_passed();
+                self.allow_expired();
                 self.look(SessionKey::Shared);
                 for id in self.isolated_sessions.ids() {
                     self.look(SessionKey::Isolated(id));

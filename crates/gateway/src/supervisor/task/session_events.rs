@@ -156,7 +156,7 @@ impl Task {
         }
         let report = match (which, session) {
             (SessionKey::Shared, Some(session)) if matches!(loss, Loss::Crashed { .. }) => {
-                self.charge(&session, loss)
+                self.record_crash(&session, loss)
             }
             _ => LifeReport::Ended(loss),
         };

@@ -14,8 +14,8 @@ use super::Task;
 
 impl Task {
     /// The process of the shared session has crashed: what its lifecycle is to hear.
-    pub(super) fn charge(&self, session: &Session, crash: Loss) -> Report {
-        let verdict = self.blame.crashed(&session.take_lost());
+    pub(super) fn record_crash(&self, session: &Session, crash: Loss) -> Report {
+        let verdict = self.suspect_calls.crashed(&session.take_lost());
         for call in &verdict.refused {
             tracing::warn!(
                 server = %self.config.name,
@@ -38,15 +38,19 @@ impl Task {
     }
 
     /// Allows the calls again whose time is over.
-    pub(super) fn allow_passed(&self) {
-        if self.blame.due().is_some_and(|due| due <= Instant::now()) {
-            self.tell_allowed(&self.blame.passed());
+    pub(super) fn allow_expired(&self) {
+        if self
+            .suspect_calls
+            .due()
+            .is_some_and(|due| due <= Instant::now())
+        {
+            self.tell_allowed(&self.suspect_calls.expired());
         }
     }
 
     /// Allows all calls again: its operator has started the server, or it is another program.
     pub(super) fn allow_all(&self) {
-        self.tell_allowed(&self.blame.clear());
+        self.tell_allowed(&self.suspect_calls.clear());
     }
 
     fn tell_allowed(&self, calls: &[Refused]) {

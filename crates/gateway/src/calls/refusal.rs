@@ -27,15 +27,18 @@ impl Call<'_> {
 
     /// Fails if the call is refused.
     pub(super) fn check_refusal(&self) -> Result<(), AttemptError> {
-        let refused = self.upstream.server().blame.refusal(|| self.work());
+        let refused = self.upstream.server().suspect_calls.refusal(|| self.work());
         refused.map_or(Ok(()), |refused| {
             Err(AttemptError::Final(self.refused(&refused)))
         })
     }
 
     /// The server has answered: it has survived this call.
-    pub(super) fn acquit(&self) {
-        self.upstream.server().blame.answered(|| self.work());
+    pub(super) fn record_answer(&self) {
+        self.upstream
+            .server()
+            .suspect_calls
+            .answered(|| self.work());
     }
 
     fn refused(&self, refused: &Refused) -> Failure {
