@@ -23,8 +23,8 @@ use super::{
     upstream::Upstream,
 };
 
-/// What few calls need is boxed, here and wherever a call passes: the future of every call has room for
-/// all that it may wait for, and each byte of it is moved.
+/// Futures that few calls need are boxed, here and wherever a call passes. Without that, the future of every call
+/// would have room for them, and each byte of it is moved.
 impl Call<'_> {
     pub async fn attempt(
         &mut self,

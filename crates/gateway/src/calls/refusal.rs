@@ -14,8 +14,8 @@ use super::{
 };
 
 impl Call<'_> {
-    /// What is kept of a call in case the server crashes. A client with an isolated session harms only
-    /// itself.
+    /// The description of a call that is kept in case the server crashes. `None` for isolated sessions, whose
+    /// crashes concern their client only.
     pub(super) fn work(&self) -> Option<PossibleSuspect> {
         match self.upstream {
             Upstream::Shared(_) => {

@@ -1,4 +1,4 @@
-//! Carries what the server says before a call's result from the call to its client.
+//! Carries the messages that a server sends before a call's result from the call to its client.
 //!
 //! The channel is made for this purpose: most calls never say anything, so an empty one costs a single
 //! allocation.

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::supervisor::{self, KeptDown, Operation, Server};
 
-/// What became of the servers.
+/// The servers that a change has added, removed and changed.
 #[derive(Debug, Default)]
 struct Changes {
     added: Vec<ServerName>,
@@ -283,7 +283,7 @@ impl Registry {
         .await;
     }
 
-    /// Does what others must not cut short.
+    /// Runs work to its end, even if the caller leaves.
     pub async fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -322,7 +322,7 @@ impl Registry {
         self.server(name.as_str())
     }
 
-    /// Brings the servers to what the file and the words over it say.
+    /// Starts, ends and configures servers until they are the desired ones.
     async fn take_effect(&self, desired: &mut DesiredServers) -> Changes {
         // Those that ended since are joined here, so that they do not pile up.
         while desired.supervisors.try_join_next().is_some() {}

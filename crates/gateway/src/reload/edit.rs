@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use super::{Reloader, Trouble, save};
 use crate::registry::{OnDuplicate, duplicate};
 
-/// What is to be written.
+/// A change of the file.
 #[derive(Clone, Debug)]
 pub enum Change {
     Put {
@@ -38,7 +38,7 @@ pub enum Change {
     Whole(Value),
 }
 
-/// A file's new text, and what it means.
+/// A file's new text, and its configuration.
 struct Changed {
     text: String,
     loaded: Loaded,

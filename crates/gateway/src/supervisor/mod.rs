@@ -1,7 +1,7 @@
 //! One task for each server. It owns the server's upstream sessions, carries out what their lifecycles
 //! decide, and publishes a view.
 //!
-//! Calls never pass through this task. It hears of what happened to connections, opens and closes them,
+//! Calls never pass through this task. It gets the events of connections, opens and closes them,
 //! and keeps the server's catalog fresh.
 
 mod attempt;

@@ -58,7 +58,7 @@ impl SuspectCalls {
         verdict
     }
 
-    /// The calls whose time is over.
+    /// Takes out the refused calls whose refusal has expired.
     pub fn expired(&self) -> Vec<Refused> {
         let mut allowed = Vec::new();
         self.change(|suspects| {

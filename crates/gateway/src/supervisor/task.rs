@@ -56,7 +56,7 @@ enum Input {
     Probed(SessionKey, Epoch, Outcome),
     Listed(Option<Done>),
     Unsolicited(Unsolicited),
-    /// The one client has said what it declares.
+    /// The one client has declared its capabilities.
     Declared,
     Deadline,
 }
@@ -76,16 +76,16 @@ pub struct Task {
     carries: HashMap<task::Id, (SessionKey, Epoch)>,
     progress: Channel<(SessionKey, Epoch, Progress)>,
     probes: Probes,
-    /// What was told of names in its deny and allow lists that fit no tool.
+    /// The warnings about names in its deny and allow lists that fit no tool.
     unmatched: Vec<String>,
     /// When a degraded shared session is looked at next.
     next_look: Instant,
     unsolicited: Unread,
     listings: Listings,
-    /// What the lists of the published catalog take.
+    /// The memory of the lists of the published catalog.
     shares: Shares,
     catalog_file: Option<CatalogFile>,
-    /// What is kept of the eras.
+    /// The eras in the catalog file.
     kept_eras: Eras,
     /// For which declarations the server offered the published catalog.
     offered_to: Declarations,
@@ -96,7 +96,7 @@ pub struct Task {
     pub(super) suspect_calls: Arc<SuspectCalls>,
     /// Whether a caller has asked for the server since its shared session was lost.
     pub(super) asked: Arc<watch::Sender<bool>>,
-    /// What the one client declares, where there is only one.
+    /// The capabilities of the one client, where there is only one.
     sole: Option<watch::Receiver<Option<Declared>>>,
     /// Until when the first start waits for that.
     held_until: Option<Instant>,
@@ -295,7 +295,7 @@ impl Task {
         }
     }
 
-    /// The one client has said what it declares.
+    /// The one client has declared its capabilities.
     fn declare(&mut self) {
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         if self.held_until.is_some() {
@@ -329,7 +329,7 @@ impl Task {
         self.step(which, Event::Tick);
     }
 
-    /// Tells a session's lifecycle what its traffic shows. It is not published before the step that follows.
+    /// Reports the traffic of a session to its lifecycle. The step that follows publishes the result.
     fn read_vitals(&mut self, which: SessionKey) {
         let Some(managed) = self.managed(which) else {
             return;

@@ -63,7 +63,7 @@ impl Task {
         self.carries.insert(connection.id(), (which, epoch));
     }
 
-    /// What is known of how soon the session is wanted.
+    /// How urgent the session is.
     fn wish(&self, which: SessionKey) -> Wish {
         match which {
             SessionKey::Shared => Wish {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::Task;
 
 impl Task {
-    /// The process of the shared session has crashed: what its lifecycle is to hear.
+    /// The process of the shared session has crashed. Returns the report for its lifecycle.
     pub(super) fn record_crash(&self, session: &Session, crash: Loss) -> Report {
         let verdict = self.suspect_calls.crashed(&session.take_lost());
         for call in &verdict.refused {
@@ -37,7 +37,7 @@ impl Task {
         }
     }
 
-    /// Allows the calls again whose time is over.
+    /// Allows calls again whose refusal has expired.
     pub(super) fn allow_expired(&self) {
         if self
             .suspect_calls
@@ -63,7 +63,8 @@ impl Task {
         }
     }
 
-    /// What the server lists. Any other name, or a URI, is what a client made up, and may be private.
+    /// The name of the call, if the server lists it. A client may have made up any other name or URI, and it may
+    /// be private.
     fn listed_name(&self, call: &Refused) -> Option<String> {
         let kind = match call.method {
             Method::ToolsCall => ListKind::Tools,
