@@ -175,7 +175,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// Everything up to this was heard.
-    pub fn place(&self) -> EventId {
+    pub fn position(&self) -> EventId {
         self.after
     }
 

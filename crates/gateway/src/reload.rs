@@ -63,7 +63,7 @@ impl Trouble {
         }
     }
 
-    /// Keeps in `new` the launches of what runs where only files are missing.
+    /// Keeps the launches of running servers in `new` where only files are missing.
     fn of_files(in_force: &Config, new: &mut Config) -> Option<Self> {
         let kept = new.keep_launches(in_force);
         if kept.is_empty() && !new.awaits_files() {
@@ -91,7 +91,7 @@ pub struct Reloader {
     origin: Origin,
     registry: Arc<Registry>,
     alerts: alerts::Choice,
-    /// What is in force; held through a reload, so that one comes after the other.
+    /// The configuration in force. Locked for the whole of a reload, so that one comes after the other.
     current: Mutex<Config>,
     /// Locked for a copy only.
     trouble: RwLock<Option<Trouble>>,
@@ -116,7 +116,7 @@ impl Reloader {
         }
     }
 
-    /// What a reload would do now.
+    /// The plan that a reload would carry out now.
     pub async fn plan(&self) -> Result<Plan, LoadError> {
         let (_, mut loaded) = self.read(Occasion::Request).await?;
         let current = self.current.lock().await;
@@ -180,7 +180,7 @@ impl Reloader {
         })?;
         let plan = Plan::between(&current, &loaded.config);
         if plan.is_empty() {
-            // What changed means nothing, and comments are kept as well.
+            // Only comments or spaces have changed; the text with them is kept.
             self.registry.note_text(text);
         } else {
             self.take(&mut current, text, loaded.config, None).await;

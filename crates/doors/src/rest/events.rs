@@ -64,7 +64,7 @@ pub async fn recent(
     Ok(Json(api::Events {
         events,
         missed,
-        last: subscription.place().to_string(),
+        last: subscription.position().to_string(),
     }))
 }
 
@@ -155,7 +155,7 @@ impl Telling {
 
     /// Sends a snapshot that is not older than the position that it has.
     fn show(&mut self) {
-        let place = self.subscription.place().to_string();
+        let place = self.subscription.position().to_string();
         let servers = servers::all(&self.door);
         self.due.push_back(frame(&place, api::SNAPSHOT, &servers));
     }

@@ -56,7 +56,7 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
         message: view.list_note(),
     };
     let Some(session) = view.session.as_ref().filter(|session| !session.is_over()) else {
-        found.message = Some(server.plight(&view, view.state().as_str()));
+        found.message = Some(server.explain_state(&view, view.state().as_str()));
         return found;
     };
     let asked = Instant::now();

@@ -37,10 +37,10 @@ impl Alerts {
     pub fn start(alerts: &[Alert], events: &Events) -> Self {
         let (chosen, choice) = watch::channel(alerts.to_vec());
         let stop = CancellationToken::new();
-        let desk = Desk {
+        let task = AlertTask {
             subscription: events.remembered(),
             choice,
-            posts: Vec::new(),
+            active: Vec::new(),
             deliveries: JoinSet::new(),
             last: EventId::default(),
             stop: stop.clone(),
@@ -48,7 +48,7 @@ impl Alerts {
         Self {
             choice: Choice(chosen),
             stop,
-            task: tokio::spawn(desk.run()),
+            task: tokio::spawn(task.run()),
         }
     }
 
@@ -88,10 +88,10 @@ enum Input {
 }
 
 /// The task that watches events and hands alarms over.
-struct Desk {
+struct AlertTask {
     subscription: Subscription,
     choice: watch::Receiver<Vec<Alert>>,
-    posts: Vec<Post>,
+    active: Vec<ActiveAlert>,
     deliveries: JoinSet<()>,
     /// The id given last.
     last: EventId,
@@ -99,13 +99,13 @@ struct Desk {
 }
 
 /// One alert's watch, and the way to its receiver.
-struct Post {
+struct ActiveAlert {
     alert: Alert,
     watch: Watch,
     queue: mpsc::Sender<Message>,
 }
 
-impl Desk {
+impl AlertTask {
     async fn run(mut self) {
         self.configure();
         loop {
@@ -135,7 +135,10 @@ impl Desk {
     }
 
     async fn wait(&mut self) -> Input {
-        let deadlines = self.posts.iter().filter_map(|post| post.watch.deadline());
+        let deadlines = self
+            .active
+            .iter()
+            .filter_map(|active| active.watch.deadline());
         let deadline = deadlines.min().map(Instant::from_std);
         let due = async {
             match deadline {
@@ -157,24 +160,24 @@ impl Desk {
     /// Takes the chosen alerts into force.
     fn configure(&mut self) {
         let chosen = self.choice.borrow_and_update().clone();
-        let mut before = std::mem::take(&mut self.posts);
+        let mut before = std::mem::take(&mut self.active);
         for (index, alert) in chosen.into_iter().enumerate() {
-            let kept = before.iter().position(|post| post.alert == alert);
-            let post = match kept {
+            let kept = before.iter().position(|active| active.alert == alert);
+            let active = match kept {
                 Some(kept) => before.swap_remove(kept),
                 None => self.open(index, alert),
             };
-            self.posts.push(post);
+            self.active.push(active);
         }
         // The tasks of those that are gone end when they have delivered what was told.
     }
 
-    fn open(&mut self, index: usize, alert: Alert) -> Post {
+    fn open(&mut self, index: usize, alert: Alert) -> ActiveAlert {
         let (queue, messages) = mpsc::channel(MAX_PENDING);
         let stop = self.stop.clone();
         self.deliveries
             .spawn(deliver(index, alert.clone(), messages, stop));
-        Post {
+        ActiveAlert {
             watch: Watch::new(alert.clone()),
             alert,
             queue,
@@ -182,11 +185,11 @@ impl Desk {
     }
 
     fn tell(&mut self, decide: impl Fn(&mut Watch) -> Vec<Alarm>) {
-        for post in &mut self.posts {
-            for alarm in decide(&mut post.watch) {
+        for active in &mut self.active {
+            for alarm in decide(&mut active.watch) {
                 tracing::info!(%alarm, "alert");
                 let message = Message::new(&mut self.last, alarm);
-                if post.queue.try_send(message).is_err() {
+                if active.queue.try_send(message).is_err() {
                     tracing::warn!("an alert was dropped: too many wait for its receiver");
                 }
             }

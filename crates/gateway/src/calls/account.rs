@@ -156,7 +156,7 @@ impl Account {
         self.left.is_some()
     }
 
-    /// What seemed to be sent was not.
+    /// The request was not sent after all.
     pub fn not_sent(&mut self) {
         self.left = None;
         self.entry.reached(State::NotSent);

@@ -23,8 +23,8 @@ use super::{
     upstream::Upstream,
 };
 
-/// What few calls need is boxed, here and wherever a call passes: the future of every call has room for
-/// all that it may wait for, and each byte of it is moved.
+/// Futures that few calls need are boxed, here and wherever a call passes. Without that, the future of every call
+/// would have room for them, and each byte of it is moved.
 impl Call<'_> {
     pub async fn attempt(
         &mut self,
@@ -65,7 +65,7 @@ impl Call<'_> {
                 self.opened(&round);
             }
             if let Some(caller) = bridge.takes_task(&answer.frame) {
-                let ended = self.see_to_its_end(&session, caller, answer.frame, cancel.as_mut());
+                let ended = self.await_task(&session, caller, answer.frame, cancel.as_mut());
                 answer.frame = Box::pin(ended).await.map_err(AttemptError::Final)?;
             }
             let required = match bridge.input_required(&answer.frame) {
@@ -167,7 +167,7 @@ impl Call<'_> {
                     };
                     is_parted = false;
                     let Some(method) = frame.method() else {
-                        self.acquit();
+                        self.record_answer();
                         return Ok(Answer { frame, streamed: exchange.is_stream() });
                     };
                     if method == Method::Cancelled && self.request.is_listening() {

@@ -76,7 +76,7 @@ impl<'a> Bridge<'a> {
         is_task.then(|| caller.clone())
     }
 
-    /// What a modern server asks a legacy client before it answers.
+    /// The questions that a modern server asks a legacy client before it answers.
     pub fn input_required(
         &self,
         answer: &Frame,

@@ -48,7 +48,7 @@ pub(super) struct Call<'a> {
     pub account: Account,
 }
 
-/// What a client answered.
+/// The answers of a client to one round of questions.
 #[derive(Debug)]
 pub struct Round {
     /// By the server's keys, JSON text.
@@ -162,7 +162,7 @@ impl Call<'_> {
         }
     }
 
-    /// What was sent is lost, or was not sent after all.
+    /// The request was sent and is lost, or was not sent after all.
     pub(super) fn lost(&mut self, why: Interruption) -> AttemptError {
         if why.state == CallState::NotSent {
             self.account.not_sent();

@@ -35,11 +35,11 @@ pub struct Client {
     pub caller: Caller,
     /// Which principal it is, by its token.
     pub principal: Principal,
-    /// What its records say of it.
+    /// The client in its records.
     pub origin: Arc<Origin>,
     /// Identifies this client's calls, for attributing a server's questions.
     pub asker: Asker,
-    /// What it may name of a server that it speaks to directly; `None` where a profile lies between.
+    /// The sealed names of the server that it speaks to directly; `None` where a profile lies between.
     pub bound: Option<BoundNames>,
     asks: Asks,
 }
@@ -54,7 +54,7 @@ enum Asks {
 }
 
 impl Client {
-    /// One that cannot be asked: what we do by ourselves.
+    /// Mainstay itself as a client. It cannot be asked.
     pub fn nobody() -> Arc<Self> {
         Arc::new(Self::unasked(
             Caller::default(),
@@ -63,7 +63,7 @@ impl Client {
         ))
     }
 
-    /// One that takes no questions with what it asks now.
+    /// A client that takes no questions with this request.
     pub fn unasked(caller: Caller, principal: Principal, origin: Origin) -> Self {
         Self {
             caller,
@@ -150,7 +150,7 @@ impl Client {
     }
 }
 
-/// What records say of a client at this door.
+/// The client at this door, for records.
 pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
     let declared = caller.client_info.as_deref().and_then(|info| {
         let text = |member| message::text_member(info, member).map(String::from);
@@ -169,7 +169,7 @@ pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
     }
 }
 
-/// What waits for the answers of one client, by the ids that the questions have on its side.
+/// Questions that wait for the answers of one client, by their ids on its side.
 #[derive(Debug, Default)]
 pub struct Questions {
     next_id: AtomicU64,
@@ -232,7 +232,7 @@ impl Questions {
         Some(cancelled.with_param("requestId", &id.to_string()))
     }
 
-    /// Refuses what has waited for too long.
+    /// Refuses questions that have waited for too long.
     pub fn expire(&self) {
         let expired: Vec<_> = {
             let mut waiting = self.waiting();

@@ -14,8 +14,8 @@ mod large;
 mod names;
 mod outcome;
 mod owner;
-mod poison;
 mod receipt;
+mod refusal;
 mod repeat;
 mod request;
 mod rounds;
@@ -52,8 +52,8 @@ const FOREVER: Duration = Duration::from_hours(24 * 365);
 /// How much of a request's id the log shows, in bytes.
 const MAX_ID: usize = 64;
 
-/// What the log says with each event of a call. The client chooses the id, so it is cut. At the default
-/// level there is no such span, and that costs a comparison.
+/// The span of a call in Mainstay's own log. The client chooses the id, so it is cut. At the default level there is
+/// no such span, and a call pays one comparison.
 fn span_of(upstream: &Upstream, request: &Request, sink: &CallSink) -> tracing::Span {
     let id = request.id();
     tracing::debug_span!(

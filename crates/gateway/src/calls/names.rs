@@ -33,7 +33,7 @@ const MAX_LISTED: usize = 1000;
 /// Principals whose tasks are listed. There is one for each token.
 const MAX_PRINCIPALS: usize = 1000;
 
-/// What a name is of.
+/// The kinds of things that have sealed names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     Task,
@@ -101,7 +101,7 @@ impl SealedNames {
         Some((server, own))
     }
 
-    /// What this principal may name of a server.
+    /// The names of this principal and this server.
     pub fn bound(self: &Arc<Self>, principal: &Principal, server: &ServerName) -> BoundNames {
         BoundNames {
             names: Arc::clone(self),
@@ -218,7 +218,7 @@ fn with_result(answer: &Answer, result: &str) -> Answer {
     }
 }
 
-/// What one principal may name of one server, and how. Principals are told apart even where no tokens are
+/// The sealed names of one principal and one server. Principals are told apart even where no tokens are
 /// in use: there the sealed names mean the same, and one rule is easier to trust than two.
 #[derive(Clone, Debug)]
 pub struct BoundNames {
@@ -233,7 +233,7 @@ impl BoundNames {
         self.names.seal(NameKind::Task, principal, server, own)
     }
 
-    /// What the server calls the task that the client calls so.
+    /// The server's id of the task that the client calls by this name.
     pub fn task(&self, name: &str) -> Option<String> {
         let (server, own) = self.names.open(NameKind::Task, &self.principal, name)?;
         (server == self.server.as_str()).then(|| own.to_owned())
@@ -265,7 +265,7 @@ impl BoundNames {
         Frame::read(renamed?.into()).ok()
     }
 
-    /// What the server says outside of answers, as the client is to see it.
+    /// A message of the server outside of answers, as the client is to see it.
     pub fn message(&self, message: String) -> String {
         if !names_a_task(&message) {
             return message;

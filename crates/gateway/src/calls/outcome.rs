@@ -70,7 +70,7 @@ fn refused(error: &str) -> RecordError {
     }
 }
 
-/// What a tool's result says was wrong: `isError`.
+/// The error text of a tool result with `isError` set.
 fn tool_error(result: &str) -> Option<RecordError> {
     // Most results do not speak of it, or deny it; a search costs less than reading them.
     let mut spoken_of = IS_ERROR.find_iter(result.as_bytes());

@@ -14,7 +14,7 @@ use crate::supervisor::Server;
 /// are all asked within the time limit, and a search holds no more than as many answers.
 const SIDE_BY_SIDE: usize = 100;
 
-/// What a search may take in all: the client waits for it, and most URIs of this kind are mistyped.
+/// The time limit of a search: the client waits for it, and most URIs of this kind are mistyped.
 const SEARCH_LIMIT: Duration = Duration::from_secs(2);
 
 /// How much of an answer is read. Only whether it is a result matters, and errors are short: an answer

@@ -114,7 +114,7 @@ impl<A> Deref for Closed<A> {
     }
 }
 
-/// What a door answers with.
+/// An answer of a door.
 pub trait Answering {
     /// Why nothing was done, if the answer says so.
     fn refused(&self) -> Option<Cow<'_, CallRefusal>>;
@@ -130,7 +130,7 @@ impl<A: Answering> Answering for &A {
 #[derive(Clone, Debug)]
 pub struct CallRefusal {
     pub failure: Failure,
-    /// What was asked for, where the request itself is not that call: one of our own tools was to make it.
+    /// The refused call, where the request itself is not that call: one of our own tools was to make it.
     pub wanted: Option<RequestedCall>,
 }
 
@@ -143,7 +143,7 @@ impl From<Failure> for CallRefusal {
     }
 }
 
-/// What a call asks for, in the client's own words.
+/// The call that a request asks for, in the client's words.
 #[derive(Clone, Debug)]
 pub struct RequestedCall {
     /// The server, where the address of the request names it.
@@ -167,7 +167,7 @@ impl RequestedCall {
         }
     }
 
-    /// What a message asks for; `None` if it is no call.
+    /// The call that a message asks for; `None` if it asks for none.
     pub fn of(frame: &Frame) -> Option<Self> {
         let method = frame.method().filter(|method| is_recorded(*method))?;
         let (text, envelope) = (frame.text(), frame.envelope());
@@ -188,7 +188,7 @@ impl RequestedCall {
         })
     }
 
-    /// What a message asks for that is not passed on but could be read; `None` for any other.
+    /// The call that a message asks for which could be read but is not passed on; `None` for any other.
     pub fn of_unreadable(error: &Unreadable) -> Option<Self> {
         let Unreadable::Malformed(Malformed::Dangerous {
             asked: Some((method, name)),

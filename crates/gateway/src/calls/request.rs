@@ -15,7 +15,7 @@ pub struct Request {
     id: Span,
     /// The server's own name, where it is known already.
     pub(super) original: Option<Arc<str>>,
-    /// The exposed name or URI, and what comes in its place, as JSON text.
+    /// The span of the exposed name or URI, and its replacement as JSON text.
     rename: Option<(Span, String)>,
     pub(super) progress_token: Option<Span>,
 }
@@ -35,7 +35,7 @@ impl Request {
         })
     }
 
-    /// This request, for what the server knows as `original` and the client as `exposed`.
+    /// This request with the server's name `original` in the place of the client's name `exposed`.
     #[must_use]
     pub fn renamed(mut self, exposed: &Text<'_>, original: &Arc<str>) -> Self {
         if *exposed.value != **original {
@@ -55,7 +55,7 @@ impl Request {
         self.frame.method() == Some(Method::Listen)
     }
 
-    /// What the server itself calls that which is asked of it: a tool, a prompt, or a resource by its URI.
+    /// The server's own name of the tool or the prompt that is asked for, or the URI of the resource.
     pub(super) fn subject(&self) -> Option<Arc<str>> {
         if let Some(original) = &self.original {
             return Some(Arc::clone(original));

@@ -102,7 +102,7 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    /// The server goes on: what people opened in their browsers is done with.
+    /// The server has gone on: tells the client that the pages which people opened are done with.
     pub(super) fn opened(&self, round: &Round) {
         for elicitation in &round.elicitations {
             let params = format!(r#"{{"elicitationId":"{elicitation}"}}"#);

@@ -1,4 +1,4 @@
-//! What all calls share.
+//! The state that all calls share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ impl Default for Searches {
 /// Ends a call early; dropping it lets the call go on.
 pub type Cancel = oneshot::Sender<String>;
 
-/// What all calls share.
+/// The state that all calls share. Clones share it as well.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     /// Calls whose client has gone, and cancellations on their way.

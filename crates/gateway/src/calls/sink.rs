@@ -1,4 +1,4 @@
-//! Carries what the server says before a call's result from the call to its client.
+//! Carries the messages that a server sends before a call's result from the call to its client.
 //!
 //! The channel is made for this purpose: most calls never say anything, so an empty one costs a single
 //! allocation.
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn messages_end_when_the_last_outlet_has_gone() {
+    async fn messages_end_when_the_last_sink_has_gone() {
         let (sink, mut messages) = CallSink::new(Client::nobody(), None);
         let other = sink.clone();
         sink.put("a".to_owned());

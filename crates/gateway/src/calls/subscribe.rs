@@ -23,8 +23,8 @@ fn of_subscriptions(method: Option<Method>) -> bool {
 }
 
 impl Call<'_> {
-    /// The era in which the server is asked: the client's own, but for what the shared session hears by
-    /// itself, whatever its era.
+    /// The era in which the server is asked. It is the client's own, except for subscriptions: the shared session
+    /// listens in its own era.
     pub(super) fn era(&self) -> Era {
         if of_subscriptions(self.request.frame.method()) {
             return Era::Modern;

@@ -44,7 +44,7 @@ struct Task {
 impl Call<'_> {
     /// Waits until a task ends. Its outcome is the call's response. The server is told when the client
     /// stops waiting.
-    pub(super) async fn see_to_its_end(
+    pub(super) async fn await_task(
         &mut self,
         session: &Arc<Session>,
         caller: Caller,

@@ -1,4 +1,4 @@
-//! What the registry announces to its listeners.
+//! The announcements of the registry to its listeners.
 
 use mainstay_core::{
     catalog::ListKind,

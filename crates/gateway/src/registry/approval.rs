@@ -22,7 +22,7 @@ impl Registry {
     /// mean for the old one.
     pub async fn propose(self: &Arc<Self>, mut new: Runtime) -> Result<Arc<Server>, Failure> {
         let this = Arc::clone(self);
-        self.to_the_end(async move {
+        self.run_to_end(async move {
             let name = new.config.name.clone();
             let mut desired = this.open_desired().await?;
             if !desired.targets.has_file() {
@@ -69,7 +69,7 @@ impl Registry {
         digest: Option<String>,
     ) -> Result<(Arc<Server>, Arc<Runtime>), Failure> {
         let (this, server) = (Arc::clone(self), self.server(name)?);
-        self.to_the_end(async move {
+        self.run_to_end(async move {
             let name = &server.name;
             let shown = match this.standing(name) {
                 Standing::Pending(runtime) => as_shown(&runtime, digest.as_deref())?,

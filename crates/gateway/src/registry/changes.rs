@@ -30,7 +30,7 @@ use super::{
 };
 use crate::supervisor::{self, KeptDown, Operation, Server};
 
-/// What became of the servers.
+/// The servers that a change has added, removed and changed.
 #[derive(Debug, Default)]
 struct Changes {
     added: Vec<ServerName>,
@@ -124,7 +124,7 @@ impl Registry {
         on_duplicate: OnDuplicate,
     ) -> Result<Arc<Server>, Failure> {
         let this = Arc::clone(self);
-        self.to_the_end(async move {
+        self.run_to_end(async move {
             let name = new.config.name.clone();
             let mut desired = this.open_desired().await?;
             this.say(
@@ -146,7 +146,7 @@ impl Registry {
         on_duplicate: OnDuplicate,
     ) -> Result<Arc<Server>, Failure> {
         let this = Arc::clone(self);
-        self.to_the_end(async move {
+        self.run_to_end(async move {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
             let mut desired = this.open_desired().await?;
             let before = desired.overlay.word(&name).cloned();
@@ -193,7 +193,7 @@ impl Registry {
     /// else of it. Returns when nothing of it is left.
     pub async fn remove(self: &Arc<Self>, name: &str) -> Result<(), Failure> {
         let (this, server) = (Arc::clone(self), self.server(name)?);
-        self.to_the_end(async move {
+        self.run_to_end(async move {
             let mut desired = this.open_desired().await?;
             let DesiredServers { overlay, file, .. } = &mut *desired;
             if file.iter().any(|known| known.name == server.name) {
@@ -226,7 +226,7 @@ impl Registry {
 
     async fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Result<Arc<Server>, Failure> {
         let (this, server) = (Arc::clone(self), self.server(name)?);
-        self.to_the_end(async move {
+        self.run_to_end(async move {
             let mut desired = this.open_desired().await?;
             let word = match desired.overlay.word(&server.name) {
                 Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
@@ -250,7 +250,7 @@ impl Registry {
         let (this, file) = (Arc::clone(self), config.servers.clone());
         let rules = Rules::of(config);
         let settled = settled.cloned();
-        self.to_the_end(async move {
+        self.run_to_end(async move {
             let mut desired = this.desired.lock().await;
             if desired.closed {
                 return;
@@ -283,8 +283,8 @@ impl Registry {
         .await;
     }
 
-    /// Does what others must not cut short.
-    pub async fn to_the_end<T: Send + 'static>(
+    /// Runs work to its end, even if the caller leaves.
+    pub async fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> T {
@@ -322,7 +322,7 @@ impl Registry {
         self.server(name.as_str())
     }
 
-    /// Brings the servers to what the file and the words over it say.
+    /// Starts, ends and configures servers until they are the desired ones.
     async fn take_effect(&self, desired: &mut DesiredServers) -> Changes {
         // Those that ended since are joined here, so that they do not pile up.
         while desired.supervisors.try_join_next().is_some() {}
@@ -362,7 +362,7 @@ impl Registry {
         let gone = before.list.iter();
         for server in gone.filter(|server| after.named(&server.name).is_none()) {
             let end = self
-                .bid_farewell(Arc::clone(server), &mut desired.supervisors)
+                .end_server(Arc::clone(server), &mut desired.supervisors)
                 .await;
             desired.leaving.insert(server.name.clone(), end.clone());
             changes.removed.push((server.name.clone(), end));
@@ -381,11 +381,7 @@ impl Registry {
     }
 
     /// Tells a server to end; the token says when it has.
-    async fn bid_farewell(
-        &self,
-        server: Arc<Server>,
-        tasks: &mut JoinSet<()>,
-    ) -> CancellationToken {
+    async fn end_server(&self, server: Arc<Server>, tasks: &mut JoinSet<()>) -> CancellationToken {
         server.end().await;
         let gone = CancellationToken::new();
         let (end, fleet) = (gone.clone(), Arc::clone(&self.fleet));

@@ -21,7 +21,7 @@ pub(super) struct DesiredServers {
     /// The servers of the file.
     pub file: Vec<ServerConfig>,
     pub overlay: Overlay,
-    /// What servers' names lead to, and led to.
+    /// The present and former targets of servers' names.
     pub targets: KnownTargets,
     /// Servers on their way out; each token is cancelled when nothing of its server is left.
     pub leaving: HashMap<ServerName, CancellationToken>,
@@ -29,7 +29,7 @@ pub(super) struct DesiredServers {
     pub closed: bool,
 }
 
-/// A server that can be added, and what is odd about its entry without being wrong.
+/// A server that can be added, and the warnings about its entry.
 #[derive(Clone, Debug)]
 pub struct NewServer {
     pub runtime: Runtime,
@@ -48,7 +48,7 @@ pub fn duplicate(name: &ServerName) -> Failure {
     Failure::new(FailureKind::DuplicateName, message).with("name", name.as_str())
 }
 
-/// Hears when a supervisor ends.
+/// Logs a supervisor that fails. `tasks` has the supervisor until its end.
 pub(super) fn watch(
     (server, task): (Arc<Server>, JoinHandle<()>),
     tasks: &mut JoinSet<()>,

@@ -25,19 +25,19 @@ use crate::supervisor::Report;
 /// Reports that may wait for the registry.
 pub(super) const MAX_REPORTS: usize = 256;
 
-/// How often replaced catalogs are looked at that somebody still reads. The reader shall not be the last to hold
-/// one: to free thousands of tools takes milliseconds.
+/// How often Mainstay checks whether replaced catalogs have no reader any more, and frees them. A reader must not
+/// free one: thousands of tools take milliseconds.
 const RETIREMENT: Duration = Duration::from_millis(100);
 
 /// The task that turns the servers' catalogs into the published ones.
 pub(super) struct Merger {
     pub servers: Arc<ArcSwap<Servers>>,
-    /// What belongs to servers, offered at present or not.
+    /// The claims of servers, offered at present or not.
     pub claims: Arc<Claims>,
     pub catalog: Arc<ArcSwap<Catalog>>,
     pub profiles: Arc<Profiles>,
     pub announcements: broadcast::Sender<Announcement>,
-    /// What was replaced, and is still read by somebody.
+    /// Replaced catalogs that still have readers.
     pub retired: Vec<Retired>,
 }
 
@@ -71,7 +71,7 @@ impl Merger {
         }
     }
 
-    /// Frees what nobody reads any more.
+    /// Frees replaced catalogs without readers.
     async fn free(&mut self) {
         let mut retired = std::mem::take(&mut self.retired);
         self.retired = off_the_runtime(move || {
@@ -154,12 +154,12 @@ impl Merger {
     }
 }
 
-/// Drops what nobody else holds.
+/// Drops the catalogs that have no other holder.
 fn free(retired: &mut Vec<Retired>) {
     retired.retain(|it| Arc::strong_count(it) > 1);
 }
 
-/// One merge, and all that it takes.
+/// The input of one merge.
 struct Merge {
     servers: Arc<Servers>,
     claims: Arc<Claims>,
@@ -168,7 +168,7 @@ struct Merge {
     retired: Vec<Retired>,
 }
 
-/// What came of it.
+/// The result of one merge.
 struct Merged {
     claims: Arc<Claims>,
     changes: Vec<Change>,
@@ -176,7 +176,7 @@ struct Merged {
 }
 
 impl Merge {
-    /// Publishes what the servers offer now. Takes as long as there is much of it.
+    /// Merges and publishes the present catalogs. The more tools there are, the longer it takes.
     fn run(self) -> Merged {
         let Self {
             servers,

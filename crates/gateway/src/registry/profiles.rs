@@ -15,7 +15,7 @@ use mainstay_core::{
 
 use super::search::Index;
 
-/// What catalogs are made by, beside the servers.
+/// The settings by which catalogs are merged.
 #[derive(Debug)]
 pub(super) struct Rules {
     naming: Naming,
@@ -50,7 +50,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// What it shows as of now.
+    /// The snapshot of now.
     pub fn shown(&self) -> Arc<ProfileSnapshot> {
         self.shown.load_full()
     }
@@ -74,7 +74,7 @@ impl Default for Profile {
     }
 }
 
-/// What the clients of a profile see: a snapshot, replaced as a whole.
+/// What the clients of a profile can see at a moment. It is replaced as a whole.
 #[derive(Debug)]
 pub struct ProfileSnapshot {
     pub config: config::Profile,
@@ -143,10 +143,10 @@ impl ProfileSnapshot {
     }
 }
 
-/// A replaced catalog, or what was shown of one.
+/// A replaced catalog, or a replaced profile snapshot.
 pub(super) type Retired = Arc<dyn Any + Send + Sync>;
 
-/// What became of an endpoint.
+/// A change of a profile.
 pub(super) enum Change {
     Listed(ProfileName, ListKind),
     Gone(ProfileName),

@@ -27,7 +27,7 @@ const MAX_KEPT: usize = 10_000;
 /// The targets of names.
 type Targets = BTreeMap<ServerName, Target>;
 
-/// What is known of names in this run, and where it is kept for others.
+/// The targets of names in this run, and the folder that keeps those of all runs.
 #[derive(Debug, Default)]
 pub(super) struct KnownTargets {
     folder: Option<PathBuf>,
@@ -87,7 +87,7 @@ impl KnownTargets {
         })
     }
 
-    /// What this name, in any spelling, led to before, where that is not the same target.
+    /// A former target of this name, in any spelling, that is not this target.
     pub async fn other(&self, name: &ServerName, target: &Target) -> Option<Target> {
         let file = match self.folder.clone() {
             Some(folder) => off_the_runtime(move || read(&folder)).await,
@@ -144,7 +144,7 @@ pub(super) fn former(folder: &Path) -> Vec<ServerName> {
     targets.into_keys().chain(listed).collect()
 }
 
-/// What the folder has of names and targets.
+/// The names and targets in the folder.
 #[derive(Default)]
 struct TargetsFile {
     targets: Targets,

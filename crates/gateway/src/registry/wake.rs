@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::servers::Servers;
 
-/// How often the clock is looked at, and what counts as sleep.
+/// How often the clock is read, and the shortest time that counts as sleep.
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
 const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 

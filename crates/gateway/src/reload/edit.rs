@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use super::{Reloader, Trouble, save};
 use crate::registry::{OnDuplicate, duplicate};
 
-/// What is to be written.
+/// A change of the file.
 #[derive(Clone, Debug)]
 pub enum Change {
     Put {
@@ -38,7 +38,7 @@ pub enum Change {
     Whole(Value),
 }
 
-/// A file's new text, and what it means.
+/// A file's new text, and its configuration.
 struct Changed {
     text: String,
     loaded: Loaded,
@@ -49,7 +49,7 @@ impl Reloader {
     pub async fn write(self: &Arc<Self>, change: Change) -> Result<Plan, Failure> {
         let this = Arc::clone(self);
         self.registry
-            .to_the_end(async move {
+            .run_to_end(async move {
                 let mut current = this.current.lock().await;
                 let (origin, settled) = (this.origin.clone(), change.name().cloned());
                 let in_force = this.registry.text();

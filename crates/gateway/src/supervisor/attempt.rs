@@ -30,7 +30,7 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Ending {
     pub loss: Loss,
-    /// What a refusal told of the eras that the server speaks.
+    /// The eras of the server, as far as a refusal shows them.
     pub eras: Eras,
 }
 

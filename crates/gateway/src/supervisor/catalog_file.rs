@@ -16,7 +16,7 @@ use mainstay_core::{
 use mainstay_platform::state;
 use mainstay_transport::MAX_LIST_BYTES;
 
-/// What a kept catalog may have: its lists, and the words beside them.
+/// The most bytes of a file: the lists, and the text around them.
 const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
 
 /// Of a server's file.
@@ -121,7 +121,7 @@ pub fn names(folder: &Path) -> Vec<ServerName> {
     names.take(MAX_FORMER).collect()
 }
 
-/// Tells launches apart without showing what may be secret in them.
+/// Tells launches apart without showing their secrets.
 fn fingerprint(launch: &Launch) -> String {
     let parts: Vec<&str> = match launch {
         Launch::Stdio(launch) => std::iter::once(launch.command.as_str())

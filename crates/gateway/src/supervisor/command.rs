@@ -11,7 +11,7 @@ use super::{
     usage::Usage,
 };
 
-/// What its operator wants of a server.
+/// An operator's command for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Up; nothing happens where it is.

@@ -1,5 +1,5 @@
-//! What the shared session declares, what its server declares, and what the configuration states of its
-//! revision.
+//! The capabilities that the shared session declares, those that its server declares, and the revision that
+//! the configuration states.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{fleet::Fleet, sole::Sole};
 /// Declared capabilities in an event; honest ones have a few hundred bytes.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
-/// What the server declared, as far as it is worth keeping in an event.
+/// The capabilities that the server declared, for an event.
 pub fn capabilities(session: &Session) -> Value {
     let answer = session.initialize_answer.result();
     answer
@@ -26,15 +26,15 @@ pub fn capabilities(session: &Session) -> Value {
         .unwrap_or_default()
 }
 
-/// What the shared session declares, as far as is known.
+/// The `initialize` parameters of the shared session, as far as the one client is known.
 pub fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
     let declared = fleet.sole.as_ref().and_then(Sole::declared);
     let sole = declared.as_ref().map(|declared| &*declared.capabilities);
     initialize(config, sole)
 }
 
-/// What shared sessions declare: they may ask where their operator wants that, or has answered already,
-/// and what the one client takes if there is only one.
+/// The `initialize` parameters of a shared session. It declares the questions that the operator lets servers
+/// ask or has answered already, and those that the one client takes if there is only one.
 pub fn initialize(config: &ServerConfig, sole: Option<&ClientCapabilities>) -> Arc<str> {
     let has_roots = !config.roots.is_empty();
     let capabilities = match (config.server_requests, sole) {
@@ -55,7 +55,7 @@ pub fn initialize(config: &ServerConfig, sole: Option<&ClientCapabilities>) -> A
     transport::own_initialize(revision, &capabilities)
 }
 
-/// Whether what the shared session asks goes to the clients that share it.
+/// Whether questions of the shared session go to the clients that share it.
 pub fn is_forwarded(config: &ServerConfig) -> bool {
     matches!(
         config.server_requests,

@@ -1,4 +1,4 @@
-//! What all supervisors share, and what they tell the registry.
+//! The state that all supervisors share, and their reports to the registry.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,11 +14,11 @@ use super::{
 };
 use crate::events::Events;
 
-/// What a server's supervisor tells the registry.
+/// A supervisor's report to the registry.
 #[derive(Debug)]
 pub enum Report {
     /// The server's catalog may differ. `announced` are the lists that it said have changed;
-    /// `merged` is told when the merged catalog has them.
+    /// `merged` resolves when the merged catalog has them.
     CatalogChanged {
         announced: Vec<ListKind>,
         merged: oneshot::Sender<()>,
@@ -29,7 +29,7 @@ pub enum Report {
     Notice(Notice),
 }
 
-/// What all supervisors share.
+/// The state that all supervisors share.
 #[derive(Debug)]
 pub struct Fleet {
     pub pace: Pace,
@@ -39,9 +39,9 @@ pub struct Fleet {
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
     pub lineage: Lineage,
-    /// What long lists take.
+    /// Memory for long lists.
     pub reserve: Reserve,
-    /// What servers ask and no client could be asked.
+    /// Questions of servers that no client could be asked.
     pub queue: Arc<Queue>,
     /// The one client, where there can be no other.
     pub sole: Option<Sole>,

@@ -45,14 +45,14 @@ impl Waiting {
     }
 }
 
-/// What a server says outside of calls.
+/// A message of a server outside of calls.
 #[derive(Debug)]
 pub enum Unsolicited {
     Notice(Notice),
     Question(Question),
 }
 
-/// What a notice announces, where saying it twice adds nothing.
+/// The announcement of a notice, if a second one of the same kind adds nothing.
 fn announcement(notice: &Notice) -> Option<Announcement> {
     let method = notice.method;
     if method == Method::ResourceUpdated {
@@ -82,7 +82,7 @@ impl Inbox {
 }
 
 impl Unread {
-    /// The next of them. What it announces may be announced again from now on. Cancel-safe.
+    /// The next message. Its announcement may be made again from now on. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Unsolicited> {
         let unsolicited = *self.unsolicited.recv().await?;
         if let Unsolicited::Notice(notice) = &unsolicited

@@ -131,7 +131,7 @@ impl IsolatedSession {
         }
     }
 
-    /// Has the server asked at once whether this session is well.
+    /// Probes this session at once.
     pub fn request_probe(&self) {
         self.server
             .tell(Command::RequestProbe(SessionKey::Isolated(self.id)));

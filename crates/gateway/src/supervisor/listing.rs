@@ -18,25 +18,25 @@ use super::shares::{Shares, mib};
 /// Pages that are followed per list; a server that offers more is cut off there, with a warning.
 const MAX_PAGES: usize = 1000;
 
-/// What one page may take. The time limit of calls does not hold for lists.
+/// The time limit of one page. The time limit of calls does not hold for lists.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// How much is shown of an error with which a server refuses a list.
 const MAX_ERROR: usize = 1024;
 
-/// What came of a listing.
+/// The result of a listing.
 #[derive(Debug)]
 pub struct Listed {
     /// The very one that was known before, where nothing has changed.
     pub catalog: Arc<ServerCatalog>,
-    /// What is to be told of the tools, if they have come or gone.
+    /// The event to publish if tools have come or gone.
     pub tools_changed: Option<EventKind>,
     pub lists: Vec<(ListKind, Outcome)>,
-    /// What the lists take, those that were not read again among them.
+    /// The memory of all lists, including those that were not read again.
     pub shares: Shares,
 }
 
-/// What came of reading one list.
+/// The outcome of reading one list.
 #[derive(Debug)]
 pub enum Outcome {
     Read,
@@ -106,7 +106,7 @@ pub async fn list(
     }
 }
 
-/// The catalog with the lists that were read, and what is to be told of its tools.
+/// The catalog with the lists that were read, and the event to publish if its tools have changed.
 fn renewed(
     before: Option<&Arc<ServerCatalog>>,
     capabilities: Capabilities,
@@ -187,7 +187,7 @@ enum ListError {
     NotAList(#[from] catalog::NotAList),
 }
 
-/// What was read of a list.
+/// The items of a list, as far as it was read.
 #[derive(Debug)]
 struct Pages {
     items: Vec<catalog::Item>,

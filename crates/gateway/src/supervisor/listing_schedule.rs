@@ -1,4 +1,4 @@
-//! When a server's lists are read, and what is odd about them.
+//! Plans when a server's lists are read, and remembers the trouble with them.
 
 use std::time::Duration;
 
@@ -30,16 +30,16 @@ pub struct Listings {
     troubles: Troubles,
 }
 
-/// What is odd about the lists of a server.
+/// Trouble with the lists of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub reason: String,
-    /// Whether the server is not well for it. One whose tools are listed is, whatever becomes of another
-    /// list.
+    /// Whether the server counts as degraded. It does not while its tools can be listed, even if another list
+    /// cannot.
     pub degrades: bool,
 }
 
-/// What is odd about a server's lists, each until it is read again.
+/// The trouble with each list of a server, until that list is read again.
 #[derive(Debug, Default)]
 struct Troubles {
     by_kind: [Option<Trouble>; ListKind::ALL.len()],
@@ -65,14 +65,14 @@ impl Listings {
         self.due_in(DEBOUNCE);
     }
 
-    /// What is stale is read after this time, or sooner if it is due sooner.
+    /// Reads the stale lists after this time, or sooner if they are due sooner.
     fn due_in(&mut self, wait: Duration) {
         let at = Instant::now() + wait;
         self.at = Some(self.at.map_or(at, |due| due.min(at)));
     }
 
-    /// What came of reading lists; a server had so many tools before, and now has so many. Returns what
-    /// is odd about the lists.
+    /// Takes note of the outcome of reading lists. The server `had` so many tools before, and `has` so many now.
+    /// Returns the trouble with the lists.
     pub fn settled(
         &mut self,
         lists: &[(ListKind, Outcome)],
@@ -138,7 +138,8 @@ impl Listings {
         self.at
     }
 
-    /// What is due now, and nothing while a listing runs: an older one must not overwrite a newer one.
+    /// Takes the lists that are due now. There are none while a listing runs: an older result must not overwrite
+    /// a newer one.
     pub fn take_due(&mut self) -> Option<(Vec<ListKind>, Vec<ListKind>)> {
         if self.at? > Instant::now() {
             return None;
@@ -156,7 +157,7 @@ impl Listings {
         ))
     }
 
-    /// A new session begins: what was to be asked of the one before does not matter any more.
+    /// A new session begins. Listings of the session before are dropped.
     pub fn reset(&mut self) {
         self.running.abort_all();
         self.stale.clear();

@@ -18,9 +18,9 @@ pub struct ManagedSession {
     pub stop: Stop,
     /// While it is up.
     pub session: Option<Arc<Session>>,
-    /// What it takes to open it.
+    /// The `initialize` parameters that open it.
     pub initialize: Arc<str>,
-    /// What the latest attempt began with.
+    /// The `initialize` parameters of the latest attempt.
     pub begun_with: Arc<str>,
     pub listener: Arc<dyn Listener>,
 }
@@ -68,8 +68,8 @@ impl ManagedSession {
     }
 }
 
-/// What may wait does so until the next tick, which is the same for all servers. Each time that the daemon wakes up
-/// costs more than a probe does.
+/// Work that may wait is done at the next tick, which is the same for all servers: to wake up the daemon costs more
+/// than a probe.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The first tick from `due` on, if there is one within the leeway; else `due`.

@@ -1,11 +1,10 @@
 //! One task for each server. It owns the server's upstream sessions, carries out what their lifecycles
 //! decide, and publishes a view.
 //!
-//! Calls never pass through this task. It hears of what happened to connections, opens and closes them,
+//! Calls never pass through this task. It gets the events of connections, opens and closes them,
 //! and keeps the server's catalog fresh.
 
 mod attempt;
-mod blame;
 mod catalog_file;
 mod command;
 mod declared;
@@ -25,6 +24,7 @@ mod session_key;
 mod session_settings;
 mod shares;
 mod sole;
+mod suspect_calls;
 mod task;
 mod usage;
 mod view;

@@ -1,4 +1,4 @@
-//! What the attempts of all servers share: turns on the network, and slots for starting processes.
+//! Paces the attempts of all servers: turns on the network, and slots for starting processes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -172,7 +172,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// What the start does from now on: one that waits or hangs makes room for others.
+    /// Sets the load of the start. One that waits or hangs makes room for others.
     pub fn settle(&mut self, load: Load) {
         if self.load == load {
             return;

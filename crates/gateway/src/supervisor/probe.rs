@@ -114,8 +114,8 @@ async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Opt
     judge(&session.ask(method, None).await)
 }
 
-/// What an answer says. A message of JSON-RPC proves life, an error such as −32601 too, and whatever
-/// the HTTP status is; anything else speaks against the server.
+/// The outcome that an answer stands for. A message of JSON-RPC proves life: an error such as −32601 does, too,
+/// and whatever the HTTP status is. Anything else speaks against the server.
 fn judge(answer: &Result<Frame, Interruption>) -> Option<Outcome> {
     match answer {
         Ok(_) => None,

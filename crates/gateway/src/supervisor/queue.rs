@@ -44,7 +44,7 @@ struct Waiting {
 pub struct Queued {
     pub id: u64,
     pub server: ServerName,
-    /// Whose call or session it belongs to, where that is known.
+    /// The principal of the call or session that caused it, if known.
     pub principal: Option<Principal>,
     pub method: String,
     /// JSON text.
@@ -86,7 +86,7 @@ impl Queue {
         self.news.subscribe()
     }
 
-    /// What waits, oldest first.
+    /// The waiting requests, oldest first.
     pub fn list(&self) -> Vec<Queued> {
         self.expire();
         let shown = |(id, waiting): (&u64, &Waiting)| {
@@ -110,7 +110,7 @@ impl Queue {
         Some(waiting.question)
     }
 
-    /// Refuses what has waited for too long.
+    /// Refuses requests that have waited for too long.
     pub fn expire(&self) {
         let now = Instant::now();
         let expired = {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{server::Server, view::View};
 
-/// What is shown of a line that a starting server has written to stderr, in bytes.
+/// The bytes that are shown of a line of a starting server's stderr.
 const MAX_SHOWN_LINE: usize = 200;
 
 /// Why nothing may start a server.
@@ -34,8 +34,8 @@ impl KeptDown {
 }
 
 impl Server {
-    /// What the start of its process does that is under way, in words, with the last line of its stderr, or
-    /// of what is no message on its stdout.
+    /// Describes the start of its process that is under way, with the last line of its stderr, or the last line
+    /// on its stdout that is no message.
     pub fn start_words(&self) -> Option<String> {
         if !matches!(self.config().launch, Launch::Stdio(_)) {
             return None;
@@ -72,7 +72,7 @@ impl Server {
             State::Failed => "down after repeated failures",
             other => other.as_str(),
         };
-        let message = format!("Server '{name}' is {}", self.plight(&view, words));
+        let message = format!("Server '{name}' is {}", self.explain_state(&view, words));
         let failure = Failure {
             secrets: self.log.secrets(),
             ..Failure::new(FailureKind::ServerNotConnected, message)
@@ -80,7 +80,7 @@ impl Server {
         let failure = view.describe(failure, name);
         match (self.kept_down(), view.wanted) {
             (Some(why), _) => failure.with("status", why.as_str()),
-            // What it said before it was stopped is no reason.
+            // Its stderr from before the stop explains nothing.
             (None, false) => failure,
             (None, true) => self.with_stderr(failure),
         }
@@ -100,9 +100,9 @@ impl Server {
         }
     }
 
-    /// How a server is that is not connected, why, and what a person can do; `words` are those of its
-    /// state.
-    pub fn plight(&self, view: &View, words: &str) -> String {
+    /// Describes a server that is not connected: its state in these `words`, the reason, and what a person can
+    /// do about it.
+    pub fn explain_state(&self, view: &View, words: &str) -> String {
         let step = self.next_step(view);
         let step = step.map(|step| format!("; {step}")).unwrap_or_default();
         match self.kept_down() {
@@ -111,16 +111,16 @@ impl Server {
             None if !view.wanted => return format!("{words}: it is stopped{step}"),
             None => {}
         }
-        let mut plight = words.to_owned();
+        let mut explanation = words.to_owned();
         if let Some(reason) = &view.status.reason {
             let (stderr, stdout) = (self.log.tail.texts(), self.log.last_stray_line());
             let why = trouble::explained(reason, &stderr, stdout.as_deref());
-            plight = format!("{plight}: {why}{step}");
+            explanation = format!("{explanation}: {why}{step}");
         }
         if let Some(words) = self.start_words() {
-            plight = format!("{plight}; starting: {words}");
+            explanation = format!("{explanation}; starting: {words}");
         }
-        plight
+        explanation
     }
 
     /// What a person can do about a server that is not connected.
@@ -146,7 +146,7 @@ impl Server {
         trouble::next_step(name.as_str(), view.state(), has_log)
     }
 
-    /// What is wrong with its entry, a line each, with the place where its file is known.
+    /// The problems of its entry, a line each, with the position if the file is known.
     pub fn problems(&self) -> Vec<String> {
         let config = self.config();
         let shown = |problem: &ConfigError| match &self.watched_file {
@@ -166,7 +166,7 @@ impl Server {
         }
     }
 
-    /// Why a server died is the first question, and its stderr the first answer.
+    /// Adds the server's last lines of stderr, which most often say why it died.
     pub(super) fn with_stderr(&self, failure: Failure) -> Failure {
         let stderr = self.log.tail.texts();
         if stderr.is_empty() {

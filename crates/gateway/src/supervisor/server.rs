@@ -28,7 +28,6 @@ use tokio::{
 use tracing::Instrument as _;
 
 use super::{
-    blame::Blame,
     command::{Command, Operation},
     declared,
     fleet::Fleet,
@@ -37,6 +36,7 @@ use super::{
     queue::Queue,
     session_key::{IsolatedSessionId, SessionKey},
     session_settings::SessionSettings,
+    suspect_calls::SuspectCalls,
     task::Task,
     view::View,
 };
@@ -45,8 +45,8 @@ use crate::metrics::Figures;
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
 const MAX_COMMANDS: usize = 256;
 
-/// What a person's wish may take beyond the server's own limits: ending the old session, reading the
-/// lists of the new one.
+/// The time that an operator's command may take beyond the server's own limits: to end the old session and to
+/// read the lists of the new one.
 const OPERATION_GRACE: Duration = Duration::from_secs(40);
 
 /// A server, as all other tasks see it.
@@ -64,14 +64,14 @@ pub struct Server {
     started_at: Instant,
     next_isolated: AtomicU64,
     queue: Arc<Queue>,
-    /// Hears what shared sessions say outside of calls.
+    /// Gets the messages of shared sessions outside of calls.
     listener: Arc<dyn Listener>,
     legacy_twin: LegacyTwin,
     /// Calls of the shared session that may have crashed it.
-    pub blame: Arc<Blame>,
+    pub suspect_calls: Arc<SuspectCalls>,
     /// Whether a caller has asked for the server since its shared session was lost.
     asked: Arc<watch::Sender<bool>>,
-    /// What is counted of its calls.
+    /// The figures of its calls.
     pub figures: Arc<Figures>,
     /// The file with its entry, if changes of that file take effect at once.
     pub(super) watched_file: Option<PathBuf>,
@@ -87,7 +87,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let watched_file = fleet.watched_file.clone();
     let is_shared_by_one = fleet.sole.is_some();
     let (task, view, listener) = Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
-    let (blame, asked) = (Arc::clone(&task.blame), Arc::clone(&task.asked));
+    let (suspect_calls, asked) = (Arc::clone(&task.suspect_calls), Arc::clone(&task.asked));
     let server = Arc::new(Server {
         name: config.name.clone(),
         isolated: AtomicBool::new(!is_shared_by_one && isolates(&config)),
@@ -101,7 +101,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         queue,
         listener,
         legacy_twin: LegacyTwin::default(),
-        blame,
+        suspect_calls,
         asked,
         figures: Arc::default(),
         watched_file,
@@ -167,7 +167,7 @@ impl Server {
         }
     }
 
-    /// What is known of the eras that the server speaks.
+    /// The eras that the server speaks, as far as they are known.
     pub fn eras(&self) -> Eras {
         self.view.borrow().eras
     }
@@ -220,7 +220,7 @@ impl Server {
     }
 
     async fn next_session(&self) -> Result<Arc<Session>, Failure> {
-        self.press();
+        self.hasten_start();
         let mut view = self.view.clone();
         // The attempt that counts is the one under way, or the next.
         let first = {
@@ -240,7 +240,7 @@ impl Server {
                 let view = view.borrow_and_update();
                 let status = &view.status;
                 let state = status.state;
-                // One whose loss has not been noticed yet counts as connected.
+                // A session whose loss has not been noticed yet counts as connected.
                 let is_up = state == State::Connected;
                 let hopeful = state.is_hopeful() || is_up || status.attempting;
                 let from = status.calls_from.map(Instant::from_std);
@@ -261,7 +261,7 @@ impl Server {
     }
 
     /// A caller waits for the server: if its start waits for a slot, it goes before others.
-    fn press(&self) {
+    fn hasten_start(&self) {
         self.asked.send_replace(true);
     }
 
@@ -297,8 +297,8 @@ impl Server {
         tokio::time::timeout(limit, known).await.is_ok()
     }
 
-    /// Does what the operator wants, and returns when it is done, or has failed. A server that is up
-    /// has its lists read, too. One that is disabled, or waits for approval, is not started.
+    /// Carries out an operator's command, and returns when it is done or has failed. After a start, the lists are
+    /// read as well. One that is disabled, or waits for approval, is not started.
     pub async fn operate(&self, operation: Operation) -> Result<(), Failure> {
         if operation != Operation::Stop && self.kept_down().is_some() {
             return Err(self.not_connected());
@@ -306,14 +306,14 @@ impl Server {
         let limit = self.config().longest_start() + OPERATION_GRACE;
         let operating = async {
             if operation != Operation::Stop {
-                self.press();
+                self.hasten_start();
             }
             let (reply, answer) = oneshot::channel();
             let command = Command::Operate(operation, reply);
             self.commands.send(command).await.map_err(|_| ended())?;
             let epoch = answer.await.map_err(|_| ended())?;
             let mut view = self.view.clone();
-            // A later command wins, and no caller waits for what will not come.
+            // A later command wins, and ends the wait for the earlier one.
             let view = view
                 .wait_for(|view| match operation {
                     Operation::Start | Operation::Reconnect => {
@@ -382,7 +382,7 @@ impl Server {
         self.queue.enter(&self.name, Some(principal), question);
     }
 
-    /// Has the server asked at once whether it is well.
+    /// Probes the shared session at once.
     pub fn request_probe(&self) {
         self.tell(Command::RequestProbe(SessionKey::Shared));
     }

@@ -12,8 +12,8 @@ use mainstay_core::{
 use mainstay_transport::{Frame, Listener, Notice, Session};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Subscriptions that are restored, and the bytes of their URIs. Far more than clients have; what goes
-/// beyond is passed on, and lost with the session.
+/// Subscriptions that are restored, and the bytes of their URIs. Far more than clients have. Others are
+/// passed on, and lost with the session.
 const MAX_RESOURCES: usize = 1024;
 const MAX_BYTES: usize = 256 * 1024;
 
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub struct SessionSettings {
     server: ServerName,
     state: Mutex<State>,
-    /// Whether there is a client that hears the session itself.
+    /// Whether a single client gets the session's notices.
     has_client: bool,
 }
 

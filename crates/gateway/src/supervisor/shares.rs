@@ -6,11 +6,11 @@ use mainstay_core::{
 };
 use mainstay_transport::{Budget, MAX_LIST_BYTES, Reserve};
 
-/// What each list has for itself, whatever other servers have: room for some two hundred tools. A
+/// The bytes that each list has in any case: room for some two hundred tools. A
 /// thousand servers have 1 GiB by this at most.
 const OWN_BYTES: usize = 256 * 1024;
 
-/// What all lists of all servers together may have beyond that: a thousand servers that list at once,
+/// The bytes that all lists of all servers together may have beyond that: a thousand servers that list at once,
 /// each up to its bound, would else take 64 GiB.
 const FLEET_BYTES: usize = 512 * 1024 * 1024;
 
@@ -19,7 +19,7 @@ pub fn reserve() -> Reserve {
     Reserve::new(FLEET_BYTES, OWN_BYTES)
 }
 
-/// What each list of one server takes. Cloning shares what is taken.
+/// The memory of each list of one server. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Shares {
     reserve: Reserve,
@@ -36,7 +36,7 @@ impl Shares {
         &self.reserve
     }
 
-    /// What a list may take that is about to be read, beside those that are kept.
+    /// The budget for a list that is about to be read, less the memory of the others.
     pub fn budget(&self, kind: ListKind) -> Budget {
         let others = ListKind::ALL.into_iter().filter(|other| *other != kind);
         let taken: usize = others
@@ -46,7 +46,7 @@ impl Shares {
         Budget::of(MAX_LIST_BYTES.saturating_sub(taken), &self.reserve)
     }
 
-    /// A list has been read, and takes what its budget has counted.
+    /// A list has been read, and takes the bytes that its budget has counted.
     pub fn set(&mut self, kind: ListKind, budget: Option<Budget>) {
         self.lists[kind as usize] = budget;
     }

@@ -1,5 +1,5 @@
-//! The one client of `mainstay mcp`. Its servers learn what it declares, and what they ask outside of
-//! calls goes to it.
+//! The one client of `mainstay mcp`. Its servers get its capabilities, and it gets their questions outside of
+//! calls.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ pub trait Asks: Debug + Send + Sync {
     fn withdraw(&self, server: &ServerName, cancelled: &Frame);
 }
 
-/// What is known of the one client.
+/// The one client, as far as it is known.
 #[derive(Debug)]
 pub struct Sole(watch::Sender<Option<Declared>>);
 
-/// What the client has said of itself.
+/// The capabilities of the client, and the way to ask it.
 #[derive(Clone, Debug)]
 pub struct Declared {
     /// The capabilities as a legacy server reads them.

@@ -28,7 +28,6 @@ use tokio::{
 use self::isolated_sessions::IsolatedSessions;
 use super::{
     attempt::{Ending, Progress},
-    blame::Blame,
     catalog_file::{CatalogFile, Declarations},
     command::Command,
     declared::{capabilities, pinned, shared_initialize},
@@ -40,6 +39,7 @@ use super::{
     session_key::SessionKey,
     shares::Shares,
     sole::{Declared, SILENCE, Sole},
+    suspect_calls::SuspectCalls,
     view::{Crashes, View},
 };
 
@@ -56,7 +56,7 @@ enum Input {
     Probed(SessionKey, Epoch, Outcome),
     Listed(Option<Done>),
     Unsolicited(Unsolicited),
-    /// The one client has said what it declares.
+    /// The one client has declared its capabilities.
     Declared,
     Deadline,
 }
@@ -76,16 +76,16 @@ pub struct Task {
     carries: HashMap<task::Id, (SessionKey, Epoch)>,
     progress: Channel<(SessionKey, Epoch, Progress)>,
     probes: Probes,
-    /// What was told of names in its deny and allow lists that fit no tool.
+    /// The warnings about names in its deny and allow lists that fit no tool.
     unmatched: Vec<String>,
     /// When a degraded shared session is looked at next.
     next_look: Instant,
     unsolicited: Unread,
     listings: Listings,
-    /// What the lists of the published catalog take.
+    /// The memory of the lists of the published catalog.
     shares: Shares,
     catalog_file: Option<CatalogFile>,
-    /// What is kept of the eras.
+    /// The eras in the catalog file.
     kept_eras: Eras,
     /// For which declarations the server offered the published catalog.
     offered_to: Declarations,
@@ -93,10 +93,10 @@ pub struct Task {
     first: Option<Era>,
     observer: Observer,
     /// Calls of the shared session that may have crashed it.
-    pub(super) blame: Arc<Blame>,
+    pub(super) suspect_calls: Arc<SuspectCalls>,
     /// Whether a caller has asked for the server since its shared session was lost.
     pub(super) asked: Arc<watch::Sender<bool>>,
-    /// What the one client declares, where there is only one.
+    /// The capabilities of the one client, where there is only one.
     sole: Option<watch::Receiver<Option<Declared>>>,
     /// Until when the first start waits for that.
     held_until: Option<Instant>,
@@ -164,7 +164,7 @@ impl Task {
             offered_to,
             first: eras.first(),
             observer: Observer::default(),
-            blame: Arc::default(),
+            suspect_calls: Arc::default(),
             asked: Arc::new(watch::Sender::new(false)),
             sole,
             held_until: None,
@@ -204,7 +204,7 @@ impl Task {
             .chain(self.shared.deadline())
             .chain(self.listings.due())
             .chain(self.held_until)
-            .chain(self.blame.due())
+            .chain(self.suspect_calls.due())
             .chain(look)
             .min()
     }
@@ -271,7 +271,7 @@ impl Task {
                 if self.held_until.is_some_and(|until| until <= Instant::now()) {
                     self.begin();
                 }
-                self.allow_passed();
+                self.allow_expired();
                 self.look(SessionKey::Shared);
                 for id in self.isolated_sessions.ids() {
                     self.look(SessionKey::Isolated(id));
@@ -295,7 +295,7 @@ impl Task {
         }
     }
 
-    /// The one client has said what it declares.
+    /// The one client has declared its capabilities.
     fn declare(&mut self) {
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         if self.held_until.is_some() {
@@ -329,7 +329,7 @@ impl Task {
         self.step(which, Event::Tick);
     }
 
-    /// Tells a session's lifecycle what its traffic shows. It is not published before the step that follows.
+    /// Reports the traffic of a session to its lifecycle. The step that follows publishes the result.
     fn read_vitals(&mut self, which: SessionKey) {
         let Some(managed) = self.managed(which) else {
             return;

@@ -25,7 +25,7 @@ pub struct View {
     pub catalog: Option<Arc<ServerCatalog>>,
     /// The attempt whose session gave the catalog; `None` while it is an earlier run's.
     pub listed: Option<Epoch>,
-    /// What was odd about the last listing, in words.
+    /// The trouble with its lists, if there is any.
     pub list_trouble: Option<Trouble>,
     /// Whether the first attempt, with its listing, is over, however it went.
     pub attempted: bool,

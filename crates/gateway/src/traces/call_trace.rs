@@ -19,7 +19,7 @@ const MAX_NAME: usize = 256;
 /// Characters of an error, in the server's words.
 const MAX_MESSAGE: usize = 1024;
 
-/// What a span is about.
+/// The call that a span is about.
 #[derive(Debug)]
 pub struct Subject {
     pub server: ServerName,
@@ -27,7 +27,7 @@ pub struct Subject {
     /// The server's own name of the tool or prompt, or the resource's URI.
     pub name: Arc<str>,
     pub origin: Arc<Origin>,
-    /// What the client speaks.
+    /// The client's revision.
     pub revision: Revision,
     /// The client's id of its request, as JSON text.
     pub request_id: Box<str>,
@@ -110,7 +110,7 @@ pub struct Times {
 pub struct Hop {
     pub id: SpanId,
     pub times: Times,
-    /// What the server speaks.
+    /// The server's revision.
     pub revision: Revision,
     /// `None` where it was answered, with a result or an error.
     pub failed: Option<&'static str>,
@@ -134,7 +134,7 @@ impl CallTrace {
         1 + self.hops.len() as u64
     }
 
-    /// Takes secrets out of what was asked for, and of what the server said was wrong.
+    /// Takes secrets out of the name and out of the server's error.
     pub fn redact(&mut self, redactor: &Redactor) {
         let secrets = self.subject.secrets.as_deref();
         if let Cow::Owned(name) = redactor.redact(&self.subject.name, secrets) {

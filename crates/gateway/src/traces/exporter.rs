@@ -14,7 +14,7 @@ use super::{call_trace::CallTrace, otlp::Resource, tracer::Tracer};
 const MAX_BATCH: usize = 256;
 /// How long spans gather before they are sent.
 const WINDOW: Duration = Duration::from_secs(1);
-/// What a collector may take.
+/// The time limit of one POST.
 const POST_LIMIT: Duration = Duration::from_secs(10);
 /// Tried again after 1, 2 and 4 s: a collector that restarts is back within them, and what comes
 /// meanwhile waits.
@@ -22,7 +22,7 @@ const RETRIES: usize = 3;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// A collector may ask to be left alone for longer, but not for so long that everything is lost.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// What the last spans may take when Mainstay ends.
+/// The time limit for the last spans when Mainstay ends.
 pub const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 pub struct Exporter {

@@ -16,7 +16,7 @@ use super::{
 #[derive(Debug)]
 pub struct Span {
     tracer: Arc<Tracer>,
-    /// The clock of the system may be set meanwhile: how long things last is told by the other.
+    /// Durations come from this clock, because the system's clock may be set meanwhile.
     since: Instant,
     /// The request that the server has.
     hop: Option<Hop>,

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::call_trace::CallTrace;
 
-/// What becomes of spans, since the start.
+/// Counts of spans since the start.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub exported: AtomicU64,
@@ -39,8 +39,8 @@ impl Tracer {
         }
     }
 
-    /// Whether, and as whose child, a call with this context is recorded. The origin of the trace has
-    /// decided for all of it (OpenTelemetry, `parentbased_traceidratio`).
+    /// Decides whether a call with this context is recorded, and returns its trace and its parent. The origin of
+    /// the trace decides for all of it (OpenTelemetry, `parentbased_traceidratio`).
     pub fn sample(&self, parent: Option<TraceContext>) -> Option<(TraceId, Option<SpanId>)> {
         if let Some(parent) = parent {
             return parent.sampled.then_some((parent.trace, Some(parent.span)));
@@ -65,7 +65,7 @@ impl Tracer {
         (number ^ (number >> 31)).max(1)
     }
 
-    /// Queues a call that has ended, or counts what is lost with it.
+    /// Queues a call that has ended. If the queue is full, its spans are counted as dropped.
     pub fn take(&self, ended: CallTrace) {
         let spans = ended.spans();
         if self.queue.try_send(ended).is_err() {

@@ -176,7 +176,7 @@ async fn await_activity(context: &Context<'_>) -> Outcome {
     Ok(Said::json(&Activity {
         triggered_by,
         events,
-        last_event_id: happened.place().to_string(),
+        last_event_id: happened.position().to_string(),
         missed,
         pending_server: context.servers().iter().map(calls).sum(),
         pending_client: PendingClient::of(context),

@@ -128,7 +128,7 @@ fn who_describes_a_tool_finds_it_first() {
         ),
         ("download a url as markdown", "fetch"),
         ("search the web for news", "brave_web_search"),
-        ("refund a customer's charge", "stripe_create_refund"),
+        ("refund a customer's record_crash", "stripe_create_refund"),
         ("stack trace of an error", "sentry_get_issue"),
         // Names, in whatever spelling.
         ("createIssue", "createIssue"),

@@ -48,7 +48,7 @@ impl Task {
         self.close_released();
     }
 
-    /// Does what the operator wants; returns the attempt to look at.
+    /// Carries out an operator's command. Returns the epoch of the attempt to wait for.
     async fn operate(&mut self, operation: Operation) -> Epoch {
         // It was disabled while the command was on its way.
         if operation != Operation::Stop && !self.config.enabled {

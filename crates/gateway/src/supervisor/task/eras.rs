@@ -1,4 +1,4 @@
-//! Which eras the server speaks: what is known, where it is known from, and how the next attempt begins
+//! The eras that the server speaks: how they are learned, and how they decide the next attempt's first words
 //! (docs/dev/design.md, "Eras").
 
 use mainstay_core::{
@@ -35,7 +35,7 @@ impl Task {
         }
     }
 
-    /// An attempt has failed: what was thought of the server may be wrong.
+    /// An attempt has failed: the eras that were assumed may be wrong.
     pub(super) fn refused(&mut self, which: SessionKey, loss: &Loss, mut eras: Eras) {
         let known = eras.or(self.view.borrow().eras);
         if matches!((which, loss), (SessionKey::Isolated(_), Loss::Rejected(_))) {
@@ -52,7 +52,7 @@ impl Task {
         }
     }
 
-    /// What was known does not hold for a server that is reached in another way.
+    /// Forgets the eras, because the server is reached in another way now.
     pub(super) fn forget_eras(&mut self, is_same_server: bool) {
         let eras = match pinned(&self.config) {
             Some(pinned) => pinned,

@@ -327,7 +327,7 @@ impl Task {
     }
 }
 
-/// A lost session comes back with the next call, for only its client knows what it was for.
+/// A lost session is opened again by the next call only: nothing but its client knows its use.
 fn policy(server: &Policy) -> Policy {
     Policy {
         reconnect: Reconnect {

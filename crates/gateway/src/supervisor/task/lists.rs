@@ -1,4 +1,4 @@
-//! Decides when the server's lists are read, and what follows from them.
+//! Reads the server's lists when they are due, and publishes the result.
 
 use std::{io, sync::Arc};
 
@@ -45,7 +45,7 @@ impl Task {
         } = done;
         let is_over = |session: &Arc<Session>| session.is_over();
         if epoch != self.shared.epoch() || self.shared.session.as_ref().is_none_or(is_over) {
-            // The session is gone, which is told in its own way; the next one is listed anew.
+            // The session is gone. The lists of the next session are read anew.
             return;
         }
         for (kind, outcome) in &mut listed.lists {
@@ -107,7 +107,7 @@ impl Task {
         self.unmatched = unmatched;
     }
 
-    /// Keeps for the next run what is known of the server.
+    /// Saves the catalog and the eras for the next run.
     async fn keep(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
         let Some(file) = self.catalog_file.clone() else {
             return;

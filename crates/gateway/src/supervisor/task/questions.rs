@@ -1,4 +1,4 @@
-//! Answers or passes on what a shared session asks outside of calls.
+//! Answers or passes on the questions that a shared session asks outside of calls.
 
 use mainstay_core::{
     config::ServerRequests,

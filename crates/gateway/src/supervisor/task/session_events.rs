@@ -63,7 +63,7 @@ impl Task {
         self.carries.insert(connection.id(), (which, epoch));
     }
 
-    /// What is known of how soon the session is wanted.
+    /// How urgent the session is.
     fn wish(&self, which: SessionKey) -> Wish {
         match which {
             SessionKey::Shared => Wish {
@@ -156,7 +156,7 @@ impl Task {
         }
         let report = match (which, session) {
             (SessionKey::Shared, Some(session)) if matches!(loss, Loss::Crashed { .. }) => {
-                self.charge(&session, loss)
+                self.record_crash(&session, loss)
             }
             _ => LifeReport::Ended(loss),
         };

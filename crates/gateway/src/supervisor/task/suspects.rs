@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::Task;
 
 impl Task {
-    /// The process of the shared session has crashed: what its lifecycle is to hear.
-    pub(super) fn charge(&self, session: &Session, crash: Loss) -> Report {
-        let verdict = self.blame.crashed(&session.take_lost());
+    /// The process of the shared session has crashed. Returns the report for its lifecycle.
+    pub(super) fn record_crash(&self, session: &Session, crash: Loss) -> Report {
+        let verdict = self.suspect_calls.crashed(&session.take_lost());
         for call in &verdict.refused {
             tracing::warn!(
                 server = %self.config.name,
@@ -37,16 +37,20 @@ impl Task {
         }
     }
 
-    /// Allows the calls again whose time is over.
-    pub(super) fn allow_passed(&self) {
-        if self.blame.due().is_some_and(|due| due <= Instant::now()) {
-            self.tell_allowed(&self.blame.passed());
+    /// Allows calls again whose refusal has expired.
+    pub(super) fn allow_expired(&self) {
+        if self
+            .suspect_calls
+            .due()
+            .is_some_and(|due| due <= Instant::now())
+        {
+            self.tell_allowed(&self.suspect_calls.expired());
         }
     }
 
     /// Allows all calls again: its operator has started the server, or it is another program.
     pub(super) fn allow_all(&self) {
-        self.tell_allowed(&self.blame.clear());
+        self.tell_allowed(&self.suspect_calls.clear());
     }
 
     fn tell_allowed(&self, calls: &[Refused]) {
@@ -59,7 +63,8 @@ impl Task {
         }
     }
 
-    /// What the server lists. Any other name, or a URI, is what a client made up, and may be private.
+    /// The name of the call, if the server lists it. A client may have made up any other name or URI, and it may
+    /// be private.
     fn listed_name(&self, call: &Refused) -> Option<String> {
         let kind = match call.method {
             Method::ToolsCall => ListKind::Tools,

@@ -14,8 +14,8 @@ use super::{
 };
 
 impl Call<'_> {
-    /// What is kept of a call in case the server crashes. A client with an isolated session harms only
-    /// itself.
+    /// The description of a call that is kept in case the server crashes. `None` for isolated sessions, whose
+    /// crashes concern their client only.
     pub(super) fn work(&self) -> Option<PossibleSuspect> {
         match self.upstream {
             Upstream::Shared(_) => {
@@ -27,15 +27,18 @@ impl Call<'_> {
 
     /// Fails if the call is refused.
     pub(super) fn check_refusal(&self) -> Result<(), AttemptError> {
-        let refused = self.upstream.server().blame.refusal(|| self.work());
+        let refused = self.upstream.server().suspect_calls.refusal(|| self.work());
         refused.map_or(Ok(()), |refused| {
             Err(AttemptError::Final(self.refused(&refused)))
         })
     }
 
     /// The server has answered: it has survived this call.
-    pub(super) fn acquit(&self) {
-        self.upstream.server().blame.answered(|| self.work());
+    pub(super) fn record_answer(&self) {
+        self.upstream
+            .server()
+            .suspect_calls
+            .answered(|| self.work());
     }
 
     fn refused(&self, refused: &Refused) -> Failure {

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 /// The suspects of a server, for its supervisor and its calls. There are none unless the server crashed
 /// lately, so that a call looks at one pointer.
 #[derive(Debug, Default)]
-pub struct Blame(ArcSwapOption<Suspects>);
+pub struct SuspectCalls(ArcSwapOption<Suspects>);
 
-impl Blame {
+impl SuspectCalls {
     /// Whether a call that does `work` is refused.
     pub fn refusal(&self, work: impl FnOnce() -> Option<PossibleSuspect>) -> Option<Refused> {
         self.look(work, |suspects, asked| suspects.refusal(asked, now()))
@@ -58,8 +58,8 @@ impl Blame {
         verdict
     }
 
-    /// The calls whose time is over.
-    pub fn passed(&self) -> Vec<Refused> {
+    /// Takes out the refused calls whose refusal has expired.
+    pub fn expired(&self) -> Vec<Refused> {
         let mut allowed = Vec::new();
         self.change(|suspects| {
             let (next, found) = suspects.passed(now());
