@@ -18,7 +18,7 @@ const PACKAGES: &str = "
     mainstay-doors      -> mainstay-api mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
     mainstay-gateway    -> mainstay-core mainstay-journal mainstay-platform mainstay-transport
     mainstay-transport  -> mainstay-core mainstay-platform mainstay-testkit
-    mainstay-journal    -> mainstay-core mainstay-platform
+    mainstay-journal    -> mainstay-core mainstay-platform mainstay-testkit
     mainstay-api        -> mainstay-core mainstay-platform
     mainstay-platform   -> mainstay-core
     mainstay-core       ->

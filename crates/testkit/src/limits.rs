@@ -17,5 +17,8 @@ pub const STORM: Duration = Duration::from_secs(60);
 /// For floods of 200 MB, of which 16 MiB are read in a second: thirteen seconds.
 pub const FLOOD: Duration = Duration::from_secs(100);
 
+/// For what is written to a disk that others write to as well, and wait for: tens of milliseconds.
+pub const DISK: Duration = Duration::from_mins(1);
+
 /// The pause between two looks at a condition that is not announced.
 pub const GLANCE: Duration = Duration::from_millis(10);

@@ -165,7 +165,9 @@ async fn a_refusal_for_good_is_given_up() {
 async fn receivers_do_not_wait_for_each_other() {
     let (dead, live) = (Hook::new().await, Hook::new().await);
     let events = Events::default();
-    let chosen = [alert(dead.receiver()), alert(live.receiver())];
+    let mut chosen = [alert(dead.receiver()), alert(live.receiver())];
+    // Longer than this test waits for the end.
+    chosen[0].timeout = Duration::from_hours(1);
     assert!(!format!("{chosen:?}").contains("s3cret"));
     let alerts = Alerts::start(&chosen, &events);
     for _ in 0..MAX_PENDING * 2 {
@@ -176,9 +178,7 @@ async fn receivers_do_not_wait_for_each_other() {
         let (_, body) = live.take("200 OK").await;
         assert!(body.contains("recovered"), "{body}");
     }
-    let begun = Instant::now();
     within(alerts.stop()).await;
-    assert!(begun.elapsed() < Duration::from_secs(2));
 }
 
 #[tokio::test]
@@ -228,7 +228,8 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
     let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
     let events = Events::default();
     let mut chosen = alert(shell(&script));
-    chosen.timeout = Duration::from_millis(300);
+    // The shell has written its child's id long before, also on a busy machine.
+    chosen.timeout = Duration::from_secs(3);
     let alerts = Alerts::start(&[chosen], &events);
     lost(&events);
     gone(pid(&file).await).await;

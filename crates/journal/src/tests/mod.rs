@@ -23,6 +23,7 @@ use mainstay_core::{
     },
 };
 use mainstay_platform::state::create_private_dir;
+use mainstay_testkit::limits::DISK;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -35,9 +36,6 @@ use super::{
     queue::Keep,
     store::{Published, Store},
 };
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Room {
     folder: TempDir,
@@ -146,17 +144,8 @@ async fn all(journal: &Journal) -> Vec<Record> {
 }
 
 /// What is found in the end.
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let found = async {
-        loop {
-            if let Some(found) = look().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let in_time = tokio::time::timeout(PATIENCE, found).await;
-    in_time.unwrap_or_else(|_| panic!("not in time: {what}"))
+async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    mainstay_testkit::found(DISK, what, look).await
 }
 
 async fn text(journal: &Journal, cid: Option<Cid>) -> String {

@@ -135,18 +135,23 @@ mod tests {
     use super::*;
 
     /// The offset is that of the time zone, and another one is looked up beside the runtime.
-    #[tokio::test]
-    async fn times_are_local() {
-        let (clock, now) = (LocalTime::new(), Utc::now());
-        let local = now.with_timezone(&Local).fixed_offset();
-        assert_eq!(clock.of(now).to_rfc3339(), local.to_rfc3339());
-        clock.0.seconds.store(-3600, Relaxed);
-        let later = now + TimeDelta::minutes(15);
-        assert_eq!(clock.of(later).offset().local_minus_utc(), -3600);
-        let expected = later.with_timezone(&Local).offset().local_minus_utc();
-        while clock.of(later).offset().local_minus_utc() != expected {
-            tokio::task::yield_now().await;
-        }
+    #[test]
+    fn times_are_local() {
+        // The other thread is held, so that it has not looked it up when the first line is written.
+        let (runtime, release) = mainstay_testkit::runtime_that_waits();
+        runtime.block_on(async {
+            let (clock, now) = (LocalTime::new(), Utc::now());
+            let local = now.with_timezone(&Local).fixed_offset();
+            assert_eq!(clock.of(now).to_rfc3339(), local.to_rfc3339());
+            clock.0.seconds.store(-3600, Relaxed);
+            let later = now + TimeDelta::minutes(15);
+            assert_eq!(clock.of(later).offset().local_minus_utc(), -3600);
+            drop(release);
+            let expected = later.with_timezone(&Local).offset().local_minus_utc();
+            while clock.of(later).offset().local_minus_utc() != expected {
+                tokio::task::yield_now().await;
+            }
+        });
     }
 
     #[test]
