@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Our packages and which of them each needs, tests included. A package knows packages further down only.
 const PACKAGES: &str = "
-    mainstay-bench      -> mainstay mainstay-api mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-transport fake-server
+    mainstay-bench      -> mainstay-api mainstay-core mainstay-journal fake-server
     chaos               -> fake-server
     fuzz                -> mainstay-core mainstay-platform mainstay-transport
 
