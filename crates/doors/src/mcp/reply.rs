@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mainstay_core::{
     era::{Era, code, result, tasks},
     failure::{Failure, FailureKind},
-    message::{self, Kind, Method},
+    message::{self, Method},
 };
 use mainstay_gateway::calls::{Answer, Answering, CallRefusal, Closed};
 use mainstay_transport::{Frame, Unreadable};
@@ -14,12 +14,9 @@ use mainstay_transport::{Frame, Unreadable};
 pub const UNKNOWN_STATE: &str =
     "\"requestState\" belongs to no call of this kind that is in progress";
 
-/// The id of a request, as JSON text.
+/// The id of a request, as JSON text; of a notification `null`.
 pub fn id(frame: &Frame) -> &str {
-    match frame.envelope().kind {
-        Kind::Request { id, .. } | Kind::Response { id, .. } => frame.get(id),
-        Kind::Notification { .. } => "null",
-    }
+    frame.id().unwrap_or("null")
 }
 
 /// The JSON-RPC error that answers what could not be read.

@@ -9,7 +9,7 @@ use mainstay_core::{
     era::{Era, tasks},
     failure::{Failure, FailureKind},
     ids::ServerName,
-    message::{self, Address, Text},
+    message::{Address, Text},
     names::Unresolved,
 };
 use mainstay_gateway::{
@@ -24,7 +24,7 @@ use super::isolation::{self, Place};
 use crate::{
     json_views::lists::of_absent,
     mcp::{
-        reply::{Reply, UNKNOWN_STATE},
+        reply::{Reply, UNKNOWN_STATE, id},
         shared::Shared,
     },
 };
@@ -45,10 +45,7 @@ pub struct RequestContext<'a> {
 
 impl<'a> RequestContext<'a> {
     pub fn id(&self) -> &'a str {
-        match self.frame.envelope().kind {
-            message::Kind::Request { id, .. } => self.frame.get(id),
-            _ => "null",
-        }
+        id(self.frame)
     }
 
     pub fn era(&self) -> Era {

@@ -6,7 +6,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use mainstay_core::{
     era::code,
     failure::{Failure, FailureKind},
-    message::{self, Kind},
+    message,
 };
 use mainstay_gateway::calls::{Answering, CallRefusal, Closed, Closing};
 use mainstay_transport::Frame;
@@ -55,11 +55,8 @@ impl Refusal {
     /// The refusal of work that begins while Mainstay stops.
     pub fn closing(frame: &Frame) -> Self {
         let failure = Closing::refusal();
-        let id = match frame.envelope().kind {
-            Kind::Request { id, .. } => Some(frame.get(id)),
-            Kind::Notification { .. } | Kind::Response { .. } => None,
-        };
-        let body = message::error_response(id, failure.kind.rpc_code(), &failure.message, None);
+        let body =
+            message::error_response(frame.id(), failure.kind.rpc_code(), &failure.message, None);
         Self {
             kind: failure.kind,
             ..Self::saying(StatusCode::SERVICE_UNAVAILABLE, body)

@@ -189,11 +189,7 @@ async fn route(
         return Ok(Route::Modern(caller));
     }
     if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
-        let id = match frame.envelope().kind {
-            Kind::Request { id, .. } => Some(frame.get(id)),
-            Kind::Notification { .. } | Kind::Response { .. } => None,
-        };
-        headers::admit(&mcp.gateway().lineage, headers, id)?;
+        headers::admit(&mcp.gateway().lineage, headers, frame.id())?;
         return Ok(Route::Initialize);
     }
     session(mcp, scope, visitor, headers).map(Route::Session)
