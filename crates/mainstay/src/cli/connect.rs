@@ -158,7 +158,7 @@ async fn for_the_occasion<T>(
         address: any,
         source,
     };
-    let listener = daemon::bind(any).await.map_err(unbound)?;
+    let listener = daemon::bind(any).map_err(unbound)?;
     let address = listener.local_addr().map_err(unbound)?;
     let token = state::random_token()?;
     let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;

@@ -135,7 +135,7 @@ impl Serve {
             address: self.listen,
             source,
         };
-        let listener = daemon::bind(self.listen).await.map_err(unbound)?;
+        let listener = daemon::bind(self.listen).map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         let url = format!("http://{}", reachable(address));
         let is_announced = announce(&state, &url);

@@ -38,7 +38,7 @@ async fn hundreds_of_connections_may_wait_to_be_accepted() {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("readable");
     let most: usize = most.trim().parse().expect("a number");
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = mainstay::daemon::bind(address).await.expect("a free port");
+    let listener = mainstay::daemon::bind(address).expect("a free port");
     let address = listener.local_addr().expect("bound");
     let mut waiting = Vec::new();
     for number in 0..most.min(500) {
