@@ -14,7 +14,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     registry::Registry,
-    supervisor::{KeptDown, Server, View},
+    supervisor::{KeptDown, Server, ServerView},
 };
 use mainstay_platform::utc;
 use serde_json::{Map, Value};
@@ -132,7 +132,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
 }
 
 /// What is wrong with the server, or else what is to be noted of its lists.
-fn last_error(view: &View) -> Option<String> {
+fn last_error(view: &ServerView) -> Option<String> {
     let is_connected = view.status.state == State::Connected;
     let note = || view.list_note().filter(|_| is_connected);
     let reason = || {

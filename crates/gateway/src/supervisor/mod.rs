@@ -20,6 +20,7 @@ mod probe;
 mod queue;
 mod reason;
 mod server;
+mod server_view;
 mod session_key;
 mod session_settings;
 mod shares;
@@ -27,7 +28,6 @@ mod sole;
 mod suspect_calls;
 mod task;
 mod usage;
-mod view;
 
 pub use self::{
     catalog_file::names as names_with_catalogs,
@@ -38,9 +38,9 @@ pub use self::{
     queue::{Queue, Queued},
     reason::KeptDown,
     server::{Server, supervise},
+    server_view::{Crash, Crashes, ServerView},
     session_settings::SessionSettings,
     shares::reserve,
     sole::{Asks, Sole},
     usage::UseGuard,
-    view::{Crash, Crashes, View},
 };

@@ -10,7 +10,7 @@ use mainstay_core::{
 };
 use tokio::time::Instant;
 
-use super::{server::Server, view::View};
+use super::{server::Server, server_view::ServerView};
 
 /// The bytes that are shown of a line of a starting server's stderr.
 const MAX_SHOWN_LINE: usize = 200;
@@ -102,7 +102,7 @@ impl Server {
 
     /// Describes a server that is not connected: its state in these `words`, the reason, and what a person can
     /// do about it.
-    pub fn explain_state(&self, view: &View, words: &str) -> String {
+    pub fn explain_state(&self, view: &ServerView, words: &str) -> String {
         let step = self.next_step(view);
         let step = step.map(|step| format!("; {step}")).unwrap_or_default();
         match self.kept_down() {
@@ -124,7 +124,7 @@ impl Server {
     }
 
     /// What a person can do about a server that is not connected.
-    pub fn next_step(&self, view: &View) -> Option<String> {
+    pub fn next_step(&self, view: &ServerView) -> Option<String> {
         let name = &self.name;
         match self.kept_down() {
             Some(KeptDown::Unapproved) => {

@@ -34,11 +34,11 @@ use super::{
     isolated_session::IsolatedSession,
     legacy_twin::LegacyTwin,
     queue::Queue,
+    server_view::ServerView,
     session_key::{IsolatedSessionId, SessionKey},
     session_settings::SessionSettings,
     suspect_calls::SuspectCalls,
     task::Task,
-    view::View,
 };
 use crate::metrics::Figures;
 
@@ -59,7 +59,7 @@ pub struct Server {
     isolated: AtomicBool,
     /// There is one client, and the shared session is its own.
     is_shared_by_one: bool,
-    pub(super) view: watch::Receiver<View>,
+    pub(super) view: watch::Receiver<ServerView>,
     pub(super) commands: mpsc::Sender<Command>,
     started_at: Instant,
     next_isolated: AtomicU64,
@@ -113,12 +113,12 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
 }
 
 impl Server {
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> ServerView {
         self.view.borrow().clone()
     }
 
     /// The views to come; the channel closes when the server's supervisor has ended.
-    pub fn changes(&self) -> watch::Receiver<View> {
+    pub fn changes(&self) -> watch::Receiver<ServerView> {
         self.view.clone()
     }
 

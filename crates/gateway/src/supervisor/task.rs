@@ -36,11 +36,11 @@ use super::{
     listing_schedule::{Done, Listings},
     managed_session::ManagedSession,
     probe::Probes,
+    server_view::{Crashes, ServerView},
     session_key::SessionKey,
     shares::Shares,
     sole::{Declared, SILENCE, Sole},
     suspect_calls::SuspectCalls,
-    view::{Crashes, View},
 };
 
 /// How often the traffic of a degraded server is looked at: a server that answers calls again is not
@@ -67,7 +67,7 @@ pub struct Task {
     config: Arc<ServerConfig>,
     log: Arc<ServerLog>,
     fleet: Arc<Fleet>,
-    view: watch::Sender<View>,
+    view: watch::Sender<ServerView>,
 
     shared: ManagedSession,
     isolated_sessions: IsolatedSessions,
@@ -110,7 +110,7 @@ impl Task {
         config: Arc<ServerConfig>,
         log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
-    ) -> (Self, watch::Receiver<View>, Arc<dyn Listener>) {
+    ) -> (Self, watch::Receiver<ServerView>, Arc<dyn Listener>) {
         let (inbox, unsolicited) = Inbox::new(config.name.clone(), Arc::clone(&log));
         let inbox: Arc<dyn Listener> = Arc::new(inbox);
         let sole = fleet.sole.as_ref().map(Sole::subscribe);
@@ -129,7 +129,7 @@ impl Task {
             };
         let eras = pinned(&config).unwrap_or(kept_eras);
         let wanted = config.connects_at_start();
-        let (view, seen) = watch::channel(View {
+        let (view, seen) = watch::channel(ServerView {
             status: shared.status(),
             wanted,
             session: None,

@@ -81,7 +81,7 @@ impl Traces {
         Arc::clone(&self.tracer)
     }
 
-    /// Sends what is left, for as long as [`exporter::FLUSH_LIMIT`] allows.
+    /// Sends what is left, for as long as `exporter::FLUSH_LIMIT` allows.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let flushed = tokio::time::timeout(exporter::FLUSH_LIMIT, &mut self.exporter).await;

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use mainstay_core::{catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::State};
 use mainstay_gateway::{
     registry::{Announcement, Registry},
-    supervisor::{KeptDown, Server, View},
+    supervisor::{KeptDown, Server, ServerView},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -203,7 +203,7 @@ impl Teller {
     }
 
     /// Says what is new.
-    fn look(&self, view: &View) {
+    fn look(&self, view: &ServerView) {
         let mut said = self.said.lock();
         self.tell_problems(&mut said);
         let (state, attempt) = (view.status.state, view.status.attempt);
@@ -304,7 +304,7 @@ impl Teller {
 }
 
 /// `7 tools, 1 resource, 1 prompt (12 ms)`, and how many tools are hidden for their names.
-fn offer(view: &View, withheld: &Withheld, took: Duration) -> String {
+fn offer(view: &ServerView, withheld: &Withheld, took: Duration) -> String {
     let catalog = view.catalog.as_deref();
     let list = |kind| catalog.map_or(0, |it| it.shown(kind, withheld).count());
     let refused = catalog.map_or(0, |it| it.refused_names(withheld).count());

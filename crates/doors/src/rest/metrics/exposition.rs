@@ -6,7 +6,7 @@ use mainstay_core::{ids::Epoch, lifecycle::State, message::Method};
 use mainstay_gateway::{
     Gateway,
     metrics::{Histogram, Series, TOOL_ERROR, Times},
-    supervisor::{Server, View},
+    supervisor::{Server, ServerView},
 };
 use prometheus_client::{
     collector::Collector,
@@ -29,7 +29,7 @@ pub struct Exposition {
 /// A server, and how it is now.
 struct Seen {
     server: Arc<Server>,
-    view: View,
+    view: ServerView,
 }
 
 /// What a family tells of a server.

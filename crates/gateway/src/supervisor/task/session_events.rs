@@ -18,8 +18,8 @@ use crate::supervisor::{
     fleet::Report,
     pace::Wish,
     probe,
+    server_view::Crash,
     session_key::SessionKey,
-    view::Crash,
 };
 
 impl Task {

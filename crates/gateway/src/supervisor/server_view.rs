@@ -16,7 +16,7 @@ use super::listing_schedule::Trouble;
 
 /// A server as of now.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct ServerView {
     pub status: Status,
     /// Whether its operator wants it up; its tools are listed as long as he does.
     pub wanted: bool,
@@ -53,7 +53,7 @@ pub struct Crash {
     pub signal: Option<i32>,
 }
 
-impl View {
+impl ServerView {
     /// Up, with lists that come from this session.
     pub fn is_ready(&self, epoch: Epoch) -> bool {
         self.status.state == State::Connected && self.listed.is_some_and(|listed| listed >= epoch)
