@@ -7,14 +7,22 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::limits::{GLANCE, PROGRAMS};
 
 /// The future's value; fails the test if it takes longer than the limit.
-pub async fn soon<T>(limit: Duration, what: &str, future: impl Future<Output = T>) -> T {
-    let timely = timeout(limit, future).await;
-    timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+pub fn soon<T>(
+    limit: Duration,
+    what: &str,
+    future: impl Future<Output = T>,
+) -> impl Future<Output = T> {
+    // Boxed, for waits are nested, and each would hold the inner one twice.
+    let future = Box::pin(future);
+    async move {
+        let timely = timeout(limit, future).await;
+        timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    }
 }
 
 /// [`soon`] for a program, where the test's name says what is waited for.
-pub async fn within<T>(work: impl Future<Output = T>) -> T {
-    soon(PROGRAMS, "what the test is about", work).await
+pub fn within<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
+    soon(PROGRAMS, "what the test is about", work)
 }
 
 /// Waits for a condition that is not announced.

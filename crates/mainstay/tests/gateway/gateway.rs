@@ -25,8 +25,8 @@ use crate::{
 };
 
 /// The future's value; fails the test if it takes too long.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    mainstay_testkit::soon(IN_PROCESS, what, future).await
+pub fn soon<T>(what: &str, future: impl Future<Output = T>) -> impl Future<Output = T> {
+    mainstay_testkit::soon(IN_PROCESS, what, future)
 }
 
 /// Waits for a condition that is not announced.
