@@ -3,6 +3,7 @@
 //! ```console
 //! $ cargo run -p mainstay-gateway --example embed -- path/to/an/mcp-server TOOL '{"its": "arguments"}'
 //! ```
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::{env, error::Error, path::Path};
 
