@@ -179,8 +179,10 @@ async fn a_call_waits_within_its_own_deadline() {
         assert_eq!(failure(&result)["status"], "reconnecting", "{result}");
         assert!(waited >= Duration::from_millis(900), "{waited:?}");
         backend.fake().edit(|script| script.hang_at_start = false);
-        rest.until("x", "waiting", |server| server["nextRetryMs"].is_u64())
-            .await;
+        // On a busy machine the handshake may come so late that it is answered.
+        let is_over =
+            |server: &Value| server["nextRetryMs"].is_u64() || server["status"] == "connected";
+        rest.until("x", "waiting or back", is_over).await;
         client.hears("x__echo").await;
     }
 }
