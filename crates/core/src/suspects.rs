@@ -33,7 +33,7 @@ pub const MAX_SUSPECTS: usize = 256;
 
 /// What a call asks of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked<'a> {
+pub struct CallSignature<'a> {
     pub method: Method,
     /// The server's own name of the tool or prompt, or the URI of the resource.
     pub name: &'a str,
@@ -51,7 +51,7 @@ pub enum Arguments {
 
 /// A call that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedCall {
     pub method: Method,
     pub name: Arc<str>,
     pub arguments: Arguments,
@@ -64,7 +64,7 @@ pub struct Refused {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Calls that are refused from now on.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedCall>,
     /// The crashes that these calls explain, this one among them. They do not count against the server.
     pub crashes: u32,
 }
@@ -80,7 +80,7 @@ enum Scope {
 enum Standing {
     /// Until this time.
     Suspected(Instant),
-    Refused(Instant),
+    RefusedCall(Instant),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,10 +109,10 @@ impl Suspects {
     }
 
     /// Whether the call is refused.
-    pub fn refusal(&self, asked: Asked<'_>, now: Instant) -> Option<Refused> {
+    pub fn refusal(&self, asked: CallSignature<'_>, now: Instant) -> Option<RefusedCall> {
         let digest = LazyCell::new(|| digest(asked.arguments));
         let refusing = |it: &&Suspect| {
-            matches!(it.standing, Standing::Refused(until) if now < until)
+            matches!(it.standing, Standing::RefusedCall(until) if now < until)
                 && it.covers(asked, &digest)
         };
         self.0.iter().find(refusing).map(Suspect::refused)
@@ -120,7 +120,7 @@ impl Suspects {
 
     /// The server has crashed with these calls in flight, the latest first.
     #[must_use]
-    pub fn crashed(&self, in_flight: &[Asked<'_>], now: Instant) -> (Self, Verdict) {
+    pub fn crashed(&self, in_flight: &[CallSignature<'_>], now: Instant) -> (Self, Verdict) {
         let mut next = self.passed(now).0;
         let charged = next.charge(in_flight, now);
         let verdict = next.judge(&charged, now);
@@ -133,7 +133,7 @@ impl Suspects {
     /// The call was answered. `None` if that changes nothing. What is refused stays so: an answer that
     /// comes after all is none to a call of now.
     #[must_use]
-    pub fn answered(&self, asked: Asked<'_>) -> Option<Self> {
+    pub fn answered(&self, asked: CallSignature<'_>) -> Option<Self> {
         let digest = LazyCell::new(|| digest(asked.arguments));
         let acquitted = |it: &Suspect| !it.is_refused() && it.covers(asked, &digest);
         let found = self.0.iter().any(acquitted);
@@ -143,34 +143,34 @@ impl Suspects {
     /// What time has passed for, and the calls that are allowed again. They stay suspects: one more crash
     /// has them refused again.
     #[must_use]
-    pub fn passed(&self, now: Instant) -> (Self, Vec<Refused>) {
+    pub fn passed(&self, now: Instant) -> (Self, Vec<RefusedCall>) {
         let (mut next, mut allowed) = (Vec::with_capacity(self.0.len()), Vec::new());
         for suspect in &self.0 {
             match suspect.standing {
                 Standing::Suspected(until) if until <= now => {}
-                Standing::Refused(until) if until <= now => {
+                Standing::RefusedCall(until) if until <= now => {
                     allowed.push(suspect.refused());
                     next.push(Suspect {
                         standing: Standing::Suspected(now + REFUSED_FOR),
                         ..suspect.clone()
                     });
                 }
-                Standing::Suspected(_) | Standing::Refused(_) => next.push(suspect.clone()),
+                Standing::Suspected(_) | Standing::RefusedCall(_) => next.push(suspect.clone()),
             }
         }
         (Self(next), allowed)
     }
 
     /// All calls that are refused.
-    pub fn all_refused(&self) -> Vec<Refused> {
+    pub fn all_refused(&self) -> Vec<RefusedCall> {
         let refused = self.0.iter().filter(|it| it.is_refused());
         refused.map(Suspect::refused).collect()
     }
 
     /// Charges every call in flight with a crash, once; returns where they are.
-    fn charge(&mut self, in_flight: &[Asked<'_>], now: Instant) -> Vec<usize> {
+    fn charge(&mut self, in_flight: &[CallSignature<'_>], now: Instant) -> Vec<usize> {
         let (mut charged, mut seen) = (Vec::new(), HashSet::new());
-        let mut names: Vec<(Asked<'_>, bool)> = Vec::new();
+        let mut names: Vec<(CallSignature<'_>, bool)> = Vec::new();
         for asked in in_flight.iter().take(MAX_SUSPECTS) {
             let scope = Scope::Same(digest(asked.arguments));
             if !seen.insert((asked.method, asked.name, scope)) {
@@ -191,7 +191,7 @@ impl Suspects {
         charged
     }
 
-    fn charge_one(&mut self, asked: Asked<'_>, scope: Scope, now: Instant) -> (usize, bool) {
+    fn charge_one(&mut self, asked: CallSignature<'_>, scope: Scope, now: Instant) -> (usize, bool) {
         let known = self
             .0
             .iter()
@@ -233,7 +233,7 @@ impl Suspects {
         let mut verdict = Verdict::default();
         for at in guilty {
             let suspect = &mut self.0[at];
-            suspect.standing = Standing::Refused(now + REFUSED_FOR);
+            suspect.standing = Standing::RefusedCall(now + REFUSED_FOR);
             verdict.crashes = verdict.crashes.max(suspect.crashes - suspect.excused);
             suspect.excused = suspect.crashes;
             verdict.refused.push(suspect.refused());
@@ -243,25 +243,25 @@ impl Suspects {
     }
 }
 
-impl Asked<'_> {
-    fn is_same_name(&self, other: Asked<'_>) -> bool {
+impl CallSignature<'_> {
+    fn is_same_name(&self, other: CallSignature<'_>) -> bool {
         self.method == other.method && self.name == other.name
     }
 }
 
 impl Suspect {
     fn is_refused(&self) -> bool {
-        matches!(self.standing, Standing::Refused(_))
+        matches!(self.standing, Standing::RefusedCall(_))
     }
 
     fn until(&self) -> Instant {
         match self.standing {
-            Standing::Suspected(until) | Standing::Refused(until) => until,
+            Standing::Suspected(until) | Standing::RefusedCall(until) => until,
         }
     }
 
     /// The digest is made where the name is the same only.
-    fn covers(&self, asked: Asked<'_>, digest: &impl Deref<Target = [u8; 32]>) -> bool {
+    fn covers(&self, asked: CallSignature<'_>, digest: &impl Deref<Target = [u8; 32]>) -> bool {
         self.is_named(asked)
             && match &self.scope {
                 Scope::Any => true,
@@ -269,12 +269,12 @@ impl Suspect {
             }
     }
 
-    fn is_named(&self, asked: Asked<'_>) -> bool {
+    fn is_named(&self, asked: CallSignature<'_>) -> bool {
         self.method == asked.method && *self.name == *asked.name
     }
 
-    fn refused(&self) -> Refused {
-        Refused {
+    fn refused(&self) -> RefusedCall {
+        RefusedCall {
             method: self.method,
             name: Arc::clone(&self.name),
             arguments: match self.scope {

@@ -65,7 +65,7 @@ struct Reserved {
 
 /// The place of one connection; dropping it makes room.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionGuard {
     connections: Arc<Connections>,
     address: IpAddr,
     /// Whether it is one of a client. A connection of the reserve may become one.
@@ -96,7 +96,7 @@ impl Connections {
 
     /// Gives a new connection a place: a client's, or else one of the reserve. A full reserve loses its
     /// oldest connection that has not asked for anything, or else its oldest.
-    pub fn enter(self: &Arc<Self>, address: IpAddr) -> Place {
+    pub fn enter(self: &Arc<Self>, address: IpAddr) -> ConnectionGuard {
         let address = network(address);
         let mut taken = self.taken();
         let held = match taken.admit(&self.limits, address) {
@@ -110,7 +110,7 @@ impl Connections {
             Held::Client { .. } => (true, CancellationToken::new()),
             Held::Reserved(reserved) => (false, reserved.evicted.clone()),
         };
-        Place {
+        ConnectionGuard {
             connections: Arc::clone(self),
             address,
             is_client: AtomicBool::new(is_client),
@@ -153,7 +153,7 @@ impl Taken {
     }
 }
 
-impl Place {
+impl ConnectionGuard {
     fn held(&self) -> MutexGuard<'_, Held> {
         // Held for a few operations, never across an await.
         self.held.lock()
@@ -198,7 +198,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let held = self.held.get_mut();
         let mut taken = self.connections.taken();

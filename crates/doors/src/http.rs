@@ -29,7 +29,7 @@ use super::{
     RETRY_AFTER,
     authenticator::{Authenticator, Unauthorized, Visit},
     bodies::discard,
-    connections::{Connections, Place},
+    connections::{Connections, ConnectionGuard},
     guard::{Forbidden, Guard},
     mcp::{
         Mcp, ResponseBody, Scope,
@@ -52,7 +52,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Answers in progress may take this long when the door closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// A connection is looked at now and then ([`Door::look`]): one timer for a connection costs less than one
+/// A connection is looked at now and then ([`HttpServer::look`]): one timer for a connection costs less than one
 /// for every request. One that says nothing until the first look, or so many times in a row, is closed.
 const MAX_QUIET_LOOKS: u32 = 4;
 
@@ -61,7 +61,7 @@ const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
 /// What the listener needs to serve a request.
 #[derive(Debug)]
-pub struct Door {
+pub struct HttpServer {
     pub mcp: Arc<Mcp>,
     pub rest: axum::Router,
     pub guard: Guard,
@@ -87,7 +87,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections until `stop`; returns when they have ended, or were given up.
-pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, door: Arc<HttpServer>, stop: CancellationToken) {
     let connections = TaskTracker::new();
     let mut refused = Throttle::default();
     loop {
@@ -185,9 +185,9 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
 
 /// The other end of a connection.
 struct Client {
-    door: Arc<Door>,
+    door: Arc<HttpServer>,
     address: IpAddr,
-    place: Place,
+    place: ConnectionGuard,
     requests: AtomicU64,
     visit: Visit,
 }
@@ -300,7 +300,7 @@ impl Watch<'_> {
     }
 }
 
-impl Door {
+impl HttpServer {
     async fn serve(
         &self,
         request: Request<Incoming>,

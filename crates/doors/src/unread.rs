@@ -21,13 +21,13 @@ pub struct Unread {
 #[derive(Debug, Default)]
 struct Held {
     all: usize,
-    by_connection: HashMap<u64, Answer>,
+    by_connection: HashMap<u64, UnreadAnswer>,
     next: u64,
 }
 
 /// What waits on one connection.
 #[derive(Debug)]
-struct Answer {
+struct UnreadAnswer {
     bytes: usize,
     /// When its client read last, as far as can be seen.
     since: Instant,
@@ -69,7 +69,7 @@ impl Held {
         }
     }
 
-    fn remove(&mut self, number: u64, then: impl FnOnce(&Answer)) {
+    fn remove(&mut self, number: u64, then: impl FnOnce(&UnreadAnswer)) {
         if let Some(answer) = self.by_connection.remove(&number) {
             self.all -= answer.bytes;
             then(&answer);
@@ -104,7 +104,7 @@ impl Share {
                     let number = held.next;
                     held.next += 1;
                     self.number = Some(number);
-                    let answer = Answer {
+                    let answer = UnreadAnswer {
                         bytes,
                         since: Instant::now(),
                         given_up: self.given_up.clone(),

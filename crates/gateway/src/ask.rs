@@ -89,9 +89,9 @@ pub fn resource_not_found(uri: &str) -> Failure {
 }
 
 /// The answer to a request of ours.
-struct Asked(Result<Box<RawValue>, Failure>);
+struct OwnAnswer(Result<Box<RawValue>, Failure>);
 
-impl Answering for Asked {
+impl Answering for OwnAnswer {
     fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         let failure = self.0.as_ref().err()?;
         Some(Cow::Owned(failure.clone().into()))
@@ -118,7 +118,7 @@ impl Gateway {
         };
         let name = message::text_member(params, "name").unwrap_or_default();
         let wanted = || Some(RequestedCall::new(method, name));
-        let closed = receipt.close(&self.calls, Asked(answer), || origin, wanted);
+        let closed = receipt.close(&self.calls, OwnAnswer(answer), || origin, wanted);
         closed.await.into_inner().0
     }
 

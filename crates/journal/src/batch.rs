@@ -77,7 +77,7 @@ impl<'s> Batch<'s> {
 
     /// Writes a call for the first time, ended or open.
     pub fn insert(&mut self, call: &Call, state: State, rest: &Rest) -> Result<Row, Failed> {
-        let Place {
+        let RowIds {
             target,
             series,
             origin,
@@ -160,7 +160,7 @@ impl<'s> Batch<'s> {
     /// Stores a text that more than a record is to lead to.
     pub fn keep(&mut self, keep: &Keep) -> Result<Cid, Failed> {
         let secrets = keep.secrets.as_deref();
-        let Place { holder, .. } = self.place(&keep.origin, (&keep.target, true), secrets)?;
+        let RowIds { holder, .. } = self.place(&keep.origin, (&keep.target, true), secrets)?;
         let text = self.redactor.redact(&keep.text, secrets);
         let cid = Cid::of(text.as_bytes());
         self.put((cid, holder), Content::Kept(&text))?;
@@ -173,7 +173,7 @@ impl<'s> Batch<'s> {
         origin: &Origin,
         (target, is_listed): (&Target, bool),
         secrets: Option<&Secrets>,
-    ) -> rusqlite::Result<Place> {
+    ) -> rusqlite::Result<RowIds> {
         let connection = self.connection;
         let shown = shown(self.redactor, target, secrets);
         let target = shown.as_ref().unwrap_or(target);
@@ -183,7 +183,7 @@ impl<'s> Batch<'s> {
         let (target_id, series) = self.memory.target(connection, target, is_listed)?;
         let holders = &mut self.memory.holders;
         let holder = holders.id(connection, (target_id, target), (origin_id, origin))?;
-        Ok(Place {
+        Ok(RowIds {
             target: target_id,
             series,
             origin: origin_id,
@@ -297,7 +297,7 @@ impl<'s> Batch<'s> {
 }
 
 /// The numbers of the caller and of the target.
-struct Place {
+struct RowIds {
     target: u32,
     /// The target under which its statistics are kept.
     series: u32,

@@ -38,13 +38,13 @@ pub const INLINE_BYTES: usize = 64 * 1024;
 
 /// Where an object's bytes are. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Storage {
     Nowhere = 0,
     Database = 1,
     File = 2,
 }
 
-impl Place {
+impl Storage {
     pub fn from_code(code: u8) -> Result<Self, JournalError> {
         match code {
             0 => Ok(Self::Nowhere),
@@ -378,7 +378,7 @@ impl<'c> Insert<'c> {
     ) -> Result<u64, Failed> {
         let (size, place, data) = match content {
             Content::Kept(text) if text.len() <= INLINE_BYTES => {
-                (text.len(), Place::Database, text.as_bytes())
+                (text.len(), Storage::Database, text.as_bytes())
             }
             Content::Kept(text) => {
                 if !is_in_file(self.connection, cid)? {
@@ -388,9 +388,9 @@ impl<'c> Insert<'c> {
                 self.connection
                     .prepare_cached("INSERT INTO files VALUES (?, ?, ?)")?
                     .execute(params![id, cid.digest(), integer(text.len())])?;
-                (text.len(), Place::File, &[][..])
+                (text.len(), Storage::File, &[][..])
             }
-            Content::Hashed(size) => (size, Place::Nowhere, &[][..]),
+            Content::Hashed(size) => (size, Storage::Nowhere, &[][..]),
         };
         let size = size as u64;
         let head = Head {

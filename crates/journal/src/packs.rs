@@ -8,7 +8,7 @@ use std::mem;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{JournalError, holders, objects::Place, schema::integer};
+use super::{JournalError, holders, objects::Storage, schema::integer};
 
 /// The bytes of a head: digest, size and place.
 const HEAD: usize = 32 + 8 + 1;
@@ -73,7 +73,7 @@ impl Packer {
 pub struct Head {
     pub digest: [u8; 32],
     pub size: u64,
-    pub place: Place,
+    pub place: Storage,
 }
 
 impl Head {
@@ -83,7 +83,7 @@ impl Head {
         Ok(Self {
             digest: *digest,
             size: u64::from_le_bytes(*size),
-            place: Place::from_code(place[0])?,
+            place: Storage::from_code(place[0])?,
         })
     }
 }
@@ -126,8 +126,8 @@ impl Pack {
         for found in self.heads() {
             let (id, head) = found?;
             let length = match head.place {
-                Place::Database => head.size as usize,
-                Place::Nowhere | Place::File => 0,
+                Storage::Database => head.size as usize,
+                Storage::Nowhere | Storage::File => 0,
             };
             if id == object {
                 let bytes = self.objects.get(data..data + length);

@@ -20,7 +20,7 @@ use super::{
     files::Files,
     holders::Holder,
     intern::{origin, target},
-    objects::{self, Held, Objects, Place, Search},
+    objects::{self, Held, Objects, Storage, Search},
     packs::{self, Head, Pack},
     retention::first_call,
     schema,
@@ -235,7 +235,7 @@ impl Reader {
             if let Some(payload) = &mut record.arguments {
                 payload.cid = Some(Cid::from_digest(head.digest));
             }
-            if head.place == Place::Database && head.size <= ARGUMENTS_SHOWN {
+            if head.place == Storage::Database && head.size <= ARGUMENTS_SHOWN {
                 record.arguments_text = Some(text(data)?);
             }
         }
@@ -271,9 +271,9 @@ impl Reader {
             return Err(JournalError::NoSuchObject(cid));
         };
         let content = match head.place {
-            Place::Nowhere => return Err(JournalError::NotKept(cid)),
-            Place::File => files.read(&cid, offset, length)?,
-            Place::Database => {
+            Storage::Nowhere => return Err(JournalError::NotKept(cid)),
+            Storage::File => files.read(&cid, offset, length)?,
+            Storage::Database => {
                 if Cid::of(data) != cid {
                     return Err(JournalError::Damaged(cid));
                 }

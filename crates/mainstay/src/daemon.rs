@@ -9,7 +9,7 @@ use mainstay_doors::{
     bodies::Limits as BodyLimits,
     connections::{Connections, Limits as ConnectionLimits},
     guard::Guard,
-    http::{self, Door},
+    http::{self, HttpServer},
     mcp::{ClientLimits, Limits, Mcp, Seal, SessionLimits, wire::stdio},
     rest,
     tokens::Tokens,
@@ -145,7 +145,7 @@ impl Daemon {
     ) -> JoinHandle<()> {
         let tokens = tokens.into();
         let exposed = !address.ip().is_loopback();
-        let door = Door {
+        let door = HttpServer {
             mcp: Arc::clone(&self.mcp),
             rest: self.rest(tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
@@ -159,7 +159,7 @@ impl Daemon {
 
     /// The REST door, open to the control token.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
-        rest::router(rest::Door {
+        rest::router(rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
             tokens: tokens.into(),
             bodies: self.bodies,

@@ -56,12 +56,12 @@ fn readings() -> MutexGuard<'static, Vec<Reading>> {
 }
 
 /// A file being read; dropped when it has been.
-struct Turn {
+struct ReadingSlot {
     path: PathBuf,
     since: Instant,
 }
 
-impl Turn {
+impl ReadingSlot {
     /// A turn for a caller that waits since `since`. Not for a file that was given up and is still
     /// being read.
     fn take(path: &Path, since: Instant, most: usize) -> Result<Self, Unreadable> {
@@ -82,7 +82,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReadingSlot {
     fn drop(&mut self) {
         let mut readings = readings();
         let mine = |it: &Reading| it.path == self.path && it.since == self.since;
@@ -154,7 +154,7 @@ fn read_all(
         let (queue, found) = (Arc::clone(&queue), found.clone());
         let work = move || {
             while let Some(path) = next(&queue) {
-                let turn = Turn::take(&path, since, limits.readings);
+                let turn = ReadingSlot::take(&path, since, limits.readings);
                 let text = turn.and_then(|_turn| read(&path, limits.bytes));
                 // The caller stopped waiting.
                 if found.send((path, text)).is_err() {

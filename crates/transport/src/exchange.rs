@@ -6,7 +6,7 @@ use mainstay_core::{health::Policy, ids::ServerName, message};
 
 use super::{
     Asker, Budget, CallState, Frame, InFlight, Interruption, InterruptionKind, LineWriter,
-    PossibleSuspect, Said,
+    PossibleSuspect, ServerMessage,
     cpu::cpu_time,
     http_exchange::HttpExchange,
     line_writer::Mark,
@@ -68,7 +68,7 @@ impl PipedExchange {
     }
 
     /// The next message about this request. Cancel-safe.
-    async fn next(&mut self) -> Result<Said, Interruption> {
+    async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         let said = self.ticket.next().await;
         said.map_err(|broken| {
             let state = if self.writer.has_begun(self.mark) {
@@ -139,11 +139,11 @@ impl Exchange {
     }
 
     /// The next message about this request. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Said, Interruption> {
+    pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         let said = self.read().await;
         if let Some(in_flight) = &self.in_flight {
             match &said {
-                Ok(Said::Message(frame)) if frame.method().is_none() => in_flight.answered(),
+                Ok(ServerMessage::Message(frame)) if frame.method().is_none() => in_flight.answered(),
                 Ok(_) => {}
                 Err(interruption) => in_flight.interrupted(interruption),
             }
@@ -151,7 +151,7 @@ impl Exchange {
         said
     }
 
-    async fn read(&mut self) -> Result<Said, Interruption> {
+    async fn read(&mut self) -> Result<ServerMessage, Interruption> {
         match &mut self.way {
             Way::Piped(exchange) => exchange.next().await,
             Way::Http(exchange) => exchange.next().await,
@@ -202,7 +202,7 @@ impl Exchange {
     async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
             // Dropping a question refuses it.
-            if let Said::Message(frame) = self.next().await?
+            if let ServerMessage::Message(frame) = self.next().await?
                 && frame.method().is_none()
             {
                 return Ok(frame);

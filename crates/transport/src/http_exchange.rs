@@ -10,7 +10,7 @@ use mainstay_core::{
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
-    Budget, Frame, Interruption, InterruptionKind, Said, Unreadable,
+    Budget, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
     answer_reader::{AnswerReader, JsonBody, Piece},
     http_client,
     http_link::HttpLink,
@@ -85,12 +85,12 @@ impl HttpExchange {
     }
 
     /// The next message about this request. Cancel-safe: what was read stays in `self`.
-    pub async fn next(&mut self) -> Result<Said, Interruption> {
+    pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         loop {
             match &mut self.state {
                 State::Reading => match self.reader.next(Frame::of_server).await {
                     Piece::Body { status, body, read } => {
-                        return self.body(status, &body, read).map(Said::Message);
+                        return self.body(status, &body, read).map(ServerMessage::Message);
                     }
                     Piece::Message { bytes, read } => {
                         if let Some(said) = self.message(bytes, read) {
@@ -99,7 +99,7 @@ impl HttpExchange {
                     }
                     Piece::Ended if self.part() => {
                         let retry = self.reader.position().retry;
-                        return Ok(Said::Parted { retry });
+                        return Ok(ServerMessage::Parted { retry });
                     }
                     Piece::Ended => {
                         return Err(Interruption::sent(InterruptionKind::Unanswered));
@@ -201,7 +201,7 @@ impl HttpExchange {
     }
 
     /// A message of the stream, of so many bytes.
-    fn message(&mut self, bytes: usize, read: Result<Frame, Unreadable>) -> Option<Said> {
+    fn message(&mut self, bytes: usize, read: Result<Frame, Unreadable>) -> Option<ServerMessage> {
         let frame = match read {
             Ok(frame) => frame,
             Err(error) => {
@@ -214,7 +214,7 @@ impl HttpExchange {
         let kind = frame.envelope().kind;
         if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
             self.reader.finish();
-            return Some(Said::Message(frame));
+            return Some(ServerMessage::Message(frame));
         }
         self.spend(bytes);
         match kind {
@@ -224,10 +224,10 @@ impl HttpExchange {
             }
             Kind::Notification {
                 method: Method::Progress,
-            } => Some(Said::Message(frame)),
+            } => Some(ServerMessage::Message(frame)),
             Kind::Notification {
                 method: Method::LogMessage,
-            } => self.link.router.within_rate(frame).map(Said::Message),
+            } => self.link.router.within_rate(frame).map(ServerMessage::Message),
             Kind::Notification { method } => {
                 self.link.router.notice(method, frame);
                 None
@@ -235,7 +235,7 @@ impl HttpExchange {
             Kind::Request { .. } => {
                 let question = self.link.router.question(frame)?;
                 if self.is_call {
-                    return Some(Said::Question(question));
+                    return Some(ServerMessage::Question(question));
                 }
                 self.link.router.ask(question);
                 None

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    AttemptLimiter, Exchange, Frame, Interruption, InterruptionKind, Listener, Notice, Said,
+    AttemptLimiter, Exchange, Frame, Interruption, InterruptionKind, Listener, Notice, ServerMessage,
     detect::own_request, link::Link,
 };
 
@@ -48,13 +48,13 @@ pub enum Declined {
 #[derive(Debug)]
 pub struct Listening {
     capabilities: Capabilities,
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<WantedResources>,
     changed: Notify,
     settled: watch::Sender<Settled>,
 }
 
 #[derive(Debug, Default)]
-struct Wanted {
+struct WantedResources {
     /// Counts the changes of `uris`.
     generation: u64,
     uris: HashSet<Box<str>>,
@@ -106,7 +106,7 @@ impl Listening {
         }
     }
 
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+    fn wanted(&self) -> MutexGuard<'_, WantedResources> {
         // Held for a map operation, never across an await.
         self.wanted.lock()
     }
@@ -331,9 +331,9 @@ impl Listen<'_> {
     /// Receives the next message, and passes a notification on. Cancel-safe.
     async fn hear(&self, exchange: &mut Exchange) -> Received {
         let frame = match exchange.next().await {
-            Ok(Said::Message(frame)) => frame,
+            Ok(ServerMessage::Message(frame)) => frame,
             // Dropping a question refuses it. Modern servers have none.
-            Ok(Said::Question(_) | Said::Parted { .. }) => return Received::Message,
+            Ok(ServerMessage::Question(_) | ServerMessage::Parted { .. }) => return Received::Message,
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
                 ..

@@ -12,7 +12,7 @@ use mainstay_core::{
 use tokio::time::timeout;
 
 use super::{
-    Budget, Frame, Interruption, InterruptionKind, MAX_LIST_BYTES, Said, Unreadable,
+    Budget, Frame, Interruption, InterruptionKind, MAX_LIST_BYTES, ServerMessage, Unreadable,
     answer_reader::{AnswerReader, JsonBody, Piece},
     detect::{self, Evidence},
     http_client,
@@ -138,7 +138,7 @@ impl ModernExchange {
     }
 
     /// The next message about this request. Cancel-safe: what was read stays in `self`.
-    pub async fn next(&mut self) -> Result<Said, Interruption> {
+    pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         loop {
             if let State::Refreshing(refreshing, _) = &mut self.state {
                 refreshing.await;
@@ -162,10 +162,10 @@ impl ModernExchange {
             };
             match said {
                 None => {}
-                Some(Ok(frame)) if frame.method().is_some() => return Ok(Said::Message(frame)),
+                Some(Ok(frame)) if frame.method().is_some() => return Ok(ServerMessage::Message(frame)),
                 Some(Ok(answer)) => match self.settle(answer) {
                     None => {}
-                    Some(answer) => return Ok(Said::Message(answer)),
+                    Some(answer) => return Ok(ServerMessage::Message(answer)),
                 },
                 Some(Err(interruption)) => {
                     self.reader.close();
@@ -178,7 +178,7 @@ impl ModernExchange {
     /// The response, where nothing but the response is of interest.
     async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
-            if let Said::Message(frame) = self.next().await?
+            if let ServerMessage::Message(frame) = self.next().await?
                 && frame.method().is_none()
             {
                 return Ok(frame);

@@ -70,7 +70,7 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
             let limit = known.is_none().then_some(POST_LIMIT);
             match modern_http::open(opening, launch, limit).await {
                 Ok(opened) => Ok(opened),
-                Err(NotModern::Refused(unopened)) => Err(unopened),
+                Err(NotModern::NotOpened(unopened)) => Err(unopened),
                 Err(NotModern::Legacy(eras)) => {
                     let (mut session, running) = open_legacy(opening, launch).await?;
                     session.eras = session.eras.or(eras);
@@ -99,16 +99,16 @@ async fn open_legacy(
         HttpTransport::Sse => Ok(sse::open(opening, launch).await?),
         // Streamable HTTP first. A server that refuses its first request may speak the older transport.
         HttpTransport::Detect => match streamable_http::open(opening, launch).await {
-            Err(streamable_http::Refused::NotSpoken(refusal)) => {
+            Err(streamable_http::NotOpened::NotSpoken(refusal)) => {
                 let opened = sse::open(opening, launch).await;
                 opened.map_err(|loss| match loss {
                     // A server that gives a reason understood the request: its path is right.
                     Loss::ConnectFailed(_) if refusal.has_reason && refusal.is_about_request() => {
-                        streamable_http::Refused::NotSpoken(refusal).into()
+                        streamable_http::NotOpened::NotSpoken(refusal).into()
                     }
                     Loss::ConnectFailed(sse) => Unopened {
                         loss: Loss::ConnectFailed(refusal.neither(&sse)),
-                        ..streamable_http::Refused::NotSpoken(refusal).into()
+                        ..streamable_http::NotOpened::NotSpoken(refusal).into()
                     },
                     other => other.into(),
                 })

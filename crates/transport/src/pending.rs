@@ -19,7 +19,7 @@ use mainstay_core::{ids::ServerName, message::Method, suspects::MAX_SUSPECTS};
 
 pub use self::inbox::Broken;
 use self::inbox::Inbox;
-use super::{Asker, Frame, PossibleSuspect, Question, Said, line_writer::Mark};
+use super::{Asker, Frame, PossibleSuspect, Question, ServerMessage, line_writer::Mark};
 
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.
@@ -306,7 +306,7 @@ impl Ticket {
     }
 
     /// The next message for this call. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Said, Broken> {
+    pub async fn next(&mut self) -> Result<ServerMessage, Broken> {
         self.inbox.next().await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use mainstay_core::{message::Method, suspects::Asked};
+use mainstay_core::{message::Method, suspects::CallSignature};
 
 use super::Frame;
 
@@ -34,9 +34,9 @@ impl PossibleSuspect {
     }
 
     /// What the call asks for, with everything that identifies it.
-    pub fn asked<'a>(&'a self, name: &'a str) -> Option<Asked<'a>> {
+    pub fn asked<'a>(&'a self, name: &'a str) -> Option<CallSignature<'a>> {
         let arguments = self.frame.envelope().arguments();
-        Some(Asked {
+        Some(CallSignature {
             method: self.frame.method()?,
             name,
             arguments: arguments.map_or("", |span| self.frame.get(span)),

@@ -172,7 +172,7 @@ impl OpenQuestions {
 
 /// What a server says about a call.
 #[derive(Debug)]
-pub enum Said {
+pub enum ServerMessage {
     /// Progress, a log message, or the response. The response comes last.
     Message(Frame),
     /// The call goes on when it is answered.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_core::ids::ServerName;
 
 use super::{
-    Asker, Frame, Interruption, InterruptionKind, Said,
+    Asker, Frame, Interruption, InterruptionKind, ServerMessage,
     http_client::{self, Target, Template},
     http1::{Error, Responding, Response},
     pending::{Broken, Pending, Ticket},
@@ -83,7 +83,7 @@ impl SseExchange {
     }
 
     /// The next message about this request. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Said, Interruption> {
+    pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         let lost = |broken: Broken| Interruption::sent(broken.into());
         if let Some(post) = &mut self.post {
             let answered = tokio::select! {

@@ -30,34 +30,34 @@ const MAX_OUTGOING: usize = 64;
 
 /// Why no session was opened.
 #[derive(Debug)]
-pub enum Refused {
+pub enum NotOpened {
     /// The URL may be no Streamable HTTP endpoint.
     NotSpoken(refusals::Refusal),
     Unopened(Unopened),
 }
 
-impl From<Refused> for Unopened {
-    fn from(refused: Refused) -> Self {
+impl From<NotOpened> for Unopened {
+    fn from(refused: NotOpened) -> Self {
         match refused {
-            Refused::NotSpoken(refusal) => Self {
+            NotOpened::NotSpoken(refusal) => Self {
                 loss: Loss::ConnectFailed(refusal.whole()),
                 eras: Eras {
                     modern: None,
                     legacy: Some(false),
                 },
             },
-            Refused::Unopened(unopened) => unopened,
+            NotOpened::Unopened(unopened) => unopened,
         }
     }
 }
 
-impl From<Loss> for Refused {
+impl From<Loss> for NotOpened {
     fn from(loss: Loss) -> Self {
         Self::Unopened(loss.into())
     }
 }
 
-pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Refused> {
+pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), NotOpened> {
     let mut greeting = pin!(greet_server(opening, launch));
     tokio::select! {
         opened = &mut greeting => return opened,
@@ -76,7 +76,7 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 async fn greet_server(
     opening: &Opening,
     launch: &HttpLaunch,
-) -> Result<(Session, Running), Refused> {
+) -> Result<(Session, Running), NotOpened> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let body = format!(
@@ -97,7 +97,7 @@ async fn greet_server(
         200..300 if is_page(&response.head) => {
             let text = http_client::error_text(response).await;
             let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
-            return Err(Refused::NotSpoken(refusal));
+            return Err(NotOpened::NotSpoken(refusal));
         }
         200..300 => {}
         401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
@@ -112,10 +112,10 @@ async fn greet_server(
                 && let Some(error) = frame.error()
             {
                 let loss = Loss::Rejected(error.to_owned());
-                return Err(Refused::Unopened(refused_initialize(&frame, loss)));
+                return Err(NotOpened::Unopened(refused_initialize(&frame, loss)));
             }
             let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
-            return Err(Refused::NotSpoken(refusal));
+            return Err(NotOpened::NotSpoken(refusal));
         }
         _ => {
             let loss = http_client::unavailable(&uri, response, "initialize").await;
@@ -127,10 +127,10 @@ async fn greet_server(
     let answer = Exchange::from(exchange).response().await;
     let answer = answer.map_err(|interruption| {
         let refusal = refusals::Refusal::unreadable(&uri, interruption.to_string());
-        Refused::NotSpoken(refusal)
+        NotOpened::NotSpoken(refusal)
     })?;
     let greeting = read_greeting(&answer)
-        .map_err(|loss| Refused::Unopened(refused_initialize(&answer, loss)))?;
+        .map_err(|loss| NotOpened::Unopened(refused_initialize(&answer, loss)))?;
     link.greeted(
         session_id,
         greeting

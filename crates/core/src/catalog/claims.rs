@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::{ListKind, Part};
 use crate::{
     ids::ServerName,
-    names::{Named, ServerNames},
+    names::{NamedServer, ServerNames},
 };
 
 /// Former servers that are remembered, the latest ones. Mainstay is built for a thousand servers.
@@ -103,8 +103,8 @@ impl Claims {
     /// The server that a name names, configured or not.
     pub fn named_by(&self, name: &str) -> Option<&ServerName> {
         match self.names.named_by(name) {
-            Named::Server(server) => Some(server),
-            Named::Nobody | Named::Unclear => None,
+            NamedServer::Server(server) => Some(server),
+            NamedServer::Nobody | NamedServer::Unclear => None,
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Document {
 }
 
 /// A server's place in the text.
-enum Place {
+enum EntryNode {
     Member(CstObjectProp),
     Element(CstNode),
 }
@@ -98,7 +98,7 @@ impl Document {
     pub fn pointer(&self, name: &ServerName) -> Option<String> {
         let key = |label: &str| label.replace('~', "~0").replace('/', "~1");
         match self.place(name)? {
-            Place::Member(member) => {
+            EntryNode::Member(member) => {
                 let stands_in = member
                     .parent()?
                     .parent()?
@@ -106,16 +106,16 @@ impl Document {
                     .decoded_name()?;
                 Some(format!("/{stands_in}/{}", key(&member.decoded_name()?)))
             }
-            Place::Element(element) => Some(format!("/servers/{}", element.element_index()?)),
+            EntryNode::Element(element) => Some(format!("/servers/{}", element.element_index()?)),
         }
     }
 
     /// Gives a server this entry; a new one stands last.
     pub fn put(&self, name: &ServerName, entry: &Entry) -> Result<(), EditError> {
         let place = self.place(name);
-        if let Some(node) = place.as_ref().and_then(Place::node) {
+        if let Some(node) = place.as_ref().and_then(EntryNode::node) {
             let mut entry = entry.clone();
-            if let (Some(Place::Element(_)), Some(label)) = (
+            if let (Some(EntryNode::Element(_)), Some(label)) = (
                 place,
                 self.entry(name)
                     .and_then(|entry| entry.get("name").cloned()),
@@ -148,8 +148,8 @@ impl Document {
             .place(name)
             .ok_or_else(|| EditError::NotThere(name.clone()))?
         {
-            Place::Member(member) => member.remove(),
-            Place::Element(element) => element.remove(),
+            EntryNode::Member(member) => member.remove(),
+            EntryNode::Element(element) => element.remove(),
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Document {
             .collect()
     }
 
-    fn place(&self, name: &ServerName) -> Option<Place> {
+    fn place(&self, name: &ServerName) -> Option<EntryNode> {
         let is_it =
             |label: &str| server_name::adopt(label).is_ok_and(|(adopted, _)| adopted == *name);
         self.shelves().into_iter().find_map(|shelf| match shelf {
@@ -209,7 +209,7 @@ impl Document {
                 let mut members = servers.properties().into_iter();
                 members
                     .find(|member| member.decoded_name().is_some_and(|label| is_it(&label)))
-                    .map(Place::Member)
+                    .map(EntryNode::Member)
             }
             Shelf::List(servers) => {
                 let label = |node: &CstNode| {
@@ -220,7 +220,7 @@ impl Document {
                 let mut elements = servers.elements().into_iter();
                 elements
                     .find(|node| label(node).is_some_and(|label| is_it(&label)))
-                    .map(Place::Element)
+                    .map(EntryNode::Element)
             }
         })
     }
@@ -235,7 +235,7 @@ impl std::fmt::Display for Document {
     }
 }
 
-impl Place {
+impl EntryNode {
     fn node(&self) -> Option<CstNode> {
         match self {
             Self::Member(member) => member.value(),

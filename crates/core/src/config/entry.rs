@@ -22,7 +22,7 @@ use super::{
     node::{Member, Node},
     policies::Policies,
     reach,
-    report::{Place, Report},
+    report::{KeyPath, Report},
 };
 
 /// What all entries of a file share.
@@ -244,7 +244,7 @@ impl<'e> Entry<'e, '_, '_> {
     }
 
     /// A text that must be there and not be empty, with its place; `absent` says that it is not.
-    pub fn required(&mut self, node: Option<Node<'e>>, absent: &str) -> Option<(Place, String)> {
+    pub fn required(&mut self, node: Option<Node<'e>>, absent: &str) -> Option<(KeyPath, String)> {
         let Some(node) = node else {
             self.report.error(&self.fields.place, absent);
             return None;
@@ -264,7 +264,7 @@ impl<'e> Entry<'e, '_, '_> {
     }
 
     /// A URL whose references are still there is checked when they are replaced.
-    pub fn checked_url(&mut self, place: &Place, url: String) -> Option<String> {
+    pub fn checked_url(&mut self, place: &KeyPath, url: String) -> Option<String> {
         if self.scope.is_open(&url) {
             return Some(url);
         }
@@ -284,7 +284,7 @@ impl<'e> Entry<'e, '_, '_> {
         self.resolved(&node.place, self.scope.expand(text))
     }
 
-    fn look_for_variable(&mut self, place: &Place, text: &str) {
+    fn look_for_variable(&mut self, place: &KeyPath, text: &str) {
         // An argument of several words may be a script, which has variables of its own.
         let is_script = place.path.contains(".args[") && text.contains(char::is_whitespace);
         let within = !is_script && self.scope.has_variable_within(text);
@@ -308,7 +308,7 @@ impl<'e> Entry<'e, '_, '_> {
         self.resolved(&node.place, self.scope.expand(&text))
     }
 
-    pub fn resolved<T>(&mut self, place: &Place, resolved: Result<T, Unresolved>) -> Option<T> {
+    pub fn resolved<T>(&mut self, place: &KeyPath, resolved: Result<T, Unresolved>) -> Option<T> {
         match resolved {
             Ok(text) => Some(text),
             // The entry is wrong already, and a long one would have as many findings as texts.

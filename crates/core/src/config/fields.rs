@@ -3,12 +3,12 @@
 
 use super::{
     node::{Member, Node},
-    report::{Place, Report},
+    report::{KeyPath, Report},
 };
 
 /// An object whose keys are known. Keys that were not taken are reported at the end.
 pub(super) struct Fields<'a> {
-    pub place: Place,
+    pub place: KeyPath,
     members: Vec<Member<'a>>,
     asked: Vec<&'static str>,
 }

@@ -7,7 +7,7 @@ use jsonc_parser::{
     common::Ranged as _,
 };
 
-use super::report::{Place, Report};
+use super::report::{KeyPath, Report};
 
 /// Up to here every whole number is an exact `f64`.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -15,14 +15,14 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Node<'a> {
-    pub place: Place,
+    pub place: KeyPath,
     value: &'a Value<'a>,
 }
 
 /// One member of an object; `key_place` is where its key stands.
 pub(super) struct Member<'a> {
     pub key: &'a str,
-    pub key_place: Place,
+    pub key_place: KeyPath,
     pub node: Node<'a>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Node<'a> {
     pub fn root(value: &'a Value<'a>) -> Self {
         let offset = value.range().start;
         Self {
-            place: Place {
+            place: KeyPath {
                 path: String::new(),
                 offset,
             },
@@ -183,7 +183,7 @@ impl<'a> Node<'a> {
                 .iter()
                 .enumerate()
                 .map(move |(index, value)| {
-                    let place = Place {
+                    let place = KeyPath {
                         path: format!("{path}[{index}]"),
                         offset: value.range().start,
                     };
@@ -242,7 +242,7 @@ impl<'a> Node<'a> {
         let member = |property: &'a ObjectProp<'a>| {
             let key = property.name.as_str();
             let key_place = self.place.member(key, property.name.range().start);
-            let place = Place {
+            let place = KeyPath {
                 path: key_place.path.clone(),
                 offset: property.value.range().start,
             };

@@ -54,7 +54,7 @@ pub enum Word {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Said {
+struct Stated {
     name: ServerName,
     word: Word,
     /// What the file said of it at that time.
@@ -63,7 +63,7 @@ struct Said {
 
 /// All that was said, the oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Overlay(Vec<Said>);
+pub struct Overlay(Vec<Stated>);
 
 impl Overlay {
     pub fn word(&self, name: &ServerName) -> Option<&Word> {
@@ -73,7 +73,7 @@ impl Overlay {
 
     /// Notes a word in place of an earlier one; the servers of the file are `file`.
     pub fn say(&mut self, name: &ServerName, word: Word, file: &[ServerConfig]) {
-        let said = Said {
+        let said = Stated {
             name: name.clone(),
             word,
             file: file.iter().find(|server| server.name == *name).cloned(),
@@ -114,7 +114,7 @@ impl Overlay {
     }
 }
 
-impl Said {
+impl Stated {
     fn holds(&self, file: Option<&ServerConfig>) -> bool {
         match (&self.word, &self.file, file) {
             (Word::Entry(_) | Word::Removed, said, now) => said.as_ref() == now,

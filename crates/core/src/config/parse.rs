@@ -19,7 +19,7 @@ use super::{
     node::Node,
     policies::Policies,
     profiles,
-    report::{Lines, Place, Report},
+    report::{Lines, KeyPath, Report},
     server_name, syntax, telemetry,
 };
 
@@ -448,7 +448,7 @@ fn inputs(node: &Node<'_>, report: &mut Report<'_>) -> BTreeMap<String, String> 
 struct Written<'a> {
     label: &'a str,
     /// Where its name stands.
-    place: Place,
+    place: KeyPath,
     node: Node<'a>,
 }
 
@@ -512,7 +512,7 @@ fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<
 /// The name by which a server goes, if it is not taken.
 fn claim(
     label: &str,
-    place: &Place,
+    place: &KeyPath,
     taken: &mut HashSet<ServerName>,
     report: &mut Report<'_>,
 ) -> Option<ServerName> {

@@ -15,7 +15,7 @@ use super::{
     Isolation, ListChanged, ServerRequests,
     fields::Fields,
     node::Node,
-    report::{Place, Report},
+    report::{KeyPath, Report},
 };
 
 /// A server that dies at once shall not keep a core busy.
@@ -260,7 +260,7 @@ fn words<T: Copy>(words: &[(&str, T)]) -> impl Fn(&Node<'_>, &mut Report<'_>) ->
 
 /// A value that the file states, and where.
 struct Stated<T> {
-    place: Place,
+    place: KeyPath,
     value: T,
 }
 

@@ -15,7 +15,7 @@ use super::{
     fields::Fields,
     http, locate,
     node::{Member, Node},
-    report::Place,
+    report::KeyPath,
 };
 
 pub(super) const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUrl"];
@@ -226,7 +226,7 @@ impl<'e> Entry<'e, '_, '_> {
         Some(cwd)
     }
 
-    fn check_command(&mut self, place: &Place, command: &str, args: &[String], cwd: Option<&Path>) {
+    fn check_command(&mut self, place: &KeyPath, command: &str, args: &[String], cwd: Option<&Path>) {
         if self.scope.is_open(command) {
             return;
         }
@@ -359,7 +359,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    fn look_for_our_own(&mut self, place: &Place, url: &str) {
+    fn look_for_our_own(&mut self, place: &KeyPath, url: &str) {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if matches!(

@@ -83,12 +83,12 @@ impl<'t> Lines<'t> {
 
 /// A key path and the byte it stands at.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct KeyPath {
     pub path: String,
     pub offset: usize,
 }
 
-impl Place {
+impl KeyPath {
     pub fn member(&self, key: &str, offset: usize) -> Self {
         let key = &shortened(key, LONGEST_NAME);
         let plain = !key.is_empty()
@@ -120,13 +120,13 @@ impl<'t> Report<'t> {
         }
     }
 
-    pub fn error(&mut self, place: &Place, message: impl Into<String>) {
+    pub fn error(&mut self, place: &KeyPath, message: impl Into<String>) {
         self.note_error(place, message.into(), None);
     }
 
     pub fn error_with_hint(
         &mut self,
-        place: &Place,
+        place: &KeyPath,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
@@ -134,12 +134,12 @@ impl<'t> Report<'t> {
     }
 
     /// An error that may have a hint.
-    pub fn error_about(&mut self, place: &Place, fault: &impl ToString, hint: Option<String>) {
+    pub fn error_about(&mut self, place: &KeyPath, fault: &impl ToString, hint: Option<String>) {
         self.note_error(place, fault.to_string(), hint);
     }
 
     /// A file that is referred to cannot be read: later it may be.
-    pub fn error_of_file(&mut self, place: &Place, fault: &impl ToString, hint: Option<String>) {
+    pub fn error_of_file(&mut self, place: &KeyPath, fault: &impl ToString, hint: Option<String>) {
         let before = self.errors.len();
         self.error_about(place, fault, hint);
         for error in &mut self.errors[before..] {
@@ -147,13 +147,13 @@ impl<'t> Report<'t> {
         }
     }
 
-    pub fn warn(&mut self, place: &Place, message: impl Into<String>) {
+    pub fn warn(&mut self, place: &KeyPath, message: impl Into<String>) {
         self.warn_with_hint(place, message, None);
     }
 
     pub fn warn_with_hint(
         &mut self,
-        place: &Place,
+        place: &KeyPath,
         message: impl Into<String>,
         hint: Option<String>,
     ) {
@@ -168,14 +168,14 @@ impl<'t> Report<'t> {
         self.warnings.len() >= MAX_FINDINGS
     }
 
-    fn note_error(&mut self, place: &Place, message: String, hint: Option<String>) {
+    fn note_error(&mut self, place: &KeyPath, message: String, hint: Option<String>) {
         if self.errors.len() < MAX_FINDINGS {
             let error = self.finding(place, message, hint);
             self.errors.push(error);
         }
     }
 
-    fn finding(&self, place: &Place, message: String, hint: Option<String>) -> ConfigError {
+    fn finding(&self, place: &KeyPath, message: String, hint: Option<String>) -> ConfigError {
         let position = Some(self.lines.position(place.offset));
         ConfigError {
             path: place.path.clone(),

@@ -160,14 +160,14 @@ pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMet
 
 /// Why a modern request is not served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RequestRefusal {
     #[error(transparent)]
     Meta(#[from] BadMeta),
     #[error(transparent)]
     Header(#[from] HeaderMismatch),
 }
 
-impl Refused {
+impl RequestRefusal {
     pub fn code(&self) -> i64 {
         match self {
             Self::Meta(bad) => bad.code(),
@@ -197,7 +197,7 @@ pub fn admit<'a>(
     envelope: &Envelope,
     method: &str,
     headers: Option<&Inbound<'_>>,
-) -> Result<(RequestMeta<'a>, Revision), Refused> {
+) -> Result<(RequestMeta<'a>, Revision), RequestRefusal> {
     let meta = request_meta(text, envelope)?;
     if let Some(headers) = headers {
         let named = |member| message::named(text, envelope, member);

@@ -28,13 +28,13 @@ pub fn may_ask(method: Method) -> bool {
 
 /// `sampling/createMessage`, `elicitation/create` or `roots/list`, as modern revisions write them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct InputRequest {
     pub method: Method,
     /// JSON text.
     pub params: Box<str>,
 }
 
-impl Question {
+impl InputRequest {
     /// A legacy server's request (JSON text); `None` where it is not one of the three.
     pub fn from_request(request: &str) -> Option<Self> {
         let mut question = Self::read(request)?;
@@ -143,7 +143,7 @@ fn single_blocks(params: &Object<'_>) -> Option<String> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputRequired {
     /// By the server's keys, in its order.
-    pub requests: Vec<(String, Question)>,
+    pub requests: Vec<(String, InputRequest)>,
     /// `requestState` as it is spelled, quotes included. Only the server reads it.
     pub state: Option<Box<str>>,
 }
@@ -154,7 +154,7 @@ pub enum BadInputRequired {
     #[error("the result has neither inputRequests nor requestState")]
     Empty,
     #[error("inputRequests has what is neither sampling, elicitation nor roots")]
-    Question,
+    InputRequest,
     #[error("requestState is not a string")]
     State,
 }
@@ -173,11 +173,11 @@ impl InputRequired {
         if requests.is_none() && state.is_none() {
             return Err(BadInputRequired::Empty);
         }
-        let requests = Object::read(requests.unwrap_or("{}")).ok_or(BadInputRequired::Question)?;
+        let requests = Object::read(requests.unwrap_or("{}")).ok_or(BadInputRequired::InputRequest)?;
         let requests = requests
             .iter()
             .map(|(key, question)| {
-                let question = Question::read(question).ok_or(BadInputRequired::Question)?;
+                let question = InputRequest::read(question).ok_or(BadInputRequired::InputRequest)?;
                 Ok((key.to_owned(), question))
             })
             .collect::<Result<_, _>>()?;
@@ -220,7 +220,7 @@ impl InputRequired {
             );
             params.remove("elicitationId");
             params.set_text("mode", "url");
-            let question = Question {
+            let question = InputRequest {
                 method: Method::Elicit,
                 params: params.to_string().into(),
             };

@@ -11,7 +11,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use sha2::{Digest, Sha256};
 
-pub use self::servers::{Named, ServerNames};
+pub use self::servers::{NamedServer, ServerNames};
 use crate::{builtin, config::Naming, ids::ServerName};
 
 /// Characters of the hash that closes a shortened or altered name.

@@ -19,7 +19,7 @@ pub struct ServerNames {
 
 /// The server that a name names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named<'a> {
+pub enum NamedServer<'a> {
     /// It has no server's prefix.
     Nobody,
     Server(&'a ServerName),
@@ -47,29 +47,29 @@ impl ServerNames {
 
     /// The server that this name names, in any spelling: with either separator or both, in any case, behind
     /// `mcp`, and with foreign characters in the place of underscores.
-    pub fn named_by(&self, name: &str) -> Named<'_> {
+    pub fn named_by(&self, name: &str) -> NamedServer<'_> {
         if !has_separator(name) {
-            return Named::Nobody;
+            return NamedServer::Nobody;
         }
         let folded = fold(name);
-        let mut inner = Named::Nobody;
-        let (mut start, mut outer) = (0, Named::Nobody);
+        let mut inner = NamedServer::Nobody;
+        let (mut start, mut outer) = (0, NamedServer::Nobody);
         while let Some(prefix) = Prefix::read(&folded, start) {
             let found = self.find(prefix.exact(name), prefix.text);
             if start == 0 {
                 outer = found;
-            } else if inner == Named::Nobody {
+            } else if inner == NamedServer::Nobody {
                 inner = found;
             }
             // `mcp/tool` is the full name of a tool of server `mcp`.
-            let is_full_name = prefix.has_slash && found != Named::Nobody;
-            if prefix.text != MCP || is_full_name || inner != Named::Nobody {
+            let is_full_name = prefix.has_slash && found != NamedServer::Nobody;
+            if prefix.text != MCP || is_full_name || inner != NamedServer::Nobody {
                 break;
             }
             start = prefix.end;
         }
         // The prefix of a spelling comes before a server that is called `mcp`.
-        if inner == Named::Nobody { outer } else { inner }
+        if inner == NamedServer::Nobody { outer } else { inner }
     }
 
     /// Whether this name may lead to a tool or prompt of this server, which is one of these.
@@ -78,21 +78,21 @@ impl ServerNames {
             return true;
         }
         match self.named_by(name) {
-            Named::Nobody => true,
-            Named::Server(named) => named == server,
-            Named::Unclear => false,
+            NamedServer::Nobody => true,
+            NamedServer::Server(named) => named == server,
+            NamedServer::Unclear => false,
         }
     }
 
-    fn find(&self, exact: Option<&str>, folded: &str) -> Named<'_> {
+    fn find(&self, exact: Option<&str>, folded: &str) -> NamedServer<'_> {
         let Some(same) = self.by_folded.get(folded) else {
-            return Named::Nobody;
+            return NamedServer::Nobody;
         };
         let exact = same.iter().find(|name| Some(name.as_str()) == exact);
         match (exact, same.as_slice()) {
-            (Some(name), _) => Named::Server(name),
-            (None, [name]) => Named::Server(name),
-            (None, _) => Named::Unclear,
+            (Some(name), _) => NamedServer::Server(name),
+            (None, [name]) => NamedServer::Server(name),
+            (None, _) => NamedServer::Unclear,
         }
     }
 }
@@ -182,9 +182,9 @@ mod tests {
         let names = ServerNames::new(&servers);
         for (name, expected) in expected {
             let found = match names.named_by(name) {
-                Named::Nobody => "nobody",
-                Named::Server(server) => server.as_str(),
-                Named::Unclear => "unclear",
+                NamedServer::Nobody => "nobody",
+                NamedServer::Server(server) => server.as_str(),
+                NamedServer::Unclear => "unclear",
             };
             assert_eq!(found, *expected, "{name} among {servers:?}");
         }

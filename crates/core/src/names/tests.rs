@@ -212,7 +212,7 @@ fn a_name_with_anothers_prefix_leads_nowhere_else() {
             assert_eq!(table.resolve(tool), found, "{tool} with {naming:?}");
             assert_ne!(
                 servers.named_by(exposed),
-                Named::Server(&victim),
+                NamedServer::Server(&victim),
                 "{exposed}"
             );
         }

@@ -4,8 +4,8 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn tool<'a>(name: &'a str, arguments: &'a str) -> Asked<'a> {
-    Asked {
+fn tool<'a>(name: &'a str, arguments: &'a str) -> CallSignature<'a> {
+    CallSignature {
         method: Method::ToolsCall,
         name,
         arguments,
@@ -28,7 +28,7 @@ impl Court {
 
     /// A crash a second later: the calls that are refused from then on, and the number of crashes that
     /// are excused.
-    fn crash(&mut self, in_flight: &[Asked<'_>]) -> (Vec<String>, u32) {
+    fn crash(&mut self, in_flight: &[CallSignature<'_>]) -> (Vec<String>, u32) {
         self.now += SECOND;
         let (suspects, verdict) = self.suspects.crashed(in_flight, self.now);
         self.suspects = suspects;
@@ -37,13 +37,13 @@ impl Court {
         (refused.collect(), verdict.crashes)
     }
 
-    fn answer(&mut self, asked: Asked<'_>) {
+    fn answer(&mut self, asked: CallSignature<'_>) {
         if let Some(suspects) = self.suspects.answered(asked) {
             self.suspects = suspects;
         }
     }
 
-    fn refuses(&self, asked: Asked<'_>) -> bool {
+    fn refuses(&self, asked: CallSignature<'_>) -> bool {
         self.suspects.refusal(asked, self.now).is_some()
     }
 
@@ -62,7 +62,7 @@ fn nobody() -> (Vec<String>, u32) {
 
 const POISON: (&str, &str) = ("poison", "{}");
 
-fn poison() -> Asked<'static> {
+fn poison() -> CallSignature<'static> {
     tool(POISON.0, POISON.1)
 }
 
@@ -79,7 +79,7 @@ fn a_call_in_flight_at_three_crashes_is_refused_with_its_arguments() {
     assert!(court.refuses(poison()));
     assert!(!court.refuses(tool("poison", r#"{"n":1}"#)));
     assert!(!court.refuses(tool("echo", "{}")));
-    let prompt = Asked {
+    let prompt = CallSignature {
         method: Method::PromptsGet,
         ..poison()
     };

@@ -36,7 +36,7 @@ use super::{
         crowd::{Admitted, Crowd, Limits as SessionLimits},
         ended::Ended,
         seal::{Seal, unix_ms},
-        session::{Backend, ClientSession, Named, Scope, client_key},
+        session::{Backend, ClientSession, SessionIdentity, Scope, client_key},
     },
     shared::Shared,
     stateless::context::Stateless,
@@ -176,7 +176,7 @@ impl Clients {
             .seal
             .id(unix_ms(), &scope.endpoint(), key, &caller, &principal)
             .map_err(|_| NoSession::Random)?;
-        let named = Named { id, key };
+        let named = SessionIdentity { id, key };
         let session =
             ClientSession::new(named, caller, door, principal, scope, backend, client_sinks);
         let session = self
@@ -308,7 +308,7 @@ impl Clients {
                 Backend::Transparent(Arc::new(isolated_session))
             }
         };
-        let named = Named {
+        let named = SessionIdentity {
             id: id.into(),
             key: unsealed.client,
         };

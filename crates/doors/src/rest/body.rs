@@ -9,16 +9,16 @@ use serde::de::DeserializeOwned;
 
 use tokio::time::timeout_at;
 
-use super::{Door, refusal::Refusal};
+use super::{RestDoor, refusal::Refusal};
 use crate::bodies::Pace;
 
 /// A request's body.
 pub struct Body<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<RestDoor> for Body<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, door: &Door) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, door: &RestDoor) -> Result<Self, Refusal> {
         if !is_json(request.headers()) {
             return Err(Refusal::WrongContentType);
         }
@@ -27,10 +27,10 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
 }
 
 /// A route may do without a body, and a client that declares JSON may still send none.
-impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
+impl<T: DeserializeOwned> OptionalFromRequest<RestDoor> for Body<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, door: &Door) -> Result<Option<Self>, Refusal> {
+    async fn from_request(request: Request, door: &RestDoor) -> Result<Option<Self>, Refusal> {
         let bytes = read(request, door).await?;
         if bytes.is_empty() {
             return Ok(None);
@@ -39,7 +39,7 @@ impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
     }
 }
 
-async fn read(request: Request, door: &Door) -> Result<Bytes, Refusal> {
+async fn read(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
     let mut body = Limited::new(request.into_body(), door.bodies.of_body);
     let pace = Pace::begin(&door.bodies);
     let mut whole = BytesMut::new();

@@ -20,7 +20,7 @@ use mainstay_gateway::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::oneshot;
 
-use super::{Door, body::Body, not_configured, refusal::Refusal, via::Via};
+use super::{RestDoor, body::Body, not_configured, refusal::Refusal, via::Via};
 
 /// What every route of calls answers with.
 pub struct Answered<T>(Closed<Outcome<T>>);
@@ -47,7 +47,7 @@ impl<T: Serialize> IntoResponse for Answered<T> {
 
 /// A call that has come in.
 pub struct Call {
-    door: Door,
+    door: RestDoor,
     client: Arc<Client>,
     receipt: Receipt,
     /// What is asked for, as far as it has been read.
@@ -59,7 +59,7 @@ pub struct Call {
 impl Call {
     /// Answers a call of this method, whether or not the caller waits for it.
     pub async fn answer<T, F>(
-        door: Door,
+        door: RestDoor,
         via: Via,
         method: Method,
         run: impl FnOnce(Self) -> F,

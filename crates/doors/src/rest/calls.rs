@@ -18,7 +18,7 @@ use crate::{
         lists::{named_server, not_found, of_absent},
     },
     rest::{
-        Door,
+        RestDoor,
         call::{Answered, Call},
         refusal::Refusal,
         via::Via,
@@ -26,7 +26,7 @@ use crate::{
 };
 
 pub async fn call_tool(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     via: Via,
     request: Request,
 ) -> Answered<api::Answer> {
@@ -52,7 +52,7 @@ async fn run_tool(call: &mut Call, request: Request) -> Result<api::Answer, Refu
 }
 
 pub async fn get_prompt(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     via: Via,
     request: Request,
 ) -> Answered<api::Answer> {
@@ -78,7 +78,7 @@ async fn run_prompt(call: &mut Call, request: Request) -> Result<api::Answer, Re
 }
 
 /// `POST /api/mcp-resources/read`. A resource of several contents is read whole with [`read_whole`].
-pub async fn read(State(door): State<Door>, via: Via, request: Request) -> Answered<api::Content> {
+pub async fn read(State(door): State<RestDoor>, via: Via, request: Request) -> Answered<api::Content> {
     let run = |mut call| async {
         let answer = run_read(&mut call, request).await;
         (call, answer)
@@ -95,7 +95,7 @@ async fn run_read(call: &mut Call, request: Request) -> Result<api::Content, Ref
 }
 
 pub async fn read_whole(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     via: Via,
     request: Request,
 ) -> Answered<api::WholeRead> {

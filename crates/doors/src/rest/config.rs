@@ -6,16 +6,16 @@ use mainstay_core::config::masking;
 use mainstay_gateway::reload::Change;
 use serde_json::Value;
 
-use super::{Door, body::Body, entries::reloader, refusal::Refusal};
+use super::{RestDoor, body::Body, entries::reloader, refusal::Refusal};
 
-pub async fn get(State(door): State<Door>) -> Result<Json<Value>, Refusal> {
+pub async fn get(State(door): State<RestDoor>) -> Result<Json<Value>, Refusal> {
     let document = reloader(&door)?.document()?;
     Ok(Json(masking::masked(&document, "")))
 }
 
 /// `PUT /api/config`. A configuration that cannot be used is refused as a whole.
 pub async fn put(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Body(config): Body<Value>,
 ) -> Result<Json<api::ConfigUpdated>, Refusal> {
     let plan = reloader(&door)?.write(Change::Whole(config)).await?;

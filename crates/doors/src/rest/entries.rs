@@ -18,7 +18,7 @@ use mainstay_gateway::{
 use serde_json::{Map, Value};
 
 use crate::rest::{
-    Door,
+    RestDoor,
     address::{Path, Query},
     body::Body,
     refusal::Refusal,
@@ -30,14 +30,14 @@ const EPHEMERAL: &str = "ephemeral";
 
 /// `POST /api/servers`: a name, and an entry. It is kept even if it cannot be connected yet.
 pub async fn add(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Json<api::Operated>, Refusal> {
-    let Asked {
+    let EntryRequest {
         name,
         keeping,
         entry,
-    } = Asked::read(body)?;
+    } = EntryRequest::read(body)?;
     let on_duplicate = on_duplicate(keeping);
     let new = read(&door, &name, &entry).await?;
     let added = enter(&door, new, on_duplicate, keeping.persist).await?;
@@ -46,16 +46,16 @@ pub async fn add(
 
 /// `PUT /api/servers/{name}`: the server has this entry from now on.
 pub async fn put(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
     Body(mut body): Body<Map<String, Value>>,
 ) -> Result<Json<api::Operated>, Refusal> {
     body.insert("name".to_owned(), name.into());
-    let Asked {
+    let EntryRequest {
         name,
         keeping,
         entry,
-    } = Asked::read(body)?;
+    } = EntryRequest::read(body)?;
     let new = read(&door, &name, &entry).await?;
     Ok(Json(
         enter(&door, new, OnDuplicate::Replace, keeping.persist).await?,
@@ -64,14 +64,14 @@ pub async fn put(
 
 /// `POST /api/mcp-clients/connect`: it is kept if it can be connected.
 pub async fn connect_client(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Json<api::ClientOperated>, Refusal> {
-    let Asked {
+    let EntryRequest {
         name,
         keeping,
         entry,
-    } = Asked::read(body)?;
+    } = EntryRequest::read(body)?;
     let NewServer { runtime, .. } = read(&door, &name, &entry).await?;
     let (legal, entry) = (runtime.config.name.clone(), Arc::clone(&runtime.entry));
     let connected = door
@@ -96,7 +96,7 @@ pub async fn connect_client(
 
 /// `GET /api/servers/{name}`
 pub async fn get(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
 ) -> Result<Json<api::ServerDetails>, Refusal> {
     let server = door.gateway.registry.server(&name)?;
@@ -118,7 +118,7 @@ pub async fn get(
 
 /// `DELETE /api/servers/{name}`; with `?persist=true` out of the file, too.
 pub async fn delete(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
     Query(Persist { persist }): Query<Persist>,
 ) -> Result<Json<api::Removed>, Refusal> {
@@ -132,7 +132,7 @@ pub async fn delete(
 
 /// `DELETE /api/mcp-clients/{name}`
 pub async fn delete_client(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
     Query(Persist { persist }): Query<Persist>,
 ) -> Result<Json<api::ClientLeft>, Refusal> {
@@ -149,7 +149,7 @@ pub struct Persist {
 }
 
 pub async fn enable(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
     body: Option<Body<Keeping>>,
 ) -> Result<Json<api::Operated>, Refusal> {
@@ -157,7 +157,7 @@ pub async fn enable(
 }
 
 pub async fn disable(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
     body: Option<Body<Keeping>>,
 ) -> Result<Json<api::Operated>, Refusal> {
@@ -166,7 +166,7 @@ pub async fn disable(
 
 /// What was added from inside an MCP client may be started now: that which the digest was shown for.
 pub async fn approve(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
     body: Option<Body<api::Approval>>,
 ) -> Result<Json<api::Operated>, Refusal> {
@@ -188,13 +188,13 @@ fn persists(body: Option<Body<Keeping>>) -> bool {
 }
 
 /// What a body asks for: the entry, and what stands beside it.
-struct Asked {
+struct EntryRequest {
     name: String,
     keeping: Keeping,
     entry: Entry,
 }
 
-impl Asked {
+impl EntryRequest {
     fn read(mut body: Map<String, Value>) -> Result<Self, Refusal> {
         let mut flag = |key: &str| match body.shift_remove(key) {
             None | Some(Value::Null) => Ok(false),
@@ -229,7 +229,7 @@ fn on_duplicate(keeping: Keeping) -> OnDuplicate {
 }
 
 /// Reads an entry, whose placeholders stand for what is known.
-async fn read(door: &Door, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
+async fn read(door: &RestDoor, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
     let secrets = secrets(door)?;
     let Value::Object(entry) = restored(&Value::Object(entry.clone()), &secrets)? else {
         unreachable!("an object stays one")
@@ -239,7 +239,7 @@ async fn read(door: &Door, name: &str, entry: &Entry) -> Result<NewServer, Failu
 }
 
 /// What placeholders may stand for: the file, and the entries that are not in it.
-fn secrets(door: &Door) -> Result<Value, Failure> {
+fn secrets(door: &RestDoor) -> Result<Value, Failure> {
     let mut known = match &door.gateway.reloader {
         Some(reloader) => reloader.document()?,
         None => Value::Object(Map::new()),
@@ -263,7 +263,7 @@ fn secrets(door: &Door) -> Result<Value, Failure> {
 }
 
 async fn enter(
-    door: &Door,
+    door: &RestDoor,
     new: NewServer,
     on_duplicate: OnDuplicate,
     persist: bool,
@@ -294,7 +294,7 @@ async fn enter(
     })
 }
 
-async fn remove(door: &Door, server: &Server, persist: bool) -> Result<(), Failure> {
+async fn remove(door: &RestDoor, server: &Server, persist: bool) -> Result<(), Failure> {
     let configured = door.gateway.registry.standing(&server.name) == Standing::Configured;
     if persist && configured {
         write(door, Change::Remove(server.name.clone())).await
@@ -304,7 +304,7 @@ async fn remove(door: &Door, server: &Server, persist: bool) -> Result<(), Failu
 }
 
 async fn switch(
-    door: &Door,
+    door: &RestDoor,
     name: &str,
     enabled: bool,
     persist: bool,
@@ -326,7 +326,7 @@ async fn switch(
 }
 
 /// Waits for a server that starts by itself, whatever comes of it.
-async fn started(door: &Door, server: &Server) -> api::Operated {
+async fn started(door: &RestDoor, server: &Server) -> api::Operated {
     if server.config().connects_at_start() {
         // Its status says what came of it.
         server.operate(Operation::Start).await.ok();
@@ -334,12 +334,12 @@ async fn started(door: &Door, server: &Server) -> api::Operated {
     servers::operated(door, server)
 }
 
-async fn write(door: &Door, change: Change) -> Result<(), Failure> {
+async fn write(door: &RestDoor, change: Change) -> Result<(), Failure> {
     reloader(door)?.write(change).await.map(|_| ())
 }
 
 /// Where the configuration is a file.
-pub fn reloader(door: &Door) -> Result<&Arc<Reloader>, Failure> {
+pub fn reloader(door: &RestDoor) -> Result<&Arc<Reloader>, Failure> {
     door.gateway.reloader.as_ref().ok_or_else(|| {
         let message = "this Mainstay has no configuration file that could be written";
         Failure::new(FailureKind::NotSaved, message)

@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Door, address::Query, refusal::Refusal, servers};
+use super::{RestDoor, address::Query, refusal::Refusal, servers};
 use crate::json_views::events::wire;
 
 /// Streams at once. Each holds a connection, and little else.
@@ -34,11 +34,11 @@ const RETRY: &str = "retry: 2000\n\n";
 
 /// `?after=ID`
 #[derive(Debug, Deserialize)]
-pub struct Place {
+pub struct EventsQuery {
     after: Option<String>,
 }
 
-impl Place {
+impl EventsQuery {
     fn read(text: &str) -> Result<EventId, Refusal> {
         text.parse()
             .map_err(|error| Refusal::Malformed(format!("{text:?}: {error}")))
@@ -46,12 +46,12 @@ impl Place {
 }
 
 pub async fn recent(
-    State(door): State<Door>,
-    Query(place): Query<Place>,
+    State(door): State<RestDoor>,
+    Query(place): Query<EventsQuery>,
 ) -> Result<Json<api::Events>, Refusal> {
     let known = door.gateway.registry.events();
     let mut subscription = match place.after.as_deref() {
-        Some(after) => known.subscribe(Some(Place::read(after)?)),
+        Some(after) => known.subscribe(Some(EventsQuery::read(after)?)),
         None => known.remembered(),
     };
     let (mut events, mut missed) = (Vec::new(), false);
@@ -71,13 +71,13 @@ pub async fn recent(
 /// What the stream's route needs.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    door: Door,
+    door: RestDoor,
     /// Those that may still be opened.
     permits: Arc<Semaphore>,
 }
 
 impl Streams {
-    pub fn new(door: &Door) -> Self {
+    pub fn new(door: &RestDoor) -> Self {
         Self {
             door: door.clone(),
             permits: Arc::new(Semaphore::new(MAX_STREAMS)),
@@ -87,15 +87,15 @@ impl Streams {
 
 pub async fn stream(
     State(Streams { door, permits }): State<Streams>,
-    Query(place): Query<Place>,
+    Query(place): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     // What a browser sends when it asks again is newer than the URL it first asked.
     let last = headers.get("last-event-id").map(HeaderValue::to_str);
     let after = match last {
-        Some(Ok(last)) => Some(Place::read(last)?),
+        Some(Ok(last)) => Some(EventsQuery::read(last)?),
         Some(Err(error)) => return Err(Refusal::Malformed(error.to_string())),
-        None => place.after.as_deref().map(Place::read).transpose()?,
+        None => place.after.as_deref().map(EventsQuery::read).transpose()?,
     };
     let permit = permits
         .try_acquire_owned()
@@ -125,7 +125,7 @@ pub async fn stream(
 /// One open stream.
 struct Telling {
     subscription: Subscription,
-    door: Door,
+    door: RestDoor,
     /// Written, and not yet sent.
     due: VecDeque<String>,
     _permit: OwnedSemaphorePermit,

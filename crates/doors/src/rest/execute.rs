@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Door,
+    RestDoor,
     address::Path,
     call::{Answered, Call},
     calls::object,
@@ -28,7 +28,7 @@ const NOT_FOUND: &str = "not found";
 
 /// `POST /api/servers/{name}/tools/{tool}/call`
 pub async fn execute(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     via: Via,
     path: Result<Path<(String, String)>, Refusal>,
     request: Request,

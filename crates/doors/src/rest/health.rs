@@ -10,7 +10,7 @@ use mainstay_gateway::supervisor::Server;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Door,
+    RestDoor,
     address::Query,
     lists::Filter,
     refusal::Refusal,
@@ -22,7 +22,7 @@ const PING_LIMIT: Duration = Duration::from_secs(5);
 
 /// `?server=NAME` asks one.
 pub async fn report(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Query(filter): Query<Filter>,
 ) -> Result<Json<HealthReport>, Refusal> {
     let registry = &door.gateway.registry;

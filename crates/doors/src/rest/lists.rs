@@ -5,7 +5,7 @@ use mainstay_api as api;
 use mainstay_core::catalog::{Item, ListKind, Part};
 use serde::Deserialize;
 
-use super::{Door, address::Query, refusal::Refusal};
+use super::{RestDoor, address::Query, refusal::Refusal};
 pub use crate::json_views::lists::{full_name, raw, text};
 
 /// `?server=NAME`
@@ -21,7 +21,7 @@ impl Filter {
 }
 
 pub async fn tools(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Query(filter): Query<Filter>,
 ) -> Result<Json<api::Tools>, Refusal> {
     let tools = each(&door, &filter, ListKind::Tools, |part, item| api::Tool {
@@ -37,7 +37,7 @@ pub async fn tools(
 }
 
 pub async fn resources(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Query(filter): Query<Filter>,
 ) -> Result<Json<api::Resources>, Refusal> {
     let resources = each(&door, &filter, ListKind::Resources, |part, item| {
@@ -55,7 +55,7 @@ pub async fn resources(
 }
 
 pub async fn templates(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Query(filter): Query<Filter>,
 ) -> Result<Json<api::Templates>, Refusal> {
     let templates = each(&door, &filter, ListKind::Templates, |part, item| {
@@ -73,7 +73,7 @@ pub async fn templates(
 }
 
 pub async fn prompts(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Query(filter): Query<Filter>,
 ) -> Result<Json<api::Prompts>, Refusal> {
     let prompts = each(&door, &filter, ListKind::Prompts, |part, item| {
@@ -92,7 +92,7 @@ pub async fn prompts(
 
 /// One list of all servers, or of one, once those that are starting had their time.
 async fn each<T>(
-    door: &Door,
+    door: &RestDoor,
     filter: &Filter,
     kind: ListKind,
     entry: impl Fn(&Part, &Item) -> T,

@@ -24,7 +24,7 @@ use tokio::{sync::broadcast::error::RecvError, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Door,
+    RestDoor,
     address::{Path, Query},
     refusal::Refusal,
 };
@@ -40,16 +40,16 @@ const LAST_EVENT_ID: &str = "last-event-id";
 
 /// `?tail=N&follow=true`
 #[derive(Debug, Deserialize)]
-pub struct Wanted {
+pub struct LogsQuery {
     tail: Option<u32>,
     #[serde(default)]
     follow: bool,
 }
 
 pub async fn logs(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
-    Query(wanted): Query<Wanted>,
+    Query(wanted): Query<LogsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let log = Arc::clone(&door.gateway.registry.server(&name)?.log);

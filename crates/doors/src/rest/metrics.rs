@@ -16,9 +16,9 @@ use mainstay_gateway::Gateway;
 use prometheus_client::registry::Registry;
 
 use self::{exposition::Exposition, format::Format};
-use super::Door;
+use super::RestDoor;
 
-pub async fn scrape(State(door): State<Door>, headers: HeaderMap) -> Response {
+pub async fn scrape(State(door): State<RestDoor>, headers: HeaderMap) -> Response {
     let format = Format::asked(&headers);
     // Reads /proc, a few files for each process, and writes some twenty lines for each tool.
     let written = tokio::task::spawn_blocking(move || write(door.gateway, format)).await;

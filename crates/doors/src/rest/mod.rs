@@ -52,7 +52,7 @@ use crate::tokens::{Pass, Tokens};
 
 /// What the routes need.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct RestDoor {
     pub gateway: Arc<Gateway>,
     /// The control token among them opens the door.
     pub tokens: Tokens,
@@ -62,7 +62,7 @@ pub struct Door {
     pub stop: CancellationToken,
 }
 
-pub fn router(door: Door) -> Router {
+pub fn router(door: RestDoor) -> Router {
     // Routes that need a server or a configuration; a server can be connected where there is none yet.
     let clients = Router::new()
         .route(api::CLIENTS, get(servers::clients))
@@ -128,7 +128,7 @@ pub fn router(door: Door) -> Router {
         .with_state(door)
 }
 
-async fn ready(State(door): State<Door>) -> (StatusCode, &'static str) {
+async fn ready(State(door): State<RestDoor>) -> (StatusCode, &'static str) {
     if door.gateway.calls.closing().has_begun() {
         (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
     } else if door.gateway.registry.is_settled() {
@@ -147,7 +147,7 @@ async fn wrong_method(request: Request) -> Refusal {
 }
 
 async fn authorize(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
@@ -176,7 +176,7 @@ async fn authorize(
 
 /// Without a configuration and without a server there is nothing that could answer.
 async fn configured(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {

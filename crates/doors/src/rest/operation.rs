@@ -168,7 +168,7 @@ impl Operation {
     }
 
     /// How it refuses, by status.
-    pub fn refusals(&self) -> Vec<Refused> {
+    pub fn refusals(&self) -> Vec<SharedResponse> {
         let mut refusals = BTreeMap::<StatusCode, BTreeSet<&str>>::new();
         for code in self.codes() {
             let words = refusals.entry(code.status()).or_default();
@@ -176,18 +176,18 @@ impl Operation {
         }
         let refusals = refusals.into_iter();
         refusals
-            .map(|(status, words)| Refused { status, words })
+            .map(|(status, words)| SharedResponse { status, words })
             .collect()
     }
 }
 
 /// A response that many operations share: a status, and the words that its error can be.
-pub struct Refused {
+pub struct SharedResponse {
     status: StatusCode,
     words: BTreeSet<&'static str>,
 }
 
-impl Refused {
+impl SharedResponse {
     /// By which operations refer to it.
     pub fn name(&self) -> String {
         self.words

@@ -41,7 +41,7 @@ const LONGEST_BUCKET: Duration = Duration::from_hours(24 * 366 * 100);
 /// `?limit=&tool=&server=&status=&door=&client=&session=&since=&until=&text=&before=`
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Wanted {
+pub struct RecordsQuery {
     limit: Option<usize>,
     server: Option<String>,
     tool: Option<String>,
@@ -77,7 +77,7 @@ pub struct Slice {
 /// `GET /api/call-records`
 pub async fn records(
     State(door): State<Door>,
-    Query(wanted): Query<Wanted>,
+    Query(wanted): Query<RecordsQuery>,
 ) -> Result<Json<api::CallRecords>, Refusal> {
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     let filter = filter(wanted)?;
@@ -168,7 +168,7 @@ pub async fn statistics(
     }))
 }
 
-fn filter(wanted: Wanted) -> Result<Filter, Refusal> {
+fn filter(wanted: RecordsQuery) -> Result<Filter, Refusal> {
     let unknown =
         |what: &str, word: &str| Refusal::Malformed(format!("there is no {what} {word:?}"));
     let status = wanted

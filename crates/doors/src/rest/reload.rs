@@ -3,11 +3,11 @@
 use axum::{Json, extract::State};
 use mainstay_api as api;
 
-use super::{Door, body::Body, refusal::Refusal};
+use super::{RestDoor, body::Body, refusal::Refusal};
 
 /// Without a body it reloads.
 pub async fn reload(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     body: Option<Body<api::Reload>>,
 ) -> Result<Json<api::Reloaded>, Refusal> {
     let reloader = door

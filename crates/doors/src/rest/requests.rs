@@ -6,12 +6,12 @@ use mainstay_core::failure::{Failure, FailureKind};
 use mainstay_gateway::supervisor::Queued;
 use mainstay_platform::utc;
 
-use super::{Door, address::Path, body::Body, lists, refusal::Refusal};
+use super::{RestDoor, address::Path, body::Body, lists, refusal::Refusal};
 
 /// The client refused (JSON-RPC leaves the code to us; specification, client/sampling).
 const REFUSED_BY_HAND: i64 = -1;
 
-pub async fn list(State(door): State<Door>) -> Json<api::ServerRequests> {
+pub async fn list(State(door): State<RestDoor>) -> Json<api::ServerRequests> {
     let shown = |queued: Queued| api::ServerRequest {
         id: queued.id,
         server: queued.server.to_string(),
@@ -26,7 +26,7 @@ pub async fn list(State(door): State<Door>) -> Json<api::ServerRequests> {
 }
 
 pub async fn answer(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(id): Path<u64>,
     Body(reply): Body<api::Reply>,
 ) -> Result<Json<api::Replied>, Refusal> {

@@ -18,10 +18,10 @@ use crate::{
         self,
         servers::{Disclosure, PENDING},
     },
-    rest::{Door, address::Path, body::Body, lists, refusal::Refusal},
+    rest::{RestDoor, address::Path, body::Body, lists, refusal::Refusal},
 };
 
-pub async fn clients(State(door): State<Door>) -> Json<api::Clients> {
+pub async fn clients(State(door): State<RestDoor>) -> Json<api::Clients> {
     let catalog = door.gateway.registry.catalog();
     let entry = |server: &Arc<Server>| {
         let view = server.view();
@@ -58,12 +58,12 @@ fn seconds(time: SystemTime) -> f64 {
         .as_secs_f64()
 }
 
-pub async fn servers(State(door): State<Door>) -> Json<api::Servers> {
+pub async fn servers(State(door): State<RestDoor>) -> Json<api::Servers> {
     Json(all(&door))
 }
 
 /// How all servers are.
-pub fn all(door: &Door) -> api::Servers {
+pub fn all(door: &RestDoor) -> api::Servers {
     let servers = door.gateway.registry.servers();
     api::Servers {
         servers: servers.iter().map(|server| details(door, server)).collect(),
@@ -72,18 +72,18 @@ pub fn all(door: &Door) -> api::Servers {
 }
 
 /// What is wrong beside the servers.
-pub fn warnings(door: &Door) -> Vec<String> {
+pub fn warnings(door: &RestDoor) -> Vec<String> {
     let reloader = door.gateway.reloader.as_ref();
     reloader.and_then(|it| it.warning()).into_iter().collect()
 }
 
-pub fn details(door: &Door, server: &Server) -> api::Server {
+pub fn details(door: &RestDoor, server: &Server) -> api::Server {
     json_views::servers::details(&door.gateway.registry, server, Disclosure::Operator)
 }
 
 /// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect`: answers when it is done.
 pub async fn operate(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path((name, operation)): Path<(String, String)>,
 ) -> Result<Json<api::Operated>, Refusal> {
     let operations: &[Operation] = match operation.as_str() {
@@ -108,7 +108,7 @@ pub async fn operate(
 /// `POST /api/mcp-clients/NAME/reconnect`. A server that is connected is left alone unless asked
 /// otherwise.
 pub async fn reconnect_client(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
     body: Option<Body<api::Reconnect>>,
 ) -> Result<Json<api::ClientOperated>, Refusal> {
@@ -127,7 +127,7 @@ pub async fn reconnect_client(
 
 /// `POST /api/mcp-clients/NAME/disconnect`
 pub async fn disconnect_client(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
 ) -> Result<Json<api::ClientLeft>, Refusal> {
     let server = known_client(&door, &name)?;
@@ -136,12 +136,12 @@ pub async fn disconnect_client(
 }
 
 /// The routes under `/api/mcp-clients` call the server `name` in their errors.
-pub fn known_client(door: &Door, name: &str) -> Result<Arc<Server>, Failure> {
+pub fn known_client(door: &RestDoor, name: &str) -> Result<Arc<Server>, Failure> {
     let found = door.gateway.registry.server(name);
     found.map_err(|failure| failure.with("name", name))
 }
 
-pub fn operated(door: &Door, server: &Server) -> api::Operated {
+pub fn operated(door: &RestDoor, server: &Server) -> api::Operated {
     let view = server.view();
     let well = view.status.state == Lifecycle::Connected || !view.wanted;
     api::Operated {
@@ -158,7 +158,7 @@ pub fn operated(door: &Door, server: &Server) -> api::Operated {
     }
 }
 
-pub fn client_operated(door: &Door, server: &Server) -> api::ClientOperated {
+pub fn client_operated(door: &RestDoor, server: &Server) -> api::ClientOperated {
     api::ClientOperated {
         status: "ok".to_owned(),
         name: server.name.to_string(),
@@ -174,7 +174,7 @@ pub fn client_left(server: &Server) -> api::ClientLeft {
 }
 
 /// `server/tool`
-fn tool_names(door: &Door, server: &Server) -> Vec<String> {
+fn tool_names(door: &RestDoor, server: &Server) -> Vec<String> {
     let catalog = door.gateway.registry.catalog();
     catalog
         .parts()

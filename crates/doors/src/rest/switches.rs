@@ -9,9 +9,9 @@ use mainstay_core::{
     switches::{Off, Switch, Switches},
 };
 
-use super::{Door, address::Path, body::Body, refusal::Refusal};
+use super::{RestDoor, address::Path, body::Body, refusal::Refusal};
 
-pub async fn list(State(door): State<Door>) -> Json<api::Switches> {
+pub async fn list(State(door): State<RestDoor>) -> Json<api::Switches> {
     let all = door.gateway.switches.all();
     let clients = all
         .iter()
@@ -34,7 +34,7 @@ fn shown(off: &Off) -> api::SwitchedOff {
 }
 
 pub async fn set(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(client): Path<String>,
     Body(set): Body<api::SetSwitch>,
 ) -> Result<Json<api::Switched>, Refusal> {
@@ -56,19 +56,19 @@ pub async fn set(
 }
 
 pub async fn clear(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(client): Path<String>,
 ) -> Result<Json<api::Cleared>, Refusal> {
     let cleared = change(&door, |switches| switches.clear(&client)).await?;
     Ok(Json(cleared))
 }
 
-pub async fn clear_all(State(door): State<Door>) -> Result<Json<api::Cleared>, Refusal> {
+pub async fn clear_all(State(door): State<RestDoor>) -> Result<Json<api::Cleared>, Refusal> {
     Ok(Json(change(&door, Switches::clear_all).await?))
 }
 
 /// Changes the switches; the clients that it concerns are told.
-async fn change(door: &Door, change: impl FnOnce(&mut Switches)) -> Result<api::Cleared, Refusal> {
+async fn change(door: &RestDoor, change: impl FnOnce(&mut Switches)) -> Result<api::Cleared, Refusal> {
     let changed = door.gateway.switch(change).await;
     changed.map_err(Refusal::Unwritable)?;
     Ok(api::Cleared { success: true })
@@ -76,7 +76,7 @@ async fn change(door: &Door, change: impl FnOnce(&mut Switches)) -> Result<api::
 
 /// What a switch is about. Only what is there can be switched off, so that a slip is noticed; what has
 /// gone meanwhile can still be switched on.
-fn switch(door: &Door, set: &api::SetSwitch) -> Result<Switch, Failure> {
+fn switch(door: &RestDoor, set: &api::SetSwitch) -> Result<Switch, Failure> {
     let registry = &door.gateway.registry;
     let server = match ServerName::new(&set.server) {
         Ok(server) if set.enabled => server,

@@ -7,9 +7,9 @@ use crate::tokens::{self, TokenError, Tokens};
 use axum::{Json, extract::State};
 use mainstay_api as api;
 
-use super::{Door, address::Path, body::Body, refusal::Refusal};
+use super::{RestDoor, address::Path, body::Body, refusal::Refusal};
 
-pub async fn list(State(door): State<Door>) -> Json<api::ClientTokens> {
+pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientTokens> {
     let tokens = door.tokens.clients();
     Json(api::ClientTokens {
         tokens: tokens.iter().map(api::ClientToken::from).collect(),
@@ -17,7 +17,7 @@ pub async fn list(State(door): State<Door>) -> Json<api::ClientTokens> {
 }
 
 pub async fn add(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Body(wanted): Body<api::AddToken>,
 ) -> Result<Json<api::AddedToken>, Refusal> {
     let name = wanted.name.ok_or(Refusal::MissingParameter("name"))?;
@@ -27,7 +27,7 @@ pub async fn add(
 }
 
 pub async fn remove(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
 ) -> Result<Json<api::RemovedToken>, Refusal> {
     let client = changed(&door, move |tokens| tokens.remove(&name)).await?;
@@ -37,7 +37,7 @@ pub async fn remove(
     }))
 }
 
-pub async fn rotate(State(door): State<Door>) -> Result<Json<api::RotatedToken>, Refusal> {
+pub async fn rotate(State(door): State<RestDoor>) -> Result<Json<api::RotatedToken>, Refusal> {
     let token = changed(&door, Tokens::rotate).await?;
     Ok(Json(api::RotatedToken {
         token: token.expose().to_owned(),
@@ -46,7 +46,7 @@ pub async fn rotate(State(door): State<Door>) -> Result<Json<api::RotatedToken>,
 
 /// A change is written to a file, which blocks.
 async fn changed<T: Send + 'static>(
-    door: &Door,
+    door: &RestDoor,
     change: impl FnOnce(&Tokens) -> Result<T, TokenError> + Send + 'static,
 ) -> Result<T, Refusal> {
     let tokens = door.tokens.clone();

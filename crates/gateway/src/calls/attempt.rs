@@ -11,7 +11,7 @@ use mainstay_core::{
     message::{self, Method},
     trace,
 };
-use mainstay_transport::{Frame, OpenQuestions, Question, Said, Session};
+use mainstay_transport::{Frame, OpenQuestions, Question, ServerMessage, Session};
 use tokio::time::Instant;
 
 use super::{
@@ -151,13 +151,13 @@ impl Call<'_> {
                 biased;
                 said = exchange.next() => {
                     let frame = match said.map_err(|why| self.lost(why))? {
-                        Said::Message(frame) => frame,
-                        Said::Question(question) => {
+                        ServerMessage::Message(frame) => frame,
+                        ServerMessage::Question(question) => {
                             is_parted = false;
                             self.ask(question, patience.get_or_insert_default());
                             continue;
                         }
-                        Said::Parted { retry } => {
+                        ServerMessage::Parted { retry } => {
                             // What a server does on the transparent path, we do as it does.
                             let is_own = matches!(self.upstream, Upstream::IsolatedSession(_));
                             self.sink.part(is_own.then_some(retry));

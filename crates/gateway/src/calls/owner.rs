@@ -80,7 +80,7 @@ impl Calls {
         let Ok(exchange) = session.start(Method::ResourcesRead, Some(params)).await else {
             return false;
         };
-        let mut question = Question {
+        let mut question = OwnerQuery {
             calls: self,
             session,
             exchange: Some(exchange),
@@ -92,13 +92,13 @@ impl Calls {
 }
 
 /// A question that is cancelled when it is dropped before it is answered.
-struct Question<'a> {
+struct OwnerQuery<'a> {
     calls: &'a Calls,
     session: Arc<Session>,
     exchange: Option<Exchange>,
 }
 
-impl Question<'_> {
+impl OwnerQuery<'_> {
     async fn has_result(&mut self) -> bool {
         let Some(exchange) = &mut self.exchange else {
             return false;
@@ -110,7 +110,7 @@ impl Question<'_> {
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for OwnerQuery<'_> {
     fn drop(&mut self) {
         if let Some(exchange) = self.exchange.take() {
             let reason = "the resource is not needed any more".to_owned();

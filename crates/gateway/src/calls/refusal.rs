@@ -3,7 +3,7 @@
 use mainstay_core::{
     failure::{Failure, FailureKind},
     message::Method,
-    suspects::{Arguments, Refused},
+    suspects::{Arguments, RefusedCall},
 };
 use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
@@ -41,7 +41,7 @@ impl Call<'_> {
             .answered(|| self.work());
     }
 
-    fn refused(&self, refused: &Refused) -> Failure {
+    fn refused(&self, refused: &RefusedCall) -> Failure {
         let server = &self.upstream.server().name;
         let what = match refused.method {
             Method::PromptsGet => "Prompt",

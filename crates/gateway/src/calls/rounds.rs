@@ -23,7 +23,7 @@ pub const MAX_ROUNDS: usize = 10;
 /// A question that waits for its answer.
 struct PendingQuestion {
     key: String,
-    question: questions::Question,
+    question: questions::InputRequest,
     answer: oneshot::Receiver<Frame>,
 }
 
@@ -83,7 +83,7 @@ impl Call<'_> {
 
     fn put_question(
         &self,
-        question: &questions::Question,
+        question: &questions::InputRequest,
         client: Revision,
         elicitation: &str,
     ) -> Result<oneshot::Receiver<Frame>, Failure> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use mainstay_core::suspects::{Asked, Refused, Suspects, Verdict};
+use mainstay_core::suspects::{CallSignature, RefusedCall, Suspects, Verdict};
 use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ pub struct SuspectCalls(ArcSwapOption<Suspects>);
 
 impl SuspectCalls {
     /// Whether a call that does `work` is refused.
-    pub fn refusal(&self, work: impl FnOnce() -> Option<PossibleSuspect>) -> Option<Refused> {
+    pub fn refusal(&self, work: impl FnOnce() -> Option<PossibleSuspect>) -> Option<RefusedCall> {
         self.look(work, |suspects, asked| suspects.refusal(asked, now()))
     }
 
@@ -30,7 +30,7 @@ impl SuspectCalls {
     fn look<T>(
         &self,
         work: impl FnOnce() -> Option<PossibleSuspect>,
-        look: impl FnOnce(&Suspects, Asked<'_>) -> Option<T>,
+        look: impl FnOnce(&Suspects, CallSignature<'_>) -> Option<T>,
     ) -> Option<T> {
         let suspects = self.0.load();
         let suspects = suspects.as_ref()?;
@@ -59,7 +59,7 @@ impl SuspectCalls {
     }
 
     /// Takes out the refused calls whose refusal has expired.
-    pub fn expired(&self) -> Vec<Refused> {
+    pub fn expired(&self) -> Vec<RefusedCall> {
         let mut allowed = Vec::new();
         self.change(|suspects| {
             let (next, found) = suspects.passed(now());
@@ -70,7 +70,7 @@ impl SuspectCalls {
     }
 
     /// Forgets everything; returns the calls that were refused.
-    pub fn clear(&self) -> Vec<Refused> {
+    pub fn clear(&self) -> Vec<RefusedCall> {
         let before = self.0.swap(None);
         before.map_or_else(Vec::new, |before| before.all_refused())
     }

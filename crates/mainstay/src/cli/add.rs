@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     CommandError, Exit,
-    connect::{ChangeArgs, Place},
+    connect::{ChangeArgs, ServerSource},
     operate, output,
     stderr::complain,
 };
@@ -85,19 +85,19 @@ impl Add {
     pub async fn run(self) -> Result<Exit, CommandError> {
         let mut entry = self.entry()?;
         match self.daemon.place()? {
-            Place::Daemon(client) => {
+            ServerSource::Daemon(client) => {
                 entry.insert("name".to_owned(), self.name.clone().into());
                 entry.insert("persist".to_owned(), (!self.ephemeral).into());
                 entry.insert("replace".to_owned(), self.replace.into());
                 operate::tell(self.daemon.json, &client.add(&entry).await?)?;
             }
-            Place::File(_) if self.ephemeral => {
+            ServerSource::File(_) if self.ephemeral => {
                 return Err(CommandError::Usage {
                     message: "no daemon is running that could have it for now".to_owned(),
                     hint: Some("without --ephemeral it goes into the configuration".to_owned()),
                 });
             }
-            Place::File(origin) => {
+            ServerSource::File(origin) => {
                 let name = legal(&self.name)?;
                 let on_duplicate = if self.replace {
                     OnDuplicate::Replace

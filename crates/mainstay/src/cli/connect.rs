@@ -51,7 +51,7 @@ pub struct DaemonArgs {
 
 /// Where the list of servers is known.
 #[derive(Debug)]
-pub enum Place {
+pub enum ServerSource {
     Daemon(Client),
     File(Origin),
 }
@@ -91,14 +91,14 @@ impl DaemonArgs {
 impl ChangeArgs {
     /// Where a change of the servers goes: to the daemon, or without one to the file itself, which
     /// starts nothing.
-    pub fn place(&self) -> Result<Place, CommandError> {
+    pub fn place(&self) -> Result<ServerSource, CommandError> {
         if self.config.is_none() {
             match running(self.url.clone()) {
                 Err(CommandError::Client(ClientError::NotRunning { .. })) => {}
-                found => return Ok(Place::Daemon(found?)),
+                found => return Ok(ServerSource::Daemon(found?)),
             }
         }
-        Ok(Place::File(Origin {
+        Ok(ServerSource::File(Origin {
             flag: self.config.clone(),
             ..Origin::default()
         }))

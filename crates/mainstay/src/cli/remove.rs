@@ -6,7 +6,7 @@ use mainstay_gateway::reload::{Change, change_file};
 use super::{
     CommandError, Exit,
     add::{legal, tell},
-    connect::{ChangeArgs, Place},
+    connect::{ChangeArgs, ServerSource},
     output, suggest,
 };
 
@@ -24,7 +24,7 @@ pub struct Remove {
 impl Remove {
     pub async fn run(self) -> Result<Exit, CommandError> {
         match self.daemon.place()? {
-            Place::Daemon(client) => {
+            ServerSource::Daemon(client) => {
                 let removed = client.remove(&self.name, !self.ephemeral).await;
                 let removed = suggest::completed(&client, removed.map_err(Into::into)).await?;
                 if self.daemon.json {
@@ -33,7 +33,7 @@ impl Remove {
                     output::line(&format!("{} was removed", removed.name))?;
                 }
             }
-            Place::File(origin) => {
+            ServerSource::File(origin) => {
                 let loaded = change_file(&origin, Change::Remove(legal(&self.name)?)).map_err(
                     |failure| {
                         // A file that cannot be used has its own error.

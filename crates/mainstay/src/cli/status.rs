@@ -121,10 +121,10 @@ struct Teller {
     server: Arc<Server>,
     width: usize,
     /// Locked for the time of a line: two tasks look, and each thing is reported once.
-    said: Mutex<Said>,
+    said: Mutex<LastReport>,
 }
 
-struct Said {
+struct LastReport {
     last: Option<News>,
     /// When the server was started or lost.
     since: Instant,
@@ -149,7 +149,7 @@ enum News {
 
 impl Teller {
     fn new(server: &Arc<Server>, width: usize) -> Self {
-        let said = Said {
+        let said = LastReport {
             last: None,
             since: Instant::now(),
             is_starting: false,
@@ -283,7 +283,7 @@ impl Teller {
     }
 
     /// Says what is wrong with the entry, and where, when the entry is new or has changed.
-    fn tell_problems(&self, said: &mut Said) {
+    fn tell_problems(&self, said: &mut LastReport) {
         let problems = self.server.problems();
         if problems != said.problems {
             for problem in &problems {

@@ -7,7 +7,7 @@ use mainstay_gateway::reload::{Change, change_file};
 use super::{
     CommandError, Exit,
     add::{legal, tell},
-    connect::{ChangeArgs, Place},
+    connect::{ChangeArgs, ServerSource},
     operate, output, suggest,
 };
 
@@ -30,7 +30,7 @@ impl Switch {
             ("disable", "disabled in")
         };
         match self.daemon.place()? {
-            Place::Daemon(client) => {
+            ServerSource::Daemon(client) => {
                 let keeping = Keeping {
                     persist: !self.ephemeral,
                     ..Keeping::default()
@@ -43,7 +43,7 @@ impl Switch {
                     output::line(&format!("{} is disabled", operated.name))?;
                 }
             }
-            Place::File(origin) => {
+            ServerSource::File(origin) => {
                 let name = legal(&self.name)?;
                 let loaded =
                     change_file(&origin, Change::Switch { name, enabled }).map_err(|failure| {

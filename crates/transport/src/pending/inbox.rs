@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{Asker, Frame, InterruptionKind, PossibleSuspect, Question, Said, line_writer::Mark};
+use crate::{Asker, Frame, InterruptionKind, PossibleSuspect, Question, ServerMessage, line_writer::Mark};
 
 /// Progress and log messages that one call may have unread; beyond that they are dropped and
 /// counted, for a slow reader must delay neither the server nor other calls.
@@ -50,7 +50,7 @@ pub struct Inbox {
 
 #[derive(Debug, Default)]
 struct InboxState {
-    unread: VecDeque<Said>,
+    unread: VecDeque<ServerMessage>,
     /// Set once nothing more can come.
     broken: Option<Broken>,
     dropped: u64,
@@ -95,13 +95,13 @@ impl Inbox {
     }
 
     pub fn push_answer(&self, frame: Frame) {
-        self.update(|state| state.unread.push_back(Said::Message(frame)));
+        self.update(|state| state.unread.push_back(ServerMessage::Message(frame)));
     }
 
     pub fn push_notification(&self, frame: Frame) {
         self.update(|state| {
             if state.unread.len() < MAX_UNREAD {
-                state.unread.push_back(Said::Message(frame));
+                state.unread.push_back(ServerMessage::Message(frame));
             } else {
                 state.dropped += 1;
             }
@@ -120,7 +120,7 @@ impl Inbox {
         // A full inbox drops it, which refuses it.
         self.update(|state| {
             if state.unread.len() < MAX_UNREAD {
-                state.unread.push_back(Said::Question(question));
+                state.unread.push_back(ServerMessage::Question(question));
             }
         });
     }
@@ -135,7 +135,7 @@ impl Inbox {
     }
 
     /// The next message. Cancel-safe.
-    pub async fn next(&self) -> Result<Said, Broken> {
+    pub async fn next(&self) -> Result<ServerMessage, Broken> {
         poll_fn(|context| {
             let mut state = self.state();
             if let Some(said) = state.unread.pop_front() {

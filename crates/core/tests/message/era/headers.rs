@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use mainstay_core::{
     era::{
         headers::{self, HeaderMismatch, Inbound, InvalidHeader, ParamHeader, decode, encode},
-        modern::{self, Refused},
+        modern::{self, RequestRefusal},
     },
     message,
 };
@@ -450,7 +450,7 @@ fn a_request_is_judged_in_the_order_of_the_specification() {
         let text = message::request(Some(1), "ping", Some(params));
         let envelope = message::peek(&text).expect("a message");
         let outcome = modern::admit(&text, &envelope, "ping", headers.as_ref());
-        outcome.err().map(|refused: Refused| {
+        outcome.err().map(|refused: RequestRefusal| {
             assert_eq!(refused.http_status(), 400);
             refused.code()
         })

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     browse,
     context::Context,
-    outcome::{Outcome, Said, here},
+    outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
 use crate::{
@@ -173,7 +173,7 @@ async fn await_activity(context: &Context<'_>) -> Outcome {
         let session = server.view().session;
         session.map_or(0, |session| session.liveness.in_flight())
     };
-    Ok(Said::json(&Activity {
+    Ok(ToolOutput::json(&Activity {
         triggered_by,
         events,
         last_event_id: happened.position().to_string(),
@@ -243,7 +243,7 @@ fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued
     })
 }
 
-fn requests(context: &Context<'_>, method: Method) -> Said {
+fn requests(context: &Context<'_>, method: Method) -> ToolOutput {
     let shown = |queued: Queued| {
         json!({
             "request_id": queued.id.to_string(),
@@ -253,7 +253,7 @@ fn requests(context: &Context<'_>, method: Method) -> Said {
         })
     };
     let requests: Vec<Value> = waiting(context, method).map(shown).collect();
-    Said::json(&json!({"requests": requests}))
+    ToolOutput::json(&json!({"requests": requests}))
 }
 
 /// A request's id: text, though models like to write numbers.
@@ -286,8 +286,8 @@ impl RequestId {
     }
 }
 
-fn answered(id: u64) -> Said {
-    Said::json(&json!({"success": true, "request_id": id.to_string()}))
+fn answered(id: u64) -> ToolOutput {
+    ToolOutput::json(&json!({"success": true, "request_id": id.to_string()}))
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use std::io;
 
 use super::{
     context::{self, Context},
-    outcome::{Outcome, Said},
+    outcome::{Outcome, ToolOutput},
     refusal::Refusal,
 };
 use crate::json_views;
@@ -60,7 +60,7 @@ pub async fn list(kind: ListKind, context: &Context<'_>) -> Outcome {
         String::new()
     };
     let (member, items) = (kind.member(), message::array(&shown));
-    Ok(Said::Json(format!(r#"{{"{member}":{items}{next}}}"#)))
+    Ok(ToolOutput::Json(format!(r#"{{"{member}":{items}{next}}}"#)))
 }
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ struct Read {
 pub async fn read_resource(context: &Context<'_>, cancelled: oneshot::Receiver<String>) -> Outcome {
     let Read { server, uri } = context.arguments()?;
     let result = context.read(&server, &uri, cancelled).await?;
-    Ok(Said::Json(result.get().to_owned()))
+    Ok(ToolOutput::Json(result.get().to_owned()))
 }
 
 #[derive(Deserialize)]
@@ -96,7 +96,7 @@ pub async fn get_prompt(context: &Context<'_>, cancelled: oneshot::Receiver<Stri
     let params = format!(r#"{{"name":{name},"arguments":{arguments}}}"#);
     let asking = context.ask(server, Method::PromptsGet, &params, cancelled);
     let result = asking.await?;
-    Ok(Said::Json(result.get().to_owned()))
+    Ok(ToolOutput::Json(result.get().to_owned()))
 }
 
 #[derive(Deserialize)]
@@ -116,7 +116,7 @@ pub async fn logs(context: &Context<'_>) -> Outcome {
         let message = format!("the log cannot be read: {error}");
         Failure::new(FailureKind::CallFailed, message).with("server", server)
     })?;
-    Ok(Said::json(
+    Ok(ToolOutput::json(
         &json!({"lines": json_views::logs::lines(read.lines)}),
     ))
 }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     context::Context,
-    outcome::{Outcome, Said, here},
+    outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
 use crate::{
@@ -74,32 +74,32 @@ async fn add(context: &Context<'_>) -> Outcome {
     if !warnings.is_empty() {
         said["warnings"] = warnings.into();
     }
-    Ok(Said::json(&said))
+    Ok(ToolOutput::json(&said))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Named {
+struct NameArgument {
     name: String,
 }
 
 async fn remove(context: &Context<'_>) -> Outcome {
-    let Named { name } = context.arguments()?;
+    let NameArgument { name } = context.arguments()?;
     context.gateway().registry.remove(&name).await?;
-    Ok(Said::json(&json!({"success": true, "name": name})))
+    Ok(ToolOutput::json(&json!({"success": true, "name": name})))
 }
 
 async fn enable(context: &Context<'_>) -> Outcome {
-    let Named { name } = context.arguments()?;
+    let NameArgument { name } = context.arguments()?;
     let server = context.gateway().registry.enable(&name).await?;
-    Ok(Said::json(&started(&server).await))
+    Ok(ToolOutput::json(&started(&server).await))
 }
 
 async fn disable(context: &Context<'_>) -> Outcome {
-    let Named { name } = context.arguments()?;
+    let NameArgument { name } = context.arguments()?;
     let server = context.gateway().registry.disable(&name).await?;
     server.operate(Operation::Stop).await?;
-    Ok(Said::json(&done(&server)))
+    Ok(ToolOutput::json(&done(&server)))
 }
 
 /// Waits for a server that starts by itself, whatever comes of it: its status says.

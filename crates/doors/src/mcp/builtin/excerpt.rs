@@ -36,7 +36,7 @@ pub struct Object {
 /// Which part is wanted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct ExcerptQuery {
     pub cid: String,
     offset: Option<usize>,
     length: Option<usize>,
@@ -91,7 +91,7 @@ impl Object {
     }
 }
 
-impl Wanted {
+impl ExcerptQuery {
     /// Reads an object; one of many megabytes takes a while.
     pub fn of(&self, object: &Object) -> Result<Excerpt, Unreadable> {
         let whole = match &object.text {
@@ -217,7 +217,7 @@ mod tests {
     fn read(object: &Value, wanted: Value) -> Result<Excerpt, Unreadable> {
         let mut wanted = wanted;
         wanted["cid"] = "x".into();
-        let wanted: Wanted = serde_json::from_value(wanted).expect("arguments");
+        let wanted: ExcerptQuery = serde_json::from_value(wanted).expect("arguments");
         wanted.of(&Object::new(object.to_string().into_bytes()))
     }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     context::{self, Context},
-    outcome::{Outcome, Said, here},
+    outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
 use crate::{
@@ -43,7 +43,7 @@ pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
 }
 
 /// `external_list_servers`
-fn list_servers(context: &Context<'_>) -> Said {
+fn list_servers(context: &Context<'_>) -> ToolOutput {
     #[derive(Serialize)]
     struct Shown {
         status: &'static str,
@@ -66,7 +66,7 @@ fn list_servers(context: &Context<'_>) -> Said {
         };
         (server.name.as_str(), shown)
     });
-    Said::json(&json!({"servers": shown.collect::<BTreeMap<_, _>>()}))
+    ToolOutput::json(&json!({"servers": shown.collect::<BTreeMap<_, _>>()}))
 }
 
 #[derive(Deserialize)]
@@ -84,7 +84,7 @@ async fn list_tools(context: &Context<'_>) -> Outcome {
             "description": text(item, "description"),
         })
     });
-    Ok(Said::json(&json!({"tools": tools.await?})))
+    Ok(ToolOutput::json(&json!({"tools": tools.await?})))
 }
 
 /// `external_list_resources`
@@ -98,7 +98,7 @@ async fn list_resources(context: &Context<'_>) -> Outcome {
             "mime_type": message::text_member(item, "mimeType"),
         })
     });
-    Ok(Said::json(&json!({"resources": resources.await?})))
+    Ok(ToolOutput::json(&json!({"resources": resources.await?})))
 }
 
 async fn each(
@@ -150,7 +150,7 @@ async fn call_tool(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome 
     if client.caller.capabilities.tasks && answer.frame.result().is_some_and(tasks::is_task) {
         let server = target.server.as_str();
         let answer = shared.names.renamed(&client.principal, server, answer);
-        return Ok(Said::Server(Reply::answer(id, &answer)));
+        return Ok(ToolOutput::Server(Reply::answer(id, &answer)));
     }
     if let Some(error) = answer.frame.error() {
         return Err(refused(&server, frame.params().unwrap_or("{}"), error).into());
@@ -158,16 +158,16 @@ async fn call_tool(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome 
     Ok(content(id, &answer))
 }
 
-fn content(id: &str, answer: &Answer) -> Said {
+fn content(id: &str, answer: &Answer) -> ToolOutput {
     let result = answer.frame.result().unwrap_or("{}");
     let Some(content) = message::member(result, "content") else {
         // The server asks something first (2026-07-28).
-        return Said::Server(Reply::answer(id, answer));
+        return ToolOutput::Server(Reply::answer(id, answer));
     };
     if message::member(result, "isError") == Some("true") {
-        Said::Failed(format!(r#"{{"content":{content},"is_error":true}}"#))
+        ToolOutput::Failed(format!(r#"{{"content":{content},"is_error":true}}"#))
     } else {
-        Said::Json(format!(r#"{{"content":{content}}}"#))
+        ToolOutput::Json(format!(r#"{{"content":{content}}}"#))
     }
 }
 
@@ -182,5 +182,5 @@ struct Read {
 async fn read_resource(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome {
     let Read { server, uri } = context.arguments()?;
     let result = context.read(&server, &uri, asked.cancelled).await?;
-    Ok(Said::json(&first_content(&result, &uri)?))
+    Ok(ToolOutput::json(&first_content(&result, &uri)?))
 }

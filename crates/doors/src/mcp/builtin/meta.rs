@@ -17,7 +17,7 @@ use super::{
     context::{self, Context},
     found::{self, Found},
     objects,
-    outcome::{Outcome, Said, here},
+    outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
 use crate::{
@@ -84,7 +84,7 @@ async fn search(context: &Context<'_>) -> Outcome {
             break;
         }
     }
-    Ok(Said::Json(found.say(places.len())))
+    Ok(ToolOutput::Json(found.say(places.len())))
 }
 
 /// How the tool's server is, unless it is well.
@@ -110,7 +110,7 @@ async fn describe(context: &Context<'_>) -> Outcome {
         .find_map(|(known, item)| (*known == target).then_some(item))
         .ok_or_else(|| unknown(&name))?;
     let status = context.server(target.server.as_str())?.view().state();
-    Ok(Said::Json(format!(
+    Ok(ToolOutput::Json(format!(
         r#"{{"server":{},"status":"{}","tool":{item}}}"#,
         quote(target.server.as_str()),
         status.words().tools
@@ -157,11 +157,11 @@ async fn execute(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome {
         address: &address,
         ..asked
     };
-    Ok(Said::Server(asked.call_target(&target, &name).await))
+    Ok(ToolOutput::Server(asked.call_target(&target, &name).await))
 }
 
 /// `list_servers`: an array. The stderr of a server that is well is left out.
-fn list_servers(context: &Context<'_>) -> Said {
+fn list_servers(context: &Context<'_>) -> ToolOutput {
     let shown = |server: &Arc<Server>| {
         let mut shown = details(&context.gateway().registry, server, context.disclosure());
         if shown.pending.is_none() {
@@ -174,7 +174,7 @@ fn list_servers(context: &Context<'_>) -> Said {
         shown
     };
     let servers: Vec<_> = context.servers().iter().map(shown).collect();
-    Said::json(&servers)
+    ToolOutput::json(&servers)
 }
 
 #[derive(Deserialize)]
@@ -187,5 +187,5 @@ struct Reconnect {
 async fn reconnect(context: &Context<'_>) -> Outcome {
     let Reconnect { name } = context.arguments()?;
     context.server(&name)?.operate(Operation::Reconnect).await?;
-    Ok(Said::json(&json!({"success": true, "status": "connected"})))
+    Ok(ToolOutput::json(&json!({"success": true, "status": "connected"})))
 }

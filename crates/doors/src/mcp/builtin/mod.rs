@@ -48,7 +48,7 @@ use mainstay_gateway::calls::{CallRefusal, RequestedCall};
 use mainstay_transport::Frame;
 use serde_json::Value;
 
-use self::outcome::Said;
+use self::outcome::ToolOutput;
 use crate::mcp::{endpoint::request::RequestContext, reply::Reply};
 
 /// One of our own tools.
@@ -142,9 +142,9 @@ pub async fn call(tool: Tool, asked: RequestContext<'_>) -> Reply {
     };
     let mut refused = None;
     let (json, failed) = match outcome {
-        Ok(Said::Server(reply)) => return reply,
-        Ok(Said::Json(json)) => (json, false),
-        Ok(Said::Failed(json)) => (json, true),
+        Ok(ToolOutput::Server(reply)) => return reply,
+        Ok(ToolOutput::Json(json)) => (json, false),
+        Ok(ToolOutput::Failed(json)) => (json, true),
         Err(refusal) => {
             let body = refusal.body().to_string();
             let failure = refusal.into_failure();

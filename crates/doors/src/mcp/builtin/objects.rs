@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 
 use super::{
     context::Context,
-    excerpt::{Excerpt, Wanted},
-    outcome::{Outcome, Said, here},
+    excerpt::{Excerpt, ExcerptQuery},
+    outcome::{Outcome, ToolOutput, here},
     reach::Reach,
     refusal::Refusal,
 };
@@ -67,7 +67,7 @@ async fn part(shared: &Shared, reach: Option<Reach>, uri: &str) -> Result<Excerp
     let asked: Uri = format!("/?cid={cid}&{query}")
         .parse()
         .map_err(|why| unclear(&why))?;
-    let Query(wanted) = Query::<Wanted>::try_from_uri(&asked).map_err(|why| unclear(&why))?;
+    let Query(wanted) = Query::<ExcerptQuery>::try_from_uri(&asked).map_err(|why| unclear(&why))?;
     let reach = reach.ok_or_else(|| Refusal::CidNotFound(cid.to_string()))?;
     excerpt(shared, reach, wanted).await
 }
@@ -84,7 +84,7 @@ fn failed(refusal: Refusal, uri: &str) -> Failure {
 
 /// Part of an object (`read_object`).
 pub async fn read_part(context: &Context<'_>) -> Outcome {
-    let wanted: Wanted = context.arguments()?;
+    let wanted: ExcerptQuery = context.arguments()?;
     let cid = bare(&wanted.cid).to_owned();
     let Excerpt {
         text,
@@ -96,10 +96,10 @@ pub async fn read_part(context: &Context<'_>) -> Outcome {
     if let Some(next) = next_offset {
         said["next_offset"] = next.into();
     }
-    Ok(Said::json(&said))
+    Ok(ToolOutput::json(&said))
 }
 
-async fn excerpt(shared: &Shared, reach: Reach, wanted: Wanted) -> Result<Excerpt, Refusal> {
+async fn excerpt(shared: &Shared, reach: Reach, wanted: ExcerptQuery) -> Result<Excerpt, Refusal> {
     let cid = wanted.cid.clone();
     let read = shared
         .objects

@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use crate::mcp::reply::Reply;
 
 /// What a tool of ours says.
-pub enum Said {
+pub enum ToolOutput {
     /// One text that holds this JSON.
     Json(String),
     /// JSON of a call that failed.
@@ -17,9 +17,9 @@ pub enum Said {
     Server(Reply),
 }
 
-pub type Outcome = Result<Said, Refusal>;
+pub type Outcome = Result<ToolOutput, Refusal>;
 
-impl Said {
+impl ToolOutput {
     pub fn json(value: &impl Serialize) -> Self {
         // Maps with text keys cannot fail.
         Self::Json(serde_json::to_string(value).unwrap_or_default())

@@ -13,7 +13,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     context::Context,
-    outcome::{Outcome, Said, here},
+    outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
 use crate::{
@@ -81,7 +81,7 @@ async fn call_records(context: &Context<'_>) -> Outcome {
         ..
     } = visible(context, journal, filter, limit).await?;
     let calls: Vec<_> = calls.iter().map(api::CallRecord::from).collect();
-    Ok(Said::json(&json!({
+    Ok(ToolOutput::json(&json!({
         "calls": calls,
         "total_count": total_count,
         "truncated": truncated,
@@ -230,7 +230,7 @@ async fn inspect(context: &Context<'_>) -> Outcome {
             format!("read_object reads more of it, and so does the resource {uri}").into();
     }
     said["cid"] = cid.into();
-    Ok(Said::json(&said))
+    Ok(ToolOutput::json(&said))
 }
 
 /// What an object looks like, as far as that is short.

@@ -13,7 +13,7 @@ use mainstay_gateway::{
 use mainstay_transport::{Frame, Session};
 
 use super::{
-    isolation::Place,
+    isolation::SessionSource,
     request::RequestContext,
     session_requests,
     transparent::{self, Forwarded},
@@ -111,7 +111,7 @@ async fn forward(
                 sink,
                 receipt,
                 state_of: None,
-                place: Place::Session(session),
+                place: SessionSource::Session(session),
             };
             session_requests::answer(session, asked).await
         }

@@ -74,7 +74,7 @@ fn declared(capabilities: &str, config: &ServerConfig) -> String {
 
 /// Which upstream sessions carry a client's requests, if they are not shared.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
+pub enum SessionSource<'a> {
     /// Sessions of the client's own.
     Session(&'a ClientSession),
     /// It has no session, and shares with those like it.
@@ -107,7 +107,7 @@ pub fn own_session(session: &ClientSession, server: &Arc<Server>) -> Option<Arc<
 /// The session of this isolated server that answers the client, and a guard to hold until it has.
 pub async fn upstream(
     shared: &Shared,
-    place: Place<'_>,
+    place: SessionSource<'_>,
     client: &Client,
     server: Arc<Server>,
 ) -> (Upstream, Option<Lease>) {
@@ -115,12 +115,12 @@ pub async fn upstream(
         shared.gateway.registry.attempted(&server).await;
     }
     match place {
-        Place::Session(session) => match own_session(session, &server) {
+        SessionSource::Session(session) => match own_session(session, &server) {
             Some(isolated_session) => (upstream_of(isolated_session).await, None),
             None => (Upstream::Shared(server), None),
         },
-        Place::Pool(_) if server.speaks_modern() => (Upstream::Shared(server), None),
-        Place::Pool(seat) => {
+        SessionSource::Pool(_) if server.speaks_modern() => (Upstream::Shared(server), None),
+        SessionSource::Pool(seat) => {
             let lease = shared.pool.lease(&server, client);
             if let Some(level) = client.caller.log_level {
                 // A session that does not open fails the call itself.

@@ -20,7 +20,7 @@ use mainstay_gateway::{
 use mainstay_transport::Frame;
 use tokio::sync::oneshot;
 
-use super::isolation::{self, Place};
+use super::isolation::{self, SessionSource};
 use crate::{
     json_views::lists::of_absent,
     mcp::{
@@ -40,7 +40,7 @@ pub struct RequestContext<'a> {
     pub receipt: &'a Receipt,
     /// The server that gave the `requestState` that it brings.
     pub state_of: Option<&'a str>,
-    pub place: Place<'a>,
+    pub place: SessionSource<'a>,
 }
 
 impl<'a> RequestContext<'a> {

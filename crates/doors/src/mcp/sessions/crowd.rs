@@ -226,11 +226,11 @@ mod tests {
     use super::*;
     use crate::mcp::sessions::{
         client_sinks::ClientSinks,
-        session::{Backend, Named, Scope},
+        session::{Backend, SessionIdentity, Scope},
     };
 
     fn session(id: &str) -> Arc<ClientSession> {
-        let named = Named {
+        let named = SessionIdentity {
             id: id.into(),
             key: ClientKey::of(""),
         };

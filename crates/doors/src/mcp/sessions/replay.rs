@@ -100,7 +100,7 @@ struct Event {
 
 /// One connection's place on a stream.
 #[derive(Debug)]
-pub struct Place {
+pub struct StreamCursor {
     pub stream: StreamId,
     pub kind: Kind,
     reader: u64,
@@ -129,7 +129,7 @@ impl Replay {
     }
 
     /// A new stream and its first connection.
-    pub fn open(&self, kind: Kind) -> Place {
+    pub fn open(&self, kind: Kind) -> StreamCursor {
         let mut state = self.state();
         state.next_stream += 1;
         let stream = state.next_stream;
@@ -150,7 +150,7 @@ impl Replay {
                 returned: None,
             },
         );
-        Place {
+        StreamCursor {
             stream,
             kind,
             reader: 1,
@@ -160,7 +160,7 @@ impl Replay {
     }
 
     /// The place after an event, for a connection that takes the place of the one before.
-    pub fn resume(&self, last_event: &str) -> Result<Place, Gone> {
+    pub fn resume(&self, last_event: &str) -> Result<StreamCursor, Gone> {
         let (run, kind, stream, event) = parse(last_event).ok_or(Gone::Unknown)?;
         let gone = match kind {
             Kind::Call => Gone::Forgotten,
@@ -189,7 +189,7 @@ impl Replay {
         }
         // The connection before may not have been missed yet.
         found.wake();
-        Ok(Place {
+        Ok(StreamCursor {
             stream,
             kind,
             reader: found.readers,
@@ -273,7 +273,7 @@ impl Replay {
     }
 
     /// What comes next on a connection; `None` at its end.
-    pub fn poll(&self, place: &mut Place, context: &Context<'_>) -> Poll<Option<Bytes>> {
+    pub fn poll(&self, place: &mut StreamCursor, context: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = self.state();
         let found = state.streams.get_mut(&place.stream);
         let Some(found) = found.filter(|it| it.readers == place.reader && !place.is_closed) else {
@@ -300,7 +300,7 @@ impl Replay {
     }
 
     /// The connection has gone, whichever side closed it.
-    pub fn leave(&self, place: &Place) {
+    pub fn leave(&self, place: &StreamCursor) {
         let mut state = self.state();
         if let Some(found) = state.streams.get_mut(&place.stream)
             && found.readers == place.reader

@@ -155,7 +155,7 @@ pub struct ClientSession {
 
 /// What the id of a session is, and says.
 #[derive(Debug)]
-pub struct Named {
+pub struct SessionIdentity {
     pub id: Box<str>,
     /// The key of its client's switches.
     pub key: ClientKey,
@@ -172,7 +172,7 @@ fn name_of(id: &str) -> String {
 
 impl ClientSession {
     pub fn new(
-        named: Named,
+        named: SessionIdentity,
         caller: Caller,
         door: Door,
         principal: Principal,
@@ -180,7 +180,7 @@ impl ClientSession {
         backend: Backend,
         client_sinks: ClientSinks,
     ) -> Self {
-        let Named { id, key } = named;
+        let SessionIdentity { id, key } = named;
         let (questions, bound) = (client_sinks.questions, client_sinks.bound);
         let origin = Origin {
             session: Some(name_of(&id)),

@@ -7,7 +7,7 @@ use mainstay_core::{
         Caller, Era, code,
         headers::Inbound,
         listen::completed,
-        modern::{self, Refused},
+        modern::{self, RequestRefusal},
         questions::{self, Answers},
     },
     message::{self, InvalidParams, Method},
@@ -45,19 +45,19 @@ use crate::mcp::{
 };
 
 /// The client of this request, if it may be served.
-pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, Refused> {
+pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, RequestRefusal> {
     let method = frame.method_name();
     let (meta, _) = modern::admit(frame.text(), frame.envelope(), &method, headers)?;
     Ok(Caller::modern(&meta)?)
 }
 
 /// Why a request was not let in, as its answer.
-pub fn refusal(id: &str, refused: &Refused) -> Reply {
+pub fn refusal(id: &str, refused: &RequestRefusal) -> Reply {
     let text = refusal_text(id, refused);
     Reply::of_error(text, refused.code(), &refused.to_string())
 }
 
-pub fn refusal_text(id: &str, refused: &Refused) -> String {
+pub fn refusal_text(id: &str, refused: &RequestRefusal) -> String {
     message::error_response(
         Some(id),
         refused.code(),
@@ -260,7 +260,7 @@ impl Request {
                     sink: self.sink.clone(),
                     receipt,
                     state_of: self.state_of.as_deref(),
-                    place: isolation::Place::Pool(&seat),
+                    place: isolation::SessionSource::Pool(&seat),
                 };
                 aggregate::answer(asked).await
             }

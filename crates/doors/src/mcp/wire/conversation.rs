@@ -91,14 +91,14 @@ enum Phase {
 
 /// A message that is not taken, and the JSON-RPC error that says so.
 #[derive(Debug)]
-pub enum Refused {
+pub enum RejectedMessage {
     /// It means nothing here.
     Invalid(String),
     /// The client should read some answers first.
     TooMany(String),
 }
 
-impl Refused {
+impl RejectedMessage {
     pub fn into_text(self) -> String {
         match self {
             Self::Invalid(text) | Self::TooMany(text) => text,
@@ -163,14 +163,14 @@ impl Conversation {
     }
 
     /// Takes a message or a batch of the client. Tasks send the answers.
-    pub async fn take(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
+    pub async fn take(self: &Arc<Self>, text: Bytes) -> Result<(), RejectedMessage> {
         self.greeted().await;
         if text.trim_ascii_start().first() == Some(&b'[') {
             return self.take_batch(text).await;
         }
         let frame = match Frame::read(text) {
             Ok(frame) => frame,
-            Err(error) => return Err(Refused::Invalid(self.unreadable(&error).await)),
+            Err(error) => return Err(RejectedMessage::Invalid(self.unreadable(&error).await)),
         };
         if let Kind::Request { .. } = frame.envelope().kind
             && is_modern(&frame)
@@ -226,17 +226,17 @@ impl Conversation {
         Ok(())
     }
 
-    async fn take_batch(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
+    async fn take_batch(self: &Arc<Self>, text: Bytes) -> Result<(), RejectedMessage> {
         let session = self
             .session()
             .filter(|session| session.revision.accepts_batches());
         let Some(session) = session else {
             let reason = "batches are accepted at revision 2025-03-26 only";
-            return Err(Refused::Invalid(self.refuse_batch(&text, reason).await));
+            return Err(RejectedMessage::Invalid(self.refuse_batch(&text, reason).await));
         };
         let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() else {
             let refused = self.refuse_batch(&text, &too_many()).await;
-            return Err(Refused::TooMany(refused));
+            return Err(RejectedMessage::TooMany(refused));
         };
         let (sink, messages) = session.sink();
         let call = batch::answer(Arc::clone(&self.clients.shared), session, text, sink);
@@ -297,13 +297,13 @@ impl Conversation {
     }
 
     /// Room for one more request that waits for its answer.
-    async fn permit(&self, frame: &Frame) -> Result<OwnedSemaphorePermit, Refused> {
+    async fn permit(&self, frame: &Frame) -> Result<OwnedSemaphorePermit, RejectedMessage> {
         if let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() {
             return Ok(permit);
         }
         let reply = Reply::error(id(frame), code::INVALID_REQUEST, &too_many());
         let refused = self.close(frame, reply).await;
-        Err(Refused::TooMany(refused.into_text()))
+        Err(RejectedMessage::TooMany(refused.into_text()))
     }
 
     /// Answers in a task: messages before the answer are sent before it.

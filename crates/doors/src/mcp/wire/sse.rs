@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     answer::{self, Answer, ClosedRefusal as _, Refusal},
-    conversation::{Conversation, Output, Refused},
+    conversation::{Conversation, Output, RejectedMessage},
     headers::{self, Accepts},
     mcp::Mcp,
     sse_body::Events,
@@ -124,8 +124,8 @@ async fn post(
     let body: Bytes = mcp.bodies.read(body, visitor).await?;
     match client.take(body).await {
         Ok(()) => Ok(answer::status(StatusCode::ACCEPTED)),
-        Err(Refused::Invalid(text)) => Err(Refusal::saying(StatusCode::BAD_REQUEST, text)),
-        Err(Refused::TooMany(text)) => Err(Refusal::saying(StatusCode::SERVICE_UNAVAILABLE, text)),
+        Err(RejectedMessage::Invalid(text)) => Err(Refusal::saying(StatusCode::BAD_REQUEST, text)),
+        Err(RejectedMessage::TooMany(text)) => Err(Refusal::saying(StatusCode::SERVICE_UNAVAILABLE, text)),
     }
 }
 

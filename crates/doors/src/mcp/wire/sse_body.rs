@@ -20,7 +20,7 @@ use tokio::{
 use crate::mcp::{
     reply::{ClosedReply as _, Reply},
     sessions::{
-        replay::{Kind, Place, StreamId},
+        replay::{Kind, StreamCursor, StreamId},
         session::{Busy, ClientSession},
     },
 };
@@ -117,7 +117,7 @@ enum Source {
 /// A connection that reads one of its session's streams.
 struct Connection {
     session: Arc<ClientSession>,
-    place: Place,
+    place: StreamCursor,
     _busy: Busy,
 }
 
@@ -188,7 +188,7 @@ impl Events {
     }
 
     /// A stream of the session, from this place on.
-    pub fn at(session: Arc<ClientSession>, place: Place) -> Self {
+    pub fn at(session: Arc<ClientSession>, place: StreamCursor) -> Self {
         let busy = session.busy();
         Self::new(Source::Resumable(Connection {
             session,

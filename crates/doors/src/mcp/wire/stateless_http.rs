@@ -8,7 +8,7 @@ use mainstay_core::{
     era::{
         Caller,
         headers::{self as mirrored, HeaderMismatch, Inbound},
-        modern::{self, Refused},
+        modern::{self, RequestRefusal},
     },
     message::{self, Kind},
 };
@@ -78,7 +78,7 @@ pub async fn check(
     Ok(Some(caller))
 }
 
-fn refuse(frame: &Frame, refused: &Refused) -> Refusal {
+fn refuse(frame: &Frame, refused: &RequestRefusal) -> Refusal {
     let status = StatusCode::from_u16(refused.http_status()).unwrap_or(StatusCode::BAD_REQUEST);
     Refusal::saying(status, refusal_text(id(frame), refused))
 }

@@ -5,7 +5,7 @@ use mainstay_core::{
     event::{EventKind, told_names},
     lifecycle::{Loss, Report},
     message::Method,
-    suspects::{REFUSED_FOR, Refused},
+    suspects::{REFUSED_FOR, RefusedCall},
 };
 use mainstay_transport::Session;
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ impl Task {
         self.tell_allowed(&self.suspect_calls.clear());
     }
 
-    fn tell_allowed(&self, calls: &[Refused]) {
+    fn tell_allowed(&self, calls: &[RefusedCall]) {
         for call in calls {
             self.tell(EventKind::CallAllowed {
                 method: call.method.name().to_owned(),
@@ -65,7 +65,7 @@ impl Task {
 
     /// The name of the call, if the server lists it. A client may have made up any other name or URI, and it may
     /// be private.
-    fn listed_name(&self, call: &Refused) -> Option<String> {
+    fn listed_name(&self, call: &RefusedCall) -> Option<String> {
         let kind = match call.method {
             Method::ToolsCall => ListKind::Tools,
             Method::PromptsGet => ListKind::Prompts,

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn next(replay: &Replay, place: &mut Place) -> Poll<Option<String>> {
+fn next(replay: &Replay, place: &mut StreamCursor) -> Poll<Option<String>> {
     let context = Context::from_waker(Waker::noop());
     let text = replay.poll(place, &context);
     text.map(|text| text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// The messages that come without waiting.
-fn messages(replay: &Replay, place: &mut Place) -> Vec<String> {
+fn messages(replay: &Replay, place: &mut StreamCursor) -> Vec<String> {
     let mut messages = Vec::new();
     while let Poll::Ready(Some(text)) = next(replay, place) {
         let data = text.lines().find_map(|line| line.strip_prefix("data: "));
@@ -19,7 +19,7 @@ fn messages(replay: &Replay, place: &mut Place) -> Vec<String> {
 }
 
 /// The id that primes a place.
-fn primer(replay: &Replay, place: &mut Place) -> String {
+fn primer(replay: &Replay, place: &mut StreamCursor) -> String {
     match next(replay, place) {
         Poll::Ready(Some(text)) => text["id: ".len()..]
             .lines()

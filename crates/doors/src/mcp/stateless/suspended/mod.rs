@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use self::{
-    rounds::Turn,
+    rounds::RoundOutcome,
     state::{CallDigest, PATIENCE, ParkId, Seals},
 };
 pub use crate::mcp::stateless::suspended::rounds::{InputRounds, Parts, questions};
@@ -109,7 +109,7 @@ impl SuspendedCalls {
                     turn = rounds.turn(|message| sink.put(message)) => turn,
                     Ok(reason) = &mut cancelled => return rounds.give_up(reason).await,
                 };
-                if let Turn::Over(reply) = turn {
+                if let RoundOutcome::Over(reply) = turn {
                     return reply;
                 }
                 match suspended.park(&calls, rounds) {
@@ -238,7 +238,7 @@ struct Parked {
 }
 
 enum Happening {
-    Turn(Turn),
+    RoundOutcome(RoundOutcome),
     /// `None`: no attempt will come any more.
     Attempt(Option<Attempt>),
     /// All attempts that had joined have gone.
@@ -253,16 +253,16 @@ impl Parked {
             let happening = tokio::select! {
                 biased;
                 () = left(&mut self.joined), if is_joined => Happening::Left,
-                turn = self.rounds.turn(|message| relay(&self.audience, &message)), if self.outcome.is_none() => Happening::Turn(turn),
+                turn = self.rounds.turn(|message| relay(&self.audience, &message)), if self.outcome.is_none() => Happening::RoundOutcome(turn),
                 attempt = inbox.recv() => Happening::Attempt(attempt),
                 () = tokio::time::sleep_until(self.until), if !is_joined => Happening::Expired,
             };
             let reason = match happening {
-                Happening::Turn(Turn::Asked) => {
+                Happening::RoundOutcome(RoundOutcome::Asked) => {
                     self.ask();
                     continue;
                 }
-                Happening::Turn(Turn::Over(reply)) => {
+                Happening::RoundOutcome(RoundOutcome::Over(reply)) => {
                     if is_joined || reply.cancelled {
                         self.tell(&reply);
                         return self.leave();

@@ -41,11 +41,11 @@ struct Open {
     key: String,
     question: Question,
     /// As modern clients read it.
-    text: questions::Question,
+    text: questions::InputRequest,
 }
 
 /// How far a call got.
-pub enum Turn {
+pub enum RoundOutcome {
     Over(Closed<Reply>),
     /// There are open questions.
     Asked,
@@ -92,8 +92,8 @@ impl InputRounds {
     }
 
     /// Goes on until the call is over or asks; what the server says meanwhile is handed to `relay`.
-    /// Cancel-safe; after [`Turn::Over`] there is no other turn.
-    pub async fn turn(&mut self, mut relay: impl FnMut(String)) -> Turn {
+    /// Cancel-safe; after [`RoundOutcome::Over`] there is no other turn.
+    pub async fn turn(&mut self, mut relay: impl FnMut(String)) -> RoundOutcome {
         loop {
             tokio::select! {
                 biased;
@@ -105,14 +105,14 @@ impl InputRounds {
                         self.enter(question);
                     }
                     if self.is_waiting() {
-                        return Turn::Asked;
+                        return RoundOutcome::Asked;
                     }
                 }
                 reply = &mut self.reply => {
                     while let Some(Some(message)) = self.messages.next().now_or_never() {
                         relay(message);
                     }
-                    return Turn::Over(reply);
+                    return RoundOutcome::Over(reply);
                 }
             }
         }
@@ -120,7 +120,7 @@ impl InputRounds {
 
     /// One that a modern client could not read is refused: it is dropped.
     fn enter(&mut self, question: Question) {
-        if let Some(text) = questions::Question::from_request(question.frame().text()) {
+        if let Some(text) = questions::InputRequest::from_request(question.frame().text()) {
             self.asked += 1;
             let key = format!("question-{}", self.asked);
             self.open.push(Open {
