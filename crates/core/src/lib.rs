@@ -1,6 +1,6 @@
 //! Mainstay's decisions, without I/O: nothing here waits, opens or spawns.
 //!
-//! The shell (`crates/mainstay`) carries out what this crate decides. The manifest has no async
+//! The packages above carry out what this crate decides. The manifest has no async
 //! runtime on purpose, so that no decision can hide an await (ARCHITECTURE.md, invariant 1).
 
 pub mod alert;
