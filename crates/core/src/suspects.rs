@@ -191,7 +191,12 @@ impl Suspects {
         charged
     }
 
-    fn charge_one(&mut self, asked: CallSignature<'_>, scope: Scope, now: Instant) -> (usize, bool) {
+    fn charge_one(
+        &mut self,
+        asked: CallSignature<'_>,
+        scope: Scope,
+        now: Instant,
+    ) -> (usize, bool) {
         let known = self
             .0
             .iter()

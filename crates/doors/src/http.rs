@@ -29,7 +29,7 @@ use super::{
     RETRY_AFTER,
     authenticator::{Authenticator, Unauthorized, Visit},
     bodies::discard,
-    connections::{Connections, ConnectionGuard},
+    connections::{ConnectionGuard, Connections},
     guard::{Forbidden, Guard},
     mcp::{
         Mcp, ResponseBody, Scope,

@@ -20,7 +20,7 @@ use super::{
     files::Files,
     holders::Holder,
     intern::{origin, target},
-    objects::{self, Held, Objects, Storage, Search},
+    objects::{self, Held, Objects, Search, Storage},
     packs::{self, Head, Pack},
     retention::first_call,
     schema,

@@ -143,7 +143,9 @@ impl Exchange {
         let said = self.read().await;
         if let Some(in_flight) = &self.in_flight {
             match &said {
-                Ok(ServerMessage::Message(frame)) if frame.method().is_none() => in_flight.answered(),
+                Ok(ServerMessage::Message(frame)) if frame.method().is_none() => {
+                    in_flight.answered()
+                }
                 Ok(_) => {}
                 Err(interruption) => in_flight.interrupted(interruption),
             }

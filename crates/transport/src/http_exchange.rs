@@ -227,7 +227,11 @@ impl HttpExchange {
             } => Some(ServerMessage::Message(frame)),
             Kind::Notification {
                 method: Method::LogMessage,
-            } => self.link.router.within_rate(frame).map(ServerMessage::Message),
+            } => self
+                .link
+                .router
+                .within_rate(frame)
+                .map(ServerMessage::Message),
             Kind::Notification { method } => {
                 self.link.router.notice(method, frame);
                 None

@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use super::{
-    AttemptLimiter, Exchange, Frame, Interruption, InterruptionKind, Listener, Notice, ServerMessage,
-    detect::own_request, link::Link,
+    AttemptLimiter, Exchange, Frame, Interruption, InterruptionKind, Listener, Notice,
+    ServerMessage, detect::own_request, link::Link,
 };
 
 /// How long a server may take to acknowledge a subscription. After that the subscription is tried again.
@@ -333,7 +333,9 @@ impl Listen<'_> {
         let frame = match exchange.next().await {
             Ok(ServerMessage::Message(frame)) => frame,
             // Dropping a question refuses it. Modern servers have none.
-            Ok(ServerMessage::Question(_) | ServerMessage::Parted { .. }) => return Received::Message,
+            Ok(ServerMessage::Question(_) | ServerMessage::Parted { .. }) => {
+                return Received::Message;
+            }
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
                 ..

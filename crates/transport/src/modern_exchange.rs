@@ -162,7 +162,9 @@ impl ModernExchange {
             };
             match said {
                 None => {}
-                Some(Ok(frame)) if frame.method().is_some() => return Ok(ServerMessage::Message(frame)),
+                Some(Ok(frame)) if frame.method().is_some() => {
+                    return Ok(ServerMessage::Message(frame));
+                }
                 Some(Ok(answer)) => match self.settle(answer) {
                     None => {}
                     Some(answer) => return Ok(ServerMessage::Message(answer)),

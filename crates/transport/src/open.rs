@@ -70,7 +70,7 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
             let limit = known.is_none().then_some(POST_LIMIT);
             match modern_http::open(opening, launch, limit).await {
                 Ok(opened) => Ok(opened),
-                Err(NotModern::NotOpened(unopened)) => Err(unopened),
+                Err(NotModern::Refused(unopened)) => Err(unopened),
                 Err(NotModern::Legacy(eras)) => {
                     let (mut session, running) = open_legacy(opening, launch).await?;
                     session.eras = session.eras.or(eras);

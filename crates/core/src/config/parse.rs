@@ -19,7 +19,7 @@ use super::{
     node::Node,
     policies::Policies,
     profiles,
-    report::{Lines, KeyPath, Report},
+    report::{KeyPath, Lines, Report},
     server_name, syntax, telemetry,
 };
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::{
     builtin::Group,
     ids::{ProfileName, ServerName},
-    names::{Named, ServerNames},
+    names::{NamedServer, ServerNames},
 };
 
 use super::{
@@ -322,7 +322,7 @@ fn renames(profile: &mut Profile, node: &Node<'_>, config: &Config, report: &mut
             } else if !taken.insert(name.to_owned()) {
                 let message = format!("another tool is renamed to \"{name}\" already");
                 report.error(&node.place, message);
-            } else if let Named::Server(named) = servers.named_by(name)
+            } else if let NamedServer::Server(named) = servers.named_by(name)
                 && named != server
             {
                 let message = format!("\"{name}\" names a tool of server \"{named}\"");

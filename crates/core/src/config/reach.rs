@@ -226,7 +226,13 @@ impl<'e> Entry<'e, '_, '_> {
         Some(cwd)
     }
 
-    fn check_command(&mut self, place: &KeyPath, command: &str, args: &[String], cwd: Option<&Path>) {
+    fn check_command(
+        &mut self,
+        place: &KeyPath,
+        command: &str,
+        args: &[String],
+        cwd: Option<&Path>,
+    ) {
         if self.scope.is_open(command) {
             return;
         }

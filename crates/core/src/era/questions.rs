@@ -173,11 +173,13 @@ impl InputRequired {
         if requests.is_none() && state.is_none() {
             return Err(BadInputRequired::Empty);
         }
-        let requests = Object::read(requests.unwrap_or("{}")).ok_or(BadInputRequired::InputRequest)?;
+        let requests =
+            Object::read(requests.unwrap_or("{}")).ok_or(BadInputRequired::InputRequest)?;
         let requests = requests
             .iter()
             .map(|(key, question)| {
-                let question = InputRequest::read(question).ok_or(BadInputRequired::InputRequest)?;
+                let question =
+                    InputRequest::read(question).ok_or(BadInputRequired::InputRequest)?;
                 Ok((key.to_owned(), question))
             })
             .collect::<Result<_, _>>()?;

@@ -69,7 +69,11 @@ impl ServerNames {
             start = prefix.end;
         }
         // The prefix of a spelling comes before a server that is called `mcp`.
-        if inner == NamedServer::Nobody { outer } else { inner }
+        if inner == NamedServer::Nobody {
+            outer
+        } else {
+            inner
+        }
     }
 
     /// Whether this name may lead to a tool or prompt of this server, which is one of these.

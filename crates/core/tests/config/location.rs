@@ -21,7 +21,7 @@ fn a5_the_first_that_is_named_wins() {
             "{flag:?} {vars:?}"
         );
     };
-    let named = |path: &str| Location::NamedServer(PathBuf::from(path));
+    let named = |path: &str| Location::Named(PathBuf::from(path));
     let usual = |path: &str| Location::Usual(PathBuf::from(path));
     let config = ("MAINSTAY_CONFIG", "/c.json");
     let home = ("MAINSTAY_HOME", "/m");
@@ -67,7 +67,7 @@ fn a5_the_clients_file_has_places_of_its_own() {
     check(&[home], usual("/c/mcp_clients.json"));
     check(
         &[home, ("CIDELDILL_MCP_CLIENTS_CONFIG", "/x.json")],
-        Location::NamedServer(PathBuf::from("/x.json")),
+        Location::Named(PathBuf::from("/x.json")),
     );
     assert_eq!(locate_clients(&World::default()), None);
 }

@@ -36,7 +36,7 @@ use super::{
         crowd::{Admitted, Crowd, Limits as SessionLimits},
         ended::Ended,
         seal::{Seal, unix_ms},
-        session::{Backend, ClientSession, SessionIdentity, Scope, client_key},
+        session::{Backend, ClientSession, Scope, SessionIdentity, client_key},
     },
     shared::Shared,
     stateless::context::Stateless,

@@ -78,7 +78,11 @@ async fn run_prompt(call: &mut Call, request: Request) -> Result<api::Answer, Re
 }
 
 /// `POST /api/mcp-resources/read`. A resource of several contents is read whole with [`read_whole`].
-pub async fn read(State(door): State<RestDoor>, via: Via, request: Request) -> Answered<api::Content> {
+pub async fn read(
+    State(door): State<RestDoor>,
+    via: Via,
+    request: Request,
+) -> Answered<api::Content> {
     let run = |mut call| async {
         let answer = run_read(&mut call, request).await;
         (call, answer)

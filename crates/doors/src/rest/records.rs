@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Door,
+    RestDoor,
     address::{Path, Query},
     refusal::Refusal,
 };
@@ -76,7 +76,7 @@ pub struct Slice {
 
 /// `GET /api/call-records`
 pub async fn records(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Query(wanted): Query<RecordsQuery>,
 ) -> Result<Json<api::CallRecords>, Refusal> {
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
@@ -87,7 +87,7 @@ pub async fn records(
 
 /// `GET /api/call-records/{id}`
 pub async fn record(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(id): Path<String>,
 ) -> Result<Json<api::WholeCallRecord>, Refusal> {
     let journal = journal(&door.gateway.calls)?;
@@ -111,7 +111,7 @@ pub async fn record(
 
 /// `GET /api/objects/{cid}`: arguments and results are JSON texts. A slice of one is none.
 pub async fn object(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Path(name): Path<String>,
     Query(slice): Query<Slice>,
 ) -> Result<Response, Refusal> {
@@ -145,7 +145,7 @@ pub async fn object(
 
 /// `GET /api/statistics`
 pub async fn statistics(
-    State(door): State<Door>,
+    State(door): State<RestDoor>,
     Query(span): Query<Span>,
 ) -> Result<Json<api::Statistics>, Refusal> {
     let now = SystemTime::now();

@@ -68,7 +68,10 @@ pub async fn clear_all(State(door): State<RestDoor>) -> Result<Json<api::Cleared
 }
 
 /// Changes the switches; the clients that it concerns are told.
-async fn change(door: &RestDoor, change: impl FnOnce(&mut Switches)) -> Result<api::Cleared, Refusal> {
+async fn change(
+    door: &RestDoor,
+    change: impl FnOnce(&mut Switches),
+) -> Result<api::Cleared, Refusal> {
     let changed = door.gateway.switch(change).await;
     changed.map_err(Refusal::Unwritable)?;
     Ok(api::Cleared { success: true })

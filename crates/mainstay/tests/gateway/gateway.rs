@@ -56,7 +56,7 @@ impl Environment for Nothing {
     }
 }
 
-fn parse(text: &str) -> Config {
+pub fn parse(text: &str) -> Config {
     let source = Source {
         syntax: Syntax::Json,
         path: Path::new("/config.json"),

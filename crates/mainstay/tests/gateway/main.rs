@@ -50,6 +50,7 @@ mod changes;
 mod connections;
 mod control;
 mod doors;
+mod embed;
 mod evidence;
 mod handshake;
 mod hangs;

@@ -9,7 +9,9 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{Asker, Frame, InterruptionKind, PossibleSuspect, Question, ServerMessage, line_writer::Mark};
+use crate::{
+    Asker, Frame, InterruptionKind, PossibleSuspect, Question, ServerMessage, line_writer::Mark,
+};
 
 /// Progress and log messages that one call may have unread; beyond that they are dropped and
 /// counted, for a slow reader must delay neither the server nor other calls.

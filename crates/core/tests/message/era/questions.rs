@@ -4,7 +4,7 @@
 use mainstay_core::{
     era::{
         Revision,
-        questions::{self, BadInputRequired, InputRequired, Question},
+        questions::{self, BadInputRequired, InputRequest, InputRequired},
     },
     message::Method,
 };
@@ -40,7 +40,7 @@ fn a_request_becomes_an_entry_and_a_request_again() {
             r#"{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{}}"#,
         ),
     ] {
-        let question = Question::from_request(legacy).expect("a question");
+        let question = InputRequest::from_request(legacy).expect("a question");
         assert_eq!(&*question.params, params);
         assert_eq!(question.to_request("\"q\"", revision, "minted"), again);
     }
@@ -50,13 +50,13 @@ fn a_request_becomes_an_entry_and_a_request_again() {
         r#"{"method":"roots/list","params":[]}"#,
         r#"{"method":7}"#,
     ] {
-        assert_eq!(Question::from_request(text), None, "{text}");
+        assert_eq!(InputRequest::from_request(text), None, "{text}");
     }
 }
 
 #[test]
 fn a_client_that_fails_cancels_an_elicitation_and_nothing_else() {
-    let question = |method| Question {
+    let question = |method| InputRequest {
         method,
         params: "{}".into(),
     };
@@ -86,7 +86,7 @@ fn a_result_that_asks_is_told_from_one_that_answers() {
         r#","inputRequests":{"a":{"method":"tools/call"}}"#,
         r#","inputRequests":{"a":7}"#,
     ] {
-        assert_eq!(asks(rest), Err(BadInputRequired::Question), "{rest}");
+        assert_eq!(asks(rest), Err(BadInputRequired::InputRequest), "{rest}");
     }
     assert_eq!(asks(r#","requestState":7"#), Err(BadInputRequired::State));
     // Nothing to ask, but come again.
@@ -139,7 +139,7 @@ fn an_error_that_wants_urls_opened_is_a_question_in_other_words() {
     let mut mixed = required;
     mixed.requests.push((
         "r".to_owned(),
-        Question {
+        InputRequest {
             method: Method::RootsList,
             params: "{}".into(),
         },

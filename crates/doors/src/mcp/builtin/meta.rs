@@ -187,5 +187,7 @@ struct Reconnect {
 async fn reconnect(context: &Context<'_>) -> Outcome {
     let Reconnect { name } = context.arguments()?;
     context.server(&name)?.operate(Operation::Reconnect).await?;
-    Ok(ToolOutput::json(&json!({"success": true, "status": "connected"})))
+    Ok(ToolOutput::json(
+        &json!({"success": true, "status": "connected"}),
+    ))
 }

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::mcp::sessions::{
         client_sinks::ClientSinks,
-        session::{Backend, SessionIdentity, Scope},
+        session::{Backend, Scope, SessionIdentity},
     };
 
     fn session(id: &str) -> Arc<ClientSession> {

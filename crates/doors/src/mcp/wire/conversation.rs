@@ -232,7 +232,9 @@ impl Conversation {
             .filter(|session| session.revision.accepts_batches());
         let Some(session) = session else {
             let reason = "batches are accepted at revision 2025-03-26 only";
-            return Err(RejectedMessage::Invalid(self.refuse_batch(&text, reason).await));
+            return Err(RejectedMessage::Invalid(
+                self.refuse_batch(&text, reason).await,
+            ));
         };
         let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() else {
             let refused = self.refuse_batch(&text, &too_many()).await;

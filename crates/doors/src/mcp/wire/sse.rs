@@ -125,7 +125,9 @@ async fn post(
     match client.take(body).await {
         Ok(()) => Ok(answer::status(StatusCode::ACCEPTED)),
         Err(RejectedMessage::Invalid(text)) => Err(Refusal::saying(StatusCode::BAD_REQUEST, text)),
-        Err(RejectedMessage::TooMany(text)) => Err(Refusal::saying(StatusCode::SERVICE_UNAVAILABLE, text)),
+        Err(RejectedMessage::TooMany(text)) => {
+            Err(Refusal::saying(StatusCode::SERVICE_UNAVAILABLE, text))
+        }
     }
 }
 

@@ -1,0 +1,88 @@
+//! The engine without doors, as a program embeds it.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    config,
+    failure::FailureKind,
+    record::{Door, Status},
+};
+use mainstay_gateway::{Gateway, GatewayOptions};
+use mainstay_journal::{Filter, Journal};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::Backend,
+    gateway::{self, parse, soon},
+};
+
+/// The engine in front of one server, with a journal.
+async fn embedded(backend: &Backend) -> (Arc<Gateway>, Arc<Journal>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let journal = Journal::open(folder.path(), &config::Journal::default()).expect("a journal");
+    let journal = Arc::new(journal);
+    let options = GatewayOptions {
+        journal: Some(Arc::clone(&journal)),
+        ..GatewayOptions::default()
+    };
+    let config = parse(&gateway::config(&[("x", backend)], json!({})).to_string());
+    let gateway = Gateway::start(&config, options);
+    soon("the server", gateway.registry.settled()).await;
+    (gateway, journal, folder)
+}
+
+#[tokio::test]
+async fn a_tool_is_called_and_recorded() {
+    let backend = Backend::http().await;
+    let (gateway, journal, _folder) = embedded(&backend).await;
+    let called = gateway.call_tool("x", "echo", r#"{"text":"hello"}"#);
+    let result = soon("an answer", called).await.expect("a result");
+    let result: Value = serde_json::from_str(result.get()).expect("JSON");
+    assert_eq!(result["content"][0]["text"], "hello", "{result}");
+    journal.flush().await.expect("it writes");
+    let page = journal.records(Filter::default(), 10).await;
+    let calls = page.expect("it reads").calls;
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    assert_eq!(calls[0].status, Status::Ok);
+    assert_eq!(calls[0].origin.door, Door::Own);
+    soon("the end", gateway.stop()).await;
+}
+
+/// It reaches no server, and is on record all the same.
+#[tokio::test]
+async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
+    let backend = Backend::http().await;
+    let (gateway, journal, _folder) = embedded(&backend).await;
+    let called = gateway.call_tool("nope", "echo", "{}");
+    let failure = soon("an answer", called).await.expect_err("no server");
+    assert_eq!(failure.kind, FailureKind::ServerNotFound, "{failure:?}");
+    journal.flush().await.expect("it writes");
+    let page = journal.records(Filter::default(), 10).await;
+    let calls = page.expect("it reads").calls;
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    assert_eq!(calls[0].status, Status::Refused);
+    soon("the end", gateway.stop()).await;
+}
+
+/// An error of the server comes with its code and its words.
+#[tokio::test]
+async fn an_error_of_the_server_is_a_failure() {
+    let backend = Backend::http().await;
+    let (gateway, _journal, _folder) = embedded(&backend).await;
+    let called = gateway.call_tool("x", "rpc_error", "{}");
+    let failure = soon("an answer", called).await.expect_err("an error");
+    assert_eq!(failure.kind, FailureKind::CallFailed, "{failure:?}");
+    assert!(failure.details.contains_key("rpcCode"), "{failure:?}");
+    soon("the end", gateway.stop()).await;
+}
+
+/// After the stop nothing is called any more.
+#[tokio::test]
+async fn nothing_is_called_after_the_stop() {
+    let backend = Backend::stdio().await;
+    let (gateway, _journal, _folder) = embedded(&backend).await;
+    soon("the end", gateway.stop()).await;
+    let called = gateway.call_tool("x", "echo", "{}");
+    let failure = soon("an answer", called).await.expect_err("it has stopped");
+    assert_eq!(failure.kind, FailureKind::ShuttingDown, "{failure:?}");
+}
