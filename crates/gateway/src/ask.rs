@@ -7,7 +7,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::{self, Method, quote},
 };
-use mainstay_transport::Frame;
+use mainstay_transport::{Frame, Unreadable};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
@@ -19,7 +19,9 @@ use crate::{
     supervisor::Server,
 };
 
-/// One request of this client on the server's shared session.
+/// One request of this client on the server's shared session: the result of its answer, or why there is
+/// none. `params` is the text of a JSON object. A message to `cancel` ends the call as cancelled. The caller
+/// closes the receipt.
 pub async fn ask(
     calls: &Calls,
     receipt: &Receipt,
@@ -30,8 +32,7 @@ pub async fn ask(
     cancel: oneshot::Receiver<String>,
 ) -> Result<Box<RawValue>, Failure> {
     let invalid = |reason: String| Failure::new(FailureKind::InvalidRequest, reason);
-    let text = message::request(Some(1), method.name(), Some(params));
-    let frame = Frame::read(text.into()).map_err(|error| invalid(error.to_string()))?;
+    let frame = own_request(method, params).map_err(|error| invalid(error.to_string()))?;
     let request =
         Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
     let (sink, _) = CallSink::new(client, None);
@@ -54,11 +55,16 @@ pub async fn ask(
     }
 }
 
+fn own_request(method: Method, params: &str) -> Result<Frame, Unreadable> {
+    Frame::read(message::request(Some(1), method.name(), Some(params)).into())
+}
+
 fn failed(server: &Server, message: &str) -> Failure {
     Failure::new(FailureKind::CallFailed, message).of_server(&server.name)
 }
 
-/// An error of the server, with its words and its code.
+/// The failure of a request that the server answered with this JSON-RPC error (JSON text): its words, and in
+/// the details `rpcCode` and `data`. A resource that it does not have is [`FailureKind::ResourceNotFound`].
 pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
     let rpc_code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
     if let (Some(code::RESOURCE_NOT_FOUND), Some(uri)) =
@@ -80,6 +86,7 @@ pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
     failure
 }
 
+/// The failure of a request for a resource that no server has; `uri` is in its details.
 pub fn resource_not_found(uri: &str) -> Failure {
     Failure::new(
         FailureKind::ResourceNotFound,
@@ -100,29 +107,36 @@ impl Answering for OwnAnswer {
 
 impl Gateway {
     /// Asks a server on its shared session, and returns the result of its answer. `params` is the text of a
-    /// JSON object. The call is supervised, recorded and counted like that of any client. Dropped, the
-    /// future takes the call with it, and the server is told.
+    /// JSON object. The call is supervised, recorded and counted like that of any client, and waits for a
+    /// server that is starting. It goes on where this future is dropped.
+    ///
+    /// The error says in its kind what became of the call: [`FailureKind::ServerNotFound`] where there is no
+    /// such server, [`FailureKind::CallFailed`] with the server's own error, [`FailureKind::CallTimeout`]
+    /// after the server's `callTimeoutMs`, [`FailureKind::OutcomeUnknown`] where it was sent and lost.
     pub async fn request(
         &self,
         server: &str,
         method: Method,
         params: &str,
     ) -> Result<Box<RawValue>, Failure> {
-        let receipt = Receipt::new();
-        let client = Client::nobody();
-        let origin = Arc::clone(&client.origin);
-        let (_keep, never) = oneshot::channel();
-        let answer = match self.registry.server(server) {
-            Ok(server) => ask(&self.calls, &receipt, client, server, method, params, never).await,
-            Err(failure) => Err(failure),
+        let (calls, receipt, client) = (self.calls.clone(), Receipt::new(), Client::nobody());
+        let (server, params) = (self.registry.server(server), params.to_owned());
+        let answering = async move {
+            let origin = Arc::clone(&client.origin);
+            let (_, never) = oneshot::channel();
+            let answer = match server {
+                Ok(server) => ask(&calls, &receipt, client, server, method, &params, never).await,
+                Err(failure) => Err(failure),
+            };
+            let wanted = || RequestedCall::of(&own_request(method, &params).ok()?);
+            let closed = receipt.close(&calls, OwnAnswer(answer), || origin, wanted);
+            closed.await.into_inner().0
         };
-        let name = message::text_member(params, "name").unwrap_or_default();
-        let wanted = || Some(RequestedCall::new(method, name));
-        let closed = receipt.close(&self.calls, OwnAnswer(answer), || origin, wanted);
-        closed.await.into_inner().0
+        self.calls.detachable(answering).await
     }
 
     /// Calls a tool of a server by the server's own name for it. `arguments` is the text of a JSON object.
+    /// A tool that fails is a result with `isError`; for the errors see [`Gateway::request`].
     pub async fn call_tool(
         &self,
         server: &str,

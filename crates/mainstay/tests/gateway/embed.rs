@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mainstay_core::{
     config,
     failure::FailureKind,
+    message::Method,
     record::{Door, Status},
 };
 use mainstay_gateway::{Gateway, GatewayOptions};
@@ -62,6 +63,37 @@ async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
     assert_eq!(calls.len(), 1, "{calls:?}");
     assert_eq!(calls[0].status, Status::Refused);
     soon("the end", gateway.stop()).await;
+}
+
+/// What is no call leaves no record, whichever server it names.
+#[tokio::test]
+async fn a_list_of_an_unknown_server_is_no_call() {
+    let backend = Backend::http().await;
+    let (gateway, journal, _folder) = embedded(&backend).await;
+    let asked = gateway.request("nope", Method::ToolsList, "{}");
+    let failure = soon("an answer", asked).await.expect_err("no server");
+    assert_eq!(failure.kind, FailureKind::ServerNotFound, "{failure:?}");
+    journal.flush().await.expect("it writes");
+    let page = journal.records(Filter::default(), 10).await;
+    assert!(page.expect("it reads").calls.is_empty());
+    soon("the end", gateway.stop()).await;
+}
+
+/// The server is at work on it: its record tells how it ended.
+#[tokio::test]
+async fn a_call_goes_on_when_its_future_is_dropped() {
+    let backend = Backend::http().await;
+    let (gateway, journal, _folder) = embedded(&backend).await;
+    tokio::select! {
+        _ = gateway.call_tool("x", "sleep", r#"{"ms":300}"#) => panic!("it has ended before"),
+        _ = backend.until_called("sleep") => {}
+    }
+    soon("the end", gateway.stop()).await;
+    assert_eq!(backend.runs("sleep"), 1);
+    let page = journal.records(Filter::default(), 10).await;
+    let calls = page.expect("it reads").calls;
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    assert_eq!(calls[0].status, Status::Ok);
 }
 
 /// An error of the server comes with its code and its words.

@@ -1,4 +1,4 @@
-//! State at servers that clients share: subscriptions, log levels, and owners of resources.
+//! State at servers that clients share: subscriptions and log levels.
 
 use std::{sync::Arc, time::Duration};
 

@@ -21,7 +21,7 @@ fn request(id: u32) -> Frame {
     ))
 }
 
-/// A daemon's parking, and the far end of the one call that it knows.
+/// A daemon's suspended calls, and the far end of the one call that it knows.
 struct Lot {
     suspended: Arc<SuspendedCalls>,
     calls: Calls,
