@@ -21,12 +21,12 @@ use tokio::{net::TcpStream, time::timeout};
 
 use super::{
     APPROVE, AddToken, AddedToken, Answer, Approval, CALL, CALL_RECORD, CALL_RECORDS, Call,
-    CallRecords, Cleared, ClientTokens, GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS,
-    Logs, OBJECT, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES,
-    ROTATE, Raw, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply, Resources,
-    RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, STATISTICS, SWITCH, SWITCHES, ServerDetails,
-    ServerRequests, Servers, SetSwitch, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS,
-    TOOLS, Templates, Tools, USER_AGENT, WholeCallRecord, WholeRead,
+    CallRecords, Cleared, ClientTokens, FIGURES, Figures, GET_PROMPT, GetPrompt, HEALTH,
+    HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE,
+    RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded, Removed, RemovedToken, Replied,
+    Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, STATISTICS, SWITCH, SWITCHES,
+    ServerDetails, ServerRequests, Servers, SetSwitch, Statistics, Switched, Switches, TEMPLATES,
+    TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT, WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -152,6 +152,11 @@ impl Client {
 
     pub async fn servers(&self) -> Result<Servers, ClientError> {
         self.get(SERVERS).await
+    }
+
+    /// Calls of each server in the last minute, and what its processes hold.
+    pub async fn figures(&self) -> Result<Figures, ClientError> {
+        self.get(FIGURES).await
     }
 
     /// Every server, or one.
@@ -290,6 +295,15 @@ impl Client {
 
     pub async fn call(&self, call: &Call) -> Result<Answer, ClientError> {
         self.post(CALL, call).await
+    }
+
+    /// Makes a call over this path, and waits for its answer.
+    pub async fn make_call<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.post(path, body).await
     }
 
     pub async fn resources(&self) -> Result<Resources, ClientError> {

@@ -4,6 +4,7 @@
 //! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
 
 mod client;
+mod figures;
 mod records;
 mod stream;
 mod tokens;
@@ -15,8 +16,9 @@ use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
 pub use self::client::{Client, ClientError};
+pub use self::figures::*;
 pub use self::records::*;
-pub use self::stream::{EventStream, LogEvents, Told};
+pub use self::stream::{CallNews, EventStream, LogEvents, Told};
 pub use self::tokens::*;
 
 pub type Raw = Box<RawValue>;
@@ -74,6 +76,25 @@ pub const RECENT_EVENTS: &str = "/api/events/recent";
 pub const SNAPSHOT: &str = "snapshot";
 /// The event that says that others were missed; a [`SNAPSHOT`] follows.
 pub const MISSED: &str = "missed";
+
+/// The events of a call that is followed (`Accept: text/event-stream`): [`Progress`] and log messages of its
+/// server, as often as the server sends them, then the [`ANSWER`].
+pub const PROGRESS: &str = "progress";
+/// The event whose data is the `params` of a log message.
+pub const LOG_MESSAGE: &str = "log";
+/// The last event: `{"status", "body"}` of the answer that a caller gets that does not follow.
+pub const ANSWER: &str = "answer";
+
+/// How far a call has come, in the words of its server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    pub progress: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
 
 /// `GET /api/mcp-clients`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

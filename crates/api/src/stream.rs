@@ -3,15 +3,17 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
-use http_body_util::BodyExt as _;
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use mainstay_platform::event_stream::{self, EventParser};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
-    Client, ClientError, EVENTS, Event, LOGS, LogEvent, MISSED, RECENT_EVENTS, SNAPSHOT, Servers,
+    ANSWER, Client, ClientError, EVENTS, Event, LOG_MESSAGE, LOGS, LogEvent, MISSED, PROGRESS,
+    Progress, RECENT_EVENTS, Raw, SNAPSHOT, Servers,
     client::{Connection, drive},
 };
 
@@ -55,8 +57,54 @@ impl Client {
         self.get(&with_place(RECENT_EVENTS, after)).await
     }
 
+    /// Makes a call over this path, and hears what its server says meanwhile. Dropped, the future cancels the
+    /// call, and the server is told.
+    pub async fn follow_call<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        mut hear: impl FnMut(CallNews),
+    ) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(body).map_err(|error| self.unreachable(error))?;
+        let mut request = self.request(Method::POST, path, body.into())?;
+        let events = HeaderValue::from_static("text/event-stream");
+        request.headers_mut().insert(header::ACCEPT, events);
+        // A result may be as long as a server may make it.
+        let mut stream = self.open(request, usize::MAX).await?;
+        while let Some(event) = stream.next().await? {
+            match event.name.as_deref() {
+                // What a server says in another form is not shown.
+                Some(PROGRESS) => drop(stream.read(&event).map(|it| hear(CallNews::Progress(it)))),
+                Some(LOG_MESSAGE) => drop(stream.read(&event).map(|it| hear(CallNews::Log(it)))),
+                Some(ANSWER) => {
+                    let answer: FollowedAnswer = stream.read(&event)?;
+                    let status = StatusCode::from_u16(answer.status)
+                        .map_err(|_| self.foreign(StatusCode::OK))?;
+                    let body = answer.body.get();
+                    return match status {
+                        StatusCode::OK => {
+                            serde_json::from_str(body).map_err(|_| self.foreign(status))
+                        }
+                        _ => Err(self.refusal(status, body.as_bytes())),
+                    };
+                }
+                // Of a later version.
+                _ => {}
+            }
+        }
+        Err(self.unreachable(io::Error::from(io::ErrorKind::UnexpectedEof)))
+    }
+
     async fn stream(&self, path: &str) -> Result<Stream<'_>, ClientError> {
         let request = self.request(Method::GET, path, Bytes::new())?;
+        self.open(request, MAX_EVENT).await
+    }
+
+    async fn open(
+        &self,
+        request: Request<Full<Bytes>>,
+        max_event: usize,
+    ) -> Result<Stream<'_>, ClientError> {
         let (mut sender, mut connection) = self.handshake().await?;
         let response = drive(&mut connection, sender.send_request(request))
             .await
@@ -71,10 +119,24 @@ impl Client {
         Ok(Stream {
             client: self,
             body,
-            parser: EventParser::new(MAX_EVENT),
+            parser: EventParser::new(max_event),
             connection,
         })
     }
+}
+
+/// What a server says during a call.
+#[derive(Clone, Debug)]
+pub enum CallNews {
+    Progress(Progress),
+    /// The `params` of a log message.
+    Log(Value),
+}
+
+#[derive(Deserialize)]
+struct FollowedAnswer {
+    status: u16,
+    body: Raw,
 }
 
 fn with_place(path: &str, after: Option<&str>) -> String {

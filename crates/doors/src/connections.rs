@@ -3,13 +3,14 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use mainstay_doorway::peer::network;
 use mainstay_platform::descriptors::{self, Descriptors};
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
@@ -212,17 +213,6 @@ impl Drop for ConnectionGuard {
             if *of_address == 0 {
                 taken.by_address.remove(&self.address);
             }
-        }
-    }
-}
-
-/// Addresses that are given out as a whole count as one: of IPv6, 64 bits.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            let network = address.to_bits() & !u128::from(u64::MAX);
-            Ipv6Addr::from_bits(network).into()
         }
     }
 }

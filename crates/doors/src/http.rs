@@ -16,7 +16,15 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use mainstay_core::{era, message};
+use mainstay_doorway::{
+    RETRY_AFTER,
+    authenticator::{Authenticator, Unauthorized, Visit},
+    bodies::discard,
+    guard::{Forbidden, Guard},
+    peer::Visitor,
+};
 use mainstay_transport::logs::Throttle;
+use serde_json::json;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
@@ -25,18 +33,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service as _;
 
-use super::{
-    RETRY_AFTER,
-    authenticator::{Authenticator, Unauthorized, Visit},
-    bodies::discard,
+use crate::{
     connections::{ConnectionGuard, Connections},
-    guard::{Forbidden, Guard},
     mcp::{
         Mcp, ResponseBody, Scope,
         wire::{self, sse},
     },
-    peer::Visitor,
-    rest::Refusal,
     traffic::{Counted, Traffic},
     unread::{Share, Unread},
     woken_only::WokenOnly,
@@ -309,13 +311,14 @@ impl HttpServer {
     ) -> Response<ResponseBody> {
         let endpoint = self.endpoint(request.uri().path());
         if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
-            let status = match forbidden {
-                Forbidden::Malformed => StatusCode::BAD_REQUEST,
-                Forbidden::Host | Forbidden::Origin => StatusCode::FORBIDDEN,
+            let (status, code) = match forbidden {
+                Forbidden::Malformed => (StatusCode::BAD_REQUEST, "invalid_request"),
+                Forbidden::Host | Forbidden::Origin => (StatusCode::FORBIDDEN, "forbidden"),
             };
+            let reason = forbidden.to_string();
             return match endpoint {
-                Some(_) => refuse(status, &forbidden.to_string()),
-                None => refuse_plainly(forbidden.into()),
+                Some(_) => refuse(status, &reason),
+                None => refuse_plainly(status, code, &reason),
             };
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
@@ -364,7 +367,9 @@ impl HttpServer {
         if request.uri().path() == "/metrics" {
             let (demand, headers) = (self.authenticator.metrics, request.headers());
             if let Err(why) = self.authenticator.admit(demand, headers, visit) {
-                return refuse_plainly(why.into());
+                let status = StatusCode::UNAUTHORIZED;
+                let refusal = refuse_plainly(status, "unauthorized", &why.to_string());
+                return challenged(refusal, why);
             }
         } else {
             self.authenticator.note(request.headers(), visit);
@@ -442,12 +447,16 @@ fn too_many() -> Response<ResponseBody> {
 }
 
 /// Refuses a request to a path that is no MCP endpoint, in the form of REST's errors.
-fn refuse_plainly(why: Refusal) -> Response<ResponseBody> {
-    why.into_response().map(ResponseBody::Other)
+fn refuse_plainly(status: StatusCode, code: &str, reason: &str) -> Response<ResponseBody> {
+    let body = axum::Json(json!({"error": code, "message": reason}));
+    (status, body).into_response().map(ResponseBody::Other)
 }
 
 fn unauthorized(why: Unauthorized) -> Response<ResponseBody> {
-    let mut response = refuse(StatusCode::UNAUTHORIZED, &why.to_string());
+    challenged(refuse(StatusCode::UNAUTHORIZED, &why.to_string()), why)
+}
+
+fn challenged(mut response: Response<ResponseBody>, why: Unauthorized) -> Response<ResponseBody> {
     response
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, why.challenge());

@@ -19,13 +19,13 @@ use crate::{
     supervisor::Server,
 };
 
-/// One request of this client on the server's shared session: the result of its answer, or why there is
-/// none. `params` is the text of a JSON object. A message to `cancel` ends the call as cancelled. The caller
-/// closes the receipt.
+/// One request on the server's shared session, for the sink's client: the result of its answer, or why there
+/// is none. `params` is the text of a JSON object. The sink gets the server's progress if `params` have a
+/// progress token. A message to `cancel` ends the call as cancelled. The caller closes the receipt.
 pub async fn ask(
     calls: &Calls,
     receipt: &Receipt,
-    client: Arc<Client>,
+    sink: CallSink,
     server: Arc<Server>,
     method: Method,
     params: &str,
@@ -33,9 +33,11 @@ pub async fn ask(
 ) -> Result<Box<RawValue>, Failure> {
     let invalid = |reason: String| Failure::new(FailureKind::InvalidRequest, reason);
     let frame = own_request(method, params).map_err(|error| invalid(error.to_string()))?;
-    let request =
-        Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
-    let (sink, _) = CallSink::new(client, None);
+    let address = message::address(frame.text(), frame.envelope());
+    let address = address.map_err(|error| invalid(error.to_string()))?;
+    let progress_token = address.progress_token;
+    let request = Request::new(frame, progress_token)
+        .ok_or_else(|| invalid("a request is expected".to_owned()))?;
     let upstream = Upstream::Shared(Arc::clone(&server));
     let answer = calls.call(receipt, upstream, request, sink, cancel).await?;
     match answer.frame.result() {
@@ -125,7 +127,10 @@ impl Gateway {
             let origin = Arc::clone(&client.origin);
             let (_, never) = oneshot::channel();
             let answer = match server {
-                Ok(server) => ask(&calls, &receipt, client, server, method, &params, never).await,
+                Ok(server) => {
+                    let (sink, _) = CallSink::new(client, None);
+                    ask(&calls, &receipt, sink, server, method, &params, never).await
+                }
                 Err(failure) => Err(failure),
             };
             let wanted = || RequestedCall::of(&own_request(method, &params).ok()?);

@@ -5,15 +5,13 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use mainstay_core::config::{Config, Plan, Secret};
 pub use mainstay_doors::http::bind;
 use mainstay_doors::{
-    authenticator::Authenticator,
-    bodies::Limits as BodyLimits,
     connections::{Connections, Limits as ConnectionLimits},
-    guard::Guard,
     http::{self, HttpServer},
     mcp::{ClientLimits, Limits, Mcp, Seal, SessionLimits, wire::stdio},
-    rest,
-    tokens::Tokens,
     unread::Unread,
+};
+use mainstay_doorway::{
+    authenticator::Authenticator, bodies::Limits as BodyLimits, guard::Guard, tokens::Tokens,
 };
 use mainstay_gateway::{
     DRAIN_LIMIT, Gateway, GatewayOptions, SERVERS_LIMIT, registry::Profile, reload::Reloader,
@@ -159,7 +157,7 @@ impl Daemon {
 
     /// The REST door, open to the control token.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
-        rest::router(rest::RestDoor {
+        mainstay_rest::router(mainstay_rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
             tokens: tokens.into(),
             bodies: self.bodies,

@@ -1,6 +1,6 @@
 //! The program: parses arguments, splits into guardian and daemon, starts a runtime, runs the command.
 
-use std::{num::NonZeroUsize, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use mainstay::{
@@ -37,6 +37,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         demo::server::run(name).context("the demo server's pipes failed")?;
         return Ok(ExitCode::SUCCESS);
     }
+    cli.color.hold();
     stderr::start(cli.verbose, cli.command.is_quiet());
     let is_guarded = cli.command.is_guarded();
     if is_guarded {
@@ -55,7 +56,11 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     if is_guarded {
         allow_many_files();
     }
-    let workers = cli.workers.map_or_else(worker_threads, NonZeroUsize::get);
+    let workers = match cli.workers {
+        Some(workers) => workers.get(),
+        None if cli.command.is_small() => 1,
+        None => worker_threads(),
+    };
     // One thread needs no queue between threads: a call costs less, and more is written in one go.
     let mut builder = if workers == 1 {
         tokio::runtime::Builder::new_current_thread()

@@ -201,6 +201,7 @@ impl StateDir {
             dir: self,
             token,
             session_key,
+            config: None,
             _lock: lock,
         })
     }
@@ -305,6 +306,8 @@ pub struct Ownership {
     pub token: Secret,
     /// Seals the ids of clients' sessions.
     pub session_key: Secret,
+    /// The configuration that the owner serves, with nothing given beside it, for `daemon.json`.
+    pub config: Option<String>,
     _lock: File,
 }
 
@@ -346,6 +349,7 @@ impl Ownership {
             url: url.to_owned(),
             pid: std::process::id(),
             token_file: self.dir.0.join(TOKEN),
+            config: self.config.clone(),
             stops_within_ms: None,
         }
     }

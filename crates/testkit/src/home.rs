@@ -72,6 +72,8 @@ impl Home {
             .env("HOME", self.path())
             .env("MAINSTAY_HOME", self.state())
             .env_remove("XDG_CONFIG_HOME")
+            .env_remove("CLAUDE_CONFIG_DIR")
+            .env_remove("CODEX_HOME")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

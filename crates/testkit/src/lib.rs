@@ -8,14 +8,19 @@ pub mod limits;
 mod running;
 mod runtime;
 #[cfg(unix)]
+mod terminal;
+#[cfg(unix)]
 mod transcript;
 mod wait;
+pub mod zip;
 
 #[cfg(unix)]
 pub use home::{Home, Serving, get};
 #[cfg(unix)]
 pub use running::{Running, lines};
 pub use runtime::runtime_that_waits;
+#[cfg(unix)]
+pub use terminal::Terminal;
 #[cfg(unix)]
 pub use transcript::Run;
 pub use wait::{found, glances, soon, until, within};

@@ -1,6 +1,6 @@
 //! A health URL beside a server's endpoint.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use bytes::BytesMut;
 use mainstay_core::config::{HttpLaunch, HttpTransport, Secret};
@@ -42,6 +42,13 @@ impl HealthUrl {
         let target = Target::new(&launch, None).ok()?;
         let get = Arc::new(target.template("GET", &[("accept", "*/*")]));
         Some(Self { target, get })
+    }
+
+    /// What the server's clock says, in its answer's `Date`. `None` where it does not say.
+    pub async fn date(&self) -> Result<Option<SystemTime>, HealthError> {
+        let response = self.target.send(&self.get).await.map_err(HealthError)?;
+        let date = response.head.get("date");
+        Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()))
     }
 
     /// The status of the answer, or why there is none.

@@ -12,13 +12,14 @@ mod budget;
 mod command;
 mod cpu;
 mod detect;
+mod download;
 mod environment;
 mod events;
 mod exchange;
 mod frame;
 mod handshake;
 mod health_url;
-mod http1;
+pub mod http1;
 mod http_client;
 mod http_exchange;
 mod http_link;
@@ -71,7 +72,9 @@ pub use self::{
     command::{Resolution, looked_in, remedy, resolve},
     cpu::cpu_time,
     detect::{Approach, Unopened},
-    environment::search_path,
+    download::{DownloadError, Wanted, download},
+    environment::{Variables, of_child, search_path},
+    events::{Events, StreamBroken},
     exchange::Exchange,
     frame::{Frame, Reading, Unreadable},
     health_url::{HealthError, HealthUrl},

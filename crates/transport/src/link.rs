@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_core::ids::ServerName;
 
 use super::{
-    Asker, Exchange, Interruption, InterruptionKind, LineWriter, PossibleSuspect,
+    Asker, Exchange, Interruption, InterruptionKind, LineWriter,
     exchange::{PipedExchange, cancelled},
     http_exchange::HttpExchange,
     http_link::HttpLink,
@@ -60,23 +60,6 @@ impl Link {
                     .map_err(lost)?
                     .into())
             }
-        }
-    }
-
-    /// Sends a call that does `work`.
-    pub async fn call(
-        &self,
-        asker: Asker,
-        work: impl FnOnce() -> Option<PossibleSuspect>,
-        render: impl FnOnce(&str) -> String,
-    ) -> Result<Exchange, Interruption> {
-        match self {
-            Self::Piped { pending, writer } => {
-                let exchange =
-                    PipedExchange::start(pending, writer, Some(asker), work(), render).await;
-                exchange.map(Exchange::from)
-            }
-            Self::Http(_) | Self::Modern(_) | Self::Sse(_) => self.start(Some(asker), render).await,
         }
     }
 

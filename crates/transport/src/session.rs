@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{
     Asker, Budget, Exchange, Frame, Interruption, Liveness, PossibleSuspect,
     detect::own_request,
+    exchange::PipedExchange,
     link::Link,
     listening::{Declined, Listening},
 };
@@ -55,7 +56,14 @@ impl Session {
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
         let in_flight = self.liveness.call(deadline);
-        let mut exchange = self.link.call(asker, work, render).await?;
+        let mut exchange = match &self.link {
+            Link::Piped { pending, writer } => {
+                PipedExchange::start(pending, writer, Some(asker), work(), render)
+                    .await?
+                    .into()
+            }
+            link => link.start(Some(asker), render).await?,
+        };
         exchange.in_flight = Some(in_flight);
         Ok(exchange)
     }

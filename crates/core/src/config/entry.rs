@@ -69,7 +69,7 @@ impl<'e> Context<'e> {
 }
 
 /// Keys of other programs that change nothing here.
-const FOREIGN: &[&str] = &[
+pub(super) const FOREIGN: &[&str] = &[
     "alwaysAllow",
     "autoApprove",
     "description",
@@ -88,7 +88,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// Keys that would change something, if only we knew them already.
-const LATER: &[&str] = &["dev", "sandbox"];
+pub(super) const LATER: &[&str] = &["dev", "sandbox"];
 
 pub(super) fn read<'e>(
     name: ServerName,

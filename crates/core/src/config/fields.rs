@@ -4,11 +4,14 @@
 use super::{
     node::{Member, Node},
     report::{KeyPath, Report},
+    schema::{Object, Shape},
 };
 
-/// An object whose keys are known. Keys that were not taken are reported at the end.
+/// An object whose keys are known by the schema. Keys that were not taken are reported at the end.
 pub(super) struct Fields<'a> {
     pub place: KeyPath,
+    /// What the schema knows of it.
+    object: Option<&'static Object>,
     members: Vec<Member<'a>>,
     asked: Vec<&'static str>,
 }
@@ -18,6 +21,7 @@ impl<'a> Fields<'a> {
         let members = node.distinct_members(report)?;
         Some(Self {
             place: node.place.clone(),
+            object: node.shape().and_then(Shape::object),
             members,
             asked: Vec::new(),
         })
@@ -25,6 +29,11 @@ impl<'a> Fields<'a> {
 
     /// The value of a key; `null` counts as absent.
     pub fn take(&mut self, key: &'static str) -> Option<Node<'a>> {
+        debug_assert!(
+            self.object.is_some_and(|object| object.key(key).is_some()),
+            "`{key}` at {:?} is read, and the schema does not have it",
+            self.place.path
+        );
         self.asked.push(key);
         let index = self.members.iter().position(|member| member.key == key)?;
         let node = self.members.swap_remove(index).node;

@@ -15,9 +15,9 @@ const RETENTION_DAYS: u32 = 30;
 /// A year of one client, or a day at a few hundred calls per second.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Below this the database's own pages would push out every record.
-const LEAST_BYTES: u32 = 16 * 1024 * 1024;
+pub(super) const LEAST_BYTES: u32 = 16 * 1024 * 1024;
 /// No log of calls is kept for longer than a century.
-const MOST_DAYS: u32 = 36_500;
+pub(super) const MOST_DAYS: u32 = 36_500;
 
 /// How calls are recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]

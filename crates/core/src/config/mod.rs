@@ -33,8 +33,10 @@ mod policies;
 mod profiles;
 mod reach;
 mod report;
+mod schema;
 mod secret;
 mod server_name;
+mod shapes;
 mod syntax;
 mod target;
 mod telemetry;
@@ -62,6 +64,8 @@ pub use parse::{Parsed, ParsedEntry, Source, parse, parse_entry};
 pub use plan::Plan;
 pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
+pub use server_name::adopt;
+pub use shapes::schema;
 pub use syntax::Syntax;
 pub use target::{Target, folded};
 pub use telemetry::Telemetry;
@@ -117,6 +121,8 @@ pub struct Config {
     pub journal: Journal,
     /// Where traces of calls are sent (`telemetry`); `None` sends none.
     pub telemetry: Option<Telemetry>,
+    /// The MCP registry that `mainstay add` and `search` ask; `None` is the official one.
+    pub registry_url: Option<String>,
     /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
     pub profiles: Vec<Profile>,
 }
@@ -204,6 +210,7 @@ impl Default for Config {
             alerts: Vec::new(),
             journal: Journal::default(),
             telemetry: None,
+            registry_url: None,
             profiles: Profile::built_in(),
         }
     }

@@ -7,7 +7,10 @@ use jsonc_parser::{
     common::Ranged as _,
 };
 
-use super::report::{KeyPath, Report};
+use super::{
+    report::{KeyPath, Report},
+    schema::Shape,
+};
 
 /// Up to here every whole number is an exact `f64`.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -17,6 +20,8 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 pub(super) struct Node<'a> {
     pub place: KeyPath,
     value: &'a Value<'a>,
+    /// What the schema says of it; unknown below keys that nobody reads.
+    shape: Option<&'static Shape>,
 }
 
 /// One member of an object; `key_place` is where its key stands.
@@ -27,7 +32,7 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Node<'a> {
-    pub fn root(value: &'a Value<'a>) -> Self {
+    pub fn root(value: &'a Value<'a>, shape: &'static Shape) -> Self {
         let offset = value.range().start;
         Self {
             place: KeyPath {
@@ -35,7 +40,21 @@ impl<'a> Node<'a> {
                 offset,
             },
             value,
+            shape: Some(shape),
         }
+    }
+
+    pub fn shape(&self) -> Option<&'static Shape> {
+        self.shape
+    }
+
+    /// Holds a reader against the schema, in debug builds: what is read in one way must be described so.
+    pub fn is_read(&self, is_such: impl Fn(&Shape) -> bool) {
+        debug_assert!(
+            self.shape.is_none_or(|shape| shape.admits(&is_such)),
+            "{} is not read as the schema has it",
+            self.place.path
+        );
     }
 
     pub fn is_null(&self) -> bool {
@@ -83,6 +102,7 @@ impl<'a> Node<'a> {
     }
 
     pub fn string(&self, report: &mut Report<'_>) -> Option<&'a str> {
+        self.is_read(|shape| matches!(shape, Shape::Text));
         let text = self.as_str();
         if text.is_none() {
             self.mismatch(report, "a string");
@@ -92,6 +112,7 @@ impl<'a> Node<'a> {
 
     /// A string, or the text of a number or boolean; the flag says that it was no string.
     pub fn scalar(&self, report: &mut Report<'_>) -> Option<(Cow<'a, str>, bool)> {
+        self.is_read(|shape| matches!(shape, Shape::Scalar));
         match self.value {
             Value::StringLit(text) => Some((Cow::Borrowed(text.value.as_ref()), false)),
             Value::NumberLit(number) => Some((Cow::Borrowed(number.value), true)),
@@ -108,6 +129,7 @@ impl<'a> Node<'a> {
     }
 
     pub fn boolean(&self, report: &mut Report<'_>) -> Option<bool> {
+        self.is_read(|shape| matches!(shape, Shape::Flag));
         let flag = self.as_bool();
         if flag.is_none() {
             self.mismatch(report, "true or false");
@@ -134,6 +156,7 @@ impl<'a> Node<'a> {
 
     /// A whole number from `least` up to `most`.
     pub fn whole(&self, report: &mut Report<'_>, least: u32, most: Option<u32>) -> Option<usize> {
+        self.is_read(|shape| matches!(shape, Shape::Whole(l, m) if (*l, *m) == (least, most)));
         let number = self.as_number().filter(|number| {
             number.fract() == 0.0
                 && *number >= f64::from(least)
@@ -156,6 +179,10 @@ impl<'a> Node<'a> {
 
     /// One of a few words.
     pub fn word<T: Copy>(&self, report: &mut Report<'_>, words: &[(&str, T)]) -> Option<T> {
+        self.is_read(|shape| match shape {
+            Shape::Words(known) => known.iter().eq(words.iter().map(|(word, _)| word)),
+            _ => false,
+        });
         let text = self.as_str();
         if let Some((_, meaning)) = words.iter().find(|(word, _)| text == Some(word)) {
             return Some(*meaning);
@@ -176,6 +203,7 @@ impl<'a> Node<'a> {
 
     pub fn elements(&self) -> Option<impl Iterator<Item = Node<'a>> + use<'a>> {
         let array = self.value.as_array()?;
+        let shape = self.shape.and_then(Shape::element);
         let path = self.place.path.clone();
         Some(
             array
@@ -187,12 +215,17 @@ impl<'a> Node<'a> {
                         path: format!("{path}[{index}]"),
                         offset: value.range().start,
                     };
-                    Node { place, value }
+                    Node {
+                        place,
+                        value,
+                        shape,
+                    }
                 }),
         )
     }
 
     pub fn array(&self, report: &mut Report<'_>) -> Vec<Node<'a>> {
+        self.is_read(|shape| matches!(shape, Shape::List(_)));
         if let Some(elements) = self.elements() {
             return elements.collect();
         }
@@ -220,21 +253,24 @@ impl<'a> Node<'a> {
         Some(Node {
             place,
             value: &property.value,
+            shape: self.shape.and_then(|shape| shape.member(key)),
         })
     }
 
     /// The values of an object's members; none where this is no object.
     pub fn values(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
-        let place = self.place.clone();
+        let (place, shape) = (self.place.clone(), self.shape);
         let properties = self.value.as_object().map(|object| &object.properties);
         properties.into_iter().flatten().map(move |property| Node {
             place: place.member(property.name.as_str(), property.value.range().start),
             value: &property.value,
+            shape: shape.and_then(|shape| shape.member(property.name.as_str())),
         })
     }
 
     /// The members of an object as they stand, duplicates included.
     pub fn members(&self, report: &mut Report<'_>) -> Option<Vec<Member<'a>>> {
+        self.is_read(|shape| matches!(shape, Shape::Map(_) | Shape::Object(_)));
         let Some(object) = self.value.as_object() else {
             self.mismatch(report, "an object");
             return None;
@@ -252,6 +288,7 @@ impl<'a> Node<'a> {
                 node: Node {
                     place,
                     value: &property.value,
+                    shape: self.shape.and_then(|shape| shape.member(key)),
                 },
             }
         };

@@ -2,7 +2,11 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use super::{node::Node, report::Report};
+use super::{
+    node::Node,
+    report::Report,
+    schema::{Least, Shape},
+};
 
 /// No wait is meant to be longer, and clocks overflow somewhere beyond.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -10,12 +14,18 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 impl Node<'_> {
     /// A time above zero.
     pub fn milliseconds(&self, report: &mut Report<'_>) -> Option<Duration> {
+        self.is_read(|shape| matches!(shape, Shape::Time(Least::AboveZero)));
+        self.above_zero(report)
+    }
+
+    fn above_zero(&self, report: &mut Report<'_>) -> Option<Duration> {
         let milliseconds = self.written_milliseconds(report)?;
         self.seconds(milliseconds / 1000.0, report)
     }
 
     /// A time, or zero.
     pub fn milliseconds_or_zero(&self, report: &mut Report<'_>) -> Option<Duration> {
+        self.is_read(|shape| matches!(shape, Shape::Time(Least::Of(0))));
         let milliseconds = self.written_milliseconds(report)?;
         let time = Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
         let time = time.filter(|time| *time <= LONGEST);
@@ -28,7 +38,9 @@ impl Node<'_> {
 
     /// A time of at least `least`.
     pub fn milliseconds_from(&self, least: Duration, report: &mut Report<'_>) -> Option<Duration> {
-        let time = self.milliseconds(report)?;
+        let is_it = |of: u32| u128::from(of) == least.as_millis();
+        self.is_read(|shape| matches!(shape, Shape::Time(Least::Of(of)) if is_it(*of)));
+        let time = self.above_zero(report)?;
         if time < least {
             let message = format!("expected at least {} ms", least.as_millis());
             report.error(&self.place, message);
@@ -70,6 +82,10 @@ impl Node<'_> {
         words: &str,
         report: &mut Report<'_>,
     ) -> Option<f64> {
+        let is_it = |least: f64, most: f64| {
+            range.start().total_cmp(&least).is_eq() && range.end().total_cmp(&most).is_eq()
+        };
+        self.is_read(|shape| matches!(shape, Shape::Number(least, most) if is_it(*least, *most)));
         let number = self.as_number().filter(|number| range.contains(number));
         if number.is_none() {
             report.error(&self.place, format!("expected a number {words}"));

@@ -20,7 +20,7 @@ use super::{
     policies::Policies,
     profiles,
     report::{KeyPath, Lines, Report},
-    server_name, syntax, telemetry,
+    server_name, shapes, syntax, telemetry,
 };
 
 /// What is known of the text that is parsed.
@@ -58,7 +58,7 @@ pub struct Parsed {
 }
 
 /// Settings that belong to later versions.
-const LATER: &[&str] = &[
+pub(super) const LATER: &[&str] = &[
     "auth",
     "bridge",
     "discovery",
@@ -68,7 +68,7 @@ const LATER: &[&str] = &[
     "tokens",
     "ui",
 ];
-const LATER_HTTP: &[&str] = &["cors", "tls", "trustedProxies"];
+pub(super) const LATER_HTTP: &[&str] = &["cors", "tls", "trustedProxies"];
 
 /// Reads a configuration. What is wrong with one server's entry is found in
 /// [`Config::problems`]; an error means that the file cannot be used, and names those problems, too.
@@ -85,7 +85,7 @@ pub fn parse(
             foreign_text(text, source.path, &lines).unwrap_or(error),
         ])
     })?;
-    let root = Node::root(&tree);
+    let root = Node::root(&tree, &shapes::FILE_SHAPE);
     let mut report = Report::new(lines);
     let mut config = Config::default();
     if root.is_object() {
@@ -113,7 +113,7 @@ pub fn parse(
 fn foreign_text(text: &str, path: &Path, lines: &Lines<'_>) -> Option<ConfigError> {
     let in_json = || {
         let tree = syntax::tree(text, Syntax::Jsonc, lines).ok()?;
-        let root = Node::root(&tree);
+        let root = Node::root(&tree, &shapes::FILE_SHAPE);
         let has_servers = ["mcpServers", "servers"].map(|key| root.member(key).is_some());
         let fields = Fields::open(&root, &mut Report::new(Lines::new(text)))?;
         foreign::in_json(&fields).filter(|_| has_servers == [false, false])
@@ -177,7 +177,7 @@ pub fn parse_entry(
     let entry_tree = syntax::tree(&entry, Syntax::Json, &entry_lines).map_err(unusable)?;
     // Reading the whole file reports what is wrong with it.
     let mut unheard = Report::new(lines);
-    let mut fields = Fields::open(&Node::root(&tree), &mut unheard);
+    let mut fields = Fields::open(&Node::root(&tree, &shapes::FILE_SHAPE), &mut unheard);
     let asked = fields.as_mut().and_then(|fields| fields.take("inputs"));
     let inputs = asked
         .map(|node| inputs(&node, &mut unheard))
@@ -185,8 +185,8 @@ pub fn parse_entry(
     let policies = fields.map_or_else(Policies::default, |mut fields| {
         Policies::read(&Policies::default(), &mut fields, &mut unheard)
     });
-    let node = Node::root(&entry_tree);
-    let mut others = entry_nodes(&Node::root(&tree));
+    let node = Node::root(&entry_tree, &shapes::ENTRY);
+    let mut others = entry_nodes(&Node::root(&tree, &shapes::FILE_SHAPE));
     others.push(node.clone());
     let dialect = Dialect::of(source.path, &others, environment);
     let context = Context {
@@ -332,6 +332,19 @@ impl Naming {
     }
 }
 
+/// The URL of an MCP registry.
+fn registry_url(node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
+    let url = node.string(report)?;
+    if ["http://", "https://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
+    {
+        return Some(url.to_owned());
+    }
+    report.error(&node.place, "the URL must begin with http:// or https://");
+    None
+}
+
 fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
     let naming = fields
         .take("naming")
@@ -343,6 +356,9 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
     {
         config.max_name_length = length;
     }
+    config.registry_url = fields
+        .take("registryUrl")
+        .and_then(|node| registry_url(&node, report));
     config.page_size = fields
         .take("pageSize")
         .and_then(|node| node.whole(report, 1, None));

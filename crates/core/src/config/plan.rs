@@ -298,6 +298,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         alerts,
         journal,
         telemetry,
+        registry_url: _,
         profiles,
     } = new;
     let at_restart = those([

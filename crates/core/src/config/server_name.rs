@@ -10,9 +10,7 @@ use crate::ids::{InvalidServerName, ServerName};
 ///
 /// Fails for an empty name only: files are shared between clients with other rules, so an illegal
 /// name gets a slug.
-pub(super) fn adopt(
-    written: &str,
-) -> Result<(ServerName, Option<InvalidServerName>), InvalidServerName> {
+pub fn adopt(written: &str) -> Result<(ServerName, Option<InvalidServerName>), InvalidServerName> {
     match ServerName::new(written) {
         Ok(name) => Ok((name, None)),
         Err(InvalidServerName::Empty) => Err(InvalidServerName::Empty),

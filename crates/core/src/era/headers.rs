@@ -20,6 +20,10 @@ pub const NAME: &str = "mcp-name";
 /// What a parameter's name is appended to.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
+/// Sent by a front of ours (`mainstay connect`). It passes on messages of stdio, which repeat no
+/// parameter of a tool in a header.
+pub const FRONT: &str = "mainstay-front";
+
 /// The member of `params` that `Mcp-Name` repeats.
 fn name_member(method: Method) -> Option<&'static str> {
     match method {

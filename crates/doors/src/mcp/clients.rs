@@ -41,7 +41,7 @@ use super::{
     shared::Shared,
     stateless::context::Stateless,
 };
-use crate::peer::{Peer, Visitor};
+use mainstay_doorway::peer::{Peer, Visitor};
 
 /// Idle sessions end after this time, their upstream sessions sooner.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
@@ -142,7 +142,8 @@ impl Clients {
         let principal = visitor.principal;
         let client_sinks = self.client_sinks(&scope, &principal);
         let mut caller = Caller::of_initialize(params);
-        if let Some(sole) = self.gateway().registry.sole() {
+        // Others may share the servers of `mainstay mcp`, but its own client is the one that is asked.
+        if let (Some(sole), Door::McpStdio) = (self.gateway().registry.sole(), door) {
             sole.greet(&caller.capabilities, client_sinks.alone(&caller));
         }
         let (backend, result) = match &scope {

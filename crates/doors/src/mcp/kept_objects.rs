@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::Semaphore, task::spawn_blocking, time::Instant};
 
 use super::builtin::{excerpt::Object, reach::Reach, refusal::Refusal};
-use crate::json_views::records::{failure, journal};
+use mainstay_doorway::json_views::records::{failure, journal};
 
 /// Objects that are read at once: each may take a processor for a while, and a hundred megabytes.
 const MAX_READERS: usize = 4;

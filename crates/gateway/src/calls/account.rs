@@ -17,10 +17,9 @@ use mainstay_transport::Frame;
 use super::{
     outcome::{answered, failed, is_recorded, kept},
     receipt::Receipt,
-    request::{Answer, Request},
+    request::{Answer, Request, Upstream},
     shared::Calls,
     sink::CallSink,
-    upstream::Upstream,
 };
 use crate::{
     metrics::{Count, Ended, TOOL_ERROR},

@@ -17,10 +17,9 @@ use tokio::time::Instant;
 use super::{
     bridge::Bridge,
     call::{AttemptError, Call, Round, seconds},
-    request::Answer,
+    request::{Answer, Upstream},
     rounds::MAX_ROUNDS,
     sink::log_level,
-    upstream::Upstream,
 };
 
 /// Futures that few calls need are boxed, here and wherever a call passes. Without that, the future of every call

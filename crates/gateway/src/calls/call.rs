@@ -7,8 +7,11 @@ use mainstay_transport::{CallState, Interruption, InterruptionKind, Session};
 use tokio::time::Instant;
 
 use super::{
-    account::Account, closing::SHUTTING_DOWN, request::Request, shared::Calls, sink::CallSink,
-    upstream::Upstream,
+    account::Account,
+    closing::SHUTTING_DOWN,
+    request::{Request, Upstream},
+    shared::Calls,
+    sink::CallSink,
 };
 
 /// How an attempt failed.

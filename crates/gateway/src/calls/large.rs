@@ -12,9 +12,8 @@ use mainstay_transport::Frame;
 
 use super::{
     client::Client,
-    request::{Answer, Request},
+    request::{Answer, Request, Upstream},
     shared::Calls,
-    upstream::Upstream,
 };
 
 /// How long the journal may take to keep a result: a call that has ended waits for no disk that hangs.

@@ -23,7 +23,6 @@ mod shared;
 mod sink;
 mod subscribe;
 mod tasks;
-mod upstream;
 
 use std::{future::poll_fn, pin::pin, time::Duration};
 
@@ -40,10 +39,9 @@ pub use self::{
     detachable::Detachable,
     names::{BoundNames, NameKind, Reopened, SealedNames},
     receipt::{Answering, CallRefusal, Closed, Receipt, RequestedCall},
-    request::{Answer, Request},
+    request::{Answer, Request, Upstream},
     shared::{Calls, Cancel},
     sink::{CallSink, CallStream, log_level},
-    upstream::Upstream,
 };
 
 /// The limit of requests without a time limit: longer than any machine stays up.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     call::{AttemptError, Call},
-    upstream::Upstream,
+    request::Upstream,
 };
 
 impl Call<'_> {

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use foldhash::HashMap;
 use mainstay_core::message::Method;
 
-use super::{Failures, Histogram};
+use super::{Failures, Histogram, Totals};
 
 /// Tools of one server that have figures of their own. Each is some twenty lines of `/metrics`, which a
 /// scraper has to store. A server with more tools is mostly described by its busiest ones.
@@ -80,6 +80,21 @@ impl Figures {
         let mut all: Vec<_> = tools.chain(rest).collect();
         all.sort_by(|one, other| (one.0.name(), &one.1).cmp(&(other.0.name(), &other.1)));
         all
+    }
+
+    /// What was counted of all calls.
+    pub fn totals(&self) -> Totals {
+        let tools = self.tools.load();
+        let tools = tools.values().flatten();
+        let mut totals = Totals::default();
+        for series in tools.chain([&self.other, &self.resources, &self.prompts]) {
+            // Before the calls, each of which is counted after its error.
+            let failures: u64 = series.failures.read().map(|(_, count)| count).sum();
+            totals.errors += failures + series.tool_errors.load(Relaxed);
+            series.duration.add_to(&mut totals.durations);
+        }
+        totals.calls = totals.durations.iter().sum();
+        totals
     }
 
     /// The series that a call belongs to; `is_offered` says whether the server has a tool of a name,

@@ -27,11 +27,13 @@ const BOUNDS: [u32; 16] = [
     300_000_000,
 ];
 
+/// The last one has no bound.
+pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
+
 /// How long things took.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// The last one has no bound.
-    buckets: [AtomicU64; BOUNDS.len() + 1],
+    buckets: [AtomicU64; BUCKETS],
     /// In microseconds: half a million years of calls.
     sum: AtomicU64,
 }
@@ -54,6 +56,13 @@ impl Histogram {
         self.sum.fetch_add(micros, Relaxed);
     }
 
+    /// Adds its counts to those of others.
+    pub(super) fn add_to(&self, counts: &mut [u64; BUCKETS]) {
+        for (sum, bucket) in counts.iter_mut().zip(&self.buckets) {
+            *sum += bucket.load(Relaxed);
+        }
+    }
+
     pub fn read(&self) -> Times {
         let bounds = BOUNDS.iter().map(|micros| f64::from(*micros) / 1e6);
         let counts = self.buckets.iter().map(|count| count.load(Relaxed));
@@ -65,6 +74,31 @@ impl Histogram {
             buckets,
         }
     }
+}
+
+/// The time that this share of the counted took no longer than, as if those of a bucket were spread
+/// evenly over it. `None` if nothing was counted.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "an estimate of at most five minutes"
+)]
+pub(super) fn quantile(counts: &[u64; BUCKETS], share: f64) -> Option<Duration> {
+    let all: u64 = counts.iter().sum();
+    let wanted = all as f64 * share;
+    let (mut below, mut from) = (0, 0.0);
+    for (count, bound) in counts.iter().zip(BOUNDS) {
+        let (bound, in_it) = (f64::from(bound), *count as f64);
+        if *count > 0 && below as f64 + in_it >= wanted {
+            let part = (wanted - below as f64) / in_it;
+            let micros = from + (bound - from) * part.clamp(0.0, 1.0);
+            return Some(Duration::from_micros(micros as u64));
+        }
+        below += count;
+        from = bound;
+    }
+    let last = BOUNDS.last().copied().unwrap_or_default();
+    (all > 0).then(|| Duration::from_micros(last.into()))
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //!
 //! A call looks its tool up once and then touches atomics that only calls of its server share. Figures
 //! belong to their server and go with it. Figures that the rest of Mainstay can tell on request are not
-//! counted here (`rest/metrics` of the doors).
+//! counted here (`rest::metrics`).
 
 mod count;
 mod figures;
 mod histogram;
+mod window;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,6 +17,7 @@ pub use self::{
     count::{Count, Ended},
     figures::{Figures, Series},
     histogram::{Histogram, Times},
+    window::{Recent, Totals, WINDOW, Window},
 };
 
 /// The code of a result that says it is an error.

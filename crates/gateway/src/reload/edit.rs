@@ -29,6 +29,8 @@ pub enum Change {
         entry: Entry,
         on_duplicate: OnDuplicate,
     },
+    /// Gives these servers their entries, whatever is wrong with them: each shows what it lacks.
+    Import(Vec<(ServerName, Entry)>),
     Remove(ServerName),
     Switch {
         name: ServerName,
@@ -92,7 +94,7 @@ impl Change {
     fn name(&self) -> Option<&ServerName> {
         match self {
             Self::Put { name, .. } | Self::Remove(name) | Self::Switch { name, .. } => Some(name),
-            Self::Whole(_) => None,
+            Self::Whole(_) | Self::Import(_) => None,
         }
     }
 }
@@ -136,7 +138,17 @@ fn change_and_save(
 fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Changed, Failure> {
     let document = Document::read(text, Syntax::of(path)).map_err(unusable)?;
     let about = change.name().cloned();
+    let is_import = matches!(change, Change::Import(_));
     match change {
+        Change::Import(entries) => entries
+            .into_iter()
+            .try_for_each(|(name, mut entry)| {
+                if origin.requires_transport() {
+                    state_transport(origin, text, &name, &mut entry)?;
+                }
+                document.put(&name, &entry).map_err(unusable)
+            })
+            .map(Ok)?,
         Change::Put {
             name,
             mut entry,
@@ -165,7 +177,7 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
         .problems()
         .filter(|(name, _)| about.as_ref().is_none_or(|about| about == *name));
     let problems: Vec<_> = problems.map(|(_, problem)| problem.clone()).collect();
-    if !problems.is_empty() {
+    if !is_import && !problems.is_empty() {
         let (path, errors) = (path.to_owned(), ConfigErrors(problems));
         return Err(LoadError::Invalid { path, errors }.failure());
     }

@@ -15,7 +15,7 @@ use mainstay_core::{
     config::{Isolation, ServerConfig},
     era::{Era, Eras},
     failure::{Failure, FailureKind},
-    ids::ServerName,
+    ids::{Epoch, ServerName},
     lifecycle::State,
     principal::Principal,
 };
@@ -242,7 +242,9 @@ impl Server {
                 let state = status.state;
                 // A session whose loss has not been noticed yet counts as connected.
                 let is_up = state == State::Connected;
-                let hopeful = state.is_hopeful() || is_up || status.attempting;
+                // Mainstay starts, and has not come to this server yet.
+                let is_next = view.wanted && status.epoch == Epoch::NONE;
+                let hopeful = state.is_hopeful() || is_up || status.attempting || is_next;
                 let from = status.calls_from.map(Instant::from_std);
                 let on_call = status.on_call && from.is_none_or(|from| from <= Instant::now());
                 (view.has_failed(first), hopeful, on_call)

@@ -40,7 +40,7 @@ impl Call {
     pub async fn run(self) -> Result<Exit, CommandError> {
         let given = self.args.as_deref().map(read_arguments).transpose()?;
         let pairs = pairs::split(&self.pairs)?;
-        let answer = self
+        let answer: api::Answer = self
             .daemon
             .recorded(async |client| {
                 let arguments = match given {
@@ -53,12 +53,11 @@ impl Call {
                         Some(pairs::typed(&pairs, schema))
                     }
                 };
-                Ok(client
-                    .call(&api::Call {
-                        tool: Some(self.tool.clone()),
-                        arguments,
-                    })
-                    .await?)
+                let call = api::Call {
+                    tool: Some(self.tool.clone()),
+                    arguments,
+                };
+                self.daemon.call(client, api::CALL, &call).await
             })
             .await?;
         let result = content::ToolResult::read(&answer.result);

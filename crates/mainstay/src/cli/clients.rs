@@ -23,6 +23,13 @@ pub struct ClientsArgs {
     inline: Vec<Inline>,
 }
 
+impl ClientsArgs {
+    /// Whether any server or file is given.
+    pub fn are_given(&self) -> bool {
+        self.usual || self.file.is_some() || !self.inline.is_empty()
+    }
+}
+
 impl From<ClientsArgs> for Clients {
     fn from(args: ClientsArgs) -> Self {
         let ClientsArgs {

@@ -12,18 +12,20 @@ use mainstay_api::{Client, ClientError};
 use mainstay_core::config::Secret;
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{
-    environment::{self, Loaded, Origin, Process},
+    environment::{Loaded, Origin, Process},
     lineage::Lineage,
-    state::{self, StateDir},
+    state::{self, DaemonFile, StateDir},
 };
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::task::JoinHandle;
 
-use super::{CommandError, instance::Kept, serve, signals::Signals, suggest};
+use super::{CommandError, Exit, instance::Kept, news::Shown, serve, signals::Signals, suggest};
 use crate::daemon::{self, Daemon};
 
 /// The options of commands that change the configuration.
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
-    /// Change this configuration file, without a daemon; no server is started
+    /// Change this configuration file, without a daemon
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     config: Option<PathBuf>,
     /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]. Its
@@ -33,9 +35,12 @@ pub struct ChangeArgs {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long)]
     pub json: bool,
+    /// The daemon, where it is known.
+    #[arg(skip)]
+    known: Option<Client>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct DaemonArgs {
     /// Do without a daemon: start the servers of this configuration for the occasion
     #[arg(long, value_name = "FILE", global = true, conflicts_with = "url")]
@@ -47,6 +52,12 @@ pub struct DaemonArgs {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     pub json: bool,
+    /// The daemon, where it is known.
+    #[arg(skip)]
+    known: Option<Client>,
+    /// Where news of calls is shown.
+    #[arg(skip)]
+    news: Option<Shown>,
 }
 
 /// Where the list of servers is known.
@@ -57,6 +68,62 @@ pub enum ServerSource {
 }
 
 impl DaemonArgs {
+    /// The daemon at this URL, or else of the environment, or of the state directory.
+    pub fn at(url: Option<String>, json: bool) -> Self {
+        Self {
+            config: None,
+            url,
+            json,
+            known: None,
+            news: None,
+        }
+    }
+
+    /// This daemon.
+    pub fn known(client: Client, json: bool) -> Self {
+        Self {
+            known: Some(client),
+            ..Self::at(None, json)
+        }
+    }
+
+    /// Shows news of calls there.
+    #[must_use]
+    pub fn showing(self, news: Option<Shown>) -> Self {
+        Self { news, ..self }
+    }
+
+    /// The daemon as it can be found now.
+    pub fn find(&self) -> Result<Client, CommandError> {
+        match &self.known {
+            Some(client) => Ok(client.clone()),
+            None => running(self.url.clone()),
+        }
+    }
+
+    /// The same daemon, for a command that changes the configuration.
+    pub fn to_change(&self) -> ChangeArgs {
+        ChangeArgs {
+            config: None,
+            url: self.url.clone(),
+            json: self.json,
+            known: self.known.clone(),
+        }
+    }
+
+    /// Makes a call over this path. Where its news is shown, dropping the future cancels the call.
+    pub async fn call<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, CommandError> {
+        Ok(match &self.news {
+            Some(news) => client.follow_call(path, body, |it| news.hear(it)).await?,
+            None => client.make_call(path, body).await?,
+        })
+    }
+
     /// Whether the daemon is one for the occasion, which does not come back.
     pub fn starts_servers(&self) -> bool {
         self.config.is_some()
@@ -70,7 +137,7 @@ impl DaemonArgs {
         match &self.config {
             Some(config) => for_the_occasion(config, |_, _| Ok(Kept::default()), work).await,
             None => {
-                let client = running(self.url.clone())?;
+                let client = self.find()?;
                 suggest::completed(&client, work(&client).await).await
             }
         }
@@ -93,20 +160,45 @@ impl ChangeArgs {
     /// starts nothing.
     pub fn place(&self) -> Result<ServerSource, CommandError> {
         if self.config.is_none() {
-            match running(self.url.clone()) {
+            let found = match &self.known {
+                Some(client) => Ok(client.clone()),
+                None => running(self.url.clone()),
+            };
+            match found {
                 Err(CommandError::Client(ClientError::NotRunning { .. })) => {}
                 found => return Ok(ServerSource::Daemon(found?)),
             }
         }
-        Ok(ServerSource::File(Origin {
+        Ok(ServerSource::File(self.origin()))
+    }
+
+    /// The configuration file that is meant where no daemon is.
+    pub fn origin(&self) -> Origin {
+        Origin {
             flag: self.config.clone(),
             ..Origin::default()
-        }))
+        }
     }
+}
+
+/// A daemon that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// `http://HOST:PORT`.
+    pub url: String,
+    pub token: Option<Secret>,
+    /// What its state directory says of it, where it has been looked at.
+    pub file: Option<DaemonFile>,
 }
 
 /// The daemon at this URL, or else of the environment, or of the state directory.
 pub fn running(url: Option<String>) -> Result<Client, CommandError> {
+    let Found { url, token, .. } = locate(url)?;
+    Ok(Client::new(&url, token)?)
+}
+
+/// Where the daemon at this URL is, or else that of the environment, or of the state directory.
+pub fn locate(url: Option<String>) -> Result<Found, CommandError> {
     let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let state = StateDir::locate(&Process);
     let url = url.or_else(|| var("MAINSTAY_URL"));
@@ -116,17 +208,15 @@ pub fn running(url: Option<String>) -> Result<Client, CommandError> {
         (_, Some(_)) | (Err(_), None) => None,
         (Ok(Err(error)), None) => return Err(error.into()),
     };
-    let (url, token_file) = match (url, daemon) {
+    let (url, file) = match (url, daemon) {
         // The token of the state directory is sent to its own daemon only.
-        (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => {
-            (url, Some(daemon.token_file))
-        }
+        (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => (url, Some(daemon)),
         (Some(url), _) => (url, None),
         // The file may be wrong; a URL that the operator names is the operator's decision.
         (None, Some(daemon)) if !daemon.is_loopback() => {
             return Err(CommandError::Elsewhere(daemon.url));
         }
-        (None, Some(daemon)) => (daemon.url, Some(daemon.token_file)),
+        (None, Some(daemon)) => (daemon.url.clone(), Some(daemon)),
         (None, None) => {
             return Err(ClientError::NotRunning {
                 dir: state?.path().to_owned(),
@@ -134,52 +224,88 @@ pub fn running(url: Option<String>) -> Result<Client, CommandError> {
             .into());
         }
     };
-    let token = match (var("MAINSTAY_TOKEN"), token_file) {
+    let token = match (var("MAINSTAY_TOKEN"), &file) {
         (Some(token), _) => Some(Secret::new(token)),
-        (None, Some(path)) => Some(state::read_token(&path)?),
+        (None, Some(file)) => Some(state::read_token(&file.token_file)?),
         (None, None) => None,
     };
-    Ok(Client::new(&url, token)?)
+    Ok(Found { url, token, file })
 }
 
-/// Starts a daemon on a port of its own, with a token that is not shown, and stops it at the end. It
-/// touches nothing of the state directory but what `keep` opens.
+/// A daemon on a port of its own, with a token that is not shown. It touches nothing of the state directory
+/// but what is kept.
+pub struct Occasion {
+    daemon: Daemon,
+    doors: JoinHandle<()>,
+    pub client: Client,
+    /// Owned while this lives.
+    _kept: Kept,
+}
+
+impl Occasion {
+    pub fn start(
+        origin: &Origin,
+        keep: impl FnOnce(&Loaded, &Lineage) -> Result<Kept, CommandError>,
+    ) -> Result<Self, CommandError> {
+        let loaded = origin.load()?;
+        serve::tell_findings(&loaded);
+        let lineage = Lineage::begin(loaded.path.as_deref())?;
+        let any = (Ipv4Addr::LOCALHOST, 0).into();
+        let unbound = |source| CommandError::Listen {
+            address: any,
+            source,
+        };
+        let listener = daemon::bind(any).map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
+        let token = state::random_token()?;
+        let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
+        let kept = keep(&loaded, &lineage)?;
+        let daemon = Daemon::start(
+            &loaded.config,
+            GatewayOptions {
+                journal: kept.journal.clone(),
+                lineage,
+                ..GatewayOptions::default()
+            },
+        );
+        let doors = daemon.serve_http(listener, address, token);
+        Ok(Self {
+            daemon,
+            doors,
+            client,
+            _kept: kept,
+        })
+    }
+
+    /// Waits until every server is up or is known not to be.
+    pub async fn settled(&self) {
+        self.daemon.gateway.registry.settled().await;
+    }
+
+    pub async fn stop(self, signals: &mut Signals) -> Result<Exit, CommandError> {
+        serve::stop(self.daemon, Some(self.doors), signals).await
+    }
+}
+
+/// Does work with a daemon of its own.
 async fn for_the_occasion<T>(
     config: &Path,
     keep: impl FnOnce(&Loaded, &Lineage) -> Result<Kept, CommandError>,
     work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let loaded = environment::load(Some(config))?;
-    serve::tell_findings(&loaded);
-    let lineage = Lineage::begin(loaded.path.as_deref())?;
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-    let any = (Ipv4Addr::LOCALHOST, 0).into();
-    let unbound = |source| CommandError::Listen {
-        address: any,
-        source,
+    let origin = Origin {
+        flag: Some(config.to_owned()),
+        ..Origin::default()
     };
-    let listener = daemon::bind(any).map_err(unbound)?;
-    let address = listener.local_addr().map_err(unbound)?;
-    let token = state::random_token()?;
-    let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
-    let kept = keep(&loaded, &lineage)?;
-
-    let daemon = Daemon::start(
-        &loaded.config,
-        GatewayOptions {
-            journal: kept.journal.clone(),
-            lineage,
-            ..GatewayOptions::default()
-        },
-    );
-    let doors = daemon.serve_http(listener, address, token);
+    let occasion = Occasion::start(&origin, keep)?;
     let outcome = tokio::select! {
         outcome = async {
-            daemon.gateway.registry.settled().await;
-            suggest::completed(&client, work(&client).await).await
+            occasion.settled().await;
+            suggest::completed(&occasion.client, work(&occasion.client).await).await
         } => outcome,
         signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
     };
-    let stopped = serve::stop(daemon, Some(doors), &mut signals).await;
+    let stopped = occasion.stop(&mut signals).await;
     outcome.and_then(|done| stopped.map(|_| done))
 }

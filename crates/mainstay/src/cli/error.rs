@@ -5,13 +5,15 @@ use std::{error::Error, io, net::SocketAddr};
 use http::StatusCode;
 use mainstay_api::ClientError;
 use mainstay_core::{failure::Failure, lifecycle::State};
-use mainstay_doors::tokens::TokenError;
+use mainstay_doorway::tokens::TokenError;
+use mainstay_install::unpack::BundleError;
 use mainstay_journal::JournalError;
 use mainstay_platform::{
     environment::LoadError,
     lineage::LineageError,
     state::{StateError, Untrusted},
 };
+use mainstay_transport::DownloadError;
 use serde_json::{Map, Value};
 
 use super::{
@@ -67,6 +69,13 @@ pub enum CommandError {
     NotFound { what: String, hint: String },
     #[error("cannot read {path}")]
     Read { path: String, source: io::Error },
+    /// The machine cannot do it, or not now.
+    #[error("{message}")]
+    Cannot {
+        code: &'static str,
+        message: String,
+        hint: Option<String>,
+    },
     #[error("signals cannot be heard")]
     Signals(#[source] io::Error),
     #[error("cannot write to stdout")]
@@ -77,6 +86,39 @@ pub enum CommandError {
     StillRunning { seconds: u64 },
     #[error("{0} is not approved")]
     NotApproved(String),
+    /// A front has no daemon.
+    #[error("{why}")]
+    NotAttached { exit: Exit, why: String },
+    /// A person did not agree.
+    #[error("nothing was started and nothing was saved")]
+    Declined,
+    /// A server that was tried.
+    #[error("{server} was not added: {reason}")]
+    NotStarted {
+        server: String,
+        reason: String,
+        /// The last lines of its stderr.
+        stderr: Vec<String>,
+        hint: &'static str,
+    },
+    /// Values that a server cannot do without.
+    #[error("values are missing: {}", lines.join("; "))]
+    Missing { lines: Vec<String>, hint: String },
+    /// A server of the registry that cannot be run here.
+    #[error("{server} cannot be run here: {}", reasons.join("; "))]
+    Unusable {
+        server: String,
+        reasons: Vec<String>,
+        hint: Option<String>,
+    },
+    #[error("the registry cannot be asked")]
+    Registry(#[source] DownloadError),
+    #[error("the registry {url} cannot be understood: {reason}")]
+    RegistryAnswer { url: String, reason: String },
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    #[error("cannot write {path}")]
+    Write { path: String, source: io::Error },
     /// The daemon of the state directory listens where others may listen, too.
     #[error("the daemon of the state directory is said to be at {0}, which is not loopback")]
     Elsewhere(String),
@@ -99,14 +141,26 @@ impl CommandError {
             },
             Self::Failed(failure) => Exit(failure.kind.exit_code()),
             Self::NotFound { .. } => Exit::NOT_FOUND,
+            Self::Missing { .. } => Exit::USAGE,
+            Self::Registry(DownloadError::Late { .. }) => Exit::TIMED_OUT,
+            Self::Registry(DownloadError::Lost { .. }) => Exit::UNREACHABLE,
             Self::Interrupted { exit, .. } => Exit(*exit),
+            Self::NotAttached { exit, .. } => *exit,
             Self::State(_)
             | Self::Journal(_)
             | Self::NotRecorded(_)
             | Self::Listen { .. }
+            | Self::Cannot { .. }
             | Self::Signals(_)
             | Self::Output(_)
             | Self::NotApproved(_)
+            | Self::Declined
+            | Self::NotStarted { .. }
+            | Self::Unusable { .. }
+            | Self::Registry(_)
+            | Self::RegistryAnswer { .. }
+            | Self::Bundle(_)
+            | Self::Write { .. }
             | Self::Elsewhere(_)
             | Self::StillRunning { .. } => Exit::FAILED,
         }
@@ -123,14 +177,23 @@ impl CommandError {
             Self::Token(error) => error.code(),
             Self::Failed(failure) => failure.kind.code(),
             Self::Usage { .. } => "invalid_arguments",
+            Self::Cannot { code, .. } => code,
             Self::Listen { .. } => "cannot_listen",
             Self::NotFound { .. } => "not_found",
             Self::Read { .. } => "cannot_read",
             Self::Signals(_) | Self::Output(_) => "internal_error",
             Self::Interrupted { .. } => "interrupted",
             Self::StillRunning { .. } => "stop_timeout",
-            Self::NotApproved(_) => "not_approved",
+            Self::NotApproved(_) | Self::Declined => "not_approved",
+            Self::NotStarted { .. } => "not_started",
+            Self::Missing { .. } => "missing_values",
+            Self::Unusable { .. } => "unusable_server",
+            Self::Registry(_) => "registry_unreachable",
+            Self::RegistryAnswer { .. } => "registry_unreadable",
+            Self::Bundle(_) => "bundle_refused",
+            Self::Write { .. } => "not_saved",
             Self::Elsewhere(_) => "not_loopback",
+            Self::NotAttached { .. } => "unreachable",
         }
     }
 
@@ -154,6 +217,10 @@ impl CommandError {
             Self::State(StateError::NotBelieved { path, .. }) => {
                 Some(format!("stop the daemon, remove {}, and start it again", path.display()))
             }
+            Self::NotAttached { exit, .. } => Some(match *exit {
+                Exit::UNREACHABLE => "start a daemon with `mainstay serve`; `mainstay mcp` does without one",
+                _ => "set MAINSTAY_TOKEN to a token of that daemon",
+            }.to_owned()),
             Self::Elsewhere(url) => Some(format!("if that is right, name it: --url {url}")),
             Self::Journal(error) => error.hint(),
             Self::NotRecorded(_) => Some(
@@ -169,8 +236,17 @@ impl CommandError {
                 own.or_else(|| hint_of(failure.kind.code()))
                     .map(str::to_owned)
             }
-            Self::NotFound { hint, .. } => Some(hint.clone()),
-            Self::Usage { hint, .. } => hint.clone(),
+            Self::NotFound { hint, .. } | Self::Missing { hint, .. } => Some(hint.clone()),
+            Self::Usage { hint, .. } | Self::Cannot { hint, .. } | Self::Unusable { hint, .. } => {
+                hint.clone()
+            }
+            Self::NotStarted { hint, .. } => Some((*hint).to_owned()),
+            Self::Registry(DownloadError::Lost { .. } | DownloadError::Late { .. }) => Some(
+                "another registry is named by --registry or MAINSTAY_REGISTRY".to_owned(),
+            ),
+            Self::Bundle(BundleError::Write { source, .. }) | Self::Write { source, .. } => {
+                disk_hint(source.kind())
+            }
             Self::Listen { source, .. } => match source.kind() {
                 io::ErrorKind::AddrInUse => {
                     Some("another program listens there; choose a port with --listen 127.0.0.1:PORT".to_owned())
@@ -237,6 +313,9 @@ impl CommandError {
 
     /// The last lines of a server's stderr, where the failure has them.
     fn details(&self) -> Vec<String> {
+        if let Self::NotStarted { stderr, .. } = self {
+            return stderr.clone();
+        }
         let Self::Client(error) = self else {
             return Vec::new();
         };
@@ -261,6 +340,9 @@ impl CommandError {
         }
         if let Some(hint) = self.hint() {
             body.insert("hint".to_owned(), hint.into());
+        }
+        if let Self::NotStarted { stderr, .. } = self {
+            body.insert("stderr".to_owned(), stderr.as_slice().into());
         }
         // What the daemon said, in its own words.
         if let Self::Client(error) = self {

@@ -144,7 +144,7 @@ fn line(at: DateTime<Local>, server: &str, word: &str, detail: &str) -> Result<(
 }
 
 /// What happened, as a word and what there is to say of it.
-fn words(event: &api::Event) -> (&str, String) {
+pub fn words(event: &api::Event) -> (&str, String) {
     let kind = json!({"type": event.kind, "data": event.data});
     let Ok(kind) = serde_json::from_value(kind) else {
         // A later version's.

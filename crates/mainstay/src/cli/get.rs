@@ -8,6 +8,7 @@ use super::{
     CommandError, Exit, approve,
     connect::DaemonArgs,
     output,
+    shape::{Found, Shape},
     trouble::{detail, word},
 };
 
@@ -17,6 +18,8 @@ pub struct Get {
     name: String,
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
 }
 
 impl Get {
@@ -25,9 +28,8 @@ impl Get {
             .daemon
             .with(async |client| Ok(client.server(&self.name).await?))
             .await?;
-        if self.daemon.json {
-            output::json(&details)?;
-        } else {
+        let found = Found::one(&details, &["server.name"]);
+        if self.shape.print(self.daemon.json, &found)?.is_some() {
             output::text(&told(&details))?;
         }
         Ok(Exit::DONE)

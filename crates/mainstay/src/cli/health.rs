@@ -3,38 +3,73 @@
 use std::time::Duration;
 
 use clap::Args;
-use mainstay_api::{HealthStatus, ServerHealth};
+use mainstay_api::{Client, HealthReport, HealthStatus, ServerHealth};
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    shape::{self, Found, Shape, Tabular},
+    stderr::complain,
+    style::{Palette, Tone},
+    table,
+    watch::{self, Block},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay health
+  mainstay health files
+  mainstay health --watch                        again after each change, until Ctrl-C
+  mainstay health --format '{name} {status} {pingMs}'";
+
+/// How often `--watch` asks on a terminal where nothing happens.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What the names take at least, so that rows of several reports stand below each other.
+const LEAST_NAME: usize = 16;
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Health {
     /// Only this server
     name: Option<String>,
+    /// Ask again after each change, until Ctrl-C
+    #[arg(short, long, conflicts_with = "format")]
+    watch: bool,
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
 }
 
 impl Health {
     /// Exit code 1 if a server is not healthy.
     pub async fn run(self) -> Result<Exit, CommandError> {
-        let report = self
-            .daemon
-            .with(async |client| Ok(client.health(self.name.as_deref()).await?))
-            .await?;
-        if !self.daemon.json {
+        let ask = async |client: &Client| Ok(client.health(self.name.as_deref()).await?);
+        if self.watch {
+            let form = self.shape.watched(self.daemon.json)?;
+            let look = async |client: &Client| {
+                let report = ask(client).await?;
+                Ok(match form {
+                    Some(tabular) => Block::Lines(lines(&report, tabular, output::width())),
+                    None => Block::Json(shape::value(&report)?),
+                })
+            };
+            return watch::watch(&self.daemon, AGAIN, look).await;
+        }
+        let report = self.daemon.with(ask).await?;
+        let found = Found::list::<ServerHealth>(&report, &["servers"], &["name"]);
+        if let Some(tabular) = self.shape.print(self.daemon.json, &found)? {
             for warning in &report.warnings {
                 complain(&format!("warning: {warning}"));
             }
-        }
-        if self.daemon.json {
-            output::json(&report)?;
-        } else if report.servers.is_empty() {
-            complain("no servers are to be up");
-        } else {
-            let mut lines = vec!["Server Health".to_owned()];
-            lines.extend(report.servers.iter().map(row));
-            output::text(&lines.join("\n"))?;
+            if report.servers.is_empty() {
+                complain("no servers are to be up; `mainstay list` shows them all");
+            } else {
+                let width = output::width().filter(|_| !tabular.wide);
+                output::escaped(&lines(&report, tabular, width))?;
+            }
         }
         let well = |server: &ServerHealth| server.status == HealthStatus::Healthy;
         Ok(if report.servers.iter().all(well) {
@@ -45,8 +80,26 @@ impl Health {
     }
 }
 
+/// The column of the names.
+fn names(servers: &[ServerHealth]) -> usize {
+    let names = servers.iter().map(|server| server.name.len());
+    names.max().unwrap_or_default().max(LEAST_NAME)
+}
+
+fn lines(report: &HealthReport, tabular: Tabular, width: Option<usize>) -> Vec<String> {
+    let Tabular { wide } = tabular;
+    let palette = output::palette();
+    let names = names(&report.servers);
+    let rows = report.servers.iter().map(|server| {
+        let width = width.filter(|_| !wide).unwrap_or(usize::MAX);
+        row(server, names, width, palette)
+    });
+    let head = palette.paint("Server Health", Tone::Head);
+    [head].into_iter().chain(rows).collect()
+}
+
 /// A line such as `  geocoder         healthy    ping: 12ms`.
-fn row(server: &ServerHealth) -> String {
+fn row(server: &ServerHealth, names: usize, width: usize, palette: Palette) -> String {
     let message = || server.message.clone().unwrap_or_default();
     let (word, detail) = match server.status {
         HealthStatus::Healthy => (
@@ -57,8 +110,13 @@ fn row(server: &ServerHealth) -> String {
         HealthStatus::Timeout => ("timeout", message()),
         HealthStatus::Error => ("error", message()),
     };
-    let row = format!("  {:<16} {word:<10} {detail}", server.name);
-    output::one_line(row.trim_end()).into_owned()
+    let name = output::one_line(&server.name);
+    let row = format!("  {name:<names$} {word:<10} {}", output::one_line(&detail));
+    let row = table::cut(row.trim_end(), width);
+    // The word stands behind the name, which may be the same.
+    let (before, after) = row.split_at(row.floor_char_boundary(3 + name.len().max(names)));
+    let after = after.replacen(word, &palette.paint(word, Tone::of(word)), 1);
+    format!("{before}{after}")
 }
 
 fn unhealthy(server: &ServerHealth) -> String {
@@ -114,14 +172,31 @@ mod tests {
             message: Some("ping timed out after 5s".to_owned()),
             ..server("time", HealthStatus::Timeout)
         };
-        assert_eq!(row(&healthy), "  geocoder         healthy    ping: 12ms");
+        let failed = ServerHealth {
+            message: Some("failed: process exited unexpectedly (code 1)\nat once".to_owned()),
+            ..server("broken", HealthStatus::Error)
+        };
+        let servers = [healthy, unhealthy, late, failed];
+        let rows: Vec<String> = servers
+            .iter()
+            .map(|it| row(it, names(&servers), usize::MAX, Palette::PLAIN))
+            .collect();
         assert_eq!(
-            row(&unhealthy),
-            "  celestial        unhealthy  last success: 3m ago, 5 consecutive failures"
+            rows,
+            [
+                "  geocoder         healthy    ping: 12ms",
+                "  celestial        unhealthy  last success: 3m ago, 5 consecutive failures",
+                "  time             timeout    ping timed out after 5s",
+                "  broken           error      failed: process exited unexpectedly (code 1) at once",
+            ]
         );
-        assert_eq!(
-            row(&late),
-            "  time             timeout    ping timed out after 5s"
-        );
+        // Longer names widen the column for all.
+        let long = server("a-server-with-a-name-of-32-bytes", HealthStatus::Timeout);
+        let servers = [server("short", HealthStatus::Timeout), long];
+        let rows = servers
+            .iter()
+            .map(|it| row(it, names(&servers), usize::MAX, Palette::PLAIN));
+        let columns: Vec<_> = rows.map(|row| row.find("timeout")).collect();
+        assert_eq!(columns, [Some(35), Some(35)]);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use mainstay_api::{self as api, Client, ClientError, LogEvent};
 use mainstay_core::ids::ServerName;
-use mainstay_doors::json_views;
+use mainstay_doorway::json_views;
 use mainstay_transport::logs;
 
 use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, time};

@@ -1,4 +1,4 @@
-//! The command line: one file per command. All but `serve`, `mcp`, `validate` and `resolve` are
+//! The command line: one file per command. All but `serve`, `mcp`, `connect`, `validate` and `resolve` are
 //! clients of the REST API; `add`, `remove`, `enable`, `disable`, `logs`, `records` and `object` do
 //! without a daemon.
 
@@ -9,14 +9,19 @@ mod call;
 mod clients;
 mod connect;
 mod content;
+mod doctor;
 mod error;
 mod events;
+mod export;
+mod front;
 mod get;
 mod health;
+mod import;
 mod instance;
 mod list;
 mod logs;
 mod mcp;
+mod news;
 mod object;
 mod operate;
 mod output;
@@ -30,19 +35,30 @@ mod requests;
 mod resolve;
 mod resources;
 mod screen;
+mod search;
 mod serve;
+mod service;
+mod setup;
+mod shape;
+mod shell;
 mod signals;
 mod stats;
 mod status;
 pub mod stderr;
+pub mod style;
 mod suggest;
 mod switch;
 mod switches;
+mod table;
+mod template;
 mod time;
 mod token;
 mod tools;
+mod top;
 mod trouble;
 mod validate;
+mod watch;
+mod yaml;
 
 use std::{
     io::{self, IsTerminal as _},
@@ -50,10 +66,10 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use self::connect::DaemonArgs;
 pub use self::error::{CommandError, Exit};
+use self::{connect::DaemonArgs, shape::Shape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,6 +91,15 @@ pub struct Cli {
     /// Log more to stderr (-v, -vv, -vvv); MAINSTAY_LOG takes filter directives
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
+    /// When to show colours; NO_COLOR and CLICOLOR_FORCE are honoured
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub color: style::When,
     /// Threads that carry the tasks
     #[arg(
         long,
@@ -92,14 +117,22 @@ pub enum Command {
     Serve(serve::Serve),
     /// Serve them all to one client on stdin and stdout
     Mcp(mcp::Mcp),
+    /// Serve a running daemon's tools to one client on stdin and stdout
+    Connect(front::Connect),
     /// Check a configuration
     Validate(validate::Validate),
     /// Show the servers and how they are
     List(list::List),
     /// Show a server: how it is, and its entry
     Get(get::Get),
-    /// Add a server
-    Add(add::Add),
+    /// Try a server and add it: a command, a URL, a registry server or a bundle
+    Add(Box<add::Add>),
+    /// Search the MCP registry for servers
+    Search(search::Search),
+    /// Import servers from the files of other MCP clients
+    Import(import::Import),
+    /// Export the servers, or Mainstay itself, to the file of an MCP client
+    Export(export::Export),
     /// End a server and forget it
     Remove(remove::Remove),
     /// Enable a server that is disabled
@@ -112,6 +145,8 @@ pub enum Command {
     Events(events::Events),
     /// Ask every server whether it is well
     Health(health::Health),
+    /// Watch the servers and steer them
+    Top(top::Top),
     /// Start servers that were stopped, have crashed or were given up
     Start(operate::Operate),
     /// Stop servers; their tools are listed no longer
@@ -122,6 +157,8 @@ pub enum Command {
     Reconnect(operate::Operate),
     /// Read the configuration again; what did not change keeps its sessions
     Reload(reload::Reload),
+    /// Type commands into a prompt, with completion and notices, or read them from a script
+    Shell(shell::Shell),
     /// Show which calls there were, or what is known of one
     Records(records::Records),
     /// Show how many calls each tool had, how many failed, and how long they took
@@ -146,6 +183,12 @@ pub enum Command {
     Logs(logs::Logs),
     /// Say which clients may use the MCP addresses, or replace the control token
     Token(token::Token),
+    /// Put the servers of all clients behind Mainstay, or undo that
+    Setup(setup::Setup),
+    /// Look for what is wrong, and say what mends it
+    Doctor(doctor::Doctor),
+    /// Make the daemon a service that starts when you log in
+    Service(service::Service),
     /// Show which program a server's command means
     Resolve(resolve::Resolve),
     /// A small MCP server on stdin and stdout
@@ -156,13 +199,17 @@ pub enum Command {
 impl Cli {
     /// The arguments of the process, or the exit code after the reason was printed.
     pub fn from_arguments() -> Result<Self, ExitCode> {
-        Self::try_parse().map_err(|error| screen::usage(&error))
+        // Help and usage are printed before there is a parsed `--color`.
+        let command = Self::command().color(style::When::of_arguments().into());
+        let parsed = command.try_get_matches();
+        let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
+        parsed.map_err(|error| screen::usage(&error))
     }
 
     /// Runs the command and says what went wrong.
     pub async fn run(self) -> ExitCode {
-        let json = self.command.json();
-        let exit = self.command.run().await.unwrap_or_else(|error| {
+        let json = self.command.json() || self.command.shape().is_some_and(Shape::is_json);
+        let exit = Box::pin(self.command.run()).await.unwrap_or_else(|error| {
             error.report(json);
             error.exit()
         });
@@ -173,15 +220,25 @@ impl Cli {
 impl Command {
     /// Whether the warnings of the log would only repeat what the command says.
     pub fn is_quiet(&self) -> bool {
-        matches!(self, Self::Resolve(_))
+        matches!(self, Self::Resolve(_) | Self::Top(_))
+    }
+
+    /// Whether one thread is enough for it. A machine may have one of it for each client.
+    pub fn is_small(&self) -> bool {
+        matches!(self, Self::Connect(_))
     }
 
     /// Whether a guardian stands above it: it runs servers of its own, which must not outlive it. What
     /// may read from a terminal does without, for the terminal lets only its foreground group read.
     pub fn is_guarded(&self) -> bool {
         let for_the_occasion = || self.daemon().is_some_and(DaemonArgs::starts_servers);
-        let may_read = matches!(self, Self::Mcp(_)) || for_the_occasion();
-        matches!(self, Self::Serve(_)) || may_read && !io::stdin().is_terminal()
+        let may_read = match self {
+            Self::Mcp(_) => true,
+            Self::Add(command) => command.starts_servers(),
+            Self::Shell(command) => command.starts_servers(),
+            _ => for_the_occasion(),
+        };
+        matches!(self, Self::Serve(_) | Self::Doctor(_)) || may_read && !io::stdin().is_terminal()
     }
 
     /// How a client of the REST API finds its daemon.
@@ -210,13 +267,22 @@ impl Command {
             Self::Logs(command) => Some(&command.daemon),
             Self::Serve(_)
             | Self::Mcp(_)
+            | Self::Shell(_)
+            | Self::Connect(_)
             | Self::Add(_)
+            | Self::Search(_)
+            | Self::Import(_)
+            | Self::Export(_)
             | Self::Remove(_)
             | Self::Enable(_)
             | Self::Disable(_)
+            | Self::Doctor(_)
+            | Self::Service(_)
+            | Self::Setup(_)
             | Self::Token(_)
             | Self::Validate(_)
             | Self::Resolve(_)
+            | Self::Top(_)
             | Self::DemoServer { .. } => None,
         }
     }
@@ -224,30 +290,62 @@ impl Command {
     fn json(&self) -> bool {
         match self {
             Self::Serve(command) => command.json,
+            Self::Shell(command) => command.json,
             Self::Validate(command) => command.json,
             Self::Resolve(command) => command.json,
+            Self::Doctor(command) => command.json,
+            Self::Service(command) => command.json,
+            Self::Setup(command) => command.json,
             Self::Token(command) => command.json,
+            Self::Import(command) => command.json,
+            Self::Export(command) => command.json,
+            Self::Top(command) => command.json,
             Self::Add(command) => command.daemon.json,
+            Self::Search(command) => command.json,
             Self::Remove(command) => command.daemon.json,
             Self::Enable(command) | Self::Disable(command) => command.daemon.json,
             _ => self.daemon().is_some_and(|daemon| daemon.json),
         }
     }
 
+    /// In which form it prints what it lists.
+    fn shape(&self) -> Option<&Shape> {
+        match self {
+            Self::List(command) => Some(&command.shape),
+            Self::Get(command) => Some(&command.shape),
+            Self::Health(command) => Some(&command.shape),
+            Self::Tools(command) => Some(&command.shape),
+            Self::Prompts(command) => Some(&command.shape),
+            Self::Resources(command) => Some(&command.shape),
+            Self::Records(command) => Some(&command.shape),
+            Self::Stats(command) => Some(&command.shape),
+            Self::Requests(command) => Some(&command.shape),
+            Self::Token(command) => Some(&command.shape),
+            _ => None,
+        }
+    }
+
     async fn run(self) -> Result<Exit, CommandError> {
         match self {
             Self::Serve(command) => command.run().await,
-            Self::Mcp(command) => command.run().await,
+            Self::Mcp(command) => Box::pin(command.run()).await,
+            // A future of the others' size.
+            Self::Shell(command) => Box::pin(command.run()).await,
+            Self::Connect(command) => command.run().await,
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
             Self::Get(command) => command.run().await,
             Self::Add(command) => command.run().await,
+            Self::Search(command) => command.run().await,
+            Self::Import(command) => command.run().await,
+            Self::Export(command) => command.run(),
             Self::Remove(command) => command.run().await,
             Self::Enable(command) => command.run(true).await,
             Self::Disable(command) => command.run(false).await,
             Self::Approve(command) => command.run().await,
             Self::Events(command) => command.run().await,
             Self::Health(command) => command.run().await,
+            Self::Top(command) => command.run().await,
             Self::Start(command) => command.run("start").await,
             Self::Stop(command) => command.run("stop").await,
             Self::Restart(command) => command.run("restart").await,
@@ -264,6 +362,9 @@ impl Command {
             Self::Read(command) => command.run().await,
             Self::Prompts(command) => command.run().await,
             Self::Logs(command) => command.run().await,
+            Self::Doctor(command) => command.run().await,
+            Self::Service(command) => command.run().await,
+            Self::Setup(command) => command.run().await,
             Self::Token(command) => command.run().await,
             Self::Resolve(command) => command.run(),
             // `main` runs it before there is a runtime.

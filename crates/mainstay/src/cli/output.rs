@@ -2,11 +2,16 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use mainstay_core::display;
 
-pub use super::screen::{bytes, data, json, line, pretty, text};
-use super::{CommandError, screen};
+pub use super::screen::{bytes, data, escaped, json, line, palette, pretty, text, width};
+use super::{
+    CommandError,
+    table::{self, Cell, Column, Room},
+};
+
+/// The least width of a column of names that can still be told apart.
+const NAME: usize = 20;
 
 /// Text from outside as part of a line of ours.
 pub fn one_line(text: &str) -> Cow<'_, str> {
@@ -18,196 +23,89 @@ pub fn headline(text: &str) -> Cow<'_, str> {
     one_line(text.trim().lines().next().unwrap_or_default().trim())
 }
 
-/// How rows that are wider than the terminal are laid out. Output to anything else is never cut.
-#[derive(Clone, Copy)]
-enum Wide<'a> {
-    /// This column wraps. Where little room is left for it, it has lines of its own: above the others if
-    /// it is the first, else indented below them.
-    Wrap(usize),
-    /// A row is one line: these columns share what the others leave, and end in `…`.
-    Cut(&'a [&'a str]),
-}
-
-/// The blanks between two columns.
-const GAP: u16 = 2;
-
-/// A column that wraps has lines of its own where less room is left for it.
-const LEAST_ROOM: u16 = 30;
-
-/// What is left of a column at least, with the blanks behind it.
-const LEAST_COLUMN: u16 = 10;
-
-/// How far lines of a row are indented below its first one.
-const INDENT: u16 = 4;
-
-/// Prints rows under a head; on a terminal the last column wraps.
+/// Prints rows under a head. On a terminal the last column is cut to what the others leave.
 pub fn table<const N: usize>(
-    head: [&str; N],
+    head: [&'static str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Result<(), CommandError> {
-    text(&laid_out(head, rows, Wide::Wrap(N - 1), terminal_width()))
+    rows_of(&cut_column(head, N - 1), rows, false)
 }
 
-/// Prints rows under a head; on a terminal the first column wraps.
-pub fn table_of_names<const N: usize>(
-    head: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> Result<(), CommandError> {
-    text(&laid_out(head, rows, Wide::Wrap(0), terminal_width()))
-}
-
-/// Prints rows under a head, one line each; on a terminal the columns in `cut` are cut to its width.
+/// Prints rows under a head. On a terminal the columns in `cut` share what the others leave.
 pub fn lines<const N: usize>(
-    head: [&str; N],
+    head: [&'static str; N],
     cut: &[&str],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Result<(), CommandError> {
-    text(&laid_out(head, rows, Wide::Cut(cut), terminal_width()))
-}
-
-/// The width of the terminal. `None` where a program reads, which gets whole lines.
-fn terminal_width() -> Option<u16> {
-    screen::stdout_is_terminal()
-        .then(|| Table::new().width())
-        .flatten()
-}
-
-fn laid_out<const N: usize>(
-    head: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
-    wide: Wide<'_>,
-    width: Option<u16>,
-) -> String {
-    // Escaped before it is measured.
-    let escaped = |cells: [String; N]| cells.map(|cell| one_line(&cell).into_owned());
-    let rows: Vec<[String; N]> = rows.into_iter().map(escaped).collect();
-    if let (Wide::Wrap(wide), Some(width)) = (wide, width)
-        && let Some(narrow) = Narrow::of(&head, &rows, wide, width)
-    {
-        return narrow.laid_out(&head, &rows);
-    }
-    let mut table = Table::new();
-    let row_of = |mut row: Row| {
-        if let Wide::Cut(_) = wide {
-            row.max_height(1);
-        }
-        row
-    };
-    table
-        .load_style(presets::NOTHING)
-        .set_header(row_of(Row::from(head)));
-    match width {
-        Some(width) => table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width),
-        None => table.set_content_arrangement(ContentArrangement::Disabled),
-    };
-    for cells in rows {
-        table.add_row(row_of(Row::from(cells)));
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, GAP));
-        let is_flexible = match wide {
-            Wide::Wrap(wide) => index == wide,
-            Wide::Cut(columns) => columns.contains(&head[index]),
-        };
-        if !is_flexible {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    lines_of(&table).join("\n")
-}
-
-fn lines_of(table: &Table) -> Vec<String> {
-    let lines = table.lines().map(|line| line.trim_end().to_owned());
-    lines.collect()
-}
-
-/// A layout for narrow terminals: one column has lines of its own.
-struct Narrow {
-    /// The column with its own lines.
-    wide: usize,
-    /// The width of the terminal.
-    width: u16,
-    /// The widths of all columns, with the blanks behind them.
-    columns: Vec<u16>,
-}
-
-impl Narrow {
-    /// `None` where the others leave enough room for the column.
-    fn of<const N: usize>(
-        head: &[&str; N],
-        rows: &[[String; N]],
-        wide: usize,
-        width: u16,
-    ) -> Option<Self> {
-        let mut table = Table::new();
-        table.set_header(head);
-        table.add_rows(rows);
-        let columns = table.column_max_content_widths().into_iter();
-        let mut columns: Vec<u16> = columns.map(|width| width.saturating_add(GAP)).collect();
-        let others = |columns: &[u16]| -> u16 {
-            let others = columns.iter().enumerate();
-            let others = others.filter(|(index, _)| *index != wide);
-            others.fold(0, |sum, (_, width)| sum.saturating_add(*width))
-        };
-        let room = width.saturating_sub(others(&columns));
-        if room >= LEAST_ROOM || room >= columns[wide] {
-            return None;
-        }
-        // Names of servers may be long: the longest column of the others wraps.
-        let indent = if wide == 0 { INDENT } else { 0 };
-        let excess = others(&columns).saturating_sub(width.saturating_sub(indent));
-        let others = (0..N).filter(|index| *index != wide);
-        if let Some(longest) = others.max_by_key(|index| columns[*index]) {
-            columns[longest] = columns[longest].saturating_sub(excess).max(LEAST_COLUMN);
-        }
-        Some(Self {
-            wide,
-            width,
-            columns,
-        })
-    }
-
-    fn laid_out<const N: usize>(&self, head: &[&str; N], rows: &[[String; N]]) -> String {
-        let mut lines = self.entry(&head.map(str::to_owned));
-        lines.extend(rows.iter().flat_map(|row| self.entry(row)));
-        lines.join("\n")
-    }
-
-    /// The lines of one row.
-    fn entry<const N: usize>(&self, cells: &[String; N]) -> Vec<String> {
-        let others = (0..N).filter(|index| *index != self.wide);
-        let others: Vec<(&String, u16)> = others
-            .map(|index| (&cells[index], self.columns[index]))
-            .collect();
-        let own = [(&cells[self.wide], self.width.saturating_sub(INDENT))];
-        let indented = |lines: Vec<String>| -> Vec<String> {
-            let indent = " ".repeat(INDENT.into());
-            let lines = lines.into_iter().filter(|line| !line.is_empty());
-            lines.map(|line| format!("{indent}{line}")).collect()
-        };
-        if self.wide == 0 {
-            [fixed(&own), indented(fixed(&others))].concat()
+    let column = |head: &'static str| {
+        let column = Column::new(head);
+        if cut.contains(&head) {
+            column.cut_to(NAME)
         } else {
-            [fixed(&others), indented(fixed(&own))].concat()
+            column
         }
-    }
+    };
+    rows_of(&head.map(column), rows, false)
 }
 
-/// A row of cells with these widths.
-fn fixed(cells: &[(&String, u16)]) -> Vec<String> {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(cells.iter().map(|(_, width)| width).sum());
-    table.add_row(cells.iter().map(|(cell, _)| cell));
-    for (column, (_, width)) in table.column_iter_mut().zip(cells) {
-        column.set_padding((0, if cells.len() > 1 { GAP } else { 0 }));
-        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(*width)));
+fn cut_column<const N: usize>(head: [&'static str; N], cut: usize) -> [Column; N] {
+    let mut columns = head.map(Column::new);
+    columns[cut] = columns[cut].cut_to(NAME);
+    columns
+}
+
+/// Prints rows below the heads of columns, one line each. On a terminal they fit its width, unless they
+/// are to be wide.
+pub fn rows_of<const N: usize, C: Into<Cell>>(
+    columns: &[Column; N],
+    rows: impl IntoIterator<Item = [C; N]>,
+    wide: bool,
+) -> Result<(), CommandError> {
+    let width = width().filter(|_| !wide);
+    escaped(&lines_of(columns, rows, wide, width))
+}
+
+/// The same as lines that are ready to print, of at most this width.
+pub fn lines_of<const N: usize, C: Into<Cell>>(
+    columns: &[Column; N],
+    rows: impl IntoIterator<Item = [C; N]>,
+    wide: bool,
+    width: Option<usize>,
+) -> Vec<String> {
+    let palette = palette();
+    let room = Room {
+        width,
+        wide,
+        palette,
+    };
+    table::laid_out(columns, rows, room)
+}
+
+/// The rows of a terminal that a line takes. The line is escaped already.
+pub fn rows(line: &str) -> Vec<String> {
+    in_rows(line, width().unwrap_or(usize::MAX).saturating_sub(1))
+}
+
+fn in_rows(line: &str, width: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    let mut used = 0;
+    for c in line.chars() {
+        let columns = columns(c);
+        if used + columns > width.max(2) {
+            rows.push(String::new());
+            used = 0;
+        }
+        used += columns;
+        if let Some(row) = rows.last_mut() {
+            row.push(c);
+        }
     }
-    lines_of(&table)
+    rows
+}
+
+/// What a character takes at most.
+fn columns(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
 }
 
 /// `1 tool`, `2 tools`
@@ -258,90 +156,11 @@ mod tests {
         }
     }
 
-    /// Wide characters take two places, marks none, and escapes what they are long.
     #[test]
-    fn columns_stand_below_each_other_whatever_is_in_them() {
-        let row = |cell: &str| [cell.to_owned(), "|".to_owned()];
-        let zalgo = format!("a{}", "\u{336}".repeat(6));
-        let rows = [
-            "plain",
-            "漢字",
-            "e\u{301}",
-            "🦀",
-            "⚠\u{fe0f}",
-            "\u{1b}[2J",
-            &zalgo,
-        ]
-        .map(row);
-        insta::assert_snapshot!(laid_out(["CELL", "NEXT"], rows, Wide::Wrap(1), None));
-    }
-
-    /// `list` and `stats` on terminals of 60, 80 and 140 columns.
-    #[test]
-    fn a_wide_column_has_lines_of_its_own_on_a_narrow_terminal() {
-        let servers = || {
-            [
-                ["files", "connected", "stdio", "14", "81432", "up 3 min"],
-                [
-                    "a-server-with-a-name-of-32-bytes",
-                    "reconnecting",
-                    "stdio",
-                    "0",
-                    "",
-                    "process exited unexpectedly (code 7): no licence found; attempt 3 in 4.0 s; see \"mainstay logs a-server-with-a-name-of-32-bytes\"",
-                ],
-                ["off", "disabled", "http", "0", "", ""],
-            ]
-            .map(|row| row.map(str::to_owned))
-        };
-        let head = ["NAME", "STATUS", "TRANSPORT", "TOOLS", "PID", "DETAIL"];
-        let calls = || {
-            let row = |name: &str| {
-                [name, "12345", "17", "1.2 s", "12.5 s", "29.9 s", "1.2 MB"].map(str::to_owned)
-            };
-            [
-                row("a-server-with-a-name-of-32-bytes/and_a_tool"),
-                row("x/y"),
-            ]
-        };
-        let head_of_calls = ["CALL", "CALLS", "ERRORS", "P50", "P95", "P99", "SENT"];
-        let shown = [60, 80, 140].map(|width| {
-            let list = laid_out(head, servers(), Wide::Wrap(5), Some(width));
-            let stats = laid_out(head_of_calls, calls(), Wide::Wrap(0), Some(width));
-            let shown = format!("{list}\n\n{stats}");
-            for line in shown.lines() {
-                assert!(line.chars().count() <= width.into(), "{width}: {line}");
-            }
-            format!("--- {width}\n{shown}")
-        });
-        insta::assert_snapshot!(shown.join("\n"));
-        for width in 20..200 {
-            let shown = laid_out(head, servers(), Wide::Wrap(5), Some(width));
-            assert!(shown.lines().count() <= 26, "{width}: {shown}");
-        }
-    }
-
-    /// `records` at 80 columns: the columns that may be cut share what the others leave.
-    #[test]
-    fn a_row_of_lines_is_one_line_however_narrow_the_terminal_is() {
-        let row = |name: &str, error: &str| ["4711", name, "ok", error].map(str::to_owned);
-        let rows = || {
-            [
-                row("files/read_text_file", ""),
-                row("a-server-with-a-long-name/and_a_long_tool_name", ""),
-                row(
-                    "x/y",
-                    &"the server answered with an error that is long ".repeat(9),
-                ),
-            ]
-        };
-        let head = ["ID", "CALL", "STATUS", "ERROR"];
-        let cut = Wide::Cut(&["CALL", "ERROR"]);
-        insta::assert_snapshot!(laid_out(head, rows(), cut, Some(60)));
-        for width in 20..120 {
-            let shown = laid_out(head, rows(), cut, Some(width));
-            assert_eq!(shown.lines().count(), 4, "{shown}");
-        }
+    fn a_long_line_takes_several_rows() {
+        assert_eq!(in_rows("", 10), [""]);
+        assert_eq!(in_rows("abcdef", 4), ["abcd", "ef"]);
+        assert_eq!(in_rows("漢字abc", 4), ["漢字", "abc"]);
     }
 
     #[test]

@@ -4,7 +4,20 @@ use clap::{Args, Subcommand};
 use mainstay_api as api;
 use serde_json::Value;
 
-use super::{CommandError, Exit, connect::DaemonArgs, content, output, pairs, stderr::complain};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    content, output, pairs,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+};
+
+const COLUMNS: [Column; 3] = [
+    Column::new("NAME").cut_to(24),
+    Column::new("ARGUMENTS").cut_to(10).rank(1),
+    Column::new("DESCRIPTION").cut_to(20),
+];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,6 +29,8 @@ Examples:
 pub struct Prompts {
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -48,9 +63,10 @@ impl Prompts {
             .daemon
             .with(async |client| Ok(client.prompts().await?))
             .await?;
-        if self.daemon.json {
-            return output::json(&list);
-        }
+        let found = Found::list::<api::Prompt>(&list, &["prompts"], &["name"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
+            return Ok(());
+        };
         if list.prompts.is_empty() {
             complain("no prompts; `mainstay list` shows how the servers are");
             return Ok(());
@@ -62,10 +78,7 @@ impl Prompts {
                 output::headline(&prompt.description).into_owned(),
             ]
         };
-        output::table(
-            ["NAME", "ARGUMENTS", "DESCRIPTION"],
-            list.prompts.iter().map(row),
-        )
+        output::rows_of(&COLUMNS, list.prompts.iter().map(row), wide)
     }
 
     async fn get(&self, name: &str, given: &[String]) -> Result<(), CommandError> {
@@ -75,11 +88,12 @@ impl Prompts {
             prompt: Some(name.to_owned()),
             arguments,
         };
-        let answer = self
+        let is_json = self.shape.only_json(self.daemon.json)?;
+        let answer: api::Answer = self
             .daemon
-            .recorded(async |client| Ok(client.get_prompt(&get).await?))
+            .recorded(async |client| self.daemon.call(client, api::GET_PROMPT, &get).await)
             .await?;
-        if self.daemon.json {
+        if is_json {
             return output::json(&answer.result);
         }
         let result: Value = serde_json::from_str(answer.result.get()).unwrap_or_default();

@@ -28,9 +28,9 @@ impl Read {
             server: self.resource.pop(),
             uri,
         };
-        let read = self
+        let read: api::WholeRead = self
             .daemon
-            .recorded(async |client| Ok(client.read(&request).await?))
+            .recorded(async |client| self.daemon.call(client, api::READ_WHOLE, &request).await)
             .await?;
         if self.daemon.json {
             output::json(&read.result)?;

@@ -18,7 +18,10 @@ use super::{
     archive::{self, Archive},
     connect::DaemonArgs,
     output,
+    shape::{Found, Shape, Tabular},
     stderr::complain,
+    style::Tone,
+    table::{Cell, Column},
     time::local,
 };
 
@@ -77,6 +80,8 @@ pub struct Records {
     instance: Option<String>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -130,9 +135,8 @@ impl Records {
         let ask = async |client: &Client| Ok(client.call_record(number).await?);
         let read = |archive: &mut Archive| archive.record(number);
         let record = self.look_up(instance, ask, read).await?;
-        if self.daemon.json {
-            output::json(&record)?;
-        } else {
+        let found = Found::one(&record, &["id"]);
+        if self.shape.print(self.daemon.json, &found)?.is_some() {
             output::text(&described(&record))?;
         }
         Ok(Exit::DONE)
@@ -163,17 +167,16 @@ impl Records {
         let ask = async |client: &Client| Ok(client.call_records(&query).await?);
         let read = |archive: &mut Archive| archive.records(&self.filter(before)?, self.limit);
         let found = self.look_up(instance.flatten(), ask, read).await?;
-        if self.daemon.json {
-            output::json(&found)?;
+        let list = Found::list::<CallRecord>(&found, &["calls"], &["id"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
             return Ok(Exit::DONE);
-        }
+        };
         if found.calls.is_empty() {
             complain("no calls on record that fit");
             return Ok(Exit::DONE);
         }
         let rows = found.calls.iter().map(row);
-        let head = ["ID", "TIME", "CALL", "STATUS", "TOOK", "BY", "ERROR"];
-        output::lines(head, &["CALL", "BY", "ERROR"], rows)?;
+        output::rows_of(&COLUMNS, rows, wide)?;
         if found.truncated {
             complain(&left_out(&found));
         }
@@ -243,19 +246,26 @@ fn left_out(found: &CallRecords) -> String {
     }
 }
 
-fn row(record: &CallRecord) -> [String; 7] {
+const COLUMNS: [Column; 7] = [
+    Column::new("ID"),
+    Column::new("TIME"),
+    Column::new("CALL").cut_to(20),
+    Column::new("STATUS"),
+    Column::new("TOOK").rank(1),
+    Column::new("BY").cut_to(10).rank(2),
+    Column::new("ERROR").cut_to(10).rank(3),
+];
+
+fn row(record: &CallRecord) -> [Cell; 7] {
+    let error = record.error.as_ref().map(|error| error.message.clone());
     [
-        record.id.clone(),
-        local(&record.started_at),
-        record.name.clone(),
-        status(record),
-        took(record.duration_ms),
-        by(record),
-        record
-            .error
-            .as_ref()
-            .map(|error| error.message.clone())
-            .unwrap_or_default(),
+        record.id.clone().into(),
+        local(&record.started_at).into(),
+        record.name.clone().into(),
+        Cell::from(status(record)).tone(Tone::of(&record.status)),
+        took(record.duration_ms).into(),
+        by(record).into(),
+        error.unwrap_or_default().into(),
     ]
 }
 

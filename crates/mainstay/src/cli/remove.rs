@@ -1,11 +1,19 @@
 //! `mainstay remove`: ends a server and forgets it.
 
 use clap::Args;
+use mainstay_core::{
+    config::{
+        Syntax,
+        edit::{Document, Entry},
+    },
+    ids::ServerName,
+};
 use mainstay_gateway::reload::{Change, change_file};
+use mainstay_platform::environment::Origin;
 
 use super::{
     CommandError, Exit,
-    add::{legal, tell},
+    add::{bundle, legal, tell},
     connect::{ChangeArgs, ServerSource},
     output, suggest,
 };
@@ -23,8 +31,9 @@ pub struct Remove {
 
 impl Remove {
     pub async fn run(self) -> Result<Exit, CommandError> {
-        match self.daemon.place()? {
+        let bundle = match self.daemon.place()? {
             ServerSource::Daemon(client) => {
+                let before = client.server(&self.name).await.ok();
                 let removed = client.remove(&self.name, !self.ephemeral).await;
                 let removed = suggest::completed(&client, removed.map_err(Into::into)).await?;
                 if self.daemon.json {
@@ -32,8 +41,10 @@ impl Remove {
                 } else {
                     output::line(&format!("{} was removed", removed.name))?;
                 }
+                before.and_then(|before| before.entry)
             }
             ServerSource::File(origin) => {
+                let before = entry(&origin, &legal(&self.name)?);
                 let loaded = change_file(&origin, Change::Remove(legal(&self.name)?)).map_err(
                     |failure| {
                         // A file that cannot be used has its own error.
@@ -42,8 +53,20 @@ impl Remove {
                     },
                 )?;
                 tell(&self.daemon, &self.name, "removed from", loaded.path)?;
+                before
             }
+        };
+        let folder = bundle.and_then(|entry| bundle::folder_of(&entry, &self.name));
+        if let Some(folder) = folder.filter(|_| !self.ephemeral) {
+            bundle::remove_folder(&folder);
         }
         Ok(Exit::DONE)
     }
+}
+
+/// The entry that goes.
+fn entry(origin: &Origin, name: &ServerName) -> Option<Entry> {
+    let text = origin.text().ok()??;
+    let syntax = Syntax::of(&origin.path()?);
+    Document::read(&text, syntax).ok()?.entry(name)
 }

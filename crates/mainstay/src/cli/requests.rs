@@ -4,7 +4,15 @@ use clap::{Args, Subcommand};
 use mainstay_api as api;
 use serde_json::{Value, value::RawValue};
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, time};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+    time,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +25,8 @@ Examples:
 pub struct Requests {
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -68,11 +78,12 @@ impl Requests {
     }
 
     async fn reply(&self, id: u64, reply: &api::Reply) -> Result<(), CommandError> {
+        let is_json = self.shape.only_json(self.daemon.json)?;
         let replied = self
             .daemon
             .with(async |client| Ok(client.reply(id, reply).await?))
             .await?;
-        if self.daemon.json {
+        if is_json {
             return output::json(&replied);
         }
         output::line(&format!("request {id} was answered"))
@@ -83,9 +94,10 @@ impl Requests {
             .daemon
             .with(async |client| Ok(client.server_requests().await?))
             .await?;
-        if self.daemon.json {
-            return output::json(&waiting);
-        }
+        let found = Found::list::<api::ServerRequest>(&waiting, &["requests"], &["id"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
+            return Ok(());
+        };
         if waiting.requests.is_empty() {
             complain("nothing waits; servers with \"serverRequests\": \"queue\" may ask here");
             return Ok(());
@@ -99,12 +111,17 @@ impl Requests {
                 gist(&it.params),
             ]
         };
-        output::table(
-            ["ID", "SERVER", "METHOD", "ASKED AT", "WHAT"],
-            waiting.requests.iter().map(row),
-        )
+        output::rows_of(&COLUMNS, waiting.requests.iter().map(row), wide)
     }
 }
+
+const COLUMNS: [Column; 5] = [
+    Column::new("ID"),
+    Column::new("SERVER").cut_to(10),
+    Column::new("METHOD").rank(1),
+    Column::new("ASKED AT").rank(2),
+    Column::new("WHAT").cut_to(20),
+];
 
 /// What a person must know of a request: its message, else all of it.
 fn gist(params: &RawValue) -> String {

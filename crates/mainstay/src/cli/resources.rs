@@ -4,13 +4,29 @@ use clap::Args;
 use mainstay_api as api;
 use serde::Serialize;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+};
 
 #[derive(Debug, Args)]
 pub struct Resources {
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
 }
+
+const COLUMNS: [Column; 4] = [
+    Column::new("URI").cut_to(24),
+    Column::new("SERVER").cut_to(10).rank(2),
+    Column::new("TYPE").rank(3),
+    Column::new("NAME").cut_to(10).rank(1),
+];
 
 #[derive(Serialize)]
 struct Both {
@@ -29,9 +45,15 @@ impl Resources {
                 })
             })
             .await?;
-        if self.daemon.json {
-            output::json(&all)?;
-        } else if all.resources.is_empty() && all.resource_templates.is_empty() {
+        let found = Found::list::<api::Resource>(
+            &all,
+            &["resources", "resource_templates"],
+            &["uri", "uriTemplate"],
+        );
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
+            return Ok(Exit::DONE);
+        };
+        if all.resources.is_empty() && all.resource_templates.is_empty() {
             complain("no resources; `mainstay list` shows how the servers are");
         } else {
             // Templates stand among the resources: they show by their braces.
@@ -51,10 +73,7 @@ impl Resources {
                     it.name.clone(),
                 ]
             });
-            output::table_of_names(
-                ["URI", "SERVER", "TYPE", "NAME"],
-                resources.chain(templates),
-            )?;
+            output::rows_of(&COLUMNS, resources.chain(templates), wide)?;
         }
         Ok(Exit::DONE)
     }

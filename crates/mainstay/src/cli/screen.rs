@@ -3,7 +3,8 @@
 //! `clippy.toml` forbids the handles everywhere else.
 //!
 //! Text for people is shown so wherever stdout leads, for it may be a pager. Data ([`data`], [`bytes`],
-//! [`json`]) keeps its bytes unless stdout is a terminal. stderr has no data.
+//! [`json`]) keeps its bytes unless stdout is a terminal. stderr has no data. Colours are put around text
+//! that was escaped.
 #![expect(clippy::disallowed_methods, reason = "this module is the way")]
 
 use std::{
@@ -12,6 +13,7 @@ use std::{
     ffi::OsString,
     io::{self, IsTerminal as _, Write},
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use mainstay_core::{display, message};
@@ -21,15 +23,105 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWrite, BufReader};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::CommandError;
+use super::{
+    CommandError, output,
+    style::{Palette, Tone},
+};
 
 pub type Protocol = Box<dyn AsyncWrite + Unpin + Send>;
 
 /// Bytes of the protocol between its writer and a terminal.
 const PIPE: usize = 64 * 1024;
 
+/// A picture is written in one go.
+const CANVAS: usize = 64 * 1024;
+
 pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+/// Stdout for a program that draws the whole screen. Text from outside on it must have gone through
+/// [`display::line`].
+pub fn canvas() -> io::BufWriter<io::Stdout> {
+    io::BufWriter::with_capacity(CANVAS, io::stdout())
+}
+
+/// The width of the terminal. `None` where a program reads, which gets whole lines.
+pub fn width() -> Option<usize> {
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let (terminal_size::Width(width), _) = size.filter(|_| stdout_is_terminal())?;
+    Some(width.into()).filter(|width| *width > 0)
+}
+
+/// What stdout can show.
+pub fn palette() -> Palette {
+    Palette::of(stdout_is_terminal())
+}
+
+/// Prints lines on stdout whose parts were escaped before they were coloured.
+pub fn escaped(lines: &[String]) -> Result<(), CommandError> {
+    print(lines.join("\n").as_bytes(), true)
+}
+
+/// Lines that are shown again and again: in place on a terminal, elsewhere below each other.
+#[derive(Default)]
+pub struct Redraw {
+    /// What is shown now.
+    shown: Vec<String>,
+    /// The width of the terminal at that time.
+    width: Option<usize>,
+}
+
+impl Redraw {
+    /// Shows lines whose parts were escaped, unless they are there already. A terminal gets no more of
+    /// them than fit its height, so that the first one can be reached again.
+    pub fn show(&mut self, mut lines: Vec<String>) -> Result<(), CommandError> {
+        let (width, height) = (width(), height());
+        if let Some(height) = height {
+            lines.truncate(height.saturating_sub(1));
+        }
+        if self.shown == lines && self.width == width {
+            return Ok(());
+        }
+        let back = match self.shown.len() {
+            0 => String::new(),
+            // Lines of another width may have been wrapped.
+            _ if self.width != width => "\u{1b}[H\u{1b}[2J".to_owned(),
+            lines => format!("\u{1b}[{lines}A\r\u{1b}[J"),
+        };
+        let back = if width.is_some() { &*back } else { "" };
+        let between = if width.is_none() && !self.shown.is_empty() {
+            "\n"
+        } else {
+            ""
+        };
+        print(
+            format!("{back}{between}{}", lines.join("\n")).as_bytes(),
+            true,
+        )?;
+        (self.shown, self.width) = (lines, width);
+        Ok(())
+    }
+
+    /// Prints something else than lines, unless it is what was printed last.
+    pub fn once(
+        &mut self,
+        text: String,
+        print: impl FnOnce() -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        if self.shown.first() == Some(&text) {
+            return Ok(());
+        }
+        self.shown = vec![text];
+        print()
+    }
+}
+
+/// The height of the terminal.
+fn height() -> Option<usize> {
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let (_, terminal_size::Height(height)) = size.filter(|_| stdout_is_terminal())?;
+    Some(height.into()).filter(|height| *height > 0)
 }
 
 /// Prints a line for people on stdout.
@@ -89,6 +181,7 @@ fn json_text(text: &str) -> Result<(), CommandError> {
 
 /// A reader that has seen enough (`| head`) is no error.
 fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
+    clear_status();
     let mut stdout = io::stdout().lock();
     let end: &[u8] = if ends_line && !bytes.ends_with(b"\n") {
         b"\n"
@@ -102,14 +195,55 @@ fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
     }
 }
 
-/// A line on stderr.
+/// A line on stderr. The word that says what it is has a colour.
 pub fn complain(line: &str) {
+    let shown = display::line(line);
+    let palette = Palette::of(io::stderr().is_terminal());
+    let tones = [
+        ("error:", Tone::Bad),
+        ("warning:", Tone::Busy),
+        ("  hint:", Tone::Hint),
+        ("  | ", Tone::Off),
+    ];
+    let known = tones.into_iter();
+    let mut known = known.filter_map(|(word, tone)| Some((word, shown.strip_prefix(word)?, tone)));
+    let line = match known.next() {
+        Some((word, rest, tone)) => palette.paint(word, tone) + rest,
+        None => shown.into_owned(),
+    };
     // Without stderr there is no place to report to.
-    writeln!(io::stderr().lock(), "{}", display::line(line)).ok();
+    writeln!(io::stderr().lock(), "{line}").ok();
+}
+
+/// Shows a line on stderr in the place of the last one, where stderr is a terminal. It is cut to one row.
+pub fn status(line: &str) {
+    let mut stderr = io::stderr().lock();
+    if stderr.is_terminal() {
+        let shown = display::line(line);
+        let row = output::rows(&shown).swap_remove(0);
+        // Without stderr there is no place to report to.
+        write!(stderr, "\r\u{1b}[K{row}").ok();
+        stderr.flush().ok();
+        STATUS.store(true, Relaxed);
+    }
+}
+
+/// Whether the line of [`status`] is shown. There is one terminal.
+static STATUS: AtomicBool = AtomicBool::new(false);
+
+/// Takes the line of [`status`] away, if there is one.
+pub fn clear_status() {
+    if STATUS.swap(false, Relaxed) {
+        let mut stderr = io::stderr().lock();
+        // Without stderr nothing is shown.
+        write!(stderr, "\r\u{1b}[K").ok();
+        stderr.flush().ok();
+    }
 }
 
 /// JSON as a line on stderr.
 pub fn complain_json(value: &serde_json::Value) {
+    clear_status();
     let text = value.to_string();
     writeln!(io::stderr().lock(), "{}", display::json(&text)).ok();
 }
@@ -135,10 +269,19 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Whether `--json` is among the arguments, and not among those of a server's command.
+/// Whether `--json` or `-o json` is among the arguments, and not among those of a server's command.
 fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
     let ours = arguments.take_while(|argument| argument != "--");
-    ours.into_iter().any(|argument| argument == "--json")
+    let ours: Vec<OsString> = ours.collect();
+    let after = |word: &str| {
+        ours.windows(2)
+            .any(|pair| pair[0] == word && pair[1] == "json")
+    };
+    let whole = ["--json", "-ojson", "-o=json", "--output=json"];
+    ours.iter()
+        .any(|argument| whole.iter().any(|it| argument == it))
+        || after("-o")
+        || after("--output")
 }
 
 /// The message is the first paragraph; the hint is what the next ones advise.
@@ -224,11 +367,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// Coloured where stderr is a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+    /// Coloured where stderr can show it.
     pub fn new() -> Self {
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
-            colours: io::stderr().is_terminal() && !unwanted,
+            colours: Palette::of(io::stderr().is_terminal()).colours,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use clap::Args;
 use mainstay_core::config::{Config, Plan};
-use mainstay_doors::tokens::{self, Tokens};
+use mainstay_doorway::tokens::{self, Tokens};
 use mainstay_gateway::{GatewayOptions, reload::Reloader};
 use mainstay_journal::Journal;
 use mainstay_platform::{
@@ -82,6 +82,9 @@ pub struct Serve {
     /// Print where it listens as JSON on stdout
     #[arg(long)]
     pub json: bool,
+    /// Stop when stdin ends: for a `mainstay mcp` that starts a daemon
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
 }
 
 /// How often silent servers are asked, for all commands that start servers.
@@ -93,6 +96,10 @@ pub struct HealthInterval {
 }
 
 impl HealthInterval {
+    pub const fn is_given(self) -> bool {
+        self.health_interval.is_some()
+    }
+
     /// A configuration that is read with this in mind.
     pub fn origin(self, flag: Option<PathBuf>, clients: Clients) -> Origin {
         let interval = |seconds| (seconds > 0).then(|| Duration::from_secs(seconds));
@@ -104,11 +111,12 @@ impl HealthInterval {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("expected ADDRESS:PORT, such as 127.0.0.1:7420 or [::1]:7420")]
-struct BadAddress;
+pub struct BadAddress;
 
-fn address(text: &str) -> Result<SocketAddr, BadAddress> {
+/// An address to listen on: `127.0.0.1:7420`, `localhost:0`.
+pub fn address(text: &str) -> Result<SocketAddr, BadAddress> {
     let text = text
         .strip_prefix("localhost:")
         .map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
@@ -129,7 +137,8 @@ impl Serve {
             .for_each(|warning| complain(&warning));
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let state = own(state, &mut signals).await?;
+        let mut state = own(state, &mut signals).await?;
+        state.config = shareable(&origin, &loaded);
         let tokens = Tokens::open(state.dir().clone(), &state.token)?;
         let unbound = |source| CommandError::Listen {
             address: self.listen,
@@ -174,7 +183,8 @@ impl Serve {
         let watching = daemon.watch(|outcome| tell_reload(&outcome));
         let following = tellers.follow();
         let signal = tokio::select! {
-            signal = ending(&mut signals, daemon.reloader()) => signal,
+            signal = ending(&mut signals, daemon.reloader()) => signal.name,
+            () = end_of_stdin(self.until_stdin_ends) => "stdin has ended",
             never = welcome => never,
             () = watching => unreachable!("it ends with the daemon"),
             () = following => unreachable!("it never ends"),
@@ -183,10 +193,7 @@ impl Serve {
         if let Err(error) = state.announce_stop(&url, daemon.stop_limit()) {
             tracing::warn!(%error, "the next daemon is not told to wait for this one");
         }
-        complain(&format!(
-            "{}: stopping; once more stops at once",
-            signal.name
-        ));
+        complain(&format!("{signal}: stopping; once more stops at once"));
         let exit = stop(daemon, Some(doors), &mut signals).await?;
         tellers.end().await;
         Ok(exit)
@@ -271,6 +278,31 @@ impl Serve {
     }
 }
 
+/// The configuration of a daemon that `mainstay mcp` may share: its file, if nothing is given beside it.
+pub fn shareable(origin: &Origin, loaded: &Loaded) -> Option<String> {
+    let Clients {
+        usual,
+        file,
+        inline,
+    } = &origin.clients;
+    let is_plain =
+        !usual && file.is_none() && inline.is_empty() && origin.health_interval.is_none();
+    let path = loaded.path.as_ref().filter(|_| is_plain)?;
+    let path = std::fs::canonicalize(path).ok()?;
+    path.to_str().map(str::to_owned)
+}
+
+/// Resolves when stdin ends, if that matters.
+async fn end_of_stdin(matters: bool) {
+    if !matters {
+        return std::future::pending().await;
+    }
+    // An error is an end, too.
+    tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink())
+        .await
+        .ok();
+}
+
 /// Takes the state directory. Waits for a daemon that is stopping, as long as that daemon may need.
 async fn own(state: StateDir, signals: &mut Signals) -> Result<Ownership, CommandError> {
     let taken = match state.clone().own() {
@@ -323,7 +355,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Writes the daemon's address for commands. Clients do not need it, so they are served even if it
 /// cannot be written.
-fn announce(state: &Ownership, url: &str) -> bool {
+pub fn announce(state: &Ownership, url: &str) -> bool {
     let announced = state.announce(url);
     if let Err(error) = &announced {
         let error = error as &dyn Error;

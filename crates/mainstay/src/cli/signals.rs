@@ -22,6 +22,11 @@ impl Signal {
         self.number == 1
     }
 
+    /// Ctrl-C.
+    pub const fn is_interrupt(self) -> bool {
+        self.number == 2
+    }
+
     /// How shells report a program that this signal ended.
     pub const fn exit_code(self) -> u8 {
         128 + self.number

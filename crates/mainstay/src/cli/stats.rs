@@ -11,7 +11,9 @@ use super::{
     connect::DaemonArgs,
     output,
     records::{took, when},
+    shape::{Found, Shape, Tabular},
     stderr::complain,
+    table::Column,
 };
 
 /// Only the whole is shown. Below an hour it is told to the minute, where that is still kept.
@@ -40,6 +42,8 @@ pub struct Stats {
     until: Option<SystemTime>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
 }
 
 impl Stats {
@@ -59,19 +63,29 @@ impl Stats {
             .daemon
             .with(async |client| Ok(client.statistics(&query).await?))
             .await?;
-        if self.daemon.json {
-            output::json(&found)?;
-        } else if found.tools.is_empty() {
+        let list = Found::list::<ToolStatistics>(&found, &["tools"], &["tool"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
+            return Ok(Exit::DONE);
+        };
+        if found.tools.is_empty() {
             complain("no calls on record that fit");
         } else {
-            let head = [
-                "CALL", "CALLS", "ERRORS", "P50", "P95", "P99", "SENT", "GOT",
-            ];
-            output::table_of_names(head, found.tools.iter().map(row))?;
+            output::rows_of(&COLUMNS, found.tools.iter().map(row), wide)?;
         }
         Ok(Exit::DONE)
     }
 }
+
+const COLUMNS: [Column; 8] = [
+    Column::new("CALL").cut_to(20),
+    Column::new("CALLS"),
+    Column::new("ERRORS"),
+    Column::new("P50").rank(4),
+    Column::new("P95").rank(1),
+    Column::new("P99").rank(3),
+    Column::new("SENT").rank(6),
+    Column::new("GOT").rank(5),
+];
 
 fn row(tool: &ToolStatistics) -> [String; 8] {
     let total = &tool.total;

@@ -9,13 +9,25 @@ use mainstay_api::{
     AddToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken, RotatedToken,
 };
 use mainstay_core::config::Secret;
-use mainstay_doors::tokens::{self, Tokens};
+use mainstay_doorway::tokens::{self, Tokens};
 use mainstay_platform::{
     environment::Process,
     state::{Ownership, StateDir},
 };
 
-use super::{CommandError, Exit, connect, output, stderr::complain, time};
+use super::{
+    CommandError, Exit, connect, output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+    time,
+};
+
+const COLUMNS: [Column; 3] = [
+    Column::new("NAME").cut_to(20),
+    Column::new("CREATED").rank(1),
+    Column::new("EXPIRES"),
+];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,6 +48,8 @@ pub struct Token {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     pub json: bool,
+    #[command(flatten)]
+    pub shape: Shape,
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,6 +103,9 @@ impl Keeper {
 
 impl Token {
     pub async fn run(self) -> Result<Exit, CommandError> {
+        if !matches!(self.action, Action::List) {
+            self.shape.only_json(self.json)?;
+        }
         match &self.action {
             Action::Add { name, expires } => self.add(name, *expires).await?,
             Action::List => self.list().await?,
@@ -127,7 +144,7 @@ impl Token {
                 tokens::added(&token, &client)
             }
         };
-        if self.json {
+        if self.shape.only_json(self.json)? {
             return output::json(&added);
         }
         complain(&format!(
@@ -149,9 +166,10 @@ impl Token {
                 }
             }
         };
-        if self.json {
-            return output::json(&list);
-        }
+        let found = Found::list::<ClientToken>(&list, &["tokens"], &["name"]);
+        let Some(Tabular { wide }) = self.shape.print(self.json, &found)? else {
+            return Ok(());
+        };
         if list.tokens.is_empty() {
             complain("no client has a token; `mainstay token add NAME` makes one");
             return Ok(());
@@ -168,7 +186,7 @@ impl Token {
                 expires,
             ]
         };
-        output::table(["NAME", "CREATED", "EXPIRES"], list.tokens.iter().map(row))
+        output::rows_of(&COLUMNS, list.tokens.iter().map(row), wide)
     }
 
     async fn remove(&self, name: &str) -> Result<(), CommandError> {
@@ -182,7 +200,7 @@ impl Token {
                 }
             }
         };
-        if self.json {
+        if self.shape.only_json(self.json)? {
             return output::json(&removed);
         }
         output::line(&format!(
@@ -201,7 +219,7 @@ impl Token {
                 }
             }
         };
-        if self.json {
+        if self.shape.only_json(self.json)? {
             return output::json(&rotated);
         }
         complain("the new control token; the old one opens nothing any more:");

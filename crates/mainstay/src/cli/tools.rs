@@ -4,7 +4,15 @@ use clap::{Args, Subcommand};
 use mainstay_api::{self as api, Client};
 use serde_json::Value;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, suggest};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    suggest,
+    table::Column,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +28,8 @@ pub struct Tools {
     server: Option<String>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -67,28 +77,68 @@ impl Tools {
                         hint: format!("{meant}`mainstay tools` lists them all"),
                     }
                 })?;
-                if self.daemon.json {
-                    output::json(tool)?;
-                } else {
+                let found = Found::one(tool, &["name"]);
+                if self.shape.print(self.daemon.json, &found)?.is_some() {
                     show(tool)?;
                 }
             }
-            Some(Action::List { .. }) | None if self.daemon.json => output::json(&tools)?,
-            Some(Action::List { .. }) | None if tools.tools.is_empty() => {
-                complain("no tools; `mainstay list` shows how the servers are");
-            }
-            Some(Action::List { .. }) | None => {
-                let row = |tool: &api::Tool| {
-                    [
-                        tool.name.clone(),
-                        output::headline(&tool.description).into_owned(),
-                    ]
-                };
-                output::table(["NAME", "DESCRIPTION"], tools.tools.iter().map(row))?;
-            }
+            Some(Action::List { .. }) | None => list(&tools, self.daemon.json, &self.shape)?,
         }
         Ok(Exit::DONE)
     }
+}
+
+fn list(tools: &api::Tools, json: bool, shape: &Shape) -> Result<(), CommandError> {
+    let found = Found::list::<api::Tool>(tools, &["tools"], &["name"]);
+    let Some(Tabular { wide }) = shape.print(json, &found)? else {
+        return Ok(());
+    };
+    if tools.tools.is_empty() {
+        complain("no tools; `mainstay list` shows how the servers are");
+        return Ok(());
+    }
+    output::rows_of(&COLUMNS, tools.tools.iter().map(row), wide)
+}
+
+/// Shows the tool of this name, or lists those with the word in their name or description.
+pub async fn search(daemon: &DaemonArgs, word: Option<&str>) -> Result<Exit, CommandError> {
+    let ask = async |client: &Client| Ok(client.tools().await?);
+    let mut tools = daemon.with(ask).await?;
+    if let Some(word) = word {
+        if let Some(tool) = tools.tools.iter().find(|tool| tool.name == word) {
+            if daemon.json {
+                output::json(tool)?;
+            } else {
+                show(tool)?;
+            }
+            return Ok(Exit::DONE);
+        }
+        let meant = suggest::tool(word, &tools.tools);
+        let wanted = word.to_lowercase();
+        let fits = |text: &str| text.to_lowercase().contains(&wanted);
+        tools
+            .tools
+            .retain(|tool| fits(&tool.name) || fits(&tool.description));
+        if tools.tools.is_empty() {
+            let meant = meant.map_or_else(String::new, |it| format!("did you mean {it}? "));
+            return Err(CommandError::NotFound {
+                what: format!("a tool with {word:?} in its name or description"),
+                hint: format!("{meant}without a word all are listed"),
+            });
+        }
+    }
+    list(&tools, daemon.json, &Shape::default())?;
+    Ok(Exit::DONE)
+}
+
+const COLUMNS: [Column; 2] = [
+    Column::new("NAME").cut_to(32),
+    Column::new("DESCRIPTION").cut_to(20),
+];
+
+fn row(tool: &api::Tool) -> [String; 2] {
+    let description = output::headline(&tool.description).into_owned();
+    [tool.name.clone(), description]
 }
 
 /// By `server/tool`, else by the tool's own name or `server__tool` where only one has it.

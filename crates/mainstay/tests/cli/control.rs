@@ -59,8 +59,10 @@ async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
             ],
             &["add", "one", "--", program],
             &["add", "--ephemeral", "two", "--", program],
+            &["add", "bad", "--", "no-such-program-anywhere"],
             &[
                 "add",
+                "--no-check",
                 "bad",
                 "--",
                 "no-such-program-anywhere",
@@ -92,17 +94,38 @@ async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
     assert_snapshot!("the_file_in_the_end", redacted(&home, &text));
 }
 
-/// Without a daemon the file itself is changed, and nothing is started (A7: it is made where there is
+/// Without a daemon the file itself is changed (A7: it is made where there is
 /// none).
 #[tokio::test]
 async fn without_a_daemon_the_file_is_changed() {
     let home = home!();
     let transcript = home
         .transcript(&[
-            &["add", "one", "--", "no-such-program-anywhere", "-y"],
-            &["add", "--json", "two", "https://example.com/mcp"],
+            &[
+                "add",
+                "--no-check",
+                "one",
+                "--",
+                "no-such-program-anywhere",
+                "-y",
+            ],
+            &[
+                "add",
+                "--no-check",
+                "--json",
+                "two",
+                "https://example.com/mcp",
+            ],
             &["add", "one", "--", "x"],
             &["add", "three", "--", "x", "${NOT_SET_ANYWHERE}"],
+            &[
+                "add",
+                "--no-check",
+                "three",
+                "--",
+                "x",
+                "${NOT_SET_ANYWHERE}",
+            ],
             &["add", "--ephemeral", "three", "--", "x"],
             &["disable", "one"],
             &["disable", "onee"],
@@ -126,7 +149,14 @@ async fn without_a_daemon_the_file_is_changed() {
     // Another file, by its name.
     let named = home.file("other.jsonc", "{\"servers\": []} // none yet\n");
     let run = home
-        .run(&["add", "--config", &named, "s", "http://127.0.0.1:1/"])
+        .run(&[
+            "add",
+            "--no-check",
+            "--config",
+            &named,
+            "s",
+            "http://127.0.0.1:1/",
+        ])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     let text = std::fs::read_to_string(named).expect("there");

@@ -1,14 +1,21 @@
 //! `mainstay health`: every server asked now (B10, B11).
 
-use mainstay_testkit::{Home, Run, home};
+use mainstay_testkit::{Home, Run, found, home, limits::PROGRAMS};
 use serde_json::json;
 
-/// A server that is well, one that does not answer, and one that cannot be.
+/// A server that is well, one that does not answer, one that has not answered for long, and one that cannot
+/// be.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
         "good": {"command": program},
         "late": {"command": program, "args": ["--ignore-ping"]},
+        "ill": {
+            "command": program,
+            "args": ["--ignore-ping"],
+            "preset": "manual",
+            "health": {"intervalMs": 1000, "timeoutMs": 100, "threshold": 2},
+        },
         "broken": {
             "command": program,
             "args": ["--crash-at-start", "7"],
@@ -28,10 +35,16 @@ fn rows(run: &Run) -> Vec<&str> {
 async fn the_table_says_how_each_server_is() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
-    daemon.says("ready: 2 of 3").await;
+    daemon.says("ready: 3 of 4").await;
+    // Two probes of its own, a second apart.
+    let is_degraded = async || {
+        let list = home.run(&["list", "--json"]).await.json();
+        (list["servers"][2]["healthStatus"] == "degraded").then_some(())
+    };
+    found(PROGRAMS, "a degraded server", is_degraded).await;
     let all = home.run(&["health"]).await;
     assert_eq!(all.code, Some(1), "{all}");
-    let [head, good, late, broken] = rows(&all)[..] else {
+    let [head, good, late, ill, broken] = rows(&all)[..] else {
         panic!("{all}")
     };
     assert_eq!(head, "Server Health");
@@ -42,6 +55,11 @@ async fn the_table_says_how_each_server_is() {
         late,
         "  late             timeout    ping timed out after 5s"
     );
+    let ago = ill.strip_prefix("  ill              unhealthy  last success: ");
+    let ago = ago.and_then(|rest| rest.strip_suffix(" consecutive failures"));
+    let (seconds, failures) = ago.and_then(|it| it.split_once("s ago, ")).expect(ill);
+    assert!(seconds.parse::<u64>().is_ok(), "{ill}");
+    assert!(failures.parse::<u64>().is_ok_and(|it| it >= 2), "{ill}");
     assert_eq!(
         broken,
         "  broken           error      error: process exited unexpectedly (code 7): the fake crashes at start with code 7; see \"mainstay logs broken\", then \"mainstay start broken\""
@@ -58,7 +76,7 @@ async fn the_table_says_how_each_server_is() {
 async fn the_same_as_json() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
-    daemon.says("ready: 2 of 3").await;
+    daemon.says("ready: 3 of 4").await;
     let good = home.run(&["health", "good", "--json"]).await;
     assert_eq!(good.code, Some(0), "{good}");
     let well = &good.json()["servers"][0];

@@ -3,8 +3,12 @@
 // Signals and process ids are asked about in the words of Unix.
 #![cfg(unix)]
 
+mod add;
+mod client_files;
 mod commands;
+mod connect;
 mod control;
+mod doctor;
 mod events;
 mod failures;
 mod fakes;
@@ -13,16 +17,21 @@ mod inline;
 mod journal;
 mod killed;
 mod logs;
+mod manners;
 mod occasion;
 mod operate;
 mod records;
 mod reload;
 mod serve;
+mod service;
+mod setup;
+mod shell;
 mod shutdown;
 mod standing;
 mod state_dir;
 mod switches;
 mod terminal;
 mod token;
+mod top;
 mod unreadable;
 mod why;

@@ -370,9 +370,9 @@ async fn mcp_speaks_on_stdio_until_its_client_leaves() {
         Some(0)
     );
     assert_eq!(within(stdout.next_line()).await.expect("UTF-8"), None);
-    // It keeps logs and catalogs for the next time, and leaves the place of a daemon free.
+    // It keeps logs and catalogs for the next time. Commands find no daemon any more.
     let state = home.state();
     assert!(state.join("catalogs/fake.json").is_file());
     assert_eq!(state.join("instances").read_dir().expect("made").count(), 1);
-    assert!(!state.join("lock").exists() && !state.join("token").exists());
+    assert!(!state.join("daemon.json").exists());
 }

@@ -27,7 +27,7 @@ const HOSTILE: &str = "x\u{1b}[2J\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}]52;c;ZXZpbA==\u
     \u{2028}\u{2029}\u{e0041}\u{fe00}a\u{336}\u{336}\u{336}\u{336}\u{336}\u{336}\u{336}\u{336}y";
 
 /// A pseudo-terminal, and what was written to it.
-struct Terminal {
+pub struct Terminal {
     slave: Option<File>,
     /// Where a person types.
     keys: File,
@@ -37,13 +37,17 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open() -> Self {
+    pub fn open() -> Self {
+        Self::of_width(100)
+    }
+
+    pub fn of_width(width: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
         grantpt(&master).expect("granted");
         unlockpt(&master).expect("unlocked");
         let size = Winsize {
             ws_row: 40,
-            ws_col: 100,
+            ws_col: width,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
@@ -73,12 +77,17 @@ impl Terminal {
     }
 
     /// Starts a command with all of its streams on the terminal.
-    fn start(&mut self, mut command: Command) -> Child {
+    pub fn start(&mut self, mut command: Command) -> Child {
+        // Colours are ours.
+        command.env("NO_COLOR", "1");
+        self.start_as_it_is(command)
+    }
+
+    /// The same with the environment that the command has.
+    pub fn start_as_it_is(&mut self, mut command: Command) -> Child {
         let slave = self.slave.take().expect("one command for each terminal");
         let stream = || OwnedFd::from(slave.try_clone().expect("another handle"));
         command
-            // Colours of the log are ours.
-            .env("NO_COLOR", "1")
             .stdin(stream())
             .stdout(stream())
             .stderr(stream())
@@ -86,17 +95,17 @@ impl Terminal {
             .expect("it starts")
     }
 
-    fn types(&mut self, keys: &str) {
+    pub fn types(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("typed");
     }
 
-    async fn until(&mut self, words: &str) {
+    pub async fn until(&mut self, words: &str) {
         let has = |shown: &Vec<u8>| String::from_utf8_lossy(shown).contains(words);
         within(self.shown.wait_for(has)).await.expect("it goes on");
     }
 
     /// All that was shown, once the command is gone.
-    async fn end(self) -> Vec<u8> {
+    pub async fn end(self) -> Vec<u8> {
         within(self.reader).await.expect("it reads");
         self.shown.borrow().clone()
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     client::{Http, failure, names, text},
-    gateway::{Gateway, config},
+    gateway::{Gateway, config, found},
     modern::Modern,
 };
 
@@ -232,6 +232,15 @@ async fn meets(fate: Fate, naming: &str, kind: Kind) {
         Fate::Disabled => drop(registry.disable("victim").await.expect("disabled")),
         Fate::Removed => registry.remove("victim").await.expect("removed"),
         _ => {}
+    }
+    if !had(fate).is_empty() {
+        // Until the merged lists follow, a call is refused as one of the victim's.
+        let call = json!({"name": SPELLINGS[0]});
+        found("the victim's tools to go", async || {
+            let answer = client.request("tools/call", call.clone()).await;
+            answer["error"].is_object().then_some(())
+        })
+        .await;
     }
     let path = match fate {
         Fate::Denied => "/mcp/safe",

@@ -493,7 +493,7 @@ async fn the_readme_has_every_address() {
         assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}");
     }
     // What stands at the top of the two routers.
-    let rest = include_str!("../../../doors/src/rest/mod.rs")
+    let rest = include_str!("../../../rest/src/lib.rs")
         .split(".route(\"")
         .skip(1);
     let rest = rest.filter_map(|rest| rest.split('"').next());

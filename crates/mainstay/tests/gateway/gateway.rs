@@ -11,7 +11,7 @@ use mainstay_core::{
     config::{self, Config, Environment, Secret, Source, Syntax, Unreadable},
     ids::ProfileName,
 };
-use mainstay_doors::tokens::Tokens;
+use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::{GatewayOptions, registry::Registry};
 use mainstay_testkit::limits::IN_PROCESS;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@
 use http::{Method, StatusCode, header};
 use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
-use mainstay_doors::tokens::Tokens;
+use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
 use serde_json::json;
 use tokio::{

@@ -592,3 +592,41 @@ async fn streams_of_events_are_bounded() {
     Stream::open(&world, "/api/events", None).await;
     world.end().await;
 }
+
+/// Figures are those of the calls that ended, and the first look is where the last minute begins.
+#[tokio::test]
+async fn figures_are_of_calls_since_the_first_look() {
+    let world = World::new().await;
+    let figures = async || {
+        let all = world.get("/api/figures").await.json()["servers"].clone();
+        assert_eq!(all[1]["name"], "down");
+        assert_eq!(all[1]["calls"], 0);
+        assert_eq!(all[1].get("processes"), None);
+        all[0].clone()
+    };
+    let first = figures().await;
+    assert_eq!(first["name"], "fake");
+    let nothing = json!({"spanMs": 0, "calls": 0, "errors": 0, "callsPerSecond": 0.0});
+    assert_eq!(first["recent"], nothing);
+    for tool in ["fake/weird", "fake/error"] {
+        let body = json!({"tool": tool}).to_string();
+        world.post("/api/mcp-tools/call", body).await;
+    }
+    let second = figures().await;
+    assert_eq!(
+        (&second["calls"], &second["errors"]),
+        (&2.into(), &1.into())
+    );
+    let recent = &second["recent"];
+    assert_eq!(
+        (&recent["calls"], &recent["errors"]),
+        (&2.into(), &1.into())
+    );
+    let millis = |name: &str| recent[name].as_f64().unwrap_or_default();
+    assert!(millis("callsPerSecond") > 0.0, "{recent}");
+    assert!(
+        millis("p50Ms") > 0.0 && millis("p95Ms") >= millis("p50Ms"),
+        "{recent}"
+    );
+    world.end().await;
+}

@@ -19,6 +19,9 @@ pub struct DaemonFile {
     pub url: String,
     pub pid: u32,
     pub token_file: PathBuf,
+    /// The configuration that it serves, with nothing given beside it on its command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
     /// Only while the daemon stops: the longest time that this takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stops_within_ms: Option<u64>,

@@ -178,6 +178,19 @@ impl Connection {
         matches!(tcp.try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
+    /// How the connection ended, of which the end has been read. The system notes an error on a connection
+    /// whose other end was closed before it had read all.
+    pub fn end(&self) -> io::ErrorKind {
+        let tcp = match &self.stream {
+            Stream::Plain(tcp) => tcp,
+            Stream::Tls(tls) => tls.get_ref().0,
+        };
+        match tcp.take_error() {
+            Ok(Some(_)) if self.buffer.is_empty() => io::ErrorKind::ConnectionReset,
+            _ => io::ErrorKind::UnexpectedEof,
+        }
+    }
+
     pub fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let buffer = &mut self.buffer;
         let take = |piece: &[u8]| {

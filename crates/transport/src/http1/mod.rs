@@ -169,6 +169,13 @@ enum Phase {
     Over,
 }
 
+impl Responding {
+    /// Whether the whole request has been handed to the system.
+    pub fn is_written(&self) -> bool {
+        matches!(self.phase, Phase::Reading { .. } | Phase::Over)
+    }
+}
+
 impl std::fmt::Debug for Responding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Responding").finish_non_exhaustive()
@@ -246,9 +253,7 @@ impl Future for Responding {
                     let polled = connection.poll_read(context);
                     match polled {
                         Poll::Ready(Ok(0)) => {
-                            return Poll::Ready(Err(Error::Broken(
-                                io::ErrorKind::UnexpectedEof.into(),
-                            )));
+                            return Poll::Ready(Err(Error::Broken(connection.end().into())));
                         }
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Broken(error))),
                         Poll::Ready(Ok(_)) => this.phase = Phase::Reading { connection },

@@ -26,10 +26,8 @@ use super::{
     outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
-use crate::{
-    json_views::{events::wire, lists::raw},
-    mcp::endpoint::request::RequestContext,
-};
+use crate::mcp::endpoint::request::RequestContext;
+use mainstay_doorway::json_views::{events::wire, lists::raw};
 
 tools! {
     AwaitActivity "await_activity",

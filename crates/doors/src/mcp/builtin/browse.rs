@@ -7,12 +7,12 @@ use super::{
     outcome::{Outcome, ToolOutput},
     refusal::Refusal,
 };
-use crate::json_views;
 use mainstay_core::{
     catalog::ListKind,
     failure::{Failure, FailureKind},
     message::{self, Method, quote},
 };
+use mainstay_doorway::json_views;
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::{sync::oneshot, task::spawn_blocking};

@@ -15,7 +15,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     Gateway, View,
-    calls::{Client, Receipt},
+    calls::{CallSink, Client, Receipt},
     registry::{ProfileSnapshot, unknown_server},
     supervisor::Server,
 };
@@ -28,12 +28,10 @@ use super::{
     reach::{Reach, Within},
     refusal::Refusal,
 };
-use crate::{
-    json_views::{
-        lists::{NotFound, named_server, not_found},
-        servers::Disclosure,
-    },
-    mcp::{endpoint::request::RequestContext, shared::Shared},
+use crate::mcp::{endpoint::request::RequestContext, shared::Shared};
+use mainstay_doorway::json_views::{
+    lists::{NotFound, named_server, not_found},
+    servers::Disclosure,
 };
 
 pub struct Context<'a> {
@@ -258,16 +256,8 @@ impl<'a> Context<'a> {
         cancelled: oneshot::Receiver<String>,
     ) -> Result<Raw, Failure> {
         let (calls, client) = (&self.gateway().calls, self.client());
-        mainstay_gateway::ask(
-            calls,
-            self.receipt,
-            client,
-            server,
-            method,
-            params,
-            cancelled,
-        )
-        .await
+        let (sink, _) = CallSink::new(client, None);
+        mainstay_gateway::ask(calls, self.receipt, sink, server, method, params, cancelled).await
     }
 
     /// The server of this name, where one is given.

@@ -18,10 +18,8 @@ use super::{
     outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
-use crate::{
-    json_views::servers::{Disclosure, details},
-    mcp::endpoint::request::RequestContext,
-};
+use crate::mcp::endpoint::request::RequestContext;
+use mainstay_doorway::json_views::servers::{Disclosure, details};
 
 tools! {
     Add "add_server",

@@ -18,10 +18,8 @@ use super::{
     outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
-use crate::{
-    json_views::calls::first_content,
-    mcp::{endpoint::request::RequestContext, reply::Reply},
-};
+use crate::mcp::{endpoint::request::RequestContext, reply::Reply};
+use mainstay_doorway::json_views::calls::first_content;
 
 tools! {
     ListServers "external_list_servers",

@@ -20,10 +20,8 @@ use super::{
     outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
-use crate::{
-    json_views::{lists::NotFound, servers::details},
-    mcp::endpoint::request::RequestContext,
-};
+use crate::mcp::endpoint::request::RequestContext;
+use mainstay_doorway::json_views::{lists::NotFound, servers::details};
 
 tools! {
     Search "search_tools",

@@ -16,10 +16,8 @@ use super::{
     outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
-use crate::{
-    json_views::records::{failure, journal},
-    mcp::{endpoint::request::RequestContext, kept_objects},
-};
+use crate::mcp::{endpoint::request::RequestContext, kept_objects};
+use mainstay_doorway::json_views::records::{failure, journal};
 
 tools! {
     GetCallRecords "get_call_records",

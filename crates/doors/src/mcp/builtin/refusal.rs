@@ -3,7 +3,7 @@
 use mainstay_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};
 
-use crate::json_views::lists::NotFound;
+use mainstay_doorway::json_views::lists::NotFound;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {

@@ -13,6 +13,7 @@ use mainstay_gateway::{
 use mainstay_transport::{Frame, Session};
 
 use super::{
+    aggregate,
     isolation::SessionSource,
     request::RequestContext,
     session_requests,
@@ -113,7 +114,10 @@ async fn forward(
                 state_of: None,
                 place: SessionSource::Session(session),
             };
-            session_requests::answer(session, asked).await
+            match frame.method().and_then(session_requests::Request::of) {
+                Some(request) => Box::pin(session_requests::answer(session, asked, request)).await,
+                None => aggregate::answer(asked).await,
+            }
         }
         Backend::Shared(server) => {
             let asked = Forwarded {

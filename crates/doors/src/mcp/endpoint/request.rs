@@ -21,13 +21,11 @@ use mainstay_transport::Frame;
 use tokio::sync::oneshot;
 
 use super::isolation::{self, SessionSource};
-use crate::{
-    json_views::lists::of_absent,
-    mcp::{
-        reply::{Reply, UNKNOWN_STATE, id},
-        shared::Shared,
-    },
+use crate::mcp::{
+    reply::{Reply, UNKNOWN_STATE, id},
+    shared::Shared,
 };
+use mainstay_doorway::json_views::lists::of_absent;
 
 /// One request on its way through the aggregate.
 pub struct RequestContext<'a> {

@@ -13,7 +13,6 @@ use mainstay_core::{
 use mainstay_gateway::supervisor::IsolatedSession;
 
 use super::{
-    aggregate,
     isolation::{self, own_session},
     request::{RequestContext, missing},
 };
@@ -22,18 +21,35 @@ use crate::mcp::{
     sessions::{session::ClientSession, subscriptions::Resource},
 };
 
-/// Answers a client with a session.
-pub async fn answer(session: &ClientSession, asked: RequestContext<'_>) -> Reply {
-    match asked.frame.method() {
-        Some(Method::ResourcesSubscribe) => {
-            let id = asked.id();
-            Box::pin(asked.subscribe(session))
-                .await
-                .unwrap_or_else(|failure| Reply::failure(id, &failure))
+/// A request that needs a session.
+#[derive(Clone, Copy, Debug)]
+pub enum Request {
+    Subscribe,
+    Unsubscribe,
+    SetLevel,
+}
+
+impl Request {
+    pub fn of(method: Method) -> Option<Self> {
+        match method {
+            Method::ResourcesSubscribe => Some(Self::Subscribe),
+            Method::ResourcesUnsubscribe => Some(Self::Unsubscribe),
+            Method::SetLevel => Some(Self::SetLevel),
+            _ => None,
         }
-        Some(Method::ResourcesUnsubscribe) => Box::pin(asked.unsubscribe(session)).await,
-        Some(Method::SetLevel) => Box::pin(asked.set_level(session)).await,
-        _ => aggregate::answer(asked).await,
+    }
+}
+
+/// Answers a request that needs a session, such as [`Request::of`] returns.
+pub async fn answer(session: &ClientSession, asked: RequestContext<'_>, request: Request) -> Reply {
+    let id = asked.id();
+    match request {
+        Request::Subscribe => asked
+            .subscribe(session)
+            .await
+            .unwrap_or_else(|failure| Reply::failure(id, &failure)),
+        Request::Unsubscribe => asked.unsubscribe(session).await,
+        Request::SetLevel => asked.set_level(session).await,
     }
 }
 

@@ -17,18 +17,16 @@ use mainstay_transport::Frame;
 use tokio::sync::oneshot;
 
 use super::tasks;
-use crate::{
-    json_views::lists::unknown_tool,
-    mcp::{
-        builtin::{
-            objects,
-            reach::{Reach, Within},
-        },
-        reply::Reply,
-        sessions::{session::ClientSession, subscriptions::Resource},
-        shared::Shared,
+use crate::mcp::{
+    builtin::{
+        objects,
+        reach::{Reach, Within},
     },
+    reply::Reply,
+    sessions::{session::ClientSession, subscriptions::Resource},
+    shared::Shared,
 };
+use mainstay_doorway::json_views::lists::unknown_tool;
 
 /// One request on its way to one server.
 pub struct Forwarded<'a> {

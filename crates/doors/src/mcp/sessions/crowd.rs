@@ -8,7 +8,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::Instant;
 
 use super::session::ClientSession;
-use crate::peer::Peer;
+use mainstay_doorway::peer::Peer;
 
 /// Stale entries that a queue may have before it is made anew, beside one for each session.
 const MAX_STALE: usize = 64;

@@ -56,7 +56,7 @@ impl OwnSessions {
 
     /// Has open sessions, and those to come, log what this level asks for.
     pub async fn set_log_level(&self, level: LogLevel) {
-        let told = self.all().into_iter().map(async |isolated_session| {
+        let told = self.all().into_iter().map(|isolated_session| async move {
             isolated_session.settings.set_log_level(level);
             let _use = isolated_session.begin();
             let Some(session) = isolated_session.live_session() else {

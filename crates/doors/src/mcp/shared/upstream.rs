@@ -104,7 +104,7 @@ impl Shared {
         let sessions = sessions.filter_map(|server| server.view().session);
         let told = sessions
             .filter(|session| session.takes_log_level())
-            .map(async |session| session.set_log_level(level).await);
+            .map(|session| async move { session.set_log_level(level).await });
         // A server that does not answer holds up no request.
         tokio::time::timeout(LOG_LEVEL_WAIT, join_all(told))
             .await

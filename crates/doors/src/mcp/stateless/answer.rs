@@ -91,7 +91,7 @@ pub fn answer(
     caller: Caller,
 ) -> Call {
     let receipt = Receipt::new();
-    if let Some(sole) = stateless.shared.gateway.registry.sole() {
+    if let (Some(sole), Door::McpStdio) = (stateless.shared.gateway.registry.sole(), door) {
         sole.hear(&caller.capabilities);
     }
     let level = caller.log_level;

@@ -98,13 +98,10 @@ pub async fn of_profile(asked: ListenRequest<'_>, view: &View) -> Reply {
         stateless: &stateless,
         name: &name,
     };
-    let subscribed = wanted.uris.iter().map(async |uri| {
-        let owner = stateless.shared.gateway.settled_owner(view, uri).await?;
-        let subscribed = timeout(
-            SUBSCRIBE_LIMIT,
-            stateless.shared.subscribe(owner, &name, uri),
-        )
-        .await;
+    let (shared, listen) = (&stateless.shared, &name);
+    let subscribed = wanted.uris.iter().map(|uri| async move {
+        let owner = shared.gateway.settled_owner(view, uri).await?;
+        let subscribed = timeout(SUBSCRIBE_LIMIT, shared.subscribe(owner, listen, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let (promise, promised) = watch::channel(false);
@@ -125,7 +122,7 @@ pub async fn of_profile(asked: ListenRequest<'_>, view: &View) -> Reply {
         join_all(news).await;
         std::future::pending().await
     });
-    let honoured = honoured.into_iter().map(async |told| {
+    let honoured = honoured.into_iter().map(|told| async move {
         let told = timeout(SUBSCRIBE_LIMIT, told).await;
         told.ok().and_then(Result::ok).unwrap_or_default()
     });
@@ -185,16 +182,13 @@ pub async fn of_shared(asked: ListenRequest<'_>, server: &Arc<Server>) -> Reply 
         name: &name,
     };
     let wanted = wanted.of(&session.greeting.capabilities);
-    let subscribed = wanted.uris.iter().map(async |uri| {
+    let (shared, listen) = (&stateless.shared, &name);
+    let subscribed = wanted.uris.iter().map(|uri| async move {
         let target = Target {
             server: server.name.clone(),
             original: uri.as_str().into(),
         };
-        let subscribed = timeout(
-            SUBSCRIBE_LIMIT,
-            stateless.shared.subscribe(target, &name, uri),
-        )
-        .await;
+        let subscribed = timeout(SUBSCRIBE_LIMIT, shared.subscribe(target, listen, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let filter = Filter {
@@ -232,8 +226,9 @@ pub async fn of_pooled(asked: ListenRequest<'_>, lease: Lease) -> Reply {
         lease: &lease,
         name: &name,
     };
-    let subscribed = wanted.uris.iter().map(async |uri| {
-        let subscribed = timeout(SUBSCRIBE_LIMIT, hearing.subscribe(&session, uri)).await;
+    let (hears, upstream) = (&hearing, &session);
+    let subscribed = wanted.uris.iter().map(|uri| async move {
+        let subscribed = timeout(SUBSCRIBE_LIMIT, hears.subscribe(upstream, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let uris: Vec<String> = join_all(subscribed).await.into_iter().flatten().collect();

@@ -152,7 +152,7 @@ impl News {
 
     /// Finds out what happened while no stream was open.
     async fn catch_up(&self) {
-        let asked = self.tasks.iter().map(async |task| {
+        let asked = self.tasks.iter().map(|task| async move {
             let text = tasks::request("1", Method::TasksGet, &task.own, &self.sink.client.caller);
             let (sink, _messages) = CallSink::new(Arc::clone(&self.sink.client), None);
             let upstream = Upstream::Shared(Arc::clone(&self.server));

@@ -8,11 +8,11 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message,
 };
+use mainstay_doorway::{RETRY_AFTER, bodies::BodyError};
 use mainstay_gateway::calls::{Answering, CallRefusal, Closed, Closing};
 use mainstay_transport::Frame;
 
 use super::sse_body::{Events, ResponseBody};
-use crate::RETRY_AFTER;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -28,18 +28,22 @@ pub struct Refusal {
     allow: Option<&'static str>,
 }
 
+impl From<BodyError> for Refusal {
+    fn from(why: BodyError) -> Self {
+        let status = match why {
+            BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            BodyError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+            BodyError::BrokeOff => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, &why.to_string())
+    }
+}
+
 impl Refusal {
     pub fn new(status: StatusCode, message: &str) -> Self {
         let body = message::error_response(None, code::INVALID_REQUEST, message, None);
         Self::saying(status, body)
-    }
-
-    /// Whether it would be served at another time, or if it were smaller.
-    pub fn is_about_room(&self) -> bool {
-        matches!(
-            self.status,
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::PAYLOAD_TOO_LARGE
-        )
     }
 
     /// With this JSON-RPC error.

@@ -15,19 +15,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 use super::batch;
-use crate::{
-    mcp::{
-        clients::{Clients, Opened},
-        endpoint::dispatch,
-        reply::{ClosedReply as _, Reply, id},
-        sessions::session::{Busy, ClientSession, Scope},
-        stateless::{
-            Call,
-            pipe::{Requests, is_modern},
-        },
+use crate::mcp::{
+    clients::{Clients, Opened},
+    endpoint::dispatch,
+    reply::{ClosedReply as _, Reply, id},
+    sessions::session::{Busy, ClientSession, Scope},
+    stateless::{
+        Call,
+        pipe::{Requests, is_modern},
     },
-    peer::Visitor,
 };
+use mainstay_doorway::peer::Visitor;
 
 /// Requests of one client that may wait for their answers, or for its reading them; one more is
 /// refused. Far more than clients have in flight.

@@ -24,19 +24,17 @@ use super::{
     sse_body::Events,
     stateless_http,
 };
-use crate::{
-    mcp::{
-        clients::NoSession,
-        endpoint::dispatch,
-        reply::{ClosedReply as _, unreadable},
-        sessions::{
-            replay::Gone,
-            session::{ClientSession, Scope},
-        },
-        stateless, trace,
+use crate::mcp::{
+    clients::NoSession,
+    endpoint::dispatch,
+    reply::{ClosedReply as _, unreadable},
+    sessions::{
+        replay::Gone,
+        session::{ClientSession, Scope},
     },
-    peer::Visitor,
+    stateless, trace,
 };
+use mainstay_doorway::peer::Visitor;
 
 /// Serves one request to an MCP endpoint.
 pub async fn serve(

@@ -6,13 +6,11 @@ use mainstay_gateway::{Gateway, calls::SHUTTING_DOWN};
 use tokio_util::sync::CancellationToken;
 
 use super::streams::Streams;
-use crate::{
-    bodies::{Bodies, Limits as BodyLimits},
-    mcp::{
-        clients::{Clients, Limits as ClientLimits},
-        sessions::seal::Seal,
-    },
+use crate::mcp::{
+    clients::{Clients, Limits as ClientLimits},
+    sessions::seal::Seal,
 };
+use mainstay_doorway::bodies::{Bodies, Limits as BodyLimits};
 
 /// What clients may take.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,8 @@ use super::{
     mcp::Mcp,
     sse_body::Events,
 };
-use crate::{mcp::sessions::session::Scope, peer::Visitor};
+use crate::mcp::sessions::session::Scope;
+use mainstay_doorway::peer::Visitor;
 
 /// Messages that wait for a client to read them. What comes after waits where it arises: results in
 /// their tasks, progress and logs in bounded queues of their own.

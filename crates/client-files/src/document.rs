@@ -1,0 +1,98 @@
+//! The text of a client's file as a value, whatever format it is written in.
+
+use mainstay_core::config::{
+    Syntax,
+    edit::{Document, EditError},
+};
+use serde_json::{Map, Value};
+use toml_edit::{DocumentMut, Item, TableLike};
+
+use crate::{format::Format, yaml};
+
+/// Why a client's file cannot be read as what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReadable {
+    #[error("it is no JSON: {0}")]
+    Json(String),
+    #[error("it is no TOML: {0}")]
+    Toml(String),
+    #[error("it is no YAML: {0}")]
+    Yaml(String),
+    #[error("it holds no object, but another kind of value")]
+    NoObject,
+    /// The servers stand in something that is no object and no list.
+    #[error("`{0}` holds no servers, but another kind of value")]
+    NoServers(String),
+}
+
+/// Some editors on Windows begin a file with a byte order mark.
+pub(crate) const MARK: char = '\u{feff}';
+
+/// The file as a value. An empty file is an empty object, and so is one of comments alone.
+pub fn value(format: Format, text: &str) -> Result<Value, NotReadable> {
+    let text = text.strip_prefix(MARK).unwrap_or(text);
+    let value = match format {
+        Format::Json => json(text)?,
+        Format::Toml => toml(text)?,
+        Format::Yaml => yaml::value(text)?,
+    };
+    match value {
+        Value::Null => Ok(Value::Object(Map::new())),
+        Value::Object(_) => Ok(value),
+        _ => Err(NotReadable::NoObject),
+    }
+}
+
+fn json(text: &str) -> Result<Value, NotReadable> {
+    let document = Document::read(text, Syntax::Jsonc)
+        .map_err(|error| NotReadable::Json(without_preamble(&error)))?;
+    match document.value() {
+        Ok(value) => Ok(value),
+        // Nothing stands there.
+        Err(EditError::NoServers) => Ok(Value::Null),
+        Err(error) => Err(NotReadable::Json(error.to_string())),
+    }
+}
+
+/// The reason alone.
+fn without_preamble(error: &EditError) -> String {
+    match error {
+        EditError::Unreadable(reason) => reason.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn toml(text: &str) -> Result<Value, NotReadable> {
+    let document: DocumentMut = text
+        .parse()
+        .map_err(|error: toml_edit::TomlError| NotReadable::Toml(error.message().to_owned()))?;
+    Ok(of_table(document.as_table()))
+}
+
+pub(crate) fn of_table(table: &dyn TableLike) -> Value {
+    let members = table
+        .iter()
+        .map(|(key, item)| (key.to_owned(), of_item(item)));
+    Value::Object(members.collect())
+}
+
+fn of_item(item: &Item) -> Value {
+    match item {
+        Item::None => Value::Null,
+        Item::Value(value) => of_toml(value),
+        Item::Table(table) => of_table(table),
+        Item::ArrayOfTables(tables) => tables.iter().map(|table| of_table(table)).collect(),
+    }
+}
+
+fn of_toml(value: &toml_edit::Value) -> Value {
+    match value {
+        toml_edit::Value::String(text) => text.value().as_str().into(),
+        toml_edit::Value::Integer(number) => (*number.value()).into(),
+        toml_edit::Value::Float(number) => (*number.value()).into(),
+        toml_edit::Value::Boolean(flag) => (*flag.value()).into(),
+        toml_edit::Value::Datetime(time) => time.value().to_string().into(),
+        toml_edit::Value::Array(elements) => elements.iter().map(of_toml).collect(),
+        toml_edit::Value::InlineTable(table) => of_table(table),
+    }
+}

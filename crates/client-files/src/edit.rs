@@ -1,0 +1,268 @@
+//! Changes the servers in the text of a client's file. Everything else keeps its bytes: comments, order,
+//! indentation, line ends, other keys. What cannot be changed so is not changed; a block to paste is
+//! handed back instead.
+
+mod json;
+mod lines;
+mod toml;
+mod yaml;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    document::{self, MARK, NotReadable},
+    format::Format,
+    front::{self, Front},
+    places::{ClientFile, Section},
+    read::{self, LeftOut},
+};
+
+/// A change of one server of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Gives a server this entry, in the client's words; a new one stands last.
+    Put {
+        section: Section,
+        label: String,
+        entry: Value,
+    },
+    Remove {
+        section: Section,
+        label: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    #[error(transparent)]
+    NotReadable(#[from] NotReadable),
+    /// The file is written in a way that cannot be changed in place.
+    #[error("it cannot be changed in place: {reason}")]
+    Unwritable {
+        reason: String,
+        /// What a person can paste into the file, in the file's format.
+        block: String,
+        /// The servers that a person has to take out.
+        remove: Vec<String>,
+    },
+}
+
+/// The text of a file after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointed {
+    pub text: String,
+    /// The servers that were taken out, by their names in the file.
+    pub removed: Vec<String>,
+    /// The name of Mainstay's entry.
+    pub label: String,
+}
+
+/// The text after these changes. It has been read again: it holds what it is to hold and nothing else has
+/// changed.
+pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String, EditError> {
+    let (mark, plain) = match text.strip_prefix(MARK) {
+        Some(plain) => (true, plain),
+        None => (false, text),
+    };
+    let before = document::value(file.format, plain)?;
+    let after = expected(&before, changes)?;
+    let normal = plain.replace("\r\n", "\n");
+    let edited = match file.format {
+        Format::Json => json::apply(&normal, changes),
+        Format::Toml => toml::apply(&normal, changes),
+        Format::Yaml => yaml::apply(&normal, changes),
+    };
+    let unwritable = |reason: String| EditError::Unwritable {
+        reason,
+        block: block(file.format, changes),
+        remove: removed(changes),
+    };
+    let edited = edited.map_err(unwritable)?;
+    let edited = lines::spliced(plain, &edited);
+    match document::value(file.format, &edited) {
+        Ok(found) if is_same(&found, &after) => {}
+        Ok(_) => return Err(unwritable("more than its servers would change".to_owned())),
+        Err(error) => return Err(unwritable(error.to_string())),
+    }
+    Ok(if mark {
+        format!("{MARK}{edited}")
+    } else {
+        edited
+    })
+}
+
+/// Has the client use Mainstay: its entry is put where the client adds servers itself. With `replace` the
+/// servers that Mainstay can run are taken out, those of projects included; what is a part of the client
+/// itself stays. Pointing again changes nothing.
+pub fn point_at_mainstay(
+    file: &ClientFile,
+    text: &str,
+    front: &Front,
+    replace: bool,
+) -> Result<Pointed, EditError> {
+    let whole = document::value(file.format, text)?;
+    let servers = read::servers(file, text)?;
+    let sections = file.sections(&whole);
+    let section = sections.first().cloned().unwrap_or_else(|| Section {
+        keys: vec!["mcpServers".to_owned()],
+        is_list: false,
+        project: None,
+    });
+    let is_ours = |server: &&read::Server| {
+        server.left_out == Some(LeftOut::Mainstay) && server.section.keys == section.keys
+    };
+    let known = servers
+        .iter()
+        .find(is_ours)
+        .map(|server| server.label.clone());
+    let label = known.unwrap_or_else(|| front::free_label(&servers, &section, replace));
+    let mut changes = Vec::new();
+    let mut removed = Vec::new();
+    for server in &servers {
+        let goes = match server.left_out {
+            None => replace,
+            Some(LeftOut::Mainstay) => true,
+            Some(LeftOut::NoServer(_)) => false,
+        };
+        let is_it = server.label == label && server.section.keys == section.keys;
+        if goes && !is_it {
+            if server.left_out.is_none() {
+                removed.push(server.label.clone());
+            }
+            changes.push(Change::Remove {
+                section: server.section.clone(),
+                label: server.label.clone(),
+            });
+        }
+    }
+    changes.insert(
+        0,
+        Change::Put {
+            entry: front::entry(file.client, &label, front, &section),
+            label: label.clone(),
+            section,
+        },
+    );
+    let text = apply(file, text, &changes)?;
+    Ok(Pointed {
+        text,
+        removed,
+        label,
+    })
+}
+
+/// Takes Mainstay's entries out again. `None` where there is none.
+pub fn remove_mainstay(file: &ClientFile, text: &str) -> Result<Option<String>, EditError> {
+    let servers = read::servers(file, text)?.into_iter();
+    let ours = servers.filter(|server| server.left_out == Some(LeftOut::Mainstay));
+    let changes: Vec<Change> = ours
+        .map(|server| Change::Remove {
+            section: server.section,
+            label: server.label,
+        })
+        .collect();
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    apply(file, text, &changes).map(Some)
+}
+
+/// What the file is to hold.
+pub(crate) fn expected(before: &Value, changes: &[Change]) -> Result<Value, NotReadable> {
+    let mut after = before.clone();
+    for change in changes {
+        let (Change::Put { section, .. } | Change::Remove { section, .. }) = change;
+        let not_there = || NotReadable::NoServers(section.keys.join("."));
+        let mut place = &mut after;
+        for (depth, key) in section.keys.iter().enumerate() {
+            let is_last = depth + 1 == section.keys.len();
+            let members = place.as_object_mut().ok_or_else(not_there)?;
+            let next = members.entry(key.clone()).or_insert(Value::Null);
+            if next.is_null() {
+                *next = if is_last && section.is_list {
+                    Value::Array(Vec::new())
+                } else {
+                    Value::Object(Map::new())
+                };
+            }
+            place = next;
+        }
+        let named = |label: &str| {
+            let label = label.to_owned();
+            move |it: &Value| it.get("name").and_then(Value::as_str) == Some(&label)
+        };
+        match (change, place) {
+            (Change::Put { label, entry, .. }, Value::Object(members)) => {
+                members.insert(label.clone(), entry.clone());
+            }
+            (Change::Put { label, entry, .. }, Value::Array(elements)) => {
+                match elements.iter_mut().find(|it| named(label)(it)) {
+                    Some(element) => *element = entry.clone(),
+                    None => elements.push(entry.clone()),
+                }
+            }
+            (Change::Remove { label, .. }, Value::Object(members)) => {
+                members.shift_remove(label);
+            }
+            (Change::Remove { label, .. }, Value::Array(elements)) => {
+                let is_it = named(label);
+                elements.retain(|it| !is_it(it));
+            }
+            _ => return Err(not_there()),
+        }
+    }
+    Ok(after)
+}
+
+/// A table that is empty may be written as none.
+fn is_same(found: &Value, expected: &Value) -> bool {
+    let is_nothing = |value: &Value| match value {
+        Value::Null => true,
+        Value::Object(members) => members.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        _ => false,
+    };
+    match (found, expected) {
+        (Value::Object(found), Value::Object(expected)) => {
+            let has = |key: &String, value: &Value, other: &Map<String, Value>| match other.get(key)
+            {
+                Some(other) => is_same(other, value),
+                None => is_nothing(value),
+            };
+            expected.iter().all(|(key, value)| has(key, value, found))
+                && found.iter().all(|(key, value)| has(key, value, expected))
+        }
+        (found, expected) => found == expected || is_nothing(found) && is_nothing(expected),
+    }
+}
+
+/// What these changes put, as a whole file or for a person to paste.
+pub fn block(format: Format, changes: &[Change]) -> String {
+    let mut whole = Value::Object(Map::new());
+    let puts: Vec<Change> = changes
+        .iter()
+        .filter(|change| matches!(change, Change::Put { .. }))
+        .cloned()
+        .collect();
+    if let Ok(value) = expected(&whole, &puts) {
+        whole = value;
+    }
+    written(format, &whole)
+}
+
+/// The value as a text of this format, for people.
+fn written(format: Format, value: &Value) -> String {
+    match format {
+        Format::Json => format!("{value:#}\n"),
+        Format::Toml => toml::written(value),
+        Format::Yaml => yaml::written(value),
+    }
+}
+
+fn removed(changes: &[Change]) -> Vec<String> {
+    let removed = changes.iter().filter_map(|change| match change {
+        Change::Remove { label, .. } => Some(label.clone()),
+        Change::Put { .. } => None,
+    });
+    removed.collect()
+}

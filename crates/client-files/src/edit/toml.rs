@@ -1,0 +1,142 @@
+//! Changes TOML in place.
+
+use serde_json::Value;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
+
+use super::Change;
+
+pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
+    let mut comments = String::new();
+    for change in changes {
+        let (Change::Put { section, .. } | Change::Remove { section, .. }) = change;
+        let mut place: &mut dyn TableLike = document.as_table_mut();
+        for key in &section.keys {
+            let next = place.entry(key).or_insert_with(|| {
+                let mut table = Table::new();
+                // Its own head is not written: those of its servers say it.
+                table.set_implicit(true);
+                Item::Table(table)
+            });
+            place = next
+                .as_table_like_mut()
+                .ok_or_else(|| format!("`{key}` is no table"))?;
+        }
+        match change {
+            Change::Put { label, entry, .. } => match place.get_mut(label) {
+                Some(item) => {
+                    let decor = item.as_table().map(|table| table.decor().clone());
+                    let inline = item.is_inline_table();
+                    *item = if inline {
+                        Item::Value(value(entry))
+                    } else {
+                        item_of(entry)
+                    };
+                    if let (Some(decor), Some(table)) = (decor, item.as_table_mut()) {
+                        *table.decor_mut() = decor;
+                    }
+                }
+                None => {
+                    place.insert(label, item_of(entry));
+                }
+            },
+            Change::Remove { label, .. } => {
+                if let Some(Item::Table(table)) = place.remove(label) {
+                    comments.push_str(&above(&table));
+                }
+            }
+        }
+    }
+    let text = document.to_string();
+    Ok(if comments.trim().is_empty() {
+        text
+    } else {
+        with_comments(&text, &comments, changes)
+    })
+}
+
+/// The comments above the head of a table that an empty line parts from it: they are about the file.
+fn above(table: &Table) -> String {
+    let prefix = table.decor().prefix().and_then(|it| it.as_str());
+    let prefix = prefix.unwrap_or_default();
+    match prefix.rfind("\n\n") {
+        Some(at) if !prefix[..at].trim().is_empty() => prefix[..at + 2].to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The comments stand above the table that was put, or else at the end.
+fn with_comments(text: &str, comments: &str, changes: &[Change]) -> String {
+    let put = changes.iter().find_map(|change| match change {
+        Change::Put { section, label, .. } => Some(format!("[{}.{label}]", section.keys.join("."))),
+        Change::Remove { .. } => None,
+    });
+    let at = put.and_then(|head| {
+        let mut offset = 0;
+        text.split_inclusive('\n').find_map(|line| {
+            let at = offset;
+            offset += line.len();
+            (line.trim_end() == head).then_some(at)
+        })
+    });
+    let at = at.unwrap_or(text.len());
+    let (before, after) = text.split_at(at);
+    let gap = if before.is_empty() || before.ends_with("\n\n") || comments.starts_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{before}{gap}{comments}{after}")
+}
+
+/// A table of its own for an object; what is in it stands in it.
+fn item_of(entry: &Value) -> Item {
+    let Value::Object(members) = entry else {
+        return Item::Value(value(entry));
+    };
+    let mut table = Table::new();
+    let (tables, plain): (Vec<_>, Vec<_>) = members
+        .iter()
+        .filter(|(_, it)| !it.is_null())
+        .partition(|(_, it)| it.is_object());
+    for (key, it) in plain {
+        table.insert(key, Item::Value(value(it)));
+    }
+    for (key, it) in tables {
+        table.insert(key, item_of(it));
+    }
+    Item::Table(table)
+}
+
+fn value(json: &Value) -> toml_edit::Value {
+    match json {
+        Value::Null => "".into(),
+        Value::Bool(flag) => (*flag).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.into(),
+            None => number.as_f64().unwrap_or_default().into(),
+        },
+        Value::String(text) => text.as_str().into(),
+        Value::Array(elements) => elements.iter().map(value).collect::<Array>().into(),
+        Value::Object(members) => {
+            let members = members.iter().filter(|(_, it)| !it.is_null());
+            let members = members.map(|(key, it)| (key.as_str(), value(it)));
+            members.collect::<InlineTable>().into()
+        }
+    }
+}
+
+/// A whole text with these members.
+pub fn written(members: &Value) -> String {
+    let mut document = DocumentMut::new();
+    for (key, it) in members.as_object().into_iter().flatten() {
+        let mut item = item_of(it);
+        if let Some(table) = item.as_table_mut() {
+            table.set_implicit(true);
+        }
+        document.insert(key, item);
+    }
+    document.to_string()
+}

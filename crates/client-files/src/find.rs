@@ -1,0 +1,53 @@
+//! Looks for the files of clients on this machine.
+
+use mainstay_core::config::Unreadable;
+use mainstay_platform::files;
+
+use crate::{
+    client::Client,
+    machine::Machine,
+    places::{ClientFile, files_of},
+};
+
+/// A client that has files on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub client: Client,
+    /// The files that are there, the main one first.
+    pub files: Vec<FoundFile>,
+}
+
+/// A file that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundFile {
+    pub file: ClientFile,
+    /// Its text, or why it cannot be read.
+    pub text: Result<String, Unreadable>,
+}
+
+/// The clients that have files here. Reads regular files only, and waits for no disk that hangs.
+pub fn find(machine: &Machine) -> Vec<Found> {
+    let clients = Client::ALL.into_iter();
+    let found = clients.map(|client| Found {
+        client,
+        files: files_of(client, machine)
+            .into_iter()
+            .filter_map(read)
+            .collect(),
+    });
+    found.filter(|found| !found.files.is_empty()).collect()
+}
+
+/// `None` if there is no such file.
+pub fn read(file: ClientFile) -> Option<FoundFile> {
+    // Most files of most clients are not there; a thread for each would take long.
+    if std::fs::symlink_metadata(&file.path)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    {
+        return None;
+    }
+    match files::configuration(&file.path) {
+        Err(Unreadable::Absent) => None,
+        text => Some(FoundFile { file, text }),
+    }
+}

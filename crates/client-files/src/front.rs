@@ -1,0 +1,69 @@
+//! The entry that makes a client talk to Mainstay.
+
+use std::path::PathBuf;
+
+use mainstay_core::config::edit::Entry;
+use serde_json::{Value, json};
+
+use crate::{client::Client, places::Section, read::Server, write};
+
+/// The name that Mainstay has in the files of clients.
+pub const LABEL: &str = "mainstay";
+
+/// Where a daemon serves MCP unless it is told otherwise.
+pub const DEFAULT_URL: &str = "http://127.0.0.1:7420/mcp";
+
+/// How a client reaches Mainstay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// The client starts `mainstay connect`, which needs no token and outlives a restart of the daemon.
+    Connect {
+        /// The absolute path of the program, for clients that do not search the `PATH` of a shell.
+        program: PathBuf,
+    },
+    /// The client asks the daemon over HTTP.
+    Http { url: String },
+}
+
+impl Front {
+    /// Our own entry of it.
+    pub fn entry(&self, client: Client) -> Entry {
+        let entry = match self {
+            Self::Connect { program } => {
+                let command = if client.searches_path() {
+                    LABEL.to_owned()
+                } else {
+                    program.to_string_lossy().into_owned()
+                };
+                json!({"command": command, "args": ["connect"]})
+            }
+            Self::Http { url } => json!({"type": "http", "url": url}),
+        };
+        match entry {
+            Value::Object(entry) => entry,
+            _ => Entry::new(),
+        }
+    }
+}
+
+/// The entry in the client's words. A client without HTTP gets nothing but its name.
+pub(crate) fn entry(client: Client, label: &str, front: &Front, section: &Section) -> Value {
+    let ours = front.entry(client);
+    let written = write::entry_for(client, label, &ours, section);
+    written.entry.unwrap_or_default()
+}
+
+/// A name that no other server of the file has.
+pub(crate) fn free_label(servers: &[Server], section: &Section, replace: bool) -> String {
+    let is_taken = |label: &str| {
+        servers.iter().any(|server| {
+            let stays = !replace || server.left_out.is_some();
+            server.label == label && server.section.keys == section.keys && stays
+        })
+    };
+    let numbered = (2..).map(|number| format!("{LABEL}-{number}"));
+    let mut labels = std::iter::once(LABEL.to_owned()).chain(numbered);
+    labels
+        .find(|label| !is_taken(label))
+        .unwrap_or_else(|| LABEL.to_owned())
+}

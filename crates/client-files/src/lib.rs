@@ -1,0 +1,45 @@
+//! Where other MCP clients keep their servers, and how: found on a machine, read into entries of our
+//! configuration, merged, and written in place.
+//!
+//! ```text
+//! find(machine)            the clients that are here, with the texts of their files
+//!   servers(file, text)    their servers: an entry of ours each, and a note for every key
+//!     merge(servers, known)   one list: equal servers once, every name once
+//! point_at_mainstay(file, text, front, replace)   a client's text with Mainstay in it
+//! remove_mainstay(file, text)                     and without it
+//! entry_for(client, name, entry, section)           an entry of ours in a client's words
+//! apply(file, text, changes)                      any change of a client's servers
+//! back_up(path), write(path, text)                the only functions that write
+//! ```
+//!
+//! All but [`find`], [`read_file`], [`back_up`] and [`write`] are functions of their arguments. Texts of
+//! notes never hold a secret; entries do, and are shown through `mainstay_core::config::masking`.
+
+mod client;
+mod document;
+mod edit;
+mod find;
+mod format;
+mod front;
+mod machine;
+mod merge;
+mod placeholders;
+mod places;
+mod read;
+mod save;
+mod translate;
+mod write;
+mod yaml;
+
+pub use client::{Client, UnknownClient};
+pub use document::{NotReadable, value};
+pub use edit::{Change, EditError, Pointed, apply, block, point_at_mainstay, remove_mainstay};
+pub use find::{Found, FoundFile, find, read as read_file};
+pub use format::Format;
+pub use front::{DEFAULT_URL, Front, LABEL};
+pub use machine::{Machine, System};
+pub use merge::{Merged, Standing, meaning, merge};
+pub use places::{ClientFile, Scope, Section, files_of};
+pub use read::{Fate, LeftOut, Note, Server, is_mainstay, servers};
+pub use save::{back_up, write};
+pub use write::{Written, entry_for};

@@ -1,0 +1,100 @@
+//! The machine on which clients are looked for: its system, and the folders that say where files lie.
+
+use std::path::PathBuf;
+
+use mainstay_core::config::Environment;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    Linux,
+    MacOs,
+    Windows,
+}
+
+impl System {
+    /// The system that this program was built for. The other Unixes do as Linux does.
+    pub fn own() -> Self {
+        if cfg!(windows) {
+            Self::Windows
+        } else if cfg!(target_os = "macos") {
+            Self::MacOs
+        } else {
+            Self::Linux
+        }
+    }
+}
+
+/// All that the places of files depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub system: System,
+    pub home: PathBuf,
+    /// `%APPDATA%`, on Windows.
+    pub appdata: Option<PathBuf>,
+    /// `$XDG_CONFIG_HOME`, if it is absolute.
+    pub xdg_config_home: Option<PathBuf>,
+    /// `$CODEX_HOME`, where Codex keeps its files instead of `~/.codex`.
+    pub codex_home: Option<PathBuf>,
+    /// `$CLAUDE_CONFIG_DIR`, where Claude Code keeps its files.
+    pub claude_config_dir: Option<PathBuf>,
+    /// A project whose own files are looked at as well. Nothing of a project is read unasked: a cloned
+    /// repository must not be able to start commands.
+    pub project: Option<PathBuf>,
+}
+
+impl Machine {
+    pub fn new(system: System, home: impl Into<PathBuf>) -> Self {
+        Self {
+            system,
+            home: home.into(),
+            appdata: None,
+            xdg_config_home: None,
+            codex_home: None,
+            claude_config_dir: None,
+            project: None,
+        }
+    }
+
+    /// The machine that this program runs on. `None` where no home folder is known.
+    pub fn of(environment: &dyn Environment) -> Option<Self> {
+        let folder = |name: &str| {
+            let value = environment.var(name).map(PathBuf::from);
+            value.filter(|path| path.is_absolute())
+        };
+        Some(Self {
+            appdata: folder("APPDATA"),
+            xdg_config_home: folder("XDG_CONFIG_HOME"),
+            codex_home: folder("CODEX_HOME"),
+            claude_config_dir: folder("CLAUDE_CONFIG_DIR"),
+            ..Self::new(System::own(), environment.home_dir()?)
+        })
+    }
+
+    /// With the files of this project.
+    #[must_use]
+    pub fn with_project(mut self, project: Option<PathBuf>) -> Self {
+        self.project = project;
+        self
+    }
+
+    /// Where desktop programs keep their settings: `~/.config`, `~/Library/Application Support`,
+    /// `%APPDATA%`.
+    pub(crate) fn settings(&self) -> PathBuf {
+        match self.system {
+            System::Linux => self.config(),
+            System::MacOs => self.home.join("Library").join("Application Support"),
+            System::Windows => self.roaming(),
+        }
+    }
+
+    /// `~/.config`, on every system.
+    pub(crate) fn config(&self) -> PathBuf {
+        let stated = self.xdg_config_home.clone();
+        stated.unwrap_or_else(|| self.home.join(".config"))
+    }
+
+    pub(crate) fn roaming(&self) -> PathBuf {
+        let stated = self.appdata.clone();
+        stated.unwrap_or_else(|| self.home.join("AppData").join("Roaming"))
+    }
+}

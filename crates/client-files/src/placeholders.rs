@@ -1,0 +1,318 @@
+//! What stands for something else in the texts of each client, in our own words: `${NAME}`,
+//! `${env:NAME}`, `${input:ID}`, `${file:PATH}`, and `$${` for `${` itself.
+
+use std::{cell::RefCell, path::Path};
+
+use crate::client::Client;
+
+/// Names that editors give to the folder they have open.
+const WORKSPACE: [&str; 6] = [
+    "${workspaceFolder}",
+    "${workspaceRoot}",
+    "${workspaceFolderBasename}",
+    "${PROJECT_DIR}",
+    "$PROJECT_DIR$",
+    "$WORKSPACE_FOLDER$",
+];
+
+/// How a client writes variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    /// Texts are taken as they stand.
+    Plain,
+    /// `${NAME}` or `${env:NAME}`, as here.
+    Braces,
+    /// `${env:NAME}` only.
+    Env,
+    /// `$NAME` as well.
+    Shell,
+    /// `{env:NAME}` and `{file:PATH}`.
+    Opencode,
+    /// `${{ secrets.NAME }}`
+    Secrets,
+}
+
+fn style(client: Client) -> Style {
+    match client {
+        Client::ClaudeDesktop | Client::Codex | Client::Zed | Client::LmStudio => Style::Plain,
+        Client::Cursor
+        | Client::VsCode
+        | Client::VsCodeInsiders
+        | Client::Windsurf
+        | Client::Cline
+        | Client::Roo => Style::Env,
+        Client::GeminiCli => Style::Shell,
+        Client::Opencode => Style::Opencode,
+        Client::Continue => Style::Secrets,
+        _ => Style::Braces,
+    }
+}
+
+/// A text in our words, and what is to be told about it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Translated {
+    pub text: String,
+    pub told: Vec<String>,
+}
+
+/// A text of this client's file. `project` is the folder that the client has open.
+pub(crate) fn ours(client: Client, text: &str, project: Option<&Path>) -> Translated {
+    let mut told = Vec::new();
+    let mut text = match style(client) {
+        Style::Plain if text.contains("${") => {
+            told.push(format!(
+                "{client} takes `${{` as it stands, and so does Mainstay: it became `$${{`"
+            ));
+            text.replace("${", "$${")
+        }
+        Style::Plain | Style::Braces | Style::Env => text.to_owned(),
+        Style::Shell => braced(text),
+        Style::Opencode => opencode(text),
+        Style::Secrets => secrets(text, &mut told),
+    };
+    if style(client) != Style::Plain {
+        for name in WORKSPACE {
+            if !text.contains(name) {
+                continue;
+            }
+            let known = project.and_then(|folder| match name {
+                "${workspaceFolderBasename}" => folder.file_name()?.to_str(),
+                _ => folder.to_str(),
+            });
+            match known {
+                Some(folder) => {
+                    text = text.replace(name, folder);
+                    told.push(format!("{name} became {folder:?}"));
+                }
+                None => told.push(format!(
+                    "{name} is the folder that {client} has open, which Mainstay does not know: write the path itself"
+                )),
+            }
+        }
+        if let Some(kind) = editors_own(&text) {
+            told.push(format!(
+                "only {client} knows what ${{{kind}:…}} stands for: write that itself"
+            ));
+        }
+    }
+    if client == Client::LibreChat && text.contains("{{") {
+        told.push(
+            "LibreChat puts in what each of its users has, and Mainstay has one value for all: write it itself"
+                .to_owned(),
+        );
+    }
+    Translated { text, told }
+}
+
+/// A text of ours in the words of this client.
+pub(crate) fn theirs(client: Client, text: &str) -> Translated {
+    let mut told = Vec::new();
+    let text = match style(client) {
+        Style::Plain => {
+            let plain = text.replace("$${", "\u{0}");
+            if plain.contains("${") {
+                told.push(format!(
+                    "{client} does not replace ${{…}}: write the value itself"
+                ));
+            }
+            plain.replace('\u{0}', "${")
+        }
+        Style::Braces | Style::Shell => text.to_owned(),
+        Style::Env => replaced(text, "${", "}", |name| {
+            let is_editors = ["userHome", "workspaceFolder", "workspaceFolderBasename"];
+            let is_variable = is_name(name) && !is_editors.contains(&name);
+            is_variable.then(|| format!("${{env:{name}}}"))
+        }),
+        Style::Opencode => replaced(text, "${", "}", |inside| {
+            let name = inside.strip_prefix("env:").unwrap_or(inside);
+            let name = name.strip_suffix(":-").unwrap_or(name);
+            match name.strip_prefix("file:") {
+                Some(path) => Some(format!("{{file:{path}}}")),
+                None if is_name(name) => Some(format!("{{env:{name}}}")),
+                None => None,
+            }
+        }),
+        Style::Secrets => replaced(text, "${", "}", |inside| {
+            let name = inside.strip_prefix("env:").unwrap_or(inside);
+            is_name(name).then(|| format!("${{{{ secrets.{name} }}}}"))
+        }),
+    };
+    Translated { text, told }
+}
+
+fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// `$NAME` as `${NAME}`.
+fn braced(text: &str) -> String {
+    let mut done = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        let (before, from) = rest.split_at(at);
+        done.push_str(before);
+        let after = &from[1..];
+        let length = after
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(after.len());
+        let name = &after[..length];
+        if is_name(name) && !after[length..].starts_with('$') {
+            done.push_str("${");
+            done.push_str(name);
+            done.push('}');
+            rest = &after[length..];
+        } else {
+            done.push('$');
+            rest = after;
+        }
+    }
+    done.push_str(rest);
+    done
+}
+
+/// The text with what stands between two marks replaced, where `with` knows a replacement.
+fn replaced(text: &str, open: &str, close: &str, with: impl Fn(&str) -> Option<String>) -> String {
+    let mut done = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(open) {
+        let (before, from) = rest.split_at(at);
+        done.push_str(before);
+        let inside = &from[open.len()..];
+        let found = inside.find(close).and_then(|end| {
+            let with = with(&inside[..end])?;
+            Some((with, &inside[end + close.len()..]))
+        });
+        match found {
+            Some((with, after)) => {
+                done.push_str(&with);
+                rest = after;
+            }
+            None => {
+                done.push_str(open);
+                rest = inside;
+            }
+        }
+    }
+    done.push_str(rest);
+    done
+}
+
+/// A variable that is not set is empty for opencode.
+fn opencode(text: &str) -> String {
+    let text = replaced(text, "{env:", "}", |name| {
+        is_name(name).then(|| format!("${{{name}:-}}"))
+    });
+    replaced(&text, "{file:", "}", |path| {
+        Some(format!("${{file:{path}}}"))
+    })
+}
+
+fn secrets(text: &str, told: &mut Vec<String>) -> String {
+    let names = RefCell::new(Vec::new());
+    let text = replaced(text, "${{", "}}", |inside| {
+        let name = inside.trim();
+        let name = name.rsplit('.').next().unwrap_or(name);
+        let is_name = is_name(name);
+        names.borrow_mut().extend(is_name.then(|| name.to_owned()));
+        is_name.then(|| format!("${{{name}}}"))
+    });
+    told.extend(names.into_inner().into_iter().map(|name| {
+        format!("a secret of Continue became ${{{name}}}: set that variable for Mainstay")
+    }));
+    text
+}
+
+/// The first kind of reference that is not known here, as in `${command:pick}`.
+fn editors_own(text: &str) -> Option<&str> {
+    let mut rest = text;
+    while let Some((_, from)) = rest.split_once("${") {
+        let (inside, after) = from.split_once('}')?;
+        if let Some((kind, _)) = inside.split_once(':')
+            && is_name(kind)
+            && !inside[kind.len()..].starts_with(":-")
+            && !matches!(kind, "env" | "input" | "file")
+        {
+            return Some(kind);
+        }
+        rest = after;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(client: Client, text: &str, expected: &str, told: usize) {
+        let found = ours(client, text, None);
+        assert_eq!(found.text, expected, "{text}");
+        assert_eq!(found.told.len(), told, "{:?}", found.told);
+    }
+
+    #[test]
+    fn each_client_has_its_own_words() {
+        check(Client::ClaudeDesktop, "${HOME}/x", "$${HOME}/x", 1);
+        check(Client::ClaudeCode, "${A:-b}", "${A:-b}", 0);
+        check(
+            Client::GeminiCli,
+            "Bearer $TOKEN-x $5",
+            "Bearer ${TOKEN}-x $5",
+            0,
+        );
+        check(Client::GeminiCli, "${TOKEN}", "${TOKEN}", 0);
+        check(
+            Client::Opencode,
+            "{env:KEY}/{file:~/k}",
+            "${KEY:-}/${file:~/k}",
+            0,
+        );
+        check(Client::Continue, "${{ secrets.KEY }}", "${KEY}", 1);
+        check(
+            Client::Cursor,
+            "${workspaceFolder}/x",
+            "${workspaceFolder}/x",
+            1,
+        );
+        check(Client::VsCode, "${command:pick}", "${command:pick}", 1);
+        check(
+            Client::LibreChat,
+            "{{LIBRECHAT_USER_ID}}",
+            "{{LIBRECHAT_USER_ID}}",
+            1,
+        );
+    }
+
+    #[test]
+    fn a_known_project_takes_the_place_of_its_name() {
+        let project = Path::new("/work/app");
+        let found = ours(
+            Client::VsCode,
+            "${workspaceFolder}/${workspaceFolderBasename}",
+            Some(project),
+        );
+        assert_eq!(found.text, "/work/app/app");
+        assert_eq!(found.told.len(), 2);
+    }
+
+    #[test]
+    fn a_variable_of_ours_is_one_of_an_editor() {
+        let found = theirs(Client::Cursor, "${userHome}/${KEY}/${input:id}");
+        assert_eq!(found.text, "${userHome}/${env:KEY}/${input:id}");
+    }
+
+    #[test]
+    fn what_came_from_a_client_goes_back() {
+        for (client, text) in [
+            (Client::ClaudeDesktop, "${HOME}"),
+            (Client::Opencode, "{env:KEY}-{file:/k}"),
+            (Client::Continue, "${{ secrets.KEY }}"),
+            (Client::Cursor, "${env:KEY}"),
+        ] {
+            assert_eq!(theirs(client, &ours(client, text, None).text).text, text);
+        }
+    }
+}

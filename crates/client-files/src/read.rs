@@ -1,0 +1,263 @@
+//! Reads the servers of a client's file. Each becomes an entry of our configuration, with a note for
+//! every key that it had: honoured, kept, or reported.
+
+use std::path::{Path, PathBuf};
+
+use mainstay_core::{
+    config::{adopt, edit::Entry},
+    ids::ServerName,
+    programs,
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    client::Client,
+    document::{self, NotReadable},
+    places::{ClientFile, Section},
+    translate,
+};
+
+/// What became of a key of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The entry of Mainstay says the same.
+    Honoured,
+    /// It means something to the client only. The entry of Mainstay keeps it under `_CLIENT`, where it
+    /// changes nothing, and from where it goes back to the client.
+    Kept,
+    /// It is not, or not wholly, what it was: a person has to know.
+    Reported,
+}
+
+/// What became of a key. A key may have several notes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The key of the client's entry, or `name` for the server's own name.
+    pub key: String,
+    pub fate: Fate,
+    /// A sentence without its end; empty for what is simply honoured. Never holds a secret.
+    pub text: String,
+}
+
+/// Why a server of a client is none for Mainstay.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeftOut {
+    #[error("it is Mainstay itself")]
+    Mainstay,
+    #[error("{0}")]
+    NoServer(String),
+}
+
+/// A server as a client has it, in our words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    pub client: Client,
+    pub file: PathBuf,
+    /// Where in the file it stands.
+    pub section: Section,
+    /// Its name in the file.
+    pub label: String,
+    /// The name that it can have here.
+    pub name: ServerName,
+    /// The entry of our configuration.
+    pub entry: Entry,
+    pub notes: Vec<Note>,
+    pub left_out: Option<LeftOut>,
+}
+
+impl Server {
+    /// The notes that a person has to know.
+    pub fn reports(&self) -> impl Iterator<Item = &Note> {
+        self.notes.iter().filter(|note| note.fate == Fate::Reported)
+    }
+
+    /// The project to which it belongs, if it is not one for all.
+    pub fn project(&self) -> Option<&Path> {
+        self.section.project.as_deref()
+    }
+}
+
+/// The servers of this text, in its order.
+pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable> {
+    let whole = document::value(file.format, text)?;
+    let mut found = Vec::new();
+    for mut section in file.sections(&whole) {
+        let Some(value) = section.value(&whole).filter(|value| !value.is_null()) else {
+            continue;
+        };
+        if section.project.is_none() {
+            section.project = file.project().map(Path::to_owned);
+        }
+        let entries: Vec<(String, &Value)> = match value {
+            Value::Object(members) => members
+                .iter()
+                .map(|(label, entry)| (label.clone(), entry))
+                .collect(),
+            Value::Array(elements) => elements
+                .iter()
+                .map(|entry| {
+                    let label = entry.get("name").and_then(Value::as_str);
+                    (label.unwrap_or_default().to_owned(), entry)
+                })
+                .collect(),
+            _ => return Err(NotReadable::NoServers(section.keys.join("."))),
+        };
+        for (label, entry) in entries {
+            found.push(server(file, &section, &whole, label, entry));
+        }
+    }
+    Ok(found)
+}
+
+fn server(
+    file: &ClientFile,
+    section: &Section,
+    whole: &Value,
+    label: String,
+    entry: &Value,
+) -> Server {
+    let (name, mut notes) = name_of(&label);
+    let mut server = Server {
+        client: file.client,
+        file: file.path.clone(),
+        section: section.clone(),
+        name,
+        entry: Entry::new(),
+        notes: Vec::new(),
+        left_out: None,
+        label,
+    };
+    match entry {
+        Value::Object(members) => {
+            let read = translate::read(file.client, members, whole, section);
+            notes.extend(read.notes);
+            server.entry = read.entry;
+            server.left_out = read.left_out;
+        }
+        other => {
+            let kind = match other {
+                Value::String(_) => "a text",
+                Value::Array(_) => "a list",
+                Value::Null => "nothing",
+                _ => "a single value",
+            };
+            server.left_out = Some(LeftOut::NoServer(format!("it is {kind}, not an object")));
+        }
+    }
+    if server.left_out.is_none() && is_mainstay(&server.entry) {
+        server.left_out = Some(LeftOut::Mainstay);
+    }
+    choose(&mut server, whole, &mut notes);
+    if let ([_, folder, _], None) = (server.section.keys.as_slice(), &server.left_out) {
+        notes.push(Note {
+            key: "projects".to_owned(),
+            fate: Fate::Reported,
+            text: format!(
+                "{} has it in {folder} only, and Mainstay everywhere",
+                server.client
+            ),
+        });
+    }
+    server.notes = notes;
+    server
+}
+
+/// The name that a server can have here.
+fn name_of(label: &str) -> (ServerName, Vec<Note>) {
+    let report = |text| {
+        vec![Note {
+            key: "name".to_owned(),
+            fate: Fate::Reported,
+            text,
+        }]
+    };
+    match adopt(label) {
+        Ok((name, None)) => (name, Vec::new()),
+        Ok((name, Some(_))) => {
+            let text = format!("{label:?} is called {name} here");
+            (name, report(text))
+        }
+        Err(_) => {
+            let (name, _) = adopt("server").unwrap_or_else(|_| unreachable!("a legal name"));
+            (
+                name,
+                report("it has no name, and is called server here".to_owned()),
+            )
+        }
+    }
+}
+
+/// Whether the entry leads to Mainstay itself.
+pub fn is_mainstay(entry: &Entry) -> bool {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str);
+    let args = entry.get("args").and_then(Value::as_array);
+    let has = |is_it: &dyn Fn(&str) -> bool| {
+        let mut args = args.into_iter().flatten().filter_map(Value::as_str);
+        args.any(is_it)
+    };
+    let is_ours = |url: &str| {
+        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        matches!(
+            authority,
+            "127.0.0.1:7420" | "localhost:7420" | "[::1]:7420"
+        )
+    };
+    let is_program = |command: &str| programs::name_of(command) == "mainstay";
+    let serves = || has(&|arg| matches!(arg, "connect" | "mcp" | "serve"));
+    text("url").is_some_and(is_ours)
+        || text("command").is_some_and(is_program) && serves()
+        || has(&is_program) && serves()
+        || has(&is_ours)
+}
+
+/// Which servers Gemini CLI and Claude Code leave out, in lists beside them.
+fn choose(server: &mut Server, whole: &Value, notes: &mut Vec<Note>) {
+    let names = |list: Option<&Value>| -> Option<Vec<String>> {
+        let list = list?.as_array()?.iter();
+        Some(list.filter_map(Value::as_str).map(str::to_owned).collect())
+    };
+    let has = |list: &Option<Vec<String>>| {
+        let list = list.as_ref();
+        list.is_some_and(|list| list.contains(&server.label))
+    };
+    let by = match server.client {
+        Client::GeminiCli => {
+            let mcp = whole.get("mcp");
+            let allowed = names(mcp.and_then(|mcp| mcp.get("allowed")));
+            let excluded = names(mcp.and_then(|mcp| mcp.get("excluded")));
+            if has(&excluded) {
+                Some("mcp.excluded")
+            } else {
+                (allowed.is_some() && !has(&allowed)).then_some("mcp.allowed")
+            }
+        }
+        Client::ClaudeCode => {
+            let holder = match server.section.keys.as_slice() {
+                [projects, folder, _] => whole.get(projects).and_then(|it| it.get(folder)),
+                _ => Some(whole),
+            };
+            let disabled = names(holder.and_then(|it| it.get("disabledMcpServers")));
+            has(&disabled).then_some("disabledMcpServers")
+        }
+        _ => None,
+    };
+    if let Some(key) = by {
+        server.entry.insert("enabled".to_owned(), json!(false));
+        notes.push(Note {
+            key: key.to_owned(),
+            fate: Fate::Reported,
+            text: format!("{} leaves it out, so it is disabled here", server.client),
+        });
+    }
+}
+
+/// The part of our entry that this client alone understands.
+pub(crate) fn kept_key(client: Client) -> String {
+    format!("_{}", client.id())
+}
+
+/// What our entry keeps for this client.
+pub(crate) fn kept(entry: &Entry, client: Client) -> Option<&Map<String, Value>> {
+    entry.get(&kept_key(client))?.as_object()
+}

@@ -1,0 +1,109 @@
+//! Writes a client's file.
+
+use std::{
+    fs, io,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// Writes the file whole: a reader has the old content or the new. It keeps its mode, and where it is a
+/// link, what the link leads to is written and the link stays. A new file can be read by its owner alone,
+/// because it may hold secrets.
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
+        found => found?,
+    };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder)?;
+    let mut new = tempfile::Builder::new()
+        .prefix(".mainstay-")
+        .tempfile_in(folder)?;
+    new.write_all(text.as_bytes())?;
+    if let Ok(known) = fs::metadata(&path) {
+        new.as_file().set_permissions(known.permissions())?;
+    }
+    new.as_file().sync_all()?;
+    new.persist(&path)?;
+    Ok(())
+}
+
+/// Copies the file beside itself, with its mode: `mcp.json.mainstay-backup`, or with a number where that
+/// name is taken. `None` where there is no file.
+pub fn back_up(path: &Path) -> io::Result<Option<PathBuf>> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let mut number = 1;
+    loop {
+        let ending = if number == 1 {
+            String::new()
+        } else {
+            format!("-{number}")
+        };
+        let backup = path.with_file_name(format!("{name}.mainstay-backup{ending}"));
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.open(&backup) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            opened => {
+                let mut file = opened?;
+                file.set_permissions(fs::metadata(path)?.permissions())?;
+                file.write_all(&bytes)?;
+                file.sync_all()?;
+                return Ok(Some(backup));
+            }
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_keeps_its_mode_and_a_link_stays() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (real, link) = (
+            folder.path().join("real.json"),
+            folder.path().join("link.json"),
+        );
+        fs::write(&real, "old").expect("written");
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("set");
+        symlink(&real, &link).expect("linked");
+        let backup = back_up(&link).expect("copied").expect("there");
+        write(&link, "new").expect("written");
+        assert_eq!(fs::read_to_string(&real).expect("there"), "new");
+        assert_eq!(fs::read_to_string(&backup).expect("there"), "old");
+        for path in [&real, &backup] {
+            let mode = fs::metadata(path).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o640);
+        }
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        let second = back_up(&link).expect("copied").expect("there");
+        assert_ne!(second, backup);
+        assert_eq!(
+            back_up(&folder.path().join("none")).expect("no error"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_new_file_is_its_owners_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a").join("b.json");
+        write(&path, "{}").expect("written");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

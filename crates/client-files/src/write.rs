@@ -1,0 +1,532 @@
+//! Puts an entry of our configuration into the words of a client.
+
+use mainstay_core::config::edit::Entry;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    client::Client,
+    placeholders,
+    places::Section,
+    read::{Fate, Note, kept},
+    translate::{self, Unit, whole},
+};
+
+/// An entry in the words of a client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// `None` where the client cannot have this server at all; the notes say why.
+    pub entry: Option<Value>,
+    /// What the client cannot say. A key of ours that has no note is said.
+    pub notes: Vec<Note>,
+}
+
+struct Writing<'a> {
+    client: Client,
+    ours: &'a Entry,
+    theirs: Map<String, Value>,
+    notes: Vec<Note>,
+    cannot: bool,
+}
+
+/// The entry of a server for this client. `section` is where it will stand.
+pub fn entry_for(client: Client, name: &str, ours: &Entry, section: &Section) -> Written {
+    let with_params = without_params(ours);
+    let mut writing = Writing {
+        client,
+        ours: &with_params,
+        theirs: Map::new(),
+        notes: Vec::new(),
+        cannot: false,
+    };
+    if section.is_list {
+        writing.put("name", name);
+    }
+    writing.launch(name);
+    writing.switches(section);
+    writing.times();
+    writing.tools();
+    writing.rest();
+    Written {
+        entry: (!writing.cannot).then_some(Value::Object(writing.theirs)),
+        notes: writing.notes,
+    }
+}
+
+/// The values of `inputParams` in the places of their names.
+fn without_params(ours: &Entry) -> Entry {
+    let Some(Value::Object(params)) = ours.get("inputParams") else {
+        return ours.clone();
+    };
+    let mut text = Value::Object(ours.clone());
+    for (name, value) in params {
+        let value = value
+            .get("value")
+            .or_else(|| value.get("default"))
+            .unwrap_or(value);
+        if let Some(value) = value.as_str() {
+            replace_texts(&mut text, &format!("${{input:{name}}}"), value);
+            replace_texts(&mut text, &format!("${{{name}}}"), value);
+        }
+    }
+    match text {
+        Value::Object(mut entry) => {
+            entry.shift_remove("inputParams");
+            entry
+        }
+        _ => ours.clone(),
+    }
+}
+
+fn replace_texts(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) => *text = text.replace(from, to),
+        Value::Array(elements) => elements
+            .iter_mut()
+            .for_each(|it| replace_texts(it, from, to)),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|it| replace_texts(it, from, to)),
+        _ => {}
+    }
+}
+
+/// The words of one client for what all have.
+struct Words {
+    env: &'static str,
+    url: &'static str,
+    headers: &'static str,
+    /// `type` of a process, of Streamable HTTP and of HTTP+SSE, where it is written.
+    types: Option<[&'static str; 3]>,
+}
+
+fn words(client: Client) -> Words {
+    let plain = Words {
+        env: "env",
+        url: "url",
+        headers: "headers",
+        types: None,
+    };
+    match client {
+        Client::ClaudeCode | Client::VsCode | Client::VsCodeInsiders => Words {
+            types: Some(["stdio", "http", "sse"]),
+            ..plain
+        },
+        Client::Cline => Words {
+            types: Some(["stdio", "streamableHttp", "sse"]),
+            ..plain
+        },
+        Client::Roo | Client::LibreChat | Client::Continue => Words {
+            types: Some(["stdio", "streamable-http", "sse"]),
+            ..plain
+        },
+        Client::Goose => Words {
+            env: "envs",
+            url: "uri",
+            types: Some(["stdio", "streamable_http", "sse"]),
+            ..plain
+        },
+        Client::Opencode => Words {
+            env: "environment",
+            types: Some(["local", "remote", "remote"]),
+            ..plain
+        },
+        Client::Codex => Words {
+            headers: "http_headers",
+            ..plain
+        },
+        Client::Windsurf => Words {
+            url: "serverUrl",
+            ..plain
+        },
+        Client::AmazonQ => Words {
+            types: Some(["stdio", "http", "sse"]),
+            ..plain
+        },
+        _ => plain,
+    }
+}
+
+impl Writing<'_> {
+    fn put(&mut self, key: &str, value: impl Into<Value>) {
+        self.theirs.insert(key.to_owned(), value.into());
+    }
+
+    fn report(&mut self, key: &str, text: impl Into<String>) {
+        self.notes.push(Note {
+            key: key.to_owned(),
+            fate: Fate::Reported,
+            text: text.into(),
+        });
+    }
+
+    fn text(&mut self, key: &str, text: &str) -> String {
+        let translated = placeholders::theirs(self.client, text);
+        for told in translated.told {
+            self.report(key, told);
+        }
+        translated.text
+    }
+
+    /// A value with its texts in the client's words.
+    fn texts(&mut self, key: &str, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.text(key, text).into(),
+            Value::Array(elements) => elements.iter().map(|it| self.texts(key, it)).collect(),
+            Value::Object(members) => {
+                let members = members.iter();
+                let members = members.map(|(name, it)| (name.clone(), self.texts(key, it)));
+                Value::Object(members.collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn launch(&mut self, name: &str) {
+        let words = words(self.client);
+        let ours = self.ours;
+        let url = ["url", "serverUrl", "httpUrl", "remoteUrl"]
+            .into_iter()
+            .find_map(|key| ours.get(key)?.as_str());
+        let stated = ["type", "transport", "transportType"]
+            .into_iter()
+            .find_map(|key| ours.get(key)?.as_str());
+        let is_sse = stated == Some("sse");
+        if self.client == Client::Goose {
+            self.put("name", name);
+        }
+        match (ours.get("command").and_then(Value::as_str), url) {
+            (Some(command), _) => {
+                if let Some([word, _, _]) = words.types {
+                    self.put("type", word);
+                }
+                self.command(command);
+                self.env(words.env);
+                self.cwd();
+            }
+            (None, Some(url)) => {
+                if !self.client.speaks_http() {
+                    self.cannot = true;
+                    return self.report(
+                        "url",
+                        format!("{} has no servers with a URL in its file", self.client),
+                    );
+                }
+                if let Some([_, http, sse]) = words.types {
+                    self.put("type", if is_sse { sse } else { http });
+                }
+                let url = self.text("url", url);
+                match self.client {
+                    Client::GeminiCli if !is_sse => self.put("httpUrl", url),
+                    _ => self.put(words.url, url),
+                }
+                if is_sse && self.client == Client::Codex {
+                    self.report("type", "Codex speaks Streamable HTTP only");
+                }
+                self.headers(words.headers);
+            }
+            (None, None) => {
+                self.cannot = true;
+                self.report("command", "the entry has neither a command nor a URL");
+            }
+        }
+    }
+
+    fn command(&mut self, command: &str) {
+        let command = self.text("command", command);
+        let args = self.ours.get("args").cloned().unwrap_or_else(|| json!([]));
+        let args = self.texts("args", &args);
+        let is_empty = args.as_array().is_none_or(Vec::is_empty);
+        match self.client {
+            Client::Opencode => {
+                let mut words = vec![Value::from(command)];
+                words.extend(args.as_array().into_iter().flatten().cloned());
+                self.put("command", words);
+            }
+            Client::Goose => {
+                self.put("cmd", command);
+                self.put("args", args);
+            }
+            _ => {
+                self.put("command", command);
+                if !is_empty {
+                    self.put("args", args);
+                }
+            }
+        }
+    }
+
+    fn env(&mut self, key: &str) {
+        if let Some(env) = self.ours.get("env").filter(|env| !is_nothing(env)) {
+            let env = self.texts("env", env);
+            self.put(key, env);
+        }
+        if let Some(file) = self.ours.get("envFile").and_then(Value::as_str) {
+            match self.client {
+                Client::VsCode | Client::VsCodeInsiders | Client::Cursor => {
+                    let file = self.text("envFile", file);
+                    self.put("envFile", file);
+                }
+                client => self.report("envFile", format!("{client} reads no file of variables")),
+            }
+        }
+    }
+
+    fn cwd(&mut self) {
+        let Some(cwd) = self.ours.get("cwd").and_then(Value::as_str) else {
+            return;
+        };
+        let cwd = self.text("cwd", cwd);
+        match self.client {
+            Client::Warp => self.put("working_directory", cwd),
+            Client::VsCode
+            | Client::VsCodeInsiders
+            | Client::Cursor
+            | Client::Codex
+            | Client::GeminiCli
+            | Client::Cline
+            | Client::Roo
+            | Client::Continue
+            | Client::Opencode => self.put("cwd", cwd),
+            client => self.report(
+                "cwd",
+                format!("{client} starts servers in a folder of its own choice"),
+            ),
+        }
+    }
+
+    fn headers(&mut self, key: &str) {
+        let mut headers = match self.ours.get("headers") {
+            Some(Value::Object(headers)) => headers.clone(),
+            _ => Map::new(),
+        };
+        if let Some(token) = self.ours.get("bearerToken").and_then(Value::as_str) {
+            let variable = token.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
+            let variable = variable.map(|it| it.strip_prefix("env:").unwrap_or(it));
+            match variable.filter(|it| !it.contains([':', '$', '{'])) {
+                Some(variable) if self.client == Client::Codex => {
+                    self.put("bearer_token_env_var", variable);
+                }
+                _ => {
+                    headers.insert("Authorization".to_owned(), format!("Bearer {token}").into());
+                }
+            }
+        }
+        if self.client == Client::Codex {
+            self.env_headers(&mut headers);
+        }
+        if headers.is_empty() {
+            return;
+        }
+        let headers = self.texts("headers", &Value::Object(headers));
+        match self.client {
+            Client::Continue => self.put("requestOptions", json!({ "headers": headers })),
+            _ => self.put(key, headers),
+        }
+    }
+
+    /// Headers that are a variable each.
+    fn env_headers(&mut self, headers: &mut Map<String, Value>) {
+        let mut variables = Map::new();
+        for (name, value) in headers.iter() {
+            let text = value.as_str().unwrap_or_default();
+            let variable = text.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
+            let variable = variable.map(|it| it.strip_prefix("env:").unwrap_or(it));
+            if let Some(variable) = variable.filter(|it| !it.contains([':', '$', '{'])) {
+                variables.insert(name.clone(), variable.into());
+            }
+        }
+        headers.retain(|name, _| !variables.contains_key(name));
+        if !variables.is_empty() {
+            self.put("env_http_headers", variables);
+        }
+    }
+
+    fn switches(&mut self, place: &Section) {
+        let flag = |key: &str| self.ours.get(key).and_then(Value::as_bool);
+        let is_off = flag("enabled") == Some(false) || flag("disabled") == Some(true);
+        let does_not_start = flag("autoStart") == Some(false);
+        let is_second = place.keys.len() == 2;
+        match self.client {
+            Client::Goose => self.put("enabled", !is_off),
+            _ if !is_off => {}
+            Client::Opencode if is_second => self.put("disabled", true),
+            Client::Codex | Client::Zed | Client::Opencode => self.put("enabled", false),
+            Client::Windsurf | Client::Cline | Client::Roo | Client::AmazonQ | Client::LmStudio => {
+                self.put("disabled", true);
+            }
+            client => {
+                self.cannot = true;
+                self.report(
+                    "enabled",
+                    format!("{client} cannot disable a server in its file, so it is left out"),
+                );
+            }
+        }
+        match self.client {
+            _ if !does_not_start => {}
+            Client::Warp => self.put("start_on_launch", false),
+            Client::LibreChat => self.put("startup", false),
+            client => self.report("autoStart", format!("{client} starts every server")),
+        }
+    }
+
+    fn times(&mut self) {
+        let number = |key: &str| self.ours.get(key).and_then(Value::as_f64);
+        let seconds = number("timeout_s").or_else(|| number("timeout").map(|it| it / 1000.0));
+        if let Some(seconds) = seconds {
+            match self.client {
+                Client::Codex => self.put("tool_timeout_sec", whole(seconds)),
+                Client::ClaudeCode
+                | Client::GeminiCli
+                | Client::Cline
+                | Client::Roo
+                | Client::Goose
+                | Client::LibreChat
+                | Client::AmazonQ
+                | Client::LmStudio
+                | Client::Zed => match translate::unit(self.client) {
+                    Unit::Seconds => self.put("timeout", whole(seconds)),
+                    Unit::Milliseconds => self.put("timeout", whole(seconds * 1000.0)),
+                },
+                client => self.report(
+                    "timeout_s",
+                    format!("{client} has a time for calls of its own"),
+                ),
+            }
+        }
+        if let Some(milliseconds) = number("connectTimeoutMs") {
+            match self.client {
+                Client::Codex => self.put("startup_timeout_sec", whole(milliseconds / 1000.0)),
+                Client::Opencode => self.put("timeout", whole(milliseconds)),
+                Client::Continue => self.put("connectionTimeout", whole(milliseconds)),
+                Client::LibreChat => self.put("initTimeout", whole(milliseconds)),
+                client => self.report(
+                    "connectTimeoutMs",
+                    format!("{client} has a time for starts of its own"),
+                ),
+            }
+        }
+    }
+
+    fn tools(&mut self) {
+        for key in [
+            "disabledTools",
+            "disabled_tools",
+            "excludeTools",
+            "suppressedTools",
+        ] {
+            let Some(names) = self
+                .ours
+                .get(key)
+                .filter(|names| !is_nothing(names))
+                .cloned()
+            else {
+                continue;
+            };
+            match self.client {
+                Client::GeminiCli => self.put("excludeTools", names),
+                Client::Codex => self.put("disabled_tools", names),
+                Client::Roo | Client::Windsurf | Client::AmazonQ => {
+                    self.put("disabledTools", names)
+                }
+                client => self.report(
+                    key,
+                    format!("{client} cannot hide tools in its file, and shows them"),
+                ),
+            }
+        }
+        for key in [
+            "allowedTools",
+            "allowed_tools",
+            "enabledTools",
+            "enabled_tools",
+            "includeTools",
+            "tools",
+        ] {
+            let Some(names) = self.ours.get(key).cloned() else {
+                continue;
+            };
+            match self.client {
+                Client::GeminiCli => self.put("includeTools", names),
+                Client::Codex => self.put("enabled_tools", names),
+                Client::Goose if !is_nothing(&names) => self.put("available_tools", names),
+                client => self.report(
+                    key,
+                    format!("{client} cannot choose tools in its file, and shows all"),
+                ),
+            }
+        }
+    }
+
+    /// What the entry keeps for this client, and what only Mainstay knows.
+    fn rest(&mut self) {
+        if let Some(kept) = kept(self.ours, self.client) {
+            for (key, value) in kept {
+                // A member of an object that is said itself.
+                if let Some((outer, inner)) = key.split_once('.') {
+                    let outer = self.theirs.entry(outer).or_insert_with(|| json!({}));
+                    if let Some(members) = outer.as_object_mut() {
+                        members.entry(inner).or_insert_with(|| value.clone());
+                    }
+                    continue;
+                }
+                if !self.theirs.contains_key(key) {
+                    self.theirs.insert(key.clone(), value.clone());
+                }
+            }
+        }
+        let keys: Vec<String> = self.ours.keys().cloned().collect();
+        for key in keys {
+            let is_note = key.starts_with(['_', '$']) || key.starts_with("//");
+            if !is_note && !SAID.contains(&key.as_str()) {
+                self.report(&key, format!("{} knows no such setting", self.client));
+            }
+        }
+    }
+}
+
+/// Keys of ours that are said in a client's words, or told of.
+const SAID: [&str; 34] = [
+    "command",
+    "args",
+    "env",
+    "envFile",
+    "cwd",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "remoteUrl",
+    "type",
+    "transport",
+    "transportType",
+    "headers",
+    "bearerToken",
+    "enabled",
+    "disabled",
+    "autoStart",
+    "timeout",
+    "timeout_s",
+    "connectTimeoutMs",
+    "disabledTools",
+    "disabled_tools",
+    "excludeTools",
+    "suppressedTools",
+    "allowedTools",
+    "allowed_tools",
+    "enabledTools",
+    "enabled_tools",
+    "includeTools",
+    "tools",
+    "inputParams",
+    "name",
+    "description",
+    "title",
+];
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        other => other.is_null(),
+    }
+}

@@ -1,0 +1,361 @@
+//! A corpus of clients' files, written from the clients' documents. Nothing in them is lost in silence, and
+//! nothing but their servers is changed.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use mainstay_client_files::{
+    Change, Client, ClientFile, EditError, Fate, Front, Machine, Server, System, apply, entry_for,
+    files_of, meaning, point_at_mainstay, remove_mainstay, servers, value,
+};
+use serde_json::{Map, Value};
+
+struct Case {
+    name: String,
+    file: ClientFile,
+    text: String,
+}
+
+/// Every file, as if it lay where its client has it; `project-…` in a project, `settings-…` in a
+/// settings.json.
+fn corpus() -> Vec<Case> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/work/app".into()));
+    let mut cases = Vec::new();
+    for client in Client::ALL {
+        let folder = fs::read_dir(root.join(client.id())).expect("a folder for each client");
+        let mut paths: Vec<PathBuf> = folder
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        paths.sort();
+        for path in paths {
+            let stem = path.file_stem().and_then(|it| it.to_str()).expect("a name");
+            let ending = path.extension().expect("an ending");
+            let is_of_project = stem.starts_with("project-");
+            let wants_settings = stem.starts_with("settings-");
+            let file = files_of(client, &machine).into_iter().find(|file| {
+                let of_project = file.project().is_some();
+                let in_settings = file.path.ends_with("settings.json") && client == Client::VsCode;
+                of_project == is_of_project
+                    && in_settings == wants_settings
+                    && (file.path.extension() == Some(ending) || file.path.extension().is_none())
+            });
+            cases.push(Case {
+                name: format!("{}/{stem}", client.id()),
+                file: file.unwrap_or_else(|| panic!("a place for {}", path.display())),
+                text: fs::read_to_string(&path).expect("a text"),
+            });
+        }
+    }
+    assert!(cases.len() >= 60, "{} files", cases.len());
+    cases
+}
+
+/// The entry as the file has it, found without the code under test.
+fn raw<'v>(whole: &'v Value, server: &Server) -> &'v Value {
+    let keys = server.section.keys.iter();
+    let section = keys.fold(whole, |value, key| &value[key]);
+    match section {
+        Value::Array(elements) => {
+            let mut elements = elements.iter();
+            let is_it = |it: &&Value| it["name"].as_str().unwrap_or_default() == server.label;
+            elements.find(is_it).expect("an element")
+        }
+        section => &section[&server.label],
+    }
+}
+
+fn shown(case: &Case) -> String {
+    let mut text = String::new();
+    let found = match servers(&case.file, &case.text) {
+        Ok(found) => found,
+        Err(error) => return format!("  cannot be read: {error}\n"),
+    };
+    for server in &found {
+        let project = server
+            .project()
+            .map(|it| format!(" (project {})", it.display()));
+        writeln!(
+            text,
+            "  {:?} as {}{}",
+            server.label,
+            server.name,
+            project.unwrap_or_default()
+        )
+        .expect("a text");
+        match &server.left_out {
+            Some(reason) => writeln!(text, "    left out: {reason}").expect("a text"),
+            None => writeln!(text, "    {}", Value::Object(server.entry.clone())).expect("a text"),
+        }
+        for note in server.notes.iter().filter(|note| !note.text.is_empty()) {
+            writeln!(text, "    {:?} {}: {}", note.fate, note.key, note.text).expect("a text");
+        }
+    }
+    text
+}
+
+/// What every file becomes, with all notes.
+#[test]
+fn the_notes_of_every_file() {
+    let mut text = String::new();
+    for case in corpus() {
+        write!(text, "{}\n{}", case.name, shown(&case)).expect("a text");
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// Every key of every entry is honoured, kept or reported.
+#[test]
+fn no_key_is_dropped_in_silence() {
+    let mut entries = 0;
+    for case in corpus() {
+        let Ok(found) = servers(&case.file, &case.text) else {
+            continue;
+        };
+        let whole = value(case.file.format, &case.text).expect("it was read");
+        for server in &found {
+            let Value::Object(members) = raw(&whole, server) else {
+                assert!(server.left_out.is_some(), "{}: {}", case.name, server.label);
+                continue;
+            };
+            entries += 1;
+            check_keys(&case.name, server, members);
+        }
+    }
+    assert!(entries > 90, "{entries} entries");
+}
+
+fn check_keys(case: &str, server: &Server, members: &Map<String, Value>) {
+    let kept = server.entry.get(&format!("_{}", server.client.id()));
+    for (key, value) in members {
+        let inner = format!("{key}.");
+        let notes = server.notes.iter();
+        let notes: Vec<_> = notes
+            .filter(|note| note.key == *key || note.key.starts_with(&inner))
+            .collect();
+        assert!(!notes.is_empty(), "{case}: {}: {key} is lost", server.label);
+        let is_kept = notes.iter().any(|note| note.fate == Fate::Kept);
+        if is_kept && server.left_out.is_none() {
+            assert_eq!(
+                kept.and_then(|kept| kept.get(key)),
+                Some(value),
+                "{case}: {key}"
+            );
+        }
+        for note in notes.iter().filter(|note| note.fate == Fate::Reported) {
+            assert!(
+                !note.text.is_empty(),
+                "{case}: {key} is reported without a word"
+            );
+        }
+    }
+    // Secrets of the corpus never stand in notes.
+    for secret in ["ghp_0123456789abcdef", "me:secret", "hf_x"] {
+        assert!(
+            server.notes.iter().all(|note| !note.text.contains(secret)),
+            "{case}"
+        );
+    }
+}
+
+/// Imported, exported to its own client, and imported again, a server means the same, or the export says
+/// what the client cannot have.
+#[test]
+fn what_is_imported_can_be_exported_and_imported_again() {
+    let mut same = 0;
+    for case in corpus() {
+        let Ok(found) = servers(&case.file, &case.text) else {
+            continue;
+        };
+        for server in found.iter().filter(|server| server.left_out.is_none()) {
+            let client = case.file.client;
+            let written = entry_for(client, &server.label, &server.entry, &server.section);
+            let Some(entry) = written.entry else {
+                assert!(
+                    !written.notes.is_empty(),
+                    "{}: {} is gone",
+                    case.name,
+                    server.label
+                );
+                continue;
+            };
+            let change = Change::Put {
+                section: server.section.clone(),
+                label: server.label.clone(),
+                entry,
+            };
+            let text = match apply(&case.file, &case.text, &[change]) {
+                Ok(text) => text,
+                Err(EditError::Unwritable { .. }) => continue,
+                Err(error) => panic!("{}: {error}", case.name),
+            };
+            let again = servers(&case.file, &text).expect("it can be read");
+            let again = again
+                .iter()
+                .find(|it| it.label == server.label && it.section == server.section);
+            let again = again.expect("it is there");
+            let lost: BTreeSet<&str> = written.notes.iter().map(|note| note.key.as_str()).collect();
+            let without = |entry: &mainstay_client_files::Server| {
+                let mut entry = entry.entry.clone();
+                entry.retain(|key, _| !lost.contains(key.as_str()));
+                meaning(&entry)
+            };
+            if written.notes.is_empty() {
+                same += 1;
+            }
+            let (Value::Object(mut before), Value::Object(mut after)) =
+                (without(server), without(again))
+            else {
+                panic!("an entry is an object");
+            };
+            // A token becomes the header that it stands for, and a default its value.
+            for entry in [&mut before, &mut after] {
+                entry.retain(|key, _| key != "inputParams" && key != "type");
+            }
+            assert_eq!(
+                text_of(&before, server),
+                text_of(&after, server),
+                "{}: {}",
+                case.name,
+                server.label
+            );
+        }
+    }
+    assert!(same > 60, "only {same} servers go back without a note");
+}
+
+/// With the defaults of questions in the places of the questions.
+fn text_of(entry: &Map<String, Value>, server: &Server) -> String {
+    let mut keys: Vec<_> = entry.iter().collect();
+    keys.sort_by_key(|(key, _)| (*key).clone());
+    let mut text = format!("{keys:?}");
+    let params = server.entry.get("inputParams").and_then(Value::as_object);
+    for (name, value) in params.into_iter().flatten() {
+        text = text.replace(
+            &format!("${{input:{name}}}"),
+            value.as_str().unwrap_or_default(),
+        );
+    }
+    text
+}
+
+fn front() -> Front {
+    Front::Connect {
+        program: "/usr/local/bin/mainstay".into(),
+    }
+}
+
+/// The lines of a text that say nothing of servers, as bytes: those that both texts have.
+fn has_line(text: &str, line: &str) -> bool {
+    text.split_inclusive('\n').any(|it| it == line)
+}
+
+/// Mainstay put beside a client's servers and taken out again leaves every byte as it was, but for the
+/// place of the servers itself where there was none.
+#[test]
+fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
+    let (mut back, mut pasted) = (0, Vec::new());
+    for case in corpus() {
+        let Ok(found) = servers(&case.file, &case.text) else {
+            continue;
+        };
+        if found
+            .iter()
+            .any(|it| it.left_out == Some(mainstay_client_files::LeftOut::Mainstay))
+        {
+            continue;
+        }
+        let pointed = match point_at_mainstay(&case.file, &case.text, &front(), false) {
+            Ok(pointed) => pointed,
+            Err(EditError::Unwritable { block, .. }) => {
+                assert!(block.contains("mainstay"), "{}: {block}", case.name);
+                pasted.push(case.name);
+                continue;
+            }
+            Err(error) => panic!("{}: {error}", case.name),
+        };
+        assert_eq!(pointed.removed, Vec::<String>::new());
+        let with = servers(&case.file, &pointed.text).expect("it can be read");
+        assert_eq!(with.len(), found.len() + 1, "{}", case.name);
+        let again = point_at_mainstay(&case.file, &pointed.text, &front(), false).expect("again");
+        assert_eq!(again.text, pointed.text, "{}", case.name);
+        let undone = remove_mainstay(&case.file, &pointed.text)
+            .expect("undone")
+            .expect("it was there");
+        let whole = value(case.file.format, &case.text).expect("it was read");
+        let main = &case.file.sections(&whole)[0];
+        if found.iter().any(|it| it.section.keys == main.keys) {
+            assert_eq!(undone, case.text, "{}", case.name);
+            back += 1;
+            continue;
+        }
+        // The empty place of the servers stays.
+        let lines = case.text.split_inclusive('\n');
+        for line in lines.filter(|line| line.contains('#') || line.contains("//")) {
+            assert!(
+                undone.contains(line.trim()),
+                "{}: {line:?} in {undone}",
+                case.name
+            );
+        }
+    }
+    assert!(back >= 40, "{back} files came back");
+    assert_eq!(
+        pasted,
+        ["codex/array", "continue/flow"],
+        "these cannot be written in place"
+    );
+}
+
+/// In the place of a client's servers, Mainstay changes no line outside of them.
+#[test]
+fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
+    for case in corpus() {
+        let Ok(found) = servers(&case.file, &case.text) else {
+            continue;
+        };
+        let pointed = match point_at_mainstay(&case.file, &case.text, &front(), true) {
+            Ok(pointed) => pointed,
+            Err(EditError::Unwritable { remove, .. }) => {
+                assert!(!remove.is_empty(), "{}", case.name);
+                continue;
+            }
+            Err(error) => panic!("{}: {error}", case.name),
+        };
+        let left = servers(&case.file, &pointed.text).expect("it can be read");
+        let runs = left.iter().filter(|it| it.left_out.is_none()).count();
+        assert_eq!(runs, 0, "{}: {}", case.name, pointed.text);
+        let ours = found.iter().filter(|it| it.left_out.is_none()).count();
+        assert_eq!(pointed.removed.len(), ours, "{}", case.name);
+        // What stands above the first server and below the last is as it was, to the byte.
+        let names = found
+            .iter()
+            .map(|it| it.label.as_str())
+            .filter(|it| !it.is_empty());
+        let names: Vec<&str> = names.collect();
+        let lines: Vec<&str> = case.text.split_inclusive('\n').collect();
+        let of_server = |line: &&str| names.iter().any(|name| line.contains(name));
+        let first = lines.iter().position(of_server).unwrap_or(0);
+        for line in lines[..first]
+            .iter()
+            .filter(|line| line.contains('#') || line.contains("//"))
+        {
+            // A comment right above a server goes with it.
+            let is_above = *lines[first - 1] == **line;
+            assert!(
+                is_above || has_line(&pointed.text, line),
+                "{}: {line:?}\n{}",
+                case.name,
+                pointed.text
+            );
+        }
+        let ends = |text: &str| (text.ends_with("\r\n"), text.starts_with('\u{feff}'));
+        if !case.text.trim().is_empty() {
+            assert_eq!(ends(&pointed.text), ends(&case.text), "{}", case.name);
+        }
+    }
+}

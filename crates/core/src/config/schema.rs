@@ -1,0 +1,336 @@
+//! The shape of a configuration: which keys an object has and what may stand there.
+//!
+//! The parser and the JSON Schema share it. [`super::fields::Fields`] takes no key that is not in it, and
+//! every reader of a value is held against the shape of its key, both in debug builds: a key that is
+//! parsed and not in the schema fails the first test that reads it.
+
+use serde_json::{Map, Value, json};
+
+/// The identifier of the schema. It leads nowhere: editors are given the file.
+const ID: &str = "urn:mainstay:config";
+
+/// What may stand at a place. A member that is `null` is as good as absent.
+#[derive(Debug)]
+pub(super) enum Shape {
+    Any,
+    /// Stated, to be taken away.
+    Null,
+    Text,
+    Flag,
+    /// A text, or a number or boolean that is taken as one.
+    Scalar,
+    /// A whole number from the first up to the second.
+    Whole(u32, Option<u32>),
+    Number(f64, f64),
+    /// A time, at most a year.
+    Time(Least),
+    /// One of a few words.
+    Words(&'static [&'static str]),
+    List(&'static Shape),
+    Map(&'static Shape),
+    Object(&'static Object),
+    /// One of several.
+    Either(&'static [Shape]),
+}
+
+/// The shortest time that may stand at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Least {
+    AboveZero,
+    /// So many milliseconds.
+    Of(u32),
+}
+
+/// An object with known keys.
+#[derive(Debug)]
+pub(super) struct Object {
+    /// A name that no other object has, for references.
+    pub name: &'static str,
+    pub keys: &'static [&'static [Key]],
+    /// Keys of other programs and of later versions: they are let pass, whatever they hold.
+    pub passed: &'static [&'static [&'static str]],
+    /// Keys one of which must be there.
+    pub required: &'static [&'static str],
+    /// Whether other programs have keys of their own here, whatever they are.
+    pub open: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Key {
+    /// One name, or several for the same thing.
+    pub names: &'static [&'static str],
+    pub shape: Shape,
+    /// What it means, for people who write the file.
+    pub about: &'static str,
+}
+
+impl Object {
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys
+            .iter()
+            .copied()
+            .flatten()
+            .find(|key| key.names.contains(&name))
+    }
+}
+
+impl Shape {
+    /// Whether this shape, or one of several that may stand here, is such a one.
+    pub fn admits(&self, is_such: &dyn Fn(&Self) -> bool) -> bool {
+        match self {
+            Self::Either(shapes) => shapes.iter().any(|shape| shape.admits(is_such)),
+            shape => matches!(shape, Self::Any) || is_such(shape),
+        }
+    }
+
+    /// The shape of elements, if this is a list.
+    pub fn element(&self) -> Option<&'static Self> {
+        self.find(&|shape| match shape {
+            Self::List(element) => Some(*element),
+            _ => None,
+        })
+    }
+
+    /// The shape of a member of this name.
+    pub fn member(&self, name: &str) -> Option<&'static Self> {
+        self.find(&|shape| match shape {
+            Self::Map(value) => Some(*value),
+            Self::Object(object) => object.key(name).map(|key| &key.shape),
+            _ => None,
+        })
+    }
+
+    /// The object with known keys, if one may stand here.
+    pub fn object(&self) -> Option<&'static Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Either(shapes) => shapes.iter().find_map(Self::object),
+            _ => None,
+        }
+    }
+
+    fn find(&self, look: &dyn Fn(&Self) -> Option<&'static Self>) -> Option<&'static Self> {
+        match self {
+            Self::Either(shapes) => shapes.iter().find_map(|shape| shape.find(look)),
+            shape => look(shape),
+        }
+    }
+
+    /// As JSON Schema; objects are referred to, and collected in `objects`.
+    fn schema(&self, objects: &mut Map<String, Value>) -> Value {
+        match self {
+            Self::Any => json!({}),
+            Self::Null => json!({"type": "null"}),
+            Self::Text => json!({"type": "string"}),
+            Self::Flag => json!({"type": "boolean"}),
+            Self::Scalar => json!({"type": ["string", "number", "boolean"]}),
+            Self::Whole(least, None) => json!({"type": "integer", "minimum": least}),
+            Self::Whole(least, Some(most)) => {
+                json!({"type": "integer", "minimum": least, "maximum": most})
+            }
+            Self::Number(least, most) => {
+                json!({"type": "number", "minimum": least, "maximum": most})
+            }
+            Self::Time(Least::AboveZero) => json!({"type": "number", "exclusiveMinimum": 0}),
+            Self::Time(Least::Of(least)) => json!({"type": "number", "minimum": least}),
+            Self::Words(words) => json!({"enum": words}),
+            Self::List(element) => json!({"type": "array", "items": element.schema(objects)}),
+            Self::Map(value) => {
+                json!({"type": "object", "additionalProperties": value.schema(objects)})
+            }
+            Self::Object(object) => {
+                object.collect(objects);
+                json!({"$ref": format!("#/$defs/{}", object.name)})
+            }
+            Self::Either(shapes) => {
+                let shapes = shapes.iter().map(|shape| shape.schema(objects));
+                json!({"anyOf": shapes.collect::<Vec<_>>()})
+            }
+        }
+    }
+}
+
+impl Object {
+    fn collect(&self, objects: &mut Map<String, Value>) {
+        if objects.contains_key(self.name) {
+            return;
+        }
+        // An object may hold one of its kind.
+        objects.insert(self.name.to_owned(), Value::Null);
+        let schema = self.schema(objects);
+        objects.insert(self.name.to_owned(), schema);
+    }
+
+    fn schema(&self, objects: &mut Map<String, Value>) -> Value {
+        let mut properties = Map::new();
+        for key in self.keys.iter().copied().flatten() {
+            let mut schema = json!({"anyOf": [key.shape.schema(objects), {"type": "null"}]});
+            schema["description"] = key.about.into();
+            for name in key.names {
+                properties.insert((*name).to_owned(), schema.clone());
+            }
+        }
+        for name in self.passed.iter().copied().flatten() {
+            let passed = json!({"description": "Of other programs, or of a later version."});
+            properties.entry(*name).or_insert(passed);
+        }
+        let mut schema = json!({
+            "type": "object",
+            "properties": properties,
+        });
+        if !self.open {
+            // By such keys people write notes into JSON, and tools their schema.
+            schema["patternProperties"] = json!({"^([$_]|//)": true});
+            schema["additionalProperties"] = false.into();
+        }
+        if !self.required.is_empty() {
+            let each = self.required.iter().map(|key| json!({"required": [key]}));
+            schema["anyOf"] = each.collect();
+        }
+        schema
+    }
+}
+
+/// The JSON Schema (draft 2020-12) of a file that is such an object.
+pub(super) fn document(file: &Object) -> Value {
+    let mut objects = Map::new();
+    let file = file.schema(&mut objects);
+    objects.sort_keys();
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        "title": "Configuration of Mainstay",
+        "description": "MCP servers, and how Mainstay keeps them up. See docs/configuration.md.",
+    });
+    if let (Value::Object(schema), Value::Object(file)) = (&mut schema, file) {
+        schema.extend(file);
+        schema.insert("$defs".to_owned(), objects.into());
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Source, Syntax, parse, schema, unreadable::Unreadable};
+
+    struct Nowhere;
+
+    impl crate::config::Environment for Nowhere {
+        fn var(&self, _: &str) -> Option<String> {
+            None
+        }
+
+        fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
+            Err(Unreadable::Absent)
+        }
+
+        fn home_dir(&self) -> Option<std::path::PathBuf> {
+            None
+        }
+    }
+
+    /// A value that fits a shape. The last of several shapes is left out by `null` alone.
+    fn sample(shape: &Shape) -> Value {
+        match shape {
+            Shape::Any | Shape::Text | Shape::Scalar => json!("x"),
+            Shape::Null => Value::Null,
+            Shape::Flag => json!(true),
+            Shape::Whole(least, _) => json!(least),
+            Shape::Number(least, _) => json!(least),
+            Shape::Time(_) => json!(1000),
+            Shape::Words(words) => json!(words[0]),
+            Shape::List(element) => json!([sample(element)]),
+            Shape::Map(value) => json!({"x": sample(value)}),
+            Shape::Object(object) => {
+                let keys = object.keys.iter().copied().flatten();
+                let members = keys.flat_map(|key| key.names.iter().map(|name| (name, &key.shape)));
+                let members = members.map(|(name, shape)| ((*name).to_owned(), sample(shape)));
+                Value::Object(members.collect())
+            }
+            Shape::Either(shapes) => {
+                let objects = shapes.iter().find(|shape| shape.object().is_some());
+                sample(objects.unwrap_or(&shapes[0]))
+            }
+        }
+    }
+
+    /// The other direction is checked by `Fields::take`, in every test that parses a file.
+    #[test]
+    fn every_key_of_the_schema_is_read() {
+        let mut file = sample(&crate::config::shapes::FILE_SHAPE);
+        let remote = file["mcpServers"]["x"].as_object_mut().expect("an entry");
+        let mut process = remote.clone();
+        for key in ["url", "serverUrl", "httpUrl", "remoteUrl"] {
+            process.remove(key);
+        }
+        remote.remove("command");
+        for entry in [&mut process, remote] {
+            // What is stated of the transport would win over what the entry has.
+            for key in ["type", "transport", "transportType", "serverType"] {
+                entry.remove(key);
+            }
+        }
+        file["mcpServers"]["y"] = process.into();
+        let text = file.to_string();
+        let source = Source {
+            syntax: Syntax::Json,
+            path: Path::new("/servers.json"),
+            require_transport: false,
+        };
+        let mut unread: Vec<String> = Vec::new();
+        let mut note = |path: &str, message: &str| {
+            if message == "unknown key" {
+                unread.push(path.to_owned());
+            }
+        };
+        // Warnings of a file with errors are not told: the errors are taken out one by one.
+        let mut file = file;
+        loop {
+            match parse(&file.to_string(), &source, &Nowhere) {
+                Ok(parsed) => {
+                    parsed
+                        .warnings
+                        .iter()
+                        .for_each(|it| note(&it.path, &it.message));
+                    break;
+                }
+                Err(errors) => {
+                    let error = errors.0.iter().find(|error| !error.path.is_empty());
+                    let error = error.unwrap_or_else(|| panic!("{errors:?}: {text}"));
+                    remove(&mut file, &error.path);
+                }
+            }
+        }
+        assert_eq!(unread, Vec::<String>::new());
+    }
+
+    /// Takes out what stands at a path such as `mcpServers.x.args[0]`.
+    fn remove(file: &mut Value, path: &str) {
+        let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+        let (parent, last) = pointer.rsplit_once('/').expect("a path");
+        match file.pointer_mut(parent).unwrap_or_else(|| panic!("{path}")) {
+            Value::Object(members) => drop(members.shift_remove(last)),
+            Value::Array(elements) => {
+                elements.remove(last.parse().expect("an index"));
+            }
+            other => panic!("{path}: {other}"),
+        }
+    }
+
+    #[test]
+    fn the_committed_schema_is_current() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.schema.json");
+        let current = format!("{:#}\n", schema());
+        if std::env::var_os("MAINSTAY_WRITE_SCHEMA").is_some() {
+            std::fs::write(&path, &current).expect("written");
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == current,
+            "docs/config.schema.json is out of date; write it with MAINSTAY_WRITE_SCHEMA=1 cargo test -p mainstay-core schema"
+        );
+    }
+}

@@ -1,0 +1,18 @@
+//! Turns what a stranger publishes into an entry of a configuration.
+//!
+//! A registry's answer ([`listing`]) has [`offer`]s, a bundle has a [`manifest`]. Both ask [`question`]s;
+//! with the answers they become a [`recipe`], which is the entry. All of this is pure. Only [`unpack`]
+//! touches files, and nothing here touches the network.
+
+pub mod bundle;
+pub mod command;
+pub mod inputs;
+pub mod listing;
+mod literal;
+pub mod manifest;
+pub mod offer;
+pub mod question;
+pub mod recipe;
+pub mod system;
+pub mod unpack;
+pub mod zip;

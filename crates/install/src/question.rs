@@ -1,0 +1,152 @@
+//! What a person must or may say before a server can be started.
+
+use std::collections::BTreeMap;
+
+/// The most values that one question takes.
+pub const MAX_VALUES: usize = 100;
+
+/// The longest description that is shown, in characters.
+const MAX_DESCRIPTION: usize = 300;
+
+/// What kind of value is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Text,
+    Number,
+    Boolean,
+    /// A file or a folder of this machine.
+    Path,
+}
+
+/// One value that is asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Question {
+    /// Its name for `--set`: that of the variable, header or option.
+    pub key: String,
+    pub description: String,
+    pub required: bool,
+    pub secret: bool,
+    pub default: Vec<String>,
+    pub choices: Vec<String>,
+    pub placeholder: String,
+    pub format: Format,
+    /// Whether it may have several values.
+    pub repeated: bool,
+    pub min: Option<f64>,
+    pub max: Option<f64>,
+}
+
+/// Values by the key of their question. As configurations have them: references in them count.
+pub type Answers = BTreeMap<String, Vec<String>>;
+
+/// Why a value cannot be taken.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BadAnswer {
+    #[error("{key} must be one of: {}", .choices.join(", "))]
+    Choice { key: String, choices: Vec<String> },
+    #[error("{0} must be a number")]
+    Number(String),
+    #[error("{0} must be true or false")]
+    Boolean(String),
+    #[error("{key} must be {words}")]
+    Range { key: String, words: String },
+    #[error("{0} takes one value")]
+    Several(String),
+    #[error("{0} takes at most {MAX_VALUES} values")]
+    TooMany(String),
+    #[error("{0} is not asked for")]
+    Unknown(String),
+}
+
+impl Question {
+    /// The description, shortened to what a terminal can show.
+    pub fn described(&self) -> String {
+        let line = self.description.split_whitespace();
+        let line = line.collect::<Vec<_>>().join(" ");
+        match line.char_indices().nth(MAX_DESCRIPTION) {
+            Some((at, _)) => format!("{}…", &line[..at]),
+            None => line,
+        }
+    }
+
+    /// Whether there is no server without an answer.
+    pub fn is_open(&self, answers: &Answers) -> bool {
+        self.required && self.default.is_empty() && self.values(answers).is_empty()
+    }
+
+    /// The values that it has, or its default.
+    pub fn values<'a>(&'a self, answers: &'a Answers) -> &'a [String] {
+        match answers.get(&self.key) {
+            Some(values) if !values.is_empty() => values,
+            _ => &self.default,
+        }
+    }
+
+    /// Whether the values fit. A reference may stand for anything.
+    pub fn check(&self, values: &[String]) -> Result<(), BadAnswer> {
+        if values.len() > MAX_VALUES {
+            return Err(BadAnswer::TooMany(self.key.clone()));
+        }
+        if values.len() > 1 && !self.repeated {
+            return Err(BadAnswer::Several(self.key.clone()));
+        }
+        for value in values.iter().filter(|value| !value.contains("${")) {
+            self.check_one(value)?;
+        }
+        Ok(())
+    }
+
+    fn check_one(&self, value: &str) -> Result<(), BadAnswer> {
+        let key = || self.key.clone();
+        if !self.choices.is_empty() && !self.choices.iter().any(|choice| choice == value) {
+            return Err(BadAnswer::Choice {
+                key: key(),
+                choices: self.choices.iter().take(MAX_VALUES).cloned().collect(),
+            });
+        }
+        match self.format {
+            Format::Text | Format::Path => {}
+            Format::Boolean if matches!(value, "true" | "false") => {}
+            Format::Boolean => return Err(BadAnswer::Boolean(key())),
+            Format::Number => {
+                let number: f64 = value.parse().map_err(|_| BadAnswer::Number(key()))?;
+                if !number.is_finite() {
+                    return Err(BadAnswer::Number(key()));
+                }
+                let words = match (self.min, self.max) {
+                    (Some(min), _) if number < min => format!("at least {min}"),
+                    (_, Some(max)) if number > max => format!("at most {max}"),
+                    _ => return Ok(()),
+                };
+                return Err(BadAnswer::Range { key: key(), words });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks all answers; the first that does not fit, or that nobody asks for.
+pub fn check(questions: &[Question], answers: &Answers) -> Result<(), BadAnswer> {
+    for (key, values) in answers {
+        let mut asked = questions
+            .iter()
+            .filter(|question| question.key == *key)
+            .peekable();
+        if asked.peek().is_none() {
+            return Err(BadAnswer::Unknown(key.clone()));
+        }
+        for question in asked {
+            question.check(values)?;
+        }
+    }
+    Ok(())
+}
+
+/// The questions without an answer that a server cannot do without.
+pub fn open<'q>(questions: &'q [Question], answers: &Answers) -> Vec<&'q Question> {
+    let open = questions
+        .iter()
+        .filter(|question| question.is_open(answers));
+    open.collect()
+}

@@ -1,0 +1,281 @@
+//! Asks a person at the terminal, and takes what was given on the command line.
+
+use std::io::{self, IsTerminal as _};
+
+use mainstay_install::question::{self, Answers, Format, Question};
+
+use super::super::{
+    CommandError, output,
+    screen::{ask, complain},
+    signals::Signals,
+};
+
+/// How often a question is asked whose answer does not fit.
+const TRIES: usize = 3;
+
+/// Choices that are shown.
+const SHOWN_CHOICES: usize = 20;
+
+/// Who answers.
+pub struct Person {
+    pub signals: Signals,
+    /// Whether somebody can be asked.
+    is_there: bool,
+}
+
+impl Person {
+    pub fn new() -> Result<Self, CommandError> {
+        Ok(Self {
+            signals: Signals::listen().map_err(CommandError::Signals)?,
+            is_there: io::stdin().is_terminal(),
+        })
+    }
+
+    /// Whether this may be done. Where nobody is there, the command line has said it.
+    pub async fn agrees(&mut self, what: &str, yes: bool) -> Result<(), CommandError> {
+        if yes || !self.is_there {
+            return Ok(());
+        }
+        let answer = self.line(&format!("{what} [y/N]"), Echo::Shown).await?;
+        let answer = answer.unwrap_or_default();
+        if ["y", "yes"]
+            .iter()
+            .any(|yes| answer.trim().eq_ignore_ascii_case(yes))
+        {
+            return Ok(());
+        }
+        Err(CommandError::Declined)
+    }
+
+    /// Completes the answers: asks for what is missing, or names it.
+    pub async fn complete(
+        &mut self,
+        questions: &[Question],
+        answers: &mut Answers,
+    ) -> Result<(), CommandError> {
+        question::check(questions, answers).map_err(|error| bad_answer(questions, &error))?;
+        for question in questions {
+            let is_open = question.is_open(answers);
+            if !self.is_there
+                || answers.contains_key(&question.key)
+                || !is_askable(question, is_open)
+            {
+                continue;
+            }
+            let values = self.values(question, is_open).await?;
+            if !values.is_empty() {
+                answers.insert(question.key.clone(), values);
+            }
+        }
+        let missing = question::open(questions, answers);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let lines = missing.iter().map(|question| {
+            let about = question.described();
+            let separator = if about.is_empty() { "" } else { ": " };
+            format!("{}{separator}{about}", question.key)
+        });
+        let settings = missing
+            .iter()
+            .map(|question| format!("--set {}=…", question.key));
+        Err(CommandError::Missing {
+            lines: lines.collect(),
+            hint: format!(
+                "give {}, or run it on a terminal to be asked",
+                settings.collect::<Vec<_>>().join(" ")
+            ),
+        })
+    }
+
+    /// The values that a person gives; none if the default is taken.
+    async fn values(
+        &mut self,
+        question: &Question,
+        is_needed: bool,
+    ) -> Result<Vec<String>, CommandError> {
+        let echo = if question.secret {
+            Echo::Hidden
+        } else {
+            Echo::Shown
+        };
+        let about = question.described();
+        if !about.is_empty() {
+            complain(&format!("  {about}"));
+        }
+        if !question.choices.is_empty() {
+            let choices: Vec<_> = question
+                .choices
+                .iter()
+                .take(SHOWN_CHOICES)
+                .map(String::as_str)
+                .collect();
+            complain(&format!("  one of: {}", choices.join(", ")));
+        }
+        let default = match (question.default.as_slice(), question.secret) {
+            ([], _) if is_needed => String::new(),
+            ([], _) => " (optional)".to_owned(),
+            (_, true) => " [***]".to_owned(),
+            (values, false) => format!(" [{}]", values.join(" ")),
+        };
+        for _ in 0..TRIES {
+            let line = self
+                .line(&format!("{}{default}:", question.key), echo)
+                .await?;
+            let Some(line) = line else {
+                break;
+            };
+            let values = given(question, &line);
+            if values.is_empty() && !is_needed {
+                return Ok(values);
+            }
+            match question.check(&values) {
+                Ok(()) if values.is_empty() => complain("  a value is needed"),
+                Ok(()) => return Ok(values),
+                Err(error) => complain(&format!("  {error}")),
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// A line that a person types; `None` at the end of the input.
+    async fn line(&mut self, question: &str, echo: Echo) -> Result<Option<String>, CommandError> {
+        // Restored however this ends.
+        let _quiet = (echo == Echo::Hidden).then(echo::turn_off).flatten();
+        ask(question);
+        let reading = tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            let read = io::stdin().read_line(&mut line)?;
+            Ok::<_, io::Error>((read > 0).then_some(line))
+        });
+        let line = tokio::select! {
+            line = reading => line,
+            signal = self.signals.next() => {
+                complain("");
+                return Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() });
+            }
+        };
+        let line = line.map_err(io::Error::from).and_then(|read| read);
+        let line = line.map_err(|source| CommandError::Read {
+            path: "the terminal".to_owned(),
+            source,
+        })?;
+        Ok(line.map(|line| line.trim_end_matches(['\r', '\n']).to_owned()))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Echo {
+    Shown,
+    Hidden,
+}
+
+/// Secrets are not asked for where they would be seen.
+fn is_askable(question: &Question, is_open: bool) -> bool {
+    let can_be_hidden = cfg!(unix) || !question.secret;
+    // What has a default and is no setting of a person's own is not worth a question.
+    can_be_hidden && (is_open || question.default.is_empty())
+}
+
+/// The values in a line: several words for what may be repeated, the forms of yes and no for a switch.
+fn given(question: &Question, line: &str) -> Vec<String> {
+    let line = if question.secret { line } else { line.trim() };
+    if line.is_empty() {
+        return Vec::new();
+    }
+    if question.format == Format::Boolean {
+        return vec![
+            match line.to_ascii_lowercase().as_str() {
+                "y" | "yes" => "true",
+                "n" | "no" => "false",
+                _ => line,
+            }
+            .to_owned(),
+        ];
+    }
+    if question.repeated {
+        return line.split_whitespace().map(str::to_owned).collect();
+    }
+    vec![line.to_owned()]
+}
+
+/// What is wrong with a value of the command line.
+fn bad_answer(questions: &[Question], error: &question::BadAnswer) -> CommandError {
+    let known: Vec<_> = questions
+        .iter()
+        .map(|question| question.key.as_str())
+        .collect();
+    let hint = match error {
+        question::BadAnswer::Unknown(_) if known.is_empty() => "nothing is asked for".to_owned(),
+        question::BadAnswer::Unknown(_) => format!("asked for are {}", known.join(", ")),
+        _ => String::new(),
+    };
+    CommandError::Usage {
+        message: output::one_line(&error.to_string()).into_owned(),
+        hint: Some(hint).filter(|hint| !hint.is_empty()),
+    }
+}
+
+#[cfg(unix)]
+mod echo {
+    //! Turns the echo of the terminal off.
+
+    use std::io;
+
+    use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+    /// Turns the echo on again when it is dropped.
+    pub struct Quiet(Termios);
+
+    pub fn turn_off() -> Option<Quiet> {
+        let before = tcgetattr(io::stdin()).ok()?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        quiet.local_modes.insert(LocalModes::ECHONL);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &quiet).ok()?;
+        Some(Quiet(before))
+    }
+
+    impl Drop for Quiet {
+        fn drop(&mut self) {
+            // A terminal that has gone needs no echo.
+            tcsetattr(io::stdin(), OptionalActions::Now, &self.0).ok();
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod echo {
+    pub struct Quiet;
+
+    pub fn turn_off() -> Option<Quiet> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_values() {
+        let question = |format, repeated, secret| Question {
+            format,
+            repeated,
+            secret,
+            ..Question::default()
+        };
+        let text = question(Format::Text, false, false);
+        assert_eq!(given(&text, " a b "), ["a b"]);
+        assert!(given(&text, "  ").is_empty());
+        assert_eq!(
+            given(&question(Format::Path, true, false), "/a  /b"),
+            ["/a", "/b"]
+        );
+        assert_eq!(
+            given(&question(Format::Boolean, false, false), "YES"),
+            ["true"]
+        );
+        assert_eq!(given(&question(Format::Text, false, true), " s "), [" s "]);
+    }
+}

@@ -1,0 +1,68 @@
+//! One server of another MCP client's files.
+
+use mainstay_client_files::{Client, Machine, Server, find, servers};
+use mainstay_platform::environment::Process;
+
+use super::{
+    super::{CommandError, output, screen::complain, suggest},
+    prepared::Prepared,
+    shown::Shown,
+};
+
+/// Finds the server that this client knows under this name.
+pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
+    let machine = Machine::of(&Process).ok_or_else(|| CommandError::Usage {
+        message: "the home folder is unknown, where clients keep their files".to_owned(),
+        hint: Some("set HOME".to_owned()),
+    })?;
+    let mut known = Vec::new();
+    let found = find(&machine)
+        .into_iter()
+        .filter(|found| found.client == client);
+    for file in found.flat_map(|found| found.files) {
+        let path = file.file.path.display();
+        let read = match &file.text {
+            Ok(text) => servers(&file.file, text).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match read {
+            Ok(servers) => known.extend(servers),
+            Err(error) => complain(&format!("warning: {path} is left out: {error}")),
+        }
+    }
+    let wanted = known
+        .iter()
+        .filter(|server| server.label == label || server.name.as_str() == label)
+        // One that is for all projects comes first.
+        .min_by_key(|server| server.project().is_some());
+    let server = wanted.ok_or_else(|| absent(client, label, &known))?;
+    if let Some(why) = &server.left_out {
+        return Err(CommandError::Unusable {
+            server: label.to_owned(),
+            reasons: vec![why.to_string()],
+            hint: None,
+        });
+    }
+    for note in server.reports() {
+        complain(&format!("warning: {}: {}", note.key, note.text));
+    }
+    let from = format!("from {} ({})", client.name(), server.file.display());
+    Ok(Prepared {
+        name: server.name.to_string(),
+        shown: Shown::of_entry(&server.entry).and(from),
+        entry: server.entry.clone(),
+        unpacked: None,
+    })
+}
+
+fn absent(client: Client, label: &str, known: &[Server]) -> CommandError {
+    let labels: Vec<_> = known.iter().map(|server| server.label.as_str()).collect();
+    CommandError::NotFound {
+        what: format!("server {label} of {}", client.name()),
+        hint: match suggest::nearest(label, labels.iter().copied()) {
+            Some(meant) => format!("did you mean {}?", output::one_line(meant)),
+            None if labels.is_empty() => format!("no file of {} has servers", client.name()),
+            None => format!("it has {}", labels.join(", ")),
+        },
+    }
+}

@@ -1,0 +1,431 @@
+//! `mainstay add`: adds a server, in the configuration unless `--ephemeral` is given. It is started once
+//! before it is saved.
+
+mod ask;
+pub mod bundle;
+mod from_client;
+mod prepared;
+pub mod registry;
+mod shown;
+mod trial;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use mainstay_client_files::Client;
+use mainstay_core::{
+    config::{
+        References, ServerConfig, Syntax,
+        edit::{Document, Entry},
+    },
+    ids::ServerName,
+};
+use mainstay_gateway::{
+    registry::duplicate,
+    reload::{Change, OnDuplicate, change_file},
+};
+use mainstay_install::{listing, offer::Kind, question::Answers};
+use mainstay_platform::{environment::Origin, lineage::Lineage};
+use serde_json::{Map, Value, json};
+
+use self::{ask::Person, prepared::Prepared, registry::Registry, shown::Shown};
+use super::{
+    CommandError, Exit,
+    connect::{ChangeArgs, ServerSource},
+    operate, output,
+    stderr::complain,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/projects
+  mainstay add -e API_KEY='${API_KEY}' search -- uvx search-server
+  mainstay add --header 'Authorization: Bearer ${TOKEN}' tracker https://tracker.example.com/mcp
+  mainstay add io.github.someone/thing          a server of the MCP registry
+  mainstay add --package oci thing io.github.someone/thing@1.2.0
+  mainstay add --set folder=/home/me/projects ./thing.mcpb
+  mainstay add --from cursor github             a server of another client";
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "mainstay add [OPTIONS] NAME URL\n       mainstay add [OPTIONS] NAME -- COMMAND [ARG]...\n       mainstay add [OPTIONS] [NAME] REGISTRY_NAME[@VERSION]\n       mainstay add [OPTIONS] [NAME] FILE.mcpb\n       mainstay add [OPTIONS] --from CLIENT [NAME] NAME_THERE"
+)]
+pub struct Add {
+    /// What it is called: letters, digits, `-` and `_`
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Where it is reached over HTTP, its name in the MCP registry, or the file of a bundle
+    #[arg(value_name = "URL", conflicts_with = "command")]
+    source: Option<String>,
+    /// A variable that is set for its process
+    #[arg(short, long, value_name = "KEY=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Take the server of that name from the files of another MCP client, such as cursor
+    #[arg(long, value_name = "CLIENT", conflicts_with = "command")]
+    from: Option<Client>,
+    /// A value that a server of the registry or a bundle asks for; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    set: Vec<(String, String)>,
+    /// The folder that its process starts in
+    #[arg(long, value_name = "DIR", requires = "command")]
+    cwd: Option<PathBuf>,
+    /// A header that is sent with every request
+    #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// Instead of finding it out
+    #[arg(long, value_parser = ["stdio", "http", "sse"])]
+    transport: Option<String>,
+    /// Of a server of the registry: how it is to be run
+    #[arg(long, value_name = "KIND", value_parser = ["npm", "pypi", "oci", "nuget", "mcpb", "remote"])]
+    package: Option<String>,
+    /// The MCP registry [default: registryUrl of the configuration, or the official one]
+    #[arg(long, value_name = "URL", env = "MAINSTAY_REGISTRY")]
+    registry: Option<String>,
+    /// Save it without starting it
+    #[arg(long)]
+    no_check: bool,
+    /// Do not ask whether what is shown may be started
+    #[arg(long, short)]
+    yes: bool,
+    /// Not into the configuration: it is gone when the daemon ends
+    #[arg(long)]
+    ephemeral: bool,
+    /// Into the configuration, which is how it is without --ephemeral
+    #[arg(long, conflicts_with = "ephemeral")]
+    persist: bool,
+    /// A server of that name gets this entry
+    #[arg(long)]
+    replace: bool,
+    /// The program and its arguments
+    #[arg(last = true)]
+    command: Vec<String>,
+    #[command(flatten)]
+    pub daemon: ChangeArgs,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum BadPair {
+    #[error("expected KEY=VALUE")]
+    Variable,
+    #[error("expected `NAME: VALUE`")]
+    Header,
+}
+
+fn variable(text: &str) -> Result<(String, String), BadPair> {
+    let (key, value) = text.split_once('=').ok_or(BadPair::Variable)?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn header(text: &str) -> Result<(String, String), BadPair> {
+    let (name, value) = text.split_once(':').ok_or(BadPair::Header)?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// What is to be added.
+#[derive(Debug, PartialEq, Eq)]
+enum Source<'a> {
+    Url(&'a str),
+    Command(&'a str, &'a [String]),
+    /// A server of the registry, with a version behind `@`.
+    Registry(&'a str),
+    Bundle(&'a Path),
+    /// A server of another client, by its name there.
+    Client(Client, &'a str),
+}
+
+impl Add {
+    /// Whether a server of its own is started.
+    pub fn starts_servers(&self) -> bool {
+        !self.no_check
+    }
+
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let (name, source) = self.source()?;
+        let place = self.daemon.place()?;
+        if let (ServerSource::File(_), true) = (&place, self.ephemeral) {
+            return Err(CommandError::Usage {
+                message: "no daemon is running that could have it for now".to_owned(),
+                hint: Some("without --ephemeral it goes into the configuration".to_owned()),
+            });
+        }
+        let origin = self.daemon.origin();
+        if let Some(name) = name {
+            legal(name)?;
+            self.refuse_duplicate(&place, name).await?;
+        }
+        let mut person = Person::new()?;
+        let prepared = self.prepare(name, &source, &origin, &mut person).await?;
+        if name.is_none() {
+            legal(&prepared.name)?;
+            self.refuse_duplicate(&place, &prepared.name).await?;
+        }
+        let name = legal(name.unwrap_or(&prepared.name))?;
+        prepared.shown.tell(name.as_str());
+        let of_stranger = matches!(source, Source::Registry(_) | Source::Bundle(_));
+        let tools = if self.no_check {
+            None
+        } else {
+            if of_stranger {
+                person.agrees("start it?", self.yes).await?;
+            }
+            let server = checked(&origin, &name, &prepared.entry)?;
+            let lineage = Lineage::begin(origin.path().as_deref())?;
+            let tools = trial::run(server, lineage, &mut person.signals).await?;
+            complain(&format!("it has {}", trial::told(&tools)));
+            Some(tools)
+        };
+        self.save(place, &name, prepared.entry, tools).await?;
+        if let Some(unpacked) = prepared.unpacked {
+            unpacked.keep();
+        }
+        Ok(Exit::DONE)
+    }
+
+    /// What is to be added, and its name if one was given.
+    fn source(&self) -> Result<(Option<&str>, Source<'_>), CommandError> {
+        let name = self.name.as_str();
+        if let Some((program, arguments)) = self.command.split_first() {
+            Self::refuse_options(&[("--header", !self.header.is_empty())], "a program")?;
+            return Ok((Some(name), Source::Command(program, arguments)));
+        }
+        let (name, given) = match &self.source {
+            Some(source) => (Some(name), source.as_str()),
+            None => (None, name),
+        };
+        if let Some(client) = self.from {
+            self.refuse_unasked("a server of another client")?;
+            return Ok((name, Source::Client(client, given)));
+        }
+        let registry_name = given.split_once('@').map_or(given, |(name, _)| name);
+        let is_url = given.contains("://");
+        let source = if bundle::is_file(given) && !is_url {
+            Source::Bundle(Path::new(given))
+        } else if listing::is_name(registry_name) {
+            Source::Registry(given)
+        } else if is_url && name.is_some() {
+            Self::refuse_options(&[("--env", !self.env.is_empty())], "a URL")?;
+            return Ok((name, Source::Url(given)));
+        } else {
+            return Err(CommandError::Usage {
+                message: match name {
+                    Some(_) => format!("{given:?} is no URL, no name of a registry and no bundle"),
+                    None => format!("it is not said what {given:?} is to be"),
+                },
+                hint: Some(match name {
+                    Some(name) => format!("for a program: mainstay add {name} -- {given} …"),
+                    None if is_url => format!("give it a name: mainstay add NAME {given}"),
+                    None => format!("for a program: mainstay add {given} -- COMMAND …"),
+                }),
+            });
+        };
+        self.refuse_unasked("a server that says itself how it is reached")?;
+        Ok((name, source))
+    }
+
+    fn refuse_unasked(&self, what: &str) -> Result<(), CommandError> {
+        let options = [
+            ("--header", !self.header.is_empty()),
+            ("--transport", self.transport.is_some()),
+        ];
+        Self::refuse_options(&options, what)
+    }
+
+    fn refuse_options(options: &[(&str, bool)], what: &str) -> Result<(), CommandError> {
+        match options.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(CommandError::Usage {
+                message: format!("{option} is not for {what}"),
+                hint: None,
+            }),
+        }
+    }
+
+    /// Refuses a name that is taken before anything is asked or started.
+    async fn refuse_duplicate(&self, place: &ServerSource, name: &str) -> Result<(), CommandError> {
+        if self.replace {
+            return Ok(());
+        }
+        let name = legal(name)?;
+        let is_taken = match place {
+            ServerSource::Daemon(client) => client.server(name.as_str()).await.is_ok(),
+            ServerSource::File(origin) => origin
+                .text()?
+                .and_then(|text| {
+                    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+                    Document::read(&text, syntax).ok()
+                })
+                .is_some_and(|document| document.entry(&name).is_some()),
+        };
+        if is_taken {
+            Err(duplicate(&name).into())
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn prepare(
+        &self,
+        name: Option<&str>,
+        source: &Source<'_>,
+        origin: &Origin,
+        person: &mut Person,
+    ) -> Result<Prepared, CommandError> {
+        let mut answers = Answers::new();
+        for (key, value) in &self.set {
+            answers.entry(key.clone()).or_default().push(value.clone());
+        }
+        let bundles = bundle::Place {
+            name: name.map(str::to_owned),
+        };
+        match source {
+            Source::Url(_) | Source::Command(..) => {
+                Self::refuse_options(&[("--set", !self.set.is_empty())], "what asks for nothing")?;
+                let entry = self.entry(source)?;
+                Ok(Prepared {
+                    name: name.unwrap_or_default().to_owned(),
+                    shown: Shown::of_entry(&entry),
+                    entry,
+                    unpacked: None,
+                })
+            }
+            Source::Registry(server) => {
+                let registry = Registry::of(self.registry.as_deref(), origin)?;
+                let wish = registry::Wish {
+                    server,
+                    kind: self.package.as_deref().and_then(Kind::parse),
+                    answers: &mut answers,
+                    env: &self.env,
+                };
+                registry::prepare(&registry, wish, &bundles, person).await
+            }
+            Source::Client(client, label) => {
+                Self::refuse_options(&[("--set", !self.set.is_empty())], "what asks for nothing")?;
+                Ok(from_client::prepare(*client, label)?.with_env(&self.env))
+            }
+            Source::Bundle(path) => bundles.prepare(path, &mut answers, &self.env, person).await,
+        }
+    }
+
+    async fn save(
+        &self,
+        place: ServerSource,
+        name: &ServerName,
+        mut entry: Entry,
+        tools: Option<Vec<String>>,
+    ) -> Result<(), CommandError> {
+        match place {
+            ServerSource::Daemon(client) => {
+                entry.insert("name".to_owned(), name.as_str().into());
+                entry.insert("persist".to_owned(), (!self.ephemeral).into());
+                entry.insert("replace".to_owned(), self.replace.into());
+                operate::tell(self.daemon.json, &client.add(&entry).await?)
+            }
+            ServerSource::File(origin) => {
+                let on_duplicate = if self.replace {
+                    OnDuplicate::Replace
+                } else {
+                    OnDuplicate::Refuse
+                };
+                let change = Change::Put {
+                    name: name.clone(),
+                    entry,
+                    on_duplicate,
+                };
+                let loaded = change_file(&origin, change)?;
+                let about = format!(".{name}.");
+                let odd = loaded.warnings.iter();
+                for warning in odd.filter(|warning| warning.path.contains(&about)) {
+                    complain(&format!("warning: {warning}"));
+                }
+                match tools.filter(|_| self.daemon.json) {
+                    Some(tools) => output::json(&json!({
+                        "success": true,
+                        "name": name,
+                        "path": loaded.path.unwrap_or_default(),
+                        "tools": tools,
+                    })),
+                    None => tell(&self.daemon, name.as_str(), "added to", loaded.path),
+                }
+            }
+        }
+    }
+
+    /// The entry of what was given by hand.
+    fn entry(&self, source: &Source<'_>) -> Result<Entry, CommandError> {
+        let mut entry = Entry::new();
+        if let Some(transport) = &self.transport {
+            entry.insert("transport".to_owned(), transport.as_str().into());
+        }
+        match source {
+            Source::Url(url) => {
+                entry.insert("url".to_owned(), (*url).into());
+            }
+            Source::Command(program, arguments) => {
+                entry.insert("command".to_owned(), (*program).into());
+                entry.insert("args".to_owned(), (*arguments).into());
+            }
+            Source::Registry(_) | Source::Bundle(_) | Source::Client(..) => {
+                unreachable!("they say it themselves")
+            }
+        }
+        for (key, pairs) in [("env", &self.env), ("headers", &self.header)] {
+            if !pairs.is_empty() {
+                let pairs = pairs.iter();
+                let pairs: Map<_, _> = pairs
+                    .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
+                    .collect();
+                entry.insert(key.to_owned(), pairs.into());
+            }
+        }
+        if let Some(cwd) = &self.cwd {
+            let absolute = std::path::absolute(cwd).map_err(|source| CommandError::Read {
+                path: cwd.display().to_string(),
+                source,
+            })?;
+            entry.insert("cwd".to_owned(), absolute.to_string_lossy().into());
+        }
+        Ok(entry)
+    }
+}
+
+/// The server of an entry, as it would stand in the file.
+fn checked(
+    origin: &Origin,
+    name: &ServerName,
+    entry: &Entry,
+) -> Result<ServerConfig, CommandError> {
+    let text = origin.text()?;
+    let parsed = origin.entry(name, entry, text.as_deref(), References::Replaced)?;
+    let problem = parsed
+        .config
+        .problems()
+        .next()
+        .map(|problem| CommandError::Usage {
+            message: format!("the entry is not valid: {problem}"),
+            hint: problem.hint.clone(),
+        });
+    problem.map_or(Ok(parsed.config), Err)
+}
+
+/// A server's name, if it can be one.
+pub fn legal(name: &str) -> Result<ServerName, CommandError> {
+    ServerName::new(name).map_err(|error| CommandError::Usage {
+        message: error.to_string(),
+        hint: None,
+    })
+}
+
+/// Says what was done to the file: `files was added to config.json`.
+pub fn tell(
+    daemon: &ChangeArgs,
+    name: &str,
+    done: &str,
+    path: Option<PathBuf>,
+) -> Result<(), CommandError> {
+    let path = path.unwrap_or_default();
+    if daemon.json {
+        return output::json(&json!({"success": true, "name": name, "path": path}));
+    }
+    output::line(&format!("{name} was {done} {}", path.display()))
+}

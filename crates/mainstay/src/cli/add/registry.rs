@@ -1,0 +1,293 @@
+//! Asks an MCP registry for a server, and chooses how it is run.
+
+use std::{env, time::Duration};
+
+use mainstay_core::config::PathOrder;
+use mainstay_install::{
+    command,
+    listing::{self, Listed, Page, Status},
+    offer::{Kind, Offer, Source, offers},
+    question::Answers,
+};
+use mainstay_platform::environment::Origin;
+use mainstay_transport::{self as transport, DownloadError, Resolution, Wanted, download};
+
+use super::{
+    super::{CommandError, output, screen::complain},
+    ask::Person,
+    bundle,
+    prepared::Prepared,
+    shown::Shown,
+};
+
+/// The official registry.
+const OFFICIAL: &str = "https://registry.modelcontextprotocol.io";
+
+/// The most bytes of one answer.
+const MAX_ANSWER: usize = 4 * 1024 * 1024;
+
+/// The longest time that one answer may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// The longest time that a bundle may take.
+const BUNDLE_LIMIT: Duration = Duration::from_mins(10);
+
+/// Reasons why other packages cannot be used that are shown.
+const SHOWN_REASONS: usize = 5;
+
+/// Where servers are looked up.
+#[derive(Debug)]
+pub struct Registry {
+    base: String,
+}
+
+impl Registry {
+    /// The registry of the flag, the environment or the configuration, or the official one.
+    pub fn of(flag: Option<&str>, origin: &Origin) -> Result<Self, CommandError> {
+        let url = match flag {
+            Some(url) => Some(url.to_owned()),
+            None => origin.load()?.config.registry_url,
+        };
+        let url = url.unwrap_or_else(|| OFFICIAL.to_owned());
+        if !["http://", "https://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            return Err(CommandError::Usage {
+                message: format!("the registry {url:?} is no URL"),
+                hint: Some("it begins with https:// or http://".to_owned()),
+            });
+        }
+        Ok(Self {
+            base: listing::base(&url),
+        })
+    }
+
+    async fn get(&self, path: &str) -> Result<String, CommandError> {
+        let url = format!("{}/{path}", self.base);
+        let body = download(Wanted {
+            url: &url,
+            accept: "application/json",
+            bytes: MAX_ANSWER,
+            time: ANSWER_LIMIT,
+        });
+        let body = body.await.map_err(CommandError::Registry)?;
+        String::from_utf8(body.to_vec()).map_err(|_| CommandError::RegistryAnswer {
+            url: self.base.clone(),
+            reason: "the answer is not UTF-8".to_owned(),
+        })
+    }
+
+    fn unreadable(&self, error: &listing::Unreadable) -> CommandError {
+        CommandError::RegistryAnswer {
+            url: self.base.clone(),
+            reason: error.to_string(),
+        }
+    }
+
+    /// One page of the servers whose names contain a word.
+    pub async fn search(
+        &self,
+        word: &str,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<Page, CommandError> {
+        let text = self
+            .get(&listing::path_of_list(word, limit, cursor))
+            .await?;
+        listing::page(&text).map_err(|error| self.unreadable(&error))
+    }
+
+    /// A version of a server.
+    pub async fn server(&self, name: &str, version: &str) -> Result<Listed, CommandError> {
+        let path = listing::path_of_one(name, version);
+        let text = match self.get(&path).await {
+            Err(CommandError::Registry(DownloadError::Refused { status: 404, .. })) => {
+                let what = match version {
+                    "latest" => format!("server {name}"),
+                    _ => format!("version {version} of {name}"),
+                };
+                let word = name.rsplit('/').next().unwrap_or(name);
+                return Err(CommandError::NotFound {
+                    what: format!("{what} in the registry {}", self.base),
+                    hint: format!("\"mainstay search {word}\" shows what there is"),
+                });
+            }
+            text => text?,
+        };
+        listing::one(&text, name).map_err(|error| self.unreadable(&error))
+    }
+}
+
+/// What was asked for.
+pub struct Wish<'a> {
+    /// The server's name there, and a version behind `@`.
+    pub server: &'a str,
+    pub kind: Option<Kind>,
+    pub answers: &'a mut Answers,
+    /// Variables of `--env`, of which some may be answers.
+    pub env: &'a [(String, String)],
+}
+
+/// Turns a server of the registry into an entry.
+pub async fn prepare(
+    registry: &Registry,
+    wish: Wish<'_>,
+    bundles: &bundle::Place,
+    person: &mut Person,
+) -> Result<Prepared, CommandError> {
+    let (name, version) = wish
+        .server
+        .split_once('@')
+        .unwrap_or((wish.server, "latest"));
+    let listed = registry.server(name, version).await?;
+    check_status(&listed)?;
+    let offer = choose(&listed, wish.kind)?;
+    complain(&format!(
+        "{} {} from {}: {}",
+        listed.server.name,
+        listed.server.version,
+        registry.base,
+        output::headline(&listed.server.description)
+    ));
+    for note in &offer.notes {
+        complain(&format!("warning: {note}"));
+    }
+    if let Source::Package(package) = &offer.source
+        && offer.kind == Kind::Mcpb
+    {
+        let bytes = download(Wanted {
+            url: &package.identifier,
+            accept: "*/*",
+            bytes: bundle::MAX_DOWNLOAD,
+            time: BUNDLE_LIMIT,
+        });
+        let bytes = bytes.await.map_err(CommandError::Registry)?;
+        let sha256 = package.file_sha256.as_deref().unwrap_or_default();
+        let file = bundle::Place::keep(&bytes, sha256)?;
+        return bundles
+            .prepare(file.path(), wish.answers, wish.env, person)
+            .await;
+    }
+    let asked: Vec<_> = offer
+        .questions
+        .iter()
+        .map(|question| question.key.as_str())
+        .collect();
+    let mut more = Vec::new();
+    for (key, value) in wish.env {
+        if asked.contains(&key.as_str()) {
+            wish.answers
+                .entry(key.clone())
+                .or_default()
+                .push(value.clone());
+        } else {
+            more.push((key.clone(), value.clone()));
+        }
+    }
+    if offer.kind == Kind::Remote
+        && let Some((key, _)) = more.first()
+    {
+        return Err(CommandError::Usage {
+            message: format!("{name} is reached by a URL and has no variable {key}"),
+            hint: Some(format!("asked for are: {}", asked.join(", "))),
+        });
+    }
+    person.complete(&offer.questions, wish.answers).await?;
+    let recipe = command::recipe(&offer, wish.answers).map_err(|error| CommandError::Unusable {
+        server: name.to_owned(),
+        reasons: vec![error.to_string()],
+        hint: None,
+    })?;
+    Ok(Prepared {
+        name: short_name(name),
+        entry: recipe.entry(),
+        shown: Shown::of_recipe(&recipe),
+        unpacked: None,
+    }
+    .with_env(&more))
+}
+
+fn check_status(listed: &Listed) -> Result<(), CommandError> {
+    let name = &listed.server.name;
+    let why = listed
+        .message
+        .as_deref()
+        .map(|it| format!(": {}", output::headline(it)));
+    let why = why.unwrap_or_default();
+    match listed.status {
+        Status::Active => Ok(()),
+        Status::Deprecated => {
+            complain(&format!("warning: {name} is deprecated{why}"));
+            Ok(())
+        }
+        Status::Deleted => Err(CommandError::Unusable {
+            server: name.clone(),
+            reasons: vec![format!("it was deleted from the registry{why}")],
+            hint: None,
+        }),
+    }
+}
+
+/// The best way to run it here, or the best of the kind that was asked for.
+fn choose(listed: &Listed, kind: Option<Kind>) -> Result<Offer, CommandError> {
+    let (all, unusable) = offers(&listed.server, is_here);
+    let mut kinds: Vec<_> = all.iter().map(|offer| offer.kind.word()).collect();
+    kinds.dedup();
+    let unusable = unusable.iter().take(SHOWN_REASONS).map(ToString::to_string);
+    let fitting = all
+        .into_iter()
+        .find(|offer| kind.is_none_or(|kind| offer.kind == kind));
+    let Some(offer) = fitting else {
+        let mut reasons: Vec<_> = unusable.collect();
+        if let Some(kind) = kind {
+            let known = if kinds.is_empty() {
+                "nothing that can be used"
+            } else {
+                &kinds.join(", ")
+            };
+            reasons.insert(
+                0,
+                format!("it has no {} package; it has {known}", kind.word()),
+            );
+        } else if reasons.is_empty() {
+            reasons.push("it names neither a package nor a URL".to_owned());
+        }
+        return Err(CommandError::Unusable {
+            server: listed.server.name.clone(),
+            reasons,
+            hint: None,
+        });
+    };
+    if !offer.can_run {
+        return Err(CommandError::Unusable {
+            server: listed.server.name.clone(),
+            reasons: vec![format!(
+                "it needs {}, which is not installed",
+                offer.runtime
+            )],
+            hint: Some(transport::remedy(offer.runtime)),
+        });
+    }
+    Ok(offer)
+}
+
+/// Whether a program is here, as servers would find it.
+pub fn is_here(program: &str) -> bool {
+    let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
+    matches!(transport::resolve(program, &path), Resolution::Found(_))
+}
+
+/// The name of a server here: the last part, with what no name may have left out.
+pub fn short_name(name: &str) -> String {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let good = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' || c == '_' {
+            c
+        } else {
+            '-'
+        }
+    };
+    let short: String = last.chars().map(good).collect();
+    short.trim_matches('-').to_owned()
+}

@@ -1,0 +1,51 @@
+//! Clients that still start servers of their own.
+
+use mainstay_client_files as client_files;
+use mainstay_platform::environment::Process;
+
+use super::{super::output, finding::Finding};
+
+pub fn check() -> Vec<Finding> {
+    let Some(machine) = client_files::Machine::of(&Process) else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for found in client_files::find(&machine) {
+        let mut own = Vec::new();
+        for it in &found.files {
+            let path = it.file.path.display();
+            let read = match &it.text {
+                Ok(text) => {
+                    client_files::servers(&it.file, text).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            match read {
+                Ok(servers) => {
+                    let servers = servers
+                        .into_iter()
+                        .filter(|server| server.left_out.is_none());
+                    own.extend(servers.map(|server| server.label));
+                }
+                Err(error) => findings.push(Finding::note(
+                    "client.unreadable",
+                    format!("{path} of {} cannot be read: {error}", found.client),
+                )),
+            }
+        }
+        if !own.is_empty() {
+            let count = output::count(own.len(), "server");
+            let what = format!(
+                "{} starts {count} of its own: {}",
+                found.client,
+                own.join(", ")
+            );
+            findings.push(
+                Finding::note("client.own_servers", what)
+                    .why("nobody restarts them, and other clients start them again")
+                    .mend(format!("mainstay setup --client {}", found.client.id())),
+            );
+        }
+    }
+    findings
+}

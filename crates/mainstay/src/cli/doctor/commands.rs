@@ -1,0 +1,232 @@
+//! The commands of servers: where they are, which version, and the PATH in which they are looked up.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
+use mainstay_core::config::{Config, Launch, StdioLaunch};
+use mainstay_transport::{self as transport, Resolution, Variables};
+use tokio::{process::Command, time::timeout};
+
+use super::finding::Finding;
+
+/// Programs that start servers, and that print their version and nothing else with `--version`. Other
+/// programs are never run to ask them: a server might take the option for an order.
+const LAUNCHERS: [&str; 15] = [
+    "bun", "bunx", "deno", "docker", "node", "npm", "npx", "pipx", "pnpm", "podman", "python",
+    "python3", "uv", "uvx", "yarn",
+];
+
+/// `npx` starts Node, which takes a while on a busy machine.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Programs that are asked at once.
+const AT_ONCE: usize = 4;
+
+/// The longest line of a version.
+const LONGEST: usize = 120;
+
+/// A server's command, looked up as its start does.
+struct Looked {
+    server: String,
+    command: String,
+    variables: Variables,
+    resolution: Resolution,
+}
+
+pub async fn check(config: &Config) -> Vec<Finding> {
+    let launches: Vec<(String, StdioLaunch)> = config
+        .servers
+        .iter()
+        .filter(|server| server.enabled)
+        .filter_map(|server| match &server.launch {
+            Launch::Stdio(launch) => Some((server.name.to_string(), launch.clone())),
+            Launch::Http(_) | Launch::Broken(_) | Launch::Unapproved => None,
+        })
+        .collect();
+    // A login shell may be asked, and folders are read.
+    let looked =
+        tokio::task::spawn_blocking(|| launches.into_iter().map(look_up).collect::<Vec<_>>());
+    let looked = looked.await.unwrap_or_default();
+    let mut findings = paths(&looked);
+    let mut asked: BTreeMap<PathBuf, &Variables> = BTreeMap::new();
+    for it in &looked {
+        match place(&it.resolution) {
+            None => findings.push(missing(it)),
+            Some(program) if is_launcher(&it.command) => {
+                asked.entry(program).or_insert(&it.variables);
+            }
+            Some(_) => {}
+        }
+    }
+    let versions = asked.into_iter().map(|(program, variables)| async move {
+        let version = version(&program, variables).await;
+        (program, version)
+    });
+    let versions: BTreeMap<_, _> = stream::iter(versions)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    findings.extend(looked.iter().filter_map(|it| {
+        let program = place(&it.resolution)?;
+        Some(found(it, &program, versions.get(&program)))
+    }));
+    findings
+}
+
+fn look_up((server, launch): (String, StdioLaunch)) -> Looked {
+    let variables = transport::of_child(&launch);
+    let resolution = transport::resolve(&launch.command, path_of(&variables));
+    // A relative path is looked up in the server's folder.
+    let resolution = match (resolution, &launch.cwd) {
+        (Resolution::AsGiven(path), Some(cwd)) => Resolution::AsGiven(cwd.join(path)),
+        (resolution, _) => resolution,
+    };
+    Looked {
+        server,
+        command: launch.command,
+        variables,
+        resolution,
+    }
+}
+
+fn path_of(variables: &Variables) -> &OsStr {
+    let path = variables.get(OsStr::new("PATH"));
+    path.map(OsString::as_os_str).unwrap_or_default()
+}
+
+fn place(resolution: &Resolution) -> Option<PathBuf> {
+    match resolution {
+        Resolution::Found(path) => Some(path.clone()),
+        Resolution::AsGiven(path) => path.is_file().then(|| path.clone()),
+        Resolution::NotFound(_) => None,
+    }
+}
+
+fn is_launcher(command: &str) -> bool {
+    let name = Path::new(command).file_stem().unwrap_or_default();
+    LAUNCHERS.iter().any(|launcher| name == *launcher)
+}
+
+/// The PATHs, each with the servers that have it.
+fn paths(looked: &[Looked]) -> Vec<Finding> {
+    let mut paths: BTreeMap<&OsStr, Vec<&str>> = BTreeMap::new();
+    for it in looked {
+        paths
+            .entry(path_of(&it.variables))
+            .or_default()
+            .push(&it.server);
+    }
+    let finding =
+        |(path, servers): (&OsStr, Vec<&str>)| {
+            let folders = env::split_paths(path).map(|folder| folder.display().to_string());
+            let folders: Vec<String> = folders.filter(|folder| !folder.is_empty()).collect();
+            let servers = servers.join(", ");
+            if folders.is_empty() {
+                return Finding::warning("command.path", format!("PATH of {servers} is empty"))
+                .why("no program is found by its name")
+                .mend("take PATH out of the servers' `env`, or name programs by their whole paths");
+            }
+            Finding::ok(
+                "command.path",
+                format!("PATH of {servers}: {}", folders.join(":")),
+            )
+        };
+    paths.into_iter().map(finding).collect()
+}
+
+fn missing(looked: &Looked) -> Finding {
+    let Looked {
+        server,
+        command,
+        variables,
+        resolution,
+    } = looked;
+    let finding = match resolution {
+        Resolution::AsGiven(path) => Finding::error(
+            "command.missing",
+            format!("there is no program {}", path.display()),
+        )
+        .mend("install it, or correct `command` in the server's entry"),
+        Resolution::Found(_) | Resolution::NotFound(_) => {
+            let looked = transport::looked_in(path_of(variables), 6);
+            Finding::error(
+                "command.missing",
+                format!("command not found: {command}; {looked}"),
+            )
+            .mend(transport::remedy(command))
+        }
+    };
+    finding.of(server).why("the server cannot be started")
+}
+
+fn found(looked: &Looked, program: &Path, version: Option<&Result<String, String>>) -> Finding {
+    let program = program.display();
+    let what = |rest: &str| format!("{} is {program}{rest}", looked.command);
+    match version {
+        Some(Ok(version)) => Finding::ok("command.found", what(&format!(", {version}"))),
+        None => Finding::ok("command.found", what("")),
+        Some(Err(why)) => Finding::warning("command.broken", what(&format!(", and {why}")))
+            .why("the server is started by it")
+            .mend(format!(
+                "{program} --version  # {}",
+                transport::remedy(&looked.command)
+            )),
+    }
+    .of(&looked.server)
+}
+
+/// The first line of `program --version`, with the variables that the server has.
+async fn version(program: &Path, variables: &Variables) -> Result<String, String> {
+    let output = Command::new(program)
+        .arg("--version")
+        .env_clear()
+        .envs(variables)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = match timeout(LIMIT, output).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(error)) => return Err(format!("it cannot be run: {error}")),
+        Err(_) => {
+            return Err(format!(
+                "`--version` takes longer than {} s",
+                LIMIT.as_secs()
+            ));
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    match line {
+        Some(line) if output.status.success() => {
+            let end = line.floor_char_boundary(LONGEST.min(line.len()));
+            Ok(line[..end].to_owned())
+        }
+        _ => Err(format!("`--version` fails ({})", output.status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_launchers_are_run() {
+        for (command, expected) in [
+            ("npx", true),
+            ("/usr/bin/python3", true),
+            ("uvx.exe", true),
+            ("./server.py", false),
+            ("my-npx", false),
+            ("mcp-server-git", false),
+        ] {
+            assert_eq!(is_launcher(command), expected, "{command}");
+        }
+    }
+}

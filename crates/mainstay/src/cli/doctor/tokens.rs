@@ -1,0 +1,148 @@
+//! Tokens that have expired or soon will: those of clients, and those that servers are sent.
+
+use std::time::{Duration, SystemTime};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use chrono::DateTime;
+use mainstay_api::{Client, ClientToken};
+use mainstay_core::config::{Config, Launch};
+use mainstay_doorway::tokens;
+use mainstay_platform::state::StateDir;
+use serde::Deserialize;
+
+use super::{super::output, finding::Finding};
+
+/// So long before the end a token is near its expiry.
+const NEAR: Duration = Duration::from_hours(7 * 24);
+
+pub async fn of_clients(client: Option<&Client>, state: Option<&StateDir>) -> Vec<Finding> {
+    let tokens: Vec<ClientToken> = match (client, state) {
+        (Some(client), _) => match client.client_tokens().await {
+            Ok(list) => list.tokens,
+            Err(error) => return vec![unreadable(&error.to_string())],
+        },
+        // A directory that cannot be used is reported elsewhere.
+        (None, Some(state)) if state.check().is_ok() => match tokens::read(state) {
+            Ok(list) => list.iter().map(ClientToken::from).collect(),
+            Err(error) => return vec![unreadable(&error.to_string())],
+        },
+        (None, _) => Vec::new(),
+    };
+    let now = SystemTime::now();
+    tokens
+        .iter()
+        .filter_map(|token| of_client(token, now))
+        .collect()
+}
+
+fn unreadable(why: &str) -> Finding {
+    Finding::error(
+        "token.unreadable",
+        format!("the tokens of clients cannot be read: {why}"),
+    )
+    .why("no client with a token is let in")
+    .mend("mainstay token list")
+}
+
+fn of_client(token: &ClientToken, now: SystemTime) -> Option<Finding> {
+    let end = DateTime::parse_from_rfc3339(token.expires_at.as_ref()?).ok()?;
+    let name = &token.name;
+    let mend = format!("mainstay token remove {name} && mainstay token add {name}");
+    let (left, what) = standing(end.into(), now, &format!("the token of client {name}"))?;
+    Some(if left.is_zero() {
+        Finding::warning("token.expired", what)
+            .why("the client is refused")
+            .mend(mend)
+    } else {
+        Finding::warning("token.expiring", what)
+            .why("the client is refused then")
+            .mend(mend)
+    })
+}
+
+/// What is left of a token that is near its end or past it, and how to say it.
+fn standing(end: SystemTime, now: SystemTime, what: &str) -> Option<(Duration, String)> {
+    match end.duration_since(now) {
+        Ok(left) if left > NEAR => None,
+        Ok(left) => Some((left, format!("{what} expires in {}", output::span(left)))),
+        Err(past) => {
+            let past = output::span(past.duration());
+            Some((Duration::ZERO, format!("{what} expired {past} ago")))
+        }
+    }
+}
+
+/// The claim of a JSON Web Token that says when it ends.
+#[derive(Deserialize)]
+struct Claims {
+    exp: u64,
+}
+
+/// Tokens in the headers of servers that say themselves when they end (JSON Web Tokens).
+pub fn of_servers(config: &Config) -> Vec<Finding> {
+    let now = SystemTime::now();
+    let servers = config.servers.iter().filter(|server| server.enabled);
+    let findings = servers.filter_map(|server| {
+        let Launch::Http(http) = &server.launch else {
+            return None;
+        };
+        let ends = http
+            .headers
+            .iter()
+            .filter_map(|(_, value)| end_of(value.expose()));
+        let (left, what) = standing(ends.min()?, now, "the token in its headers")?;
+        let finding = if left.is_zero() {
+            Finding::error("token.server_expired", what).why("the server refuses it")
+        } else {
+            Finding::warning("token.server_expiring", what).why("the server refuses it then")
+        };
+        let mend =
+            "put a new token into `headers` of its entry, or into the variable that it names";
+        Some(finding.of(server.name.as_str()).mend(mend))
+    });
+    findings.collect()
+}
+
+/// When a header's token ends, where it is a JSON Web Token that says so.
+fn end_of(header: &str) -> Option<SystemTime> {
+    let token = header.rsplit(' ').next()?;
+    let mut parts = token.split('.');
+    let (_, claims, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
+    let claims: Claims = serde_json::from_slice(&claims).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_web_token_says_when_it_ends() {
+        let token = |claims: &str| format!("Bearer eyJh.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        assert_eq!(
+            end_of(&token(r#"{"sub":"me","exp":1800000000}"#)),
+            Some(end)
+        );
+        assert_eq!(end_of(&token(r#"{"sub":"me"}"#)), None);
+        assert_eq!(end_of(&token(r#"{"exp":18446744073709551615}"#)), None);
+        assert_eq!(end_of("Bearer mst_0123"), None);
+        assert_eq!(end_of(""), None);
+    }
+
+    #[test]
+    fn tokens_are_near_their_end_for_a_week() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365);
+        let at = |end| standing(end, now, "it").map(|(_, what)| what);
+        assert_eq!(at(now + Duration::from_hours(24 * 8)), None);
+        assert_eq!(
+            at(now + Duration::from_hours(48)),
+            Some("it expires in 2 d".to_owned())
+        );
+        assert_eq!(
+            at(now - Duration::from_hours(3)),
+            Some("it expired 3 h ago".to_owned())
+        );
+    }
+}

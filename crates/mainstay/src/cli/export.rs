@@ -1,0 +1,347 @@
+//! `mainstay export`: shows the servers, or Mainstay itself, as a client has them in its file, or puts them
+//! there.
+
+use std::{env, path::PathBuf};
+
+use clap::Args;
+use mainstay_client_files::{
+    Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Machine, Note, Section, apply,
+    back_up, block, entry_for, files_of, point_at_mainstay, read_file, value, write,
+};
+use mainstay_core::config::{Syntax, edit::Document};
+use mainstay_platform::environment::{Origin, Process};
+use serde_json::{Value, json};
+
+use super::{CommandError, Exit, import, output, screen::complain};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay export --for codex                    your servers, in the words of Codex
+  mainstay export --for zed --write              put them into the file of Zed
+  mainstay export --for cursor --connect --write --replace
+                                                 have Cursor use Mainstay instead of its own servers
+  mainstay export --for vscode --http            the entry with the daemon's URL
+
+Without --connect and --http the servers themselves are exported, each as the client would start it:
+the client then does without Mainstay. What is printed holds the secrets of the configuration.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Export {
+    /// The client, such as claude-desktop or codex; `mainstay import --help` lists them
+    #[arg(long = "for", value_name = "CLIENT")]
+    client: String,
+    /// Export one entry that starts `mainstay connect`, instead of the servers
+    #[arg(long, conflicts_with = "http")]
+    connect: bool,
+    /// Export one entry with the URL of Mainstay, instead of the servers
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = DEFAULT_URL)]
+    http: Option<String>,
+    /// Put it into the client's file, which is backed up, instead of printing it
+    #[arg(long)]
+    write: bool,
+    /// Take the client's own servers out of its file
+    #[arg(long, requires = "write")]
+    replace: bool,
+    /// The client's file [default: its usual place]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The configuration whose servers are exported [default: the one that `mainstay serve` would read]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print what was done as JSON on stdout, and errors as JSON on stderr
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What goes into the file.
+struct Exported {
+    changes: Vec<Change>,
+    /// What the client cannot have, each with its server.
+    notes: Vec<(String, Note)>,
+}
+
+impl Export {
+    pub fn run(self) -> Result<Exit, CommandError> {
+        let client: Client = self
+            .client
+            .parse()
+            .map_err(|_| import::unknown(&self.client))?;
+        let file = self.client_file(client)?;
+        let text = match read_file(file.clone()) {
+            Some(found) => found
+                .text
+                .map_err(|error| refused(&file, &error.to_string()))?,
+            None => String::new(),
+        };
+        let front = self.front(client)?;
+        if !self.write {
+            return self.print(&file, &text, front.as_ref());
+        }
+        let edited = match &front {
+            Some(front) => point_at_mainstay(&file, &text, front, self.replace)
+                .map(|pointed| (pointed.text, pointed.removed, Vec::new())),
+            None => self.with_servers(&file, &text)?,
+        };
+        let (new, removed, notes) = match edited {
+            Ok(edited) => edited,
+            Err(EditError::Unwritable {
+                reason,
+                block,
+                remove,
+            }) => {
+                return self.paste(&file, &reason, &block, &remove);
+            }
+            Err(error) => return Err(refused(&file, &error.to_string())),
+        };
+        let is_news = new != text;
+        let backup = if is_news {
+            let failed = |source| CommandError::Read {
+                path: file.path.display().to_string(),
+                source,
+            };
+            let backup = back_up(&file.path).map_err(failed)?;
+            write(&file.path, &new).map_err(failed)?;
+            backup
+        } else {
+            None
+        };
+        if self.json {
+            output::json(&json!({
+                "client": client.id(),
+                "file": file.path,
+                "written": is_news,
+                "backup": backup,
+                "removed": removed,
+                "notes": notes_as_json(&notes),
+            }))?;
+            return Ok(Exit::DONE);
+        }
+        tell(&notes);
+        let path = file.path.display();
+        if !is_news {
+            output::line(&format!("{path} has it already"))?;
+            return Ok(Exit::DONE);
+        }
+        output::line(&format!("{path} was written"))?;
+        if let Some(backup) = backup {
+            output::line(&format!("what it was is in {}", backup.display()))?;
+        }
+        if !removed.is_empty() {
+            output::line(&format!("taken out: {}", removed.join(", ")))?;
+        }
+        Ok(Exit::DONE)
+    }
+
+    fn client_file(&self, client: Client) -> Result<ClientFile, CommandError> {
+        let machine =
+            Machine::of(&Process).ok_or_else(|| import::no_home("the files of clients"))?;
+        if let Some(path) = &self.file {
+            return Ok(ClientFile::of_client(
+                client,
+                &import::absolute(path)?,
+                &machine,
+            ));
+        }
+        let mut files = files_of(client, &machine);
+        let there = files
+            .iter()
+            .position(|file| file.is_main && file.path.exists());
+        Ok(files.swap_remove(there.unwrap_or(0)))
+    }
+
+    /// How the client is to reach Mainstay, if it is that which is exported.
+    fn front(&self, client: Client) -> Result<Option<Front>, CommandError> {
+        if let Some(url) = &self.http {
+            if !client.speaks_http() {
+                return Err(CommandError::Usage {
+                    message: format!("{client} has no servers with a URL in its file"),
+                    hint: Some(format!("mainstay export --for {} --connect", client.id())),
+                });
+            }
+            return Ok(Some(Front::Http { url: url.clone() }));
+        }
+        if !self.connect {
+            return Ok(None);
+        }
+        let program = env::current_exe().map_err(|source| CommandError::Read {
+            path: "the path of this program".to_owned(),
+            source,
+        })?;
+        Ok(Some(Front::Connect { program }))
+    }
+
+    fn section(file: &ClientFile, text: &str) -> Result<Section, CommandError> {
+        let whole = value(file.format, text).map_err(|error| refused(file, &error.to_string()))?;
+        let mut sections = file.sections(&whole);
+        Ok(sections.swap_remove(0))
+    }
+
+    /// The servers of the configuration, in the client's words.
+    fn exported(&self, file: &ClientFile, section: &Section) -> Result<Exported, CommandError> {
+        let origin = Origin {
+            flag: self.config.clone(),
+            ..Origin::default()
+        };
+        let path = origin
+            .path()
+            .ok_or_else(|| import::no_home("the configuration"))?;
+        let text = origin.text()?.unwrap_or_default();
+        let entries = if text.is_empty() {
+            Vec::new()
+        } else {
+            let document = Document::read(&text, Syntax::of(&path));
+            let document = document.map_err(|error| CommandError::Usage {
+                message: format!("{}: {error}", path.display()),
+                hint: None,
+            })?;
+            document.entries()
+        };
+        if entries.is_empty() {
+            return Err(CommandError::NotFound {
+                what: format!("a server in {}", path.display()),
+                hint:
+                    "`mainstay add` adds the first server, `mainstay import` those of other clients"
+                        .to_owned(),
+            });
+        }
+        let mut exported = Exported {
+            changes: Vec::new(),
+            notes: Vec::new(),
+        };
+        for (name, entry) in entries {
+            let written = entry_for(file.client, name.as_str(), &entry, section);
+            let notes = written.notes.into_iter();
+            exported
+                .notes
+                .extend(notes.map(|note| (name.to_string(), note)));
+            exported
+                .changes
+                .extend(written.entry.map(|entry| Change::Put {
+                    section: section.clone(),
+                    label: name.to_string(),
+                    entry,
+                }));
+        }
+        Ok(exported)
+    }
+
+    #[expect(
+        clippy::type_complexity,
+        reason = "the outcome of the other way to edit"
+    )]
+    fn with_servers(
+        &self,
+        file: &ClientFile,
+        text: &str,
+    ) -> Result<Result<(String, Vec<String>, Vec<(String, Note)>), EditError>, CommandError> {
+        let section = Self::section(file, text)?;
+        let Exported { mut changes, notes } = self.exported(file, &section)?;
+        let mut removed = Vec::new();
+        if self.replace {
+            let known = mainstay_client_files::servers(file, text);
+            let known = known.map_err(|error| refused(file, &error.to_string()))?;
+            for server in known.into_iter().filter(|server| server.left_out.is_none()) {
+                let stays = changes.iter().any(|change| {
+                    matches!(change, Change::Put { label, section, .. } if *label == server.label && section.keys == server.section.keys)
+                });
+                if !stays {
+                    removed.push(server.label.clone());
+                    changes.push(Change::Remove {
+                        section: server.section,
+                        label: server.label,
+                    });
+                }
+            }
+        }
+        Ok(apply(file, text, &changes).map(|text| (text, removed, notes)))
+    }
+
+    /// Prints what a new file of the client would hold.
+    fn print(
+        &self,
+        file: &ClientFile,
+        text: &str,
+        front: Option<&Front>,
+    ) -> Result<Exit, CommandError> {
+        let section = Self::section(file, text)?;
+        let exported = match front {
+            Some(front) => {
+                let label = mainstay_client_files::LABEL;
+                let written = entry_for(file.client, label, &front.entry(file.client), &section);
+                Exported {
+                    changes: written
+                        .entry
+                        .map(|entry| Change::Put {
+                            section,
+                            label: label.to_owned(),
+                            entry,
+                        })
+                        .into_iter()
+                        .collect(),
+                    notes: Vec::new(),
+                }
+            }
+            None => self.exported(file, &section)?,
+        };
+        let text = block(file.format, &exported.changes);
+        if self.json {
+            output::json(&json!({
+                "client": file.client.id(),
+                "file": file.path,
+                "text": text,
+                "notes": notes_as_json(&exported.notes),
+            }))?;
+        } else {
+            output::data(&text)?;
+            tell(&exported.notes);
+        }
+        Ok(Exit::DONE)
+    }
+
+    /// For a file that cannot be changed in place.
+    fn paste(
+        &self,
+        file: &ClientFile,
+        reason: &str,
+        block: &str,
+        remove: &[String],
+    ) -> Result<Exit, CommandError> {
+        if !self.json {
+            output::data(block)?;
+        }
+        let take_out = if remove.is_empty() {
+            String::new()
+        } else {
+            format!(", and take out {}", remove.join(", "))
+        };
+        Err(CommandError::Usage {
+            message: format!("{} was not written: {reason}", file.path.display()),
+            hint: Some(if self.json {
+                format!("put this into it{take_out}: {block}")
+            } else {
+                format!("put what stands above into it{take_out}")
+            }),
+        })
+    }
+}
+
+fn refused(file: &ClientFile, reason: &str) -> CommandError {
+    CommandError::Usage {
+        message: format!("cannot read {}: {reason}", file.path.display()),
+        hint: Some("correct it, or name another with --file".to_owned()),
+    }
+}
+
+fn tell(notes: &[(String, Note)]) {
+    for (server, note) in notes {
+        complain(&format!("note: {server}: {}: {}", note.key, note.text));
+    }
+}
+
+fn notes_as_json(notes: &[(String, Note)]) -> Value {
+    let notes = notes.iter();
+    notes
+        .map(|(server, note)| json!({"server": server, "key": note.key, "text": note.text}))
+        .collect()
+}

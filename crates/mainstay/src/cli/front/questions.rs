@@ -1,0 +1,135 @@
+//! The requests of servers that the client has before it. Pure.
+//!
+//! Each gets an id of ours: another run of the daemon begins to count anew, and a late answer must not
+//! answer another question.
+
+use std::collections::BTreeMap;
+
+/// Questions that one client may have before it; the oldest one goes for one more.
+const MAX_OPEN: usize = 1024;
+
+/// Open questions, and `D`, the daemon that each came from.
+#[derive(Debug)]
+pub struct Questions<D> {
+    next: u64,
+    open: BTreeMap<u64, Question<D>>,
+}
+
+/// A question of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question<D> {
+    /// The daemon's id, JSON text.
+    pub id: String,
+    pub from: D,
+}
+
+impl<D> Default for Questions<D> {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            open: BTreeMap::new(),
+        }
+    }
+}
+
+impl<D> Questions<D> {
+    /// The id under which the client gets a question.
+    pub fn ask(&mut self, id: &str, from: D) -> u64 {
+        self.next += 1;
+        if self.open.len() >= MAX_OPEN {
+            self.open.pop_first();
+        }
+        let id = id.to_owned();
+        self.open.insert(self.next, Question { id, from });
+        self.next
+    }
+
+    /// The question that an answer with this id (JSON text) is for. It is answered once.
+    pub fn answered(&mut self, id: &str) -> Option<Question<D>> {
+        self.open.remove(&id.parse().ok()?)
+    }
+
+    /// Our id of a question that the daemon takes back.
+    pub fn taken_back(&mut self, id: &str, is_from: impl Fn(&D) -> bool) -> Option<u64> {
+        let found = self.open.iter();
+        let found = found
+            .rev()
+            .find(|(_, it)| it.id == id && is_from(&it.from))
+            .map(|(number, _)| *number)?;
+        self.open.remove(&found);
+        Some(found)
+    }
+
+    /// Forgets all questions, and returns them.
+    pub fn close(&mut self) -> Vec<Question<D>> {
+        std::mem::take(&mut self.open).into_values().collect()
+    }
+
+    /// Forgets the questions of daemons that are gone; returns our ids of them.
+    pub fn forget(&mut self, is_gone: impl Fn(&D) -> bool) -> Vec<u64> {
+        let gone = self.open.iter().filter(|(_, it)| is_gone(&it.from));
+        let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
+        for number in &gone {
+            self.open.remove(number);
+        }
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// An answer reaches the daemon that asked, under its own id, or nobody.
+        #[test]
+        fn no_answer_reaches_another_question(
+            steps in prop::collection::vec((0..4u8, 0..3u8), 0..60)
+        ) {
+            let mut questions = Questions::default();
+            let (mut run, mut asked) = (0u32, Vec::new());
+            for (what, which) in steps {
+                match what {
+                    // Each run of the daemon uses the same ids.
+                    0 | 1 => {
+                        let id = which.to_string();
+                        let ours = questions.ask(&id, run);
+                        asked.push((ours, id, run));
+                    }
+                    2 => {
+                        run += 1;
+                        questions.forget(|from| *from < run);
+                    }
+                    _ => {
+                        let Some((ours, id, from)) = asked.pop() else { continue };
+                        let found = questions.answered(&ours.to_string());
+                        let expected = (from == run).then_some(Question { id, from });
+                        prop_assert_eq!(found, expected);
+                        prop_assert_eq!(questions.answered(&ours.to_string()), None);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_question_that_is_taken_back_is_named_by_our_id() {
+        let mut questions = Questions::default();
+        questions.ask("7", 1);
+        let second = questions.ask("7", 2);
+        assert_eq!(questions.taken_back("7", |from| *from == 2), Some(second));
+        assert_eq!(questions.taken_back("7", |from| *from == 2), None);
+    }
+
+    #[test]
+    fn a_bounded_number_is_kept() {
+        let mut questions = Questions::default();
+        for _ in 0..=MAX_OPEN {
+            questions.ask("1", ());
+        }
+        assert_eq!(questions.answered("1"), None);
+        assert!(questions.answered("2").is_some());
+    }
+}

@@ -1,0 +1,586 @@
+//! Carries the client's messages to the daemon and the answers back.
+
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use mainstay_core::{
+    era::{Era, code, result},
+    failure::{Failure, FailureKind},
+    message::{self, Kind, Method},
+};
+use mainstay_transport::{
+    Events, Frame, StreamBroken,
+    http1::{Error, Responding, Response},
+};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Front, MAX_MESSAGE,
+    daemon::{Daemon, Session},
+    fate::{self, Fate, Loss, Outgoing},
+    link::Link,
+    session::{listen_changes, not_sent},
+};
+
+/// Until a daemon that takes no calls is asked again: it is about to stop.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Until a stream that the daemon has closed is resumed, unless the daemon says when.
+const RESUME_PAUSE: Duration = Duration::from_millis(200);
+const MAX_RESUME_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often a refused token is read again for one message.
+const MAX_DENIED: u32 = 3;
+
+/// One message on its way.
+pub struct Message {
+    /// What is posted.
+    pub text: Bytes,
+    /// `None` of a batch.
+    pub frame: Option<Frame>,
+    pub is_modern: bool,
+    /// The client waits for no answer.
+    pub cancelled: CancellationToken,
+}
+
+/// How one attempt ended.
+enum End {
+    /// The answer, on one line.
+    Answer(Answer),
+    /// The daemon took it, and says nothing.
+    Accepted,
+    Lost(Loss),
+}
+
+struct Answer {
+    text: String,
+    frame: Option<Frame>,
+}
+
+/// An attempt to send a message.
+pub struct Attempt {
+    daemon: Arc<Daemon>,
+    responding: Responding,
+    done: Option<Result<Response, Error>>,
+}
+
+impl Attempt {
+    fn new(message: &Message, daemon: Arc<Daemon>) -> Self {
+        Self {
+            responding: message.post(&daemon),
+            daemon,
+            done: None,
+        }
+    }
+
+    /// Resolves when the message has been written, or cannot be.
+    async fn written(&mut self) {
+        let done = poll_fn(|context| {
+            if self.responding.is_written() {
+                return Poll::Ready(None);
+            }
+            match Pin::new(&mut self.responding).poll(context) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending if self.responding.is_written() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        });
+        self.done = done.await;
+    }
+
+    async fn response(self) -> Result<Response, Error> {
+        match self.done {
+            Some(done) => done,
+            None => self.responding.await,
+        }
+    }
+}
+
+impl Message {
+    fn outgoing(&self) -> Outgoing {
+        match self.frame.as_ref().map(|frame| frame.envelope().kind) {
+            None | Some(Kind::Response { .. }) => Outgoing::Batch,
+            Some(Kind::Request { method, .. }) => Outgoing::Request(method),
+            Some(Kind::Notification { method }) => Outgoing::Notification(method),
+        }
+    }
+
+    /// The id of the request, as JSON text.
+    fn id(&self) -> &str {
+        self.frame.as_ref().and_then(Frame::id).unwrap_or("null")
+    }
+
+    fn is_listen(&self) -> bool {
+        self.outgoing() == Outgoing::Request(Method::Listen)
+    }
+
+    fn is_initialize(&self) -> bool {
+        self.outgoing() == Outgoing::Request(Method::Initialize)
+    }
+
+    fn text(&self) -> &str {
+        match &self.frame {
+            Some(frame) => frame.text(),
+            // It was read as text before.
+            None => std::str::from_utf8(&self.text).unwrap_or_default(),
+        }
+    }
+
+    pub fn post(&self, daemon: &Daemon) -> Responding {
+        match &self.frame {
+            Some(frame) if self.is_modern => daemon.post_modern(frame),
+            _ => daemon.post(self.text()),
+        }
+    }
+
+    /// The answer of a message that may or may not have run; `None` if nobody waits for one.
+    fn unknown(&self) -> Option<String> {
+        let said = "Mainstay was restarted or lost during the call. It may or may not have run; check before you call again";
+        let failure = |id: &str, method: Option<Method>| {
+            let failure = Failure::new(FailureKind::OutcomeUnknown, said);
+            if method == Some(Method::ToolsCall) {
+                let result = failure.tool_result();
+                return match self.era() {
+                    Era::Legacy => message::response(id, &result),
+                    Era::Modern => {
+                        message::response(id, &result::to_modern(Method::ToolsCall, &result))
+                    }
+                };
+            }
+            let code = failure.kind.rpc_code();
+            message::error_response(Some(id), code, &failure.message, Some(&failure.data()))
+        };
+        self.each(failure)
+    }
+
+    /// The answer of a message that was not sent.
+    fn not_sent(&self, why: &str) -> Option<String> {
+        self.each(|id, _| not_sent(id, why))
+    }
+
+    fn refused(&self, why: &str) -> Option<String> {
+        self.each(|id, _| message::error_response(Some(id), code::INTERNAL_ERROR, why, None))
+    }
+
+    fn era(&self) -> Era {
+        if self.is_modern {
+            Era::Modern
+        } else {
+            Era::Legacy
+        }
+    }
+
+    /// The same answer to each request in it.
+    fn each(&self, answer: impl Fn(&str, Option<Method>) -> String) -> Option<String> {
+        if let Some(frame) = &self.frame {
+            return match frame.envelope().kind {
+                Kind::Request { id, method } => Some(answer(frame.get(id), Some(method))),
+                Kind::Notification { .. } | Kind::Response { .. } => None,
+            };
+        }
+        let parts = message::batch(self.text()).unwrap_or_default();
+        let frames = parts
+            .into_iter()
+            .filter_map(|part| Frame::read(part.to_owned().into()).ok());
+        let answers: Vec<String> = frames
+            .filter_map(|frame| match frame.envelope().kind {
+                Kind::Request { id, method } => Some(answer(frame.get(id), Some(method))),
+                Kind::Notification { .. } | Kind::Response { .. } => None,
+            })
+            .collect();
+        (!answers.is_empty()).then(|| message::array(&answers))
+    }
+}
+
+impl Front {
+    /// Writes a message to the daemon. `None` if there is no daemon now, or nobody waits for it.
+    pub async fn begin(&self, message: &Message) -> Option<Attempt> {
+        let begun = async {
+            let daemon = self.up().await.ok()?;
+            self.is_at(message.id(), &daemon);
+            let mut attempt = Attempt::new(message, daemon);
+            attempt.written().await;
+            Some(attempt)
+        };
+        tokio::select! {
+            biased;
+            () = message.cancelled.cancelled() => None,
+            begun = begun => begun,
+        }
+    }
+
+    /// Sends a message until it has an answer, and gives that to the client. `begun` is the first
+    /// attempt, where it has begun.
+    pub async fn carry(&self, message: &Message, begun: Option<Attempt>) {
+        // Dropping the attempt closes its connection, which cancels a modern request.
+        let answer = tokio::select! {
+            biased;
+            () = message.cancelled.cancelled() => None,
+            answer = self.answer(message, begun) => answer,
+        };
+        let is_cancelled = self.forget(message.id());
+        let Some(Answer { text, frame }) = answer else {
+            return;
+        };
+        if let (Some(request), Some(answer)) = (&message.frame, frame) {
+            self.state().session.answered(request, &answer);
+        }
+        if !is_cancelled {
+            self.say(&text).await;
+        }
+    }
+
+    async fn answer(&self, message: &Message, mut begun: Option<Attempt>) -> Option<Answer> {
+        let plain = |text| Answer { text, frame: None };
+        let (mut denied, mut acknowledged) = (0, false);
+        loop {
+            let attempt = match begun.take() {
+                Some(begun) => begun,
+                None => match self.up().await {
+                    Ok(daemon) => Attempt::new(message, daemon),
+                    Err(why) => return message.not_sent(&why).map(plain),
+                },
+            };
+            let daemon = Arc::clone(&attempt.daemon);
+            self.is_at(message.id(), &daemon);
+            let loss = match attempt.response().await {
+                Err(error) => {
+                    self.lose(&daemon);
+                    lost_by(&daemon, &error)
+                }
+                Ok(response) if matches!(response.head.status, 401 | 403) => {
+                    denied += 1;
+                    if denied >= MAX_DENIED {
+                        let why = "the daemon refuses the token, or needs one";
+                        return message.refused(why).map(plain);
+                    }
+                    self.lose(&daemon);
+                    Loss::NotTaken
+                }
+                Ok(response) => {
+                    match self
+                        .receive(message, &daemon, response, &mut acknowledged)
+                        .await
+                    {
+                        End::Answer(answer) => return Some(answer),
+                        End::Accepted => return None,
+                        End::Lost(loss) => loss,
+                    }
+                }
+            };
+            match fate::of(message.outgoing(), loss, false) {
+                Fate::Again => {}
+                Fate::Dropped => return None,
+                // The stream could not be resumed.
+                Fate::Resume | Fate::Unknown => return message.unknown().map(plain),
+            }
+        }
+    }
+
+    /// What the daemon answers to one attempt.
+    async fn receive(
+        &self,
+        message: &Message,
+        daemon: &Arc<Daemon>,
+        mut response: Response,
+        acknowledged: &mut bool,
+    ) -> End {
+        let status = response.head.status;
+        let session = response.head.get("mcp-session-id").map(str::to_owned);
+        if response.head.is_event_stream {
+            self.cancel_again(message.id(), daemon);
+            return self.follow(message, daemon, response, acknowledged).await;
+        }
+        if status == 503 {
+            // It takes no calls because it is about to stop. The link hears of its end.
+            if message.is_modern {
+                self.lose(daemon);
+            }
+            self.pause(daemon).await;
+            return End::Lost(Loss::NotTaken);
+        }
+        let body = response.collect(&mut BytesMut::new(), MAX_MESSAGE).await;
+        let Ok(body) = body else {
+            return End::Lost(Loss::Taken);
+        };
+        if (200..300).contains(&status) {
+            if body.is_empty() {
+                return End::Accepted;
+            }
+            let Some(answer) = answer(message, body) else {
+                return End::Lost(Loss::Taken);
+            };
+            if let (true, Some(id)) = (message.is_initialize(), session) {
+                self.open(message, daemon, id, &answer);
+            }
+            return End::Answer(answer);
+        }
+        // The session is unknown: it was idle for too long, or is one of an earlier daemon.
+        if status == 404 && daemon.session.is_some() && !message.is_modern {
+            self.lose(daemon);
+            return End::Lost(Loss::NotTaken);
+        }
+        match refusal(message, status, &body) {
+            Some(text) => End::Answer(Answer { text, frame: None }),
+            None => End::Accepted,
+        }
+    }
+
+    /// Passes on a stream until the answer has come. A stream that breaks off is resumed where it can be.
+    async fn follow(
+        &self,
+        message: &Message,
+        daemon: &Arc<Daemon>,
+        response: Response,
+        acknowledged: &mut bool,
+    ) -> End {
+        let mut from = Arc::clone(daemon);
+        let mut events = Events::new(response, MAX_MESSAGE);
+        let mut last_event = None;
+        let mut pause = RESUME_PAUSE;
+        loop {
+            let is_closed = match events.next().await {
+                Some(Ok(event)) => {
+                    if event.id.is_some() {
+                        last_event = event.id;
+                    }
+                    if let Some(retry) = event.retry {
+                        pause = Duration::from_millis(retry).min(MAX_RESUME_PAUSE);
+                    }
+                    let Some(data) = event.data.filter(|data| !data.is_empty()) else {
+                        continue;
+                    };
+                    if let Some(repeated) = again_acknowledged(message, &data, acknowledged) {
+                        for change in repeated {
+                            self.say(&change).await;
+                        }
+                        continue;
+                    }
+                    let Some(frame) = self.pass_on(&from, data).await else {
+                        continue;
+                    };
+                    events.finish();
+                    // The daemon ends such a stream when it stops. The client's stream goes on.
+                    if message.is_listen() && frame.result().is_some() {
+                        self.lose(&from);
+                        return End::Lost(Loss::NotTaken);
+                    }
+                    let text = message::one_line(frame.text()).into_owned();
+                    let frame = Some(frame);
+                    return End::Answer(Answer { text, frame });
+                }
+                Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                    let why = format!("the answer exceeds {limit} bytes");
+                    return match message.refused(&why) {
+                        Some(text) => End::Answer(Answer { text, frame: None }),
+                        None => End::Accepted,
+                    };
+                }
+                Some(Err(StreamBroken::Broken(_))) => false,
+                None => true,
+            };
+            let loss = match last_event {
+                Some(_) if !message.is_modern => Loss::Resumable,
+                _ => Loss::Taken,
+            };
+            if fate::of(message.outgoing(), loss, false) != Fate::Resume {
+                return End::Lost(loss);
+            }
+            if is_closed {
+                sleep(pause).await;
+            }
+            match self.resume(&from, last_event.as_deref()).await {
+                Some((daemon, response)) => {
+                    from = daemon;
+                    self.is_at(message.id(), &from);
+                    events = Events::new(response, MAX_MESSAGE);
+                }
+                None => return End::Lost(Loss::Taken),
+            }
+        }
+    }
+
+    /// The daemon may have heard the cancellation before it heard of the call.
+    fn cancel_again(&self, id: &str, daemon: &Arc<Daemon>) {
+        let cancellation = {
+            let state = self.state();
+            let request = state.in_flight.get(id);
+            request.and_then(|request| request.cancellation.clone())
+        };
+        if let Some(cancellation) = cancellation {
+            self.post_aside(Arc::clone(daemon), cancellation);
+        }
+    }
+
+    /// Gives the client what the daemon says; returns a response.
+    pub async fn pass_on(&self, daemon: &Arc<Daemon>, data: Bytes) -> Option<Frame> {
+        let frame = match Frame::of_server_aside(data).await {
+            Ok(frame) => frame,
+            Err(error) => {
+                tracing::warn!(%error, "a message of the daemon cannot be read");
+                return None;
+            }
+        };
+        match frame.envelope().kind {
+            Kind::Response { .. } => return Some(frame),
+            Kind::Request { id, .. } => {
+                let id = frame.get(id);
+                if self.ending.is_cancelled() {
+                    self.refuse(daemon, id);
+                    return None;
+                }
+                let ours = self.state().questions.ask(id, Arc::clone(daemon));
+                self.say(&frame.with_id(&ours.to_string())).await;
+            }
+            Kind::Notification {
+                method: Method::Cancelled,
+            } => {
+                let id = frame.param("requestId").unwrap_or("null");
+                let is_from =
+                    |from: &Arc<Daemon>| from.epoch == daemon.epoch || from.is_same_run(daemon);
+                let ours = self.state().questions.taken_back(id, is_from);
+                if let Some(ours) = ours {
+                    let text = frame.with_param("requestId", &ours.to_string());
+                    self.say(&text).await;
+                }
+            }
+            Kind::Notification { .. } => self.say(&message::one_line(frame.text())).await,
+        }
+        None
+    }
+
+    /// Answers a question that the client cannot answer any more.
+    pub fn refuse(&self, daemon: &Arc<Daemon>, id: &str) {
+        let why = "the client has closed its end";
+        let answer = message::error_response(Some(id), code::INTERNAL_ERROR, why, None);
+        self.post_aside(Arc::clone(daemon), answer);
+    }
+
+    /// Posts a message that waits for no turn, and of which nothing is heard again.
+    pub fn post_aside(&self, daemon: Arc<Daemon>, text: String) {
+        self.tasks.spawn(async move {
+            if let Err(error) = daemon.post(&text).await {
+                tracing::debug!(%error, "a message did not reach the daemon");
+            }
+        });
+    }
+
+    /// The rest of a stream, from the daemon that has the session now.
+    async fn resume(
+        &self,
+        from: &Daemon,
+        last_event: Option<&str>,
+    ) -> Option<(Arc<Daemon>, Response)> {
+        loop {
+            let daemon = self.up().await.ok()?;
+            let id = |daemon: &Daemon| daemon.session.as_ref().map(|session| session.id.clone());
+            if id(&daemon) != id(from) {
+                return None;
+            }
+            match daemon.get(last_event).await {
+                Ok(response) if response.head.status == 503 => self.pause(&daemon).await,
+                Ok(response) => {
+                    let is_it = response.head.status == 200 && response.head.is_event_stream;
+                    return is_it.then_some((daemon, response));
+                }
+                Err(_) => self.lose(&daemon),
+            }
+        }
+    }
+
+    /// Waits a moment, or until the link has changed.
+    async fn pause(&self, daemon: &Daemon) {
+        let mut link = self.link.subscribe();
+        let changed = link.wait_for(|link| {
+            let now = link.daemon().map(|daemon| daemon.epoch);
+            now != Some(daemon.epoch)
+        });
+        tokio::select! {
+            _ = changed => {}
+            () = sleep(BUSY_PAUSE) => {}
+        }
+    }
+
+    /// `initialize` was answered: from now on there is a session.
+    fn open(&self, message: &Message, daemon: &Arc<Daemon>, id: String, answer: &Answer) {
+        let (Some(request), Some(frame)) = (&message.frame, &answer.frame) else {
+            return;
+        };
+        let session = {
+            let mut state = self.state();
+            state.session.answered(request, frame);
+            let version = state.session.version_header().map(str::to_owned);
+            let session = Session { id, version };
+            state.held = Some(session.clone());
+            session
+        };
+        self.link.send_if_modified(|link| {
+            let is_here = link.daemon().is_some_and(|it| it.epoch == daemon.epoch);
+            if is_here {
+                *link = Link::Up(Arc::new(daemon.with_session(Some(session))));
+            }
+            is_here
+        });
+        self.opened.notify_one();
+    }
+}
+
+fn lost_by(daemon: &Daemon, error: &Error) -> Loss {
+    if daemon.has_not_taken(error) {
+        Loss::NotTaken
+    } else {
+        Loss::Taken
+    }
+}
+
+/// A stream that listens was opened anew: instead of another acknowledgement, the client hears that the
+/// lists may have changed. `None` for any other message.
+fn again_acknowledged(
+    message: &Message,
+    data: &Bytes,
+    acknowledged: &mut bool,
+) -> Option<Vec<String>> {
+    let listen = message.frame.as_ref().filter(|_| message.is_listen())?;
+    let frame = Frame::read(data.clone()).ok()?;
+    if frame.method() != Some(Method::Acknowledged) {
+        return None;
+    }
+    let before = std::mem::replace(acknowledged, true);
+    before.then(|| listen_changes(listen))
+}
+
+/// The answer in a body, which is on one line already.
+fn answer(message: &Message, body: Bytes) -> Option<Answer> {
+    if message.frame.is_none() {
+        let text = String::from_utf8(body.into()).ok()?;
+        return Some(Answer {
+            text: message::one_line(&text).into_owned(),
+            frame: None,
+        });
+    }
+    let frame = Frame::read(body).ok()?;
+    Some(Answer {
+        text: message::one_line(frame.text()).into_owned(),
+        frame: Some(frame),
+    })
+}
+
+/// The answer that a refusal over HTTP becomes: its JSON-RPC error under the id of the request.
+fn refusal(message: &Message, status: u16, body: &Bytes) -> Option<String> {
+    let said = Frame::read(body.clone()).ok();
+    let error = said.as_ref().and_then(Frame::error);
+    match (error, &message.frame) {
+        (Some(error), Some(_)) => message.each(|id, _| {
+            let error = message::one_line(error);
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+        }),
+        _ => {
+            let text = String::from_utf8_lossy(body);
+            let text = message::shortened(text.trim().to_owned(), 300);
+            message.refused(&format!(
+                "the daemon answers with HTTP status {status}: {text}"
+            ))
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What the client has made of its session: enough to put a new session of the daemon in the place of
+//! the old one. Pure.
+
+use std::collections::BTreeSet;
+
+use mainstay_core::{
+    era::{Revision, code},
+    message::{self, Method},
+};
+use mainstay_transport::Frame;
+
+/// Subscriptions that are remembered: as many as the daemon keeps for one session.
+const MAX_SUBSCRIPTIONS: usize = 1000;
+
+/// The client's side of its session.
+#[derive(Debug, Default)]
+pub struct ClientSession {
+    opened: Option<Opened>,
+    /// `notifications/initialized` was sent.
+    is_initialized: bool,
+    /// The params of the last `logging/setLevel` (JSON text).
+    level: Option<String>,
+    /// URIs, as JSON text.
+    subscriptions: BTreeSet<String>,
+    /// For requests of our own.
+    next_id: u64,
+}
+
+/// An `initialize` that was answered.
+#[derive(Debug)]
+struct Opened {
+    /// The client's own request.
+    initialize: String,
+    version: String,
+    /// The lists whose changes the client was promised to hear of.
+    promised: Vec<Method>,
+}
+
+impl ClientSession {
+    /// Notes that `request` was answered.
+    pub fn answered(&mut self, request: &Frame, answer: &Frame) {
+        let Some(result) = answer.result() else {
+            return;
+        };
+        match request.method() {
+            Some(Method::Initialize) => {
+                let version = message::text_member(result, "protocolVersion");
+                self.opened = Some(Opened {
+                    initialize: request.one_line(),
+                    version: version.unwrap_or_default().into_owned(),
+                    promised: promised(result),
+                });
+            }
+            Some(Method::SetLevel) => self.level = request.params().map(str::to_owned),
+            Some(Method::ResourcesSubscribe) => {
+                if let Some(uri) = request.param("uri")
+                    && self.subscriptions.len() < MAX_SUBSCRIPTIONS
+                {
+                    self.subscriptions.insert(uri.to_owned());
+                }
+            }
+            Some(Method::ResourcesUnsubscribe) => {
+                if let Some(uri) = request.param("uri") {
+                    self.subscriptions.remove(uri);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes a notification that the client sent.
+    pub fn notified(&mut self, method: Method) {
+        self.is_initialized |= method == Method::Initialized;
+    }
+
+    /// The `initialize` that opens this session anew, if the client has opened one.
+    pub fn initialize(&self) -> Option<String> {
+        Some(self.opened.as_ref()?.initialize.clone())
+    }
+
+    /// The revision, for `MCP-Protocol-Version`; `None` where the revision knows no such header.
+    pub fn version_header(&self) -> Option<&str> {
+        let version = self.opened.as_ref()?.version.as_str();
+        let sends = Revision::parse_legacy(version).is_some_and(Revision::sends_version_header);
+        sends.then_some(version)
+    }
+
+    /// What follows `initialize` in a session that is opened anew.
+    pub fn initialized(&self) -> Option<String> {
+        let text = || message::request(None, Method::Initialized.name(), None);
+        self.is_initialized.then(text)
+    }
+
+    /// The requests that set a session to what the client has set it to.
+    pub fn replay(&mut self) -> Vec<String> {
+        let level = self.level.clone().map(|params| (Method::SetLevel, params));
+        let subscriptions = self.subscriptions.iter();
+        let subscriptions =
+            subscriptions.map(|uri| (Method::ResourcesSubscribe, format!(r#"{{"uri":{uri}}}"#)));
+        let requests: Vec<_> = level.into_iter().chain(subscriptions).collect();
+        requests
+            .into_iter()
+            .map(|(method, params)| {
+                self.next_id += 1;
+                // No client makes ids like these.
+                let id = format!(r#""mainstay-front-{}""#, self.next_id);
+                let method = method.name();
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+            })
+            .collect()
+    }
+
+    /// What a client is told whose lists may have changed.
+    pub fn list_changes(&self) -> Vec<String> {
+        let promised = self.opened.iter().filter(|_| self.is_initialized);
+        promised
+            .flat_map(|opened| &opened.promised)
+            .map(|method| message::request(None, method.name(), None))
+            .collect()
+    }
+}
+
+/// The lists whose changes the result of an `initialize` promises to tell of.
+fn promised(result: &str) -> Vec<Method> {
+    let capabilities = message::member(result, "capabilities").unwrap_or("{}");
+    [
+        ("tools", Method::ToolsChanged),
+        ("prompts", Method::PromptsChanged),
+        ("resources", Method::ResourcesChanged),
+    ]
+    .into_iter()
+    .filter(|(list, _)| {
+        let list = message::member(capabilities, list);
+        list.and_then(|list| message::member(list, "listChanged")) == Some("true")
+    })
+    .map(|(_, method)| method)
+    .collect()
+}
+
+/// What a stream that listens is told when it is opened anew: the lists that it asked for may have
+/// changed. `listen` is the request (2026-07-28).
+pub fn listen_changes(listen: &Frame) -> Vec<String> {
+    let id = listen.id().unwrap_or("null");
+    let wanted = listen.param("notifications").unwrap_or("{}");
+    [
+        ("toolsListChanged", Method::ToolsChanged),
+        ("promptsListChanged", Method::PromptsChanged),
+        ("resourcesListChanged", Method::ResourcesChanged),
+    ]
+    .into_iter()
+    .filter(|(list, _)| message::member(wanted, list) == Some("true"))
+    .map(|(_, method)| {
+        let params = format!(
+            r#"{{"_meta":{{"{}":{id}}}}}"#,
+            message::meta::SUBSCRIPTION_ID
+        );
+        message::request(None, method.name(), Some(&params))
+    })
+    .collect()
+}
+
+/// The answer to a request that was not sent and is not tried any more.
+pub fn not_sent(id: &str, why: &str) -> String {
+    let text = format!("{why}; the request was not sent");
+    let data = serde_json::json!({"kind": "daemon_unreachable"});
+    message::error_response(Some(id), code::INTERNAL_ERROR, &text, Some(&data))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(text: String) -> Frame {
+        Frame::read(text.into()).expect("a message")
+    }
+
+    fn request(method: &str, params: &str) -> Frame {
+        frame(format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#
+        ))
+    }
+
+    fn result(result: &str) -> Frame {
+        frame(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#))
+    }
+
+    fn error() -> Frame {
+        frame(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}"#.to_owned())
+    }
+
+    fn opened(version: &str) -> ClientSession {
+        let mut session = ClientSession::default();
+        let answer = format!(
+            r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{"listChanged":true}},"prompts":{{}}}}}}"#
+        );
+        session.answered(&request("initialize", r#"{"a":1}"#), &result(&answer));
+        session
+    }
+
+    proptest! {
+        /// A session that is set up anew is set to what the client last set, and to nothing else.
+        #[test]
+        fn a_replay_sets_what_the_client_has_set(
+            steps in prop::collection::vec((0..3u8, 0..6u8, any::<bool>()), 0..40)
+        ) {
+            let mut session = opened("2025-11-25");
+            let (mut level, mut uris) = (None, BTreeSet::new());
+            for (what, which, succeeds) in steps {
+                let uri = format!(r#"{{"uri":"fake://{which}"}}"#);
+                let asked = match what {
+                    0 => request("logging/setLevel", &format!(r#"{{"level":"l{which}"}}"#)),
+                    1 => request("resources/subscribe", &uri),
+                    _ => request("resources/unsubscribe", &uri),
+                };
+                let answer = if succeeds { result("{}") } else { error() };
+                session.answered(&asked, &answer);
+                match what {
+                    _ if !succeeds => {}
+                    0 => level = Some(format!("l{which}")),
+                    1 => { uris.insert(format!("fake://{which}")); },
+                    _ => { uris.remove(&format!("fake://{which}")); }
+                }
+            }
+            let replay: Vec<_> = session.replay().into_iter().map(frame).collect();
+            let of = |method, name: &str| {
+                let said = replay.iter().filter(|it| it.method() == Some(method));
+                said.filter_map(|it| it.text_param(name)).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(of(Method::SetLevel, "level"), Vec::from_iter(level));
+            prop_assert_eq!(
+                of(Method::ResourcesSubscribe, "uri"),
+                Vec::from_iter(uris)
+            );
+            let ids: BTreeSet<_> = replay.iter().filter_map(Frame::id).collect();
+            prop_assert_eq!(ids.len(), replay.len());
+        }
+    }
+
+    #[test]
+    fn a_session_is_opened_anew_with_the_clients_own_words() {
+        let mut session = opened("2025-06-18");
+        let initialize = session.initialize().expect("it was opened");
+        assert!(initialize.contains(r#""params":{"a":1}"#), "{initialize}");
+        assert_eq!(session.initialized(), None);
+        assert!(session.list_changes().is_empty());
+        session.notified(Method::Initialized);
+        assert!(session.initialized().is_some());
+        let told = session.list_changes();
+        assert_eq!(told.len(), 1, "only what was promised");
+        assert!(told[0].contains("notifications/tools/list_changed"));
+    }
+
+    #[test]
+    fn the_revision_is_named_where_there_is_a_header_for_it() {
+        assert_eq!(opened("2025-06-18").version_header(), Some("2025-06-18"));
+        assert_eq!(opened("2025-03-26").version_header(), None);
+        assert_eq!(ClientSession::default().version_header(), None);
+    }
+
+    #[test]
+    fn an_initialize_that_failed_opens_nothing() {
+        let mut session = ClientSession::default();
+        session.answered(&request("initialize", "{}"), &error());
+        assert_eq!(session.initialize(), None);
+    }
+
+    #[test]
+    fn a_stream_that_listens_hears_of_what_it_asked_for() {
+        let asked = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false}}"#;
+        let told = listen_changes(&request("subscriptions/listen", asked));
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains(r#""io.modelcontextprotocol/subscriptionId":1"#));
+    }
+}

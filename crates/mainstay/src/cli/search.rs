@@ -1,0 +1,139 @@
+//! `mainstay search`: asks the MCP registry for servers.
+
+use clap::Args;
+use mainstay_install::{
+    listing::{Listed, Status},
+    offer::{Offer, offers},
+};
+use mainstay_platform::environment::Origin;
+use serde_json::{Value, json};
+
+use super::{
+    CommandError, Exit,
+    add::registry::{Registry, is_here},
+    output,
+    stderr::complain,
+};
+
+/// The most servers of one page.
+const MAX_LIMIT: i64 = 100;
+
+/// The longest text of a registry that a column shows, in characters.
+const SHOWN: usize = 200;
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay search github
+  mainstay search --limit 50 --json filesystem
+  mainstay add io.github.someone/thing           add one of them
+
+The registry looks for the word in the names of its servers.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Search {
+    /// A part of the name
+    word: String,
+    /// Servers of one page
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=MAX_LIMIT as u64))]
+    limit: u64,
+    /// The page behind this cursor, which the page before names
+    #[arg(long)]
+    cursor: Option<String>,
+    /// The MCP registry [default: registryUrl of the configuration, or the official one]
+    #[arg(long, value_name = "URL", env = "MAINSTAY_REGISTRY")]
+    registry: Option<String>,
+    /// Print raw JSON on stdout, and errors as JSON on stderr
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Search {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let registry = Registry::of(self.registry.as_deref(), &Origin::default())?;
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let mut page = registry
+            .search(&self.word, limit, self.cursor.as_deref())
+            .await?;
+        // A registry may send more than was asked for.
+        page.servers.truncate(limit);
+        page.servers.retain(|it| it.status != Status::Deleted);
+        if self.json {
+            let servers: Vec<_> = page.servers.iter().map(as_json).collect();
+            output::json(&json!({"servers": servers, "nextCursor": page.next}))?;
+            return Ok(Exit::DONE);
+        }
+        if page.unreadable > 0 {
+            let count = output::count(page.unreadable, "server");
+            complain(&format!("warning: {count} of the registry cannot be read"));
+        }
+        if page.servers.is_empty() {
+            complain(&format!(
+                "no server of the registry has {:?} in its name",
+                self.word
+            ));
+            return Ok(Exit::DONE);
+        }
+        output::lines(
+            ["NAME", "VERSION", "RUNS", "WHAT"],
+            &["VERSION", "RUNS", "WHAT"],
+            page.servers.iter().map(row),
+        )?;
+        if let Some(cursor) = &page.next {
+            let cursor = mainstay_core::display::word(cursor);
+            complain(&format!(
+                "there are more: mainstay search {} --cursor {cursor}",
+                mainstay_core::display::word(&self.word)
+            ));
+        }
+        Ok(Exit::DONE)
+    }
+}
+
+fn best(listed: &Listed) -> Option<Offer> {
+    offers(&listed.server, is_here).0.into_iter().next()
+}
+
+fn shortened(text: &str) -> String {
+    let line = output::headline(text);
+    match line.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.into_owned(),
+    }
+}
+
+fn row(listed: &Listed) -> [String; 4] {
+    let server = &listed.server;
+    let what = shortened(&server.description);
+    [
+        server.name.clone(),
+        shortened(&server.version),
+        best(listed).map_or_else(|| "-".to_owned(), |offer| shortened(&offer.summary())),
+        match listed.status {
+            Status::Active => what,
+            status => format!("{}: {what}", status.word()),
+        },
+    ]
+}
+
+fn as_json(listed: &Listed) -> Value {
+    let (offers, _) = offers(&listed.server, is_here);
+    let offers = offers.iter().map(|offer| {
+        json!({
+            "kind": offer.kind.word(),
+            "runs": offer.summary(),
+            "canRun": offer.can_run,
+            "asks": offer.questions.iter().filter(|it| it.required).map(|it| &it.key).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "name": listed.server.name,
+        "title": listed.server.title,
+        "version": listed.server.version,
+        "description": listed.server.description,
+        "status": listed.status.word(),
+        "repository": listed.server.repository.as_ref().map(|it| &it.url),
+        "published": listed.published,
+        "packages": offers.collect::<Vec<_>>(),
+    })
+}

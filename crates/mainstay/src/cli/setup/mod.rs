@@ -1,0 +1,328 @@
+//! `mainstay setup`: puts the servers of all clients behind Mainstay, and back.
+
+mod backup;
+mod plan;
+
+use std::{
+    env,
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+};
+
+use clap::{Args, ValueEnum};
+use mainstay_client_files::{Client, DEFAULT_URL, Front, Standing};
+use mainstay_core::config::PathOrder;
+use mainstay_platform::{
+    environment::{Origin, Process},
+    state::StateDir,
+};
+use mainstay_transport::{self as transport, Resolution};
+use serde_json::json;
+
+use self::plan::Plan;
+use super::{
+    CommandError, Exit, output,
+    screen::ask,
+    service::{self, Wanted},
+    stderr::complain,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay setup --dry-run       show what would be changed, and change nothing
+  mainstay setup                 show it, and ask
+  mainstay setup --yes           do it
+  mainstay setup --undo          put every file back as it was
+
+It reads the servers of the clients on this machine, writes them into the configuration of
+Mainstay, and has the clients use Mainstay.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Setup {
+    /// Do it without asking
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+    /// Show what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Put every file back as it was
+    #[arg(long)]
+    undo: bool,
+    /// With --undo: put files back that were changed since, too
+    #[arg(long, requires = "undo")]
+    force: bool,
+    /// Only this client; may be repeated
+    #[arg(long, value_name = "CLIENT", conflicts_with = "undo", value_parser = client)]
+    client: Vec<Client>,
+    /// How clients reach Mainstay: `mainstay connect`, which needs no token, or its URL
+    #[arg(long, value_name = "WAY", default_value = "connect")]
+    via: Via,
+    /// Do not install the service
+    #[arg(long)]
+    no_service: bool,
+    /// The configuration to write to [default: the one that `mainstay serve` reads]
+    #[arg(long, value_name = "FILE", conflicts_with = "undo")]
+    config: Option<PathBuf>,
+    /// Print the outcome as JSON on stdout, and errors as JSON on stderr
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Via {
+    Connect,
+    Http,
+}
+
+fn client(text: &str) -> Result<Client, mainstay_client_files::UnknownClient> {
+    text.parse()
+}
+
+impl Setup {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let state = StateDir::locate(&Process)?;
+        if self.undo {
+            return self.undo(&state).await;
+        }
+        let origin = Origin {
+            flag: self.config.clone(),
+            ..Origin::default()
+        };
+        let found = plan::clients();
+        let front = self.front()?;
+        let is_named = |client| self.client.is_empty() || self.client.contains(&client);
+        let mut plan = Plan::of(&found, &origin, &front, is_named)?;
+        plan.notes.extend(self.cautions(&plan));
+        if plan.changes.is_empty() {
+            return self.tell_unchanged(&plan);
+        }
+        if self.dry_run {
+            self.show(&plan)?;
+            return self.tell(&plan, None);
+        }
+        if !self.yes {
+            if !io::stdin().is_terminal() || self.json {
+                return Err(CommandError::Usage {
+                    message: "nobody can be asked: stdin is no terminal".to_owned(),
+                    hint: Some(
+                        "`mainstay setup --dry-run` shows what would be done, --yes does it"
+                            .to_owned(),
+                    ),
+                });
+            }
+            self.show(&plan)?;
+            match answer("go on? [y]es, [n]o, [c]hoose the clients")? {
+                'y' => {}
+                'c' => {
+                    let mut chosen = Vec::new();
+                    for client in &plan.clients {
+                        if answer(&format!("have {client} use Mainstay? [y/n]"))? == 'y' {
+                            chosen.push(*client);
+                        }
+                    }
+                    plan = Plan::of(&found, &origin, &front, |client| chosen.contains(&client))?;
+                    self.show(&plan)?;
+                }
+                _ => {
+                    complain("nothing was changed");
+                    return Ok(Exit::FAILED);
+                }
+            }
+        }
+        let wants_service = !self.no_service
+            && (self.yes || answer("start Mainstay now and whenever you log in? [y/n]")? == 'y');
+        let done = backup::apply(&state, &plan.changes)?;
+        let service = if wants_service {
+            let wanted = Wanted {
+                config: self.config.clone(),
+                ..Wanted::default()
+            };
+            match service::install(&wanted, self.json).await {
+                Ok(()) => {
+                    done.with_service()?;
+                    Some(true)
+                }
+                // There may be no service manager, or a daemon that runs already.
+                Err(error @ CommandError::Cannot { code, .. }) if code != "service_failed" => {
+                    plan.notes.push(format!(
+                        "no service is installed: {error}; without one start Mainstay by `mainstay serve`"
+                    ));
+                    Some(false)
+                }
+                Err(error) => {
+                    service::uninstall(self.json).await.ok();
+                    done.back_out()?;
+                    return Err(error);
+                }
+            }
+        } else {
+            None
+        };
+        self.tell(&plan, service)
+    }
+
+    async fn undo(&self, state: &StateDir) -> Result<Exit, CommandError> {
+        let undone = backup::undo(state, self.force, self.dry_run)?;
+        if undone.service && !self.dry_run {
+            service::uninstall(self.json).await?;
+        }
+        if self.json {
+            output::json(
+                &json!({"dryRun": self.dry_run, "restored": undone.files, "service": undone.service}),
+            )?;
+            return Ok(Exit::DONE);
+        }
+        if undone.files.is_empty() {
+            complain("there is nothing to undo");
+            return Ok(Exit::DONE);
+        }
+        let word = if self.dry_run {
+            "would restore"
+        } else {
+            "restored"
+        };
+        let lines = undone
+            .files
+            .iter()
+            .map(|path| format!("{word} {}", path.display()));
+        output::text(
+            &lines
+                .map(|line| output::one_line(&line).into_owned())
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )?;
+        Ok(Exit::DONE)
+    }
+
+    fn front(&self) -> Result<Front, CommandError> {
+        Ok(match self.via {
+            Via::Http => Front::Http {
+                url: DEFAULT_URL.to_owned(),
+            },
+            Via::Connect => Front::Connect {
+                program: env::current_exe().map_err(|source| CommandError::Read {
+                    path: "the path of this program".to_owned(),
+                    source,
+                })?,
+            },
+        })
+    }
+
+    /// What could keep the clients from reaching Mainstay.
+    fn cautions(&self, plan: &Plan) -> Vec<String> {
+        let mut cautions = Vec::new();
+        let by_name = plan.clients.iter().filter(|client| client.searches_path());
+        let by_name: Vec<&str> = by_name.map(|client| client.name()).collect();
+        let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
+        let is_there = matches!(transport::resolve("mainstay", &path), Resolution::Found(_));
+        if self.via == Via::Connect && !by_name.is_empty() && !is_there {
+            cautions.push(format!(
+                "mainstay is not on your PATH, where {} will look for it; put a link there: ln -s {} ~/.local/bin/mainstay",
+                by_name.join(", "),
+                env::current_exe().unwrap_or_default().display(),
+            ));
+        }
+        if env::var_os("MAINSTAY_HOME").is_some() && !plan.clients.is_empty() {
+            cautions.push(
+                "MAINSTAY_HOME is set here; clients that are started from a desktop do not see it"
+                    .to_owned(),
+            );
+        }
+        cautions
+    }
+
+    fn show(&self, plan: &Plan) -> Result<(), CommandError> {
+        if self.json {
+            return Ok(());
+        }
+        let rows = plan.servers.iter().map(|server| {
+            let from: Vec<String> = server
+                .sources
+                .iter()
+                .map(|it| it.client.to_string())
+                .collect();
+            let standing = match server.standing {
+                Standing::New => "new",
+                Standing::Present => "there already",
+            };
+            [
+                server.name.to_string(),
+                standing.to_owned(),
+                from.join(", "),
+            ]
+        });
+        output::table(["SERVER", "STANDING", "FROM"], rows)?;
+        for change in &plan.changes {
+            output::text(&format!("\n{}", plan.difference(change).trim_end()))?;
+        }
+        Ok(())
+    }
+
+    fn tell_unchanged(&self, plan: &Plan) -> Result<Exit, CommandError> {
+        if self.json {
+            return self.tell(plan, None);
+        }
+        tell_notes(plan);
+        output::line(if plan.clients.is_empty() {
+            "no client was found whose servers Mainstay could take"
+        } else {
+            "nothing is to be changed: the clients use Mainstay"
+        })?;
+        Ok(Exit::DONE)
+    }
+
+    fn tell(&self, plan: &Plan, service: Option<bool>) -> Result<Exit, CommandError> {
+        if self.json {
+            let servers = plan.servers.iter().map(|server| {
+                json!({
+                    "name": server.name.as_str(),
+                    "new": server.standing == Standing::New,
+                    "from": server.sources.iter().map(|it| it.client.id()).collect::<Vec<_>>(),
+                })
+            });
+            output::json(&json!({
+                "dryRun": self.dry_run,
+                "servers": servers.collect::<Vec<_>>(),
+                "clients": plan.clients.iter().map(|client| client.id()).collect::<Vec<_>>(),
+                "changed": plan.changes.iter().map(|change| &change.path).collect::<Vec<_>>(),
+                "notes": plan.notes,
+                "service": service,
+            }))?;
+            return Ok(Exit::DONE);
+        }
+        tell_notes(plan);
+        if self.dry_run {
+            complain("nothing was changed; `mainstay setup` does it");
+            return Ok(Exit::DONE);
+        }
+        let new = plan.new_servers().count();
+        let clients: Vec<&str> = plan.clients.iter().map(|client| client.name()).collect();
+        output::text(&format!(
+            "{} added to the configuration; these clients use Mainstay now: {}",
+            output::count(new, "server"),
+            clients.join(", ")
+        ))?;
+        complain("restart the clients; `mainstay setup --undo` puts every file back");
+        Ok(Exit::DONE)
+    }
+}
+
+fn tell_notes(plan: &Plan) {
+    for note in &plan.notes {
+        complain(&format!("note: {note}"));
+    }
+}
+
+/// The first letter of a person's answer.
+fn answer(question: &str) -> Result<char, CommandError> {
+    ask(question);
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    read.map_err(|source| CommandError::Read {
+        path: "stdin".to_owned(),
+        source,
+    })?;
+    let first = answer.trim().chars().next();
+    Ok(first.map_or('n', |letter| letter.to_ascii_lowercase()))
+}

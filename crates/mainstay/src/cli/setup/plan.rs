@@ -1,0 +1,306 @@
+//! What `setup` would do: the servers that it finds, and the new text of each file. Nothing is written
+//! here.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use mainstay_client_files::{
+    self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Machine,
+    Merged, Server, Standing,
+};
+use mainstay_core::config::{
+    Syntax,
+    edit::{self, Document},
+    masking,
+};
+use mainstay_platform::environment::Origin;
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::super::CommandError;
+
+/// Shorter texts are words that may stand anywhere.
+const LEAST_SECRET: usize = 4;
+
+/// A file, and what it becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    pub path: PathBuf,
+    /// `None` where there is no file yet.
+    pub before: Option<String>,
+    pub after: String,
+}
+
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Our configuration first, then the files of clients.
+    pub changes: Vec<FileChange>,
+    pub servers: Vec<Merged>,
+    /// The clients that would use Mainstay.
+    pub clients: Vec<Client>,
+    /// What a person has to know, a sentence each.
+    pub notes: Vec<String>,
+    secrets: BTreeSet<String>,
+}
+
+impl Plan {
+    /// The plan for these clients.
+    pub fn of(
+        found: &[Found],
+        origin: &Origin,
+        front: &Front,
+        is_chosen: impl Fn(Client) -> bool,
+    ) -> Result<Self, CommandError> {
+        let mut plan = Self::default();
+        let mut servers = Vec::new();
+        for found in found.iter().filter(|found| is_chosen(found.client)) {
+            for it in &found.files {
+                plan.read(it, &mut servers);
+            }
+        }
+        plan.configure(origin, &servers)?;
+        for found in found.iter().filter(|found| is_chosen(found.client)) {
+            plan.point(found, front);
+        }
+        plan.report();
+        Ok(plan)
+    }
+
+    pub fn new_servers(&self) -> impl Iterator<Item = &Merged> {
+        self.servers
+            .iter()
+            .filter(|it| it.standing == Standing::New)
+    }
+
+    fn read(&mut self, it: &FoundFile, servers: &mut Vec<Server>) {
+        let path = it.file.path.display();
+        let text = match &it.text {
+            Ok(text) => text,
+            Err(error) => return self.notes.push(format!("{path} is left alone: {error}")),
+        };
+        if let Ok(value) = client_files::value(it.file.format, text) {
+            self.learn(&value);
+        }
+        match client_files::servers(&it.file, text) {
+            Ok(read) => servers.extend(read),
+            Err(error) => self.notes.push(format!("{path} is left alone: {error}")),
+        }
+    }
+
+    /// Notes which texts of a file are secrets, so that no difference shows them.
+    fn learn(&mut self, value: &Value) {
+        let masked = masking::masked(value, "");
+        gather(value, &masked, &mut self.secrets);
+    }
+
+    /// Our own configuration, with the servers that it has not.
+    fn configure(&mut self, origin: &Origin, servers: &[Server]) -> Result<(), CommandError> {
+        let path = origin
+            .path()
+            .ok_or(mainstay_platform::state::StateError::Nowhere)?;
+        let before = read(&path)?;
+        // What cannot be used is not built upon.
+        origin.parse(before.as_deref())?;
+        let text = before.as_deref().filter(|text| !text.trim().is_empty());
+        let invalid = |error: edit::EditError| CommandError::Cannot {
+            code: "cannot_write",
+            message: format!("{} cannot be changed: {error}", path.display()),
+            hint: Some("correct it, or name another with --config".to_owned()),
+        };
+        let document =
+            Document::read(text.unwrap_or(edit::EMPTY), Syntax::of(&path)).map_err(invalid)?;
+        if let Ok(value) = document.value() {
+            self.learn(&value);
+        }
+        self.servers = client_files::merge(servers, &document.entries());
+        for server in &self.servers {
+            self.secrets.extend({
+                let entry = Value::Object(server.entry.clone());
+                let mut secrets = BTreeSet::new();
+                gather(&entry, &masking::masked(&entry, ""), &mut secrets);
+                secrets
+            });
+            if server.standing == Standing::New {
+                document.put(&server.name, &server.entry).map_err(invalid)?;
+            }
+        }
+        if self.new_servers().next().is_none() {
+            return Ok(());
+        }
+        let after = document.to_string();
+        let loaded = origin.parse(Some(&after))?;
+        for (name, problem) in loaded.config.problems() {
+            self.notes
+                .push(format!("{name} cannot be started yet: {problem}"));
+        }
+        self.change(FileChange {
+            path,
+            before,
+            after,
+        });
+        Ok(())
+    }
+
+    /// Has a client use Mainstay in place of the servers that Mainstay now has.
+    fn point(&mut self, found: &Found, front: &Front) {
+        let readable = |it: &&FoundFile| {
+            let text = it.text.as_ref().ok();
+            text.is_some_and(|text| client_files::servers(&it.file, text).is_ok())
+        };
+        let main = found.files.iter().filter(readable);
+        let main = main
+            .clone()
+            .find(|it| it.file.is_main)
+            .or_else(|| main.clone().next());
+        let mut is_pointed = false;
+        for it in found.files.iter().filter(readable) {
+            let Ok(text) = &it.text else { continue };
+            let is_main = main.is_some_and(|main| main.file.path == it.file.path);
+            let after = if is_main {
+                let pointed = client_files::point_at_mainstay(&it.file, text, front, true);
+                pointed.map(|pointed| pointed.text)
+            } else {
+                without_servers(it, text)
+            };
+            match after {
+                Ok(after) => {
+                    is_pointed |= is_main;
+                    self.change(FileChange {
+                        path: it.file.path.clone(),
+                        before: Some(text.clone()),
+                        after,
+                    });
+                }
+                Err(EditError::Unwritable {
+                    reason,
+                    block,
+                    remove,
+                }) => {
+                    let path = it.file.path.display();
+                    let remove = if remove.is_empty() {
+                        String::new()
+                    } else {
+                        format!(", and take these servers out: {}", remove.join(", "))
+                    };
+                    self.notes.push(format!(
+                        "{path} cannot be changed in place ({reason}); paste this into it{remove}: {}",
+                        block.trim()
+                    ));
+                }
+                Err(EditError::NotReadable(error)) => {
+                    self.notes
+                        .push(format!("{} is left alone: {error}", it.file.path.display()));
+                }
+            }
+        }
+        if is_pointed {
+            self.clients.push(found.client);
+        }
+    }
+
+    fn change(&mut self, change: FileChange) {
+        if change.before.as_deref() != Some(&change.after) {
+            self.changes.push(change);
+        }
+    }
+
+    /// What became of keys that are not wholly honoured.
+    fn report(&mut self) {
+        for server in &self.servers {
+            let notes = server.notes.iter();
+            let of_sources = server.sources.iter().flat_map(Server::reports);
+            for note in notes.chain(of_sources) {
+                self.notes
+                    .push(format!("{}: {}: {}", server.name, note.key, note.text));
+            }
+        }
+    }
+
+    /// The difference of a file, without the secrets in it.
+    pub fn difference(&self, change: &FileChange) -> String {
+        let hide = |text: &str| {
+            let mut text = text.to_owned();
+            for secret in &self.secrets {
+                text = text.replace(secret.as_str(), mainstay_core::redact::HIDDEN);
+            }
+            text
+        };
+        let (before, after) = (
+            hide(change.before.as_deref().unwrap_or_default()),
+            hide(&change.after),
+        );
+        let path = change.path.display().to_string();
+        let old = if change.before.is_some() {
+            path.clone()
+        } else {
+            "(no file)".to_owned()
+        };
+        let diff = TextDiff::from_lines(&before, &after);
+        diff.unified_diff()
+            .context_radius(2)
+            .header(&old, &path)
+            .to_string()
+    }
+}
+
+/// A file of a client beside its main one: its servers are in our configuration now.
+fn without_servers(it: &FoundFile, text: &str) -> Result<String, EditError> {
+    let servers = client_files::servers(&it.file, text)?.into_iter();
+    let ours = servers.filter(|server| matches!(server.left_out, None | Some(LeftOut::Mainstay)));
+    let changes: Vec<Change> = ours
+        .map(|server| Change::Remove {
+            section: server.section,
+            label: server.label,
+        })
+        .collect();
+    if changes.is_empty() {
+        return Ok(text.to_owned());
+    }
+    client_files::apply(&it.file, text, &changes)
+}
+
+/// The texts that masking changes.
+fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
+    match (value, masked) {
+        (Value::Object(members), Value::Object(masked)) => {
+            for (key, value) in members {
+                if let Some(masked) = masked.get(key) {
+                    gather(value, masked, secrets);
+                }
+            }
+        }
+        (Value::Array(elements), Value::Array(masked)) => {
+            for (value, masked) in elements.iter().zip(masked) {
+                gather(value, masked, secrets);
+            }
+        }
+        (Value::String(text), masked)
+            if text.len() >= LEAST_SECRET && masked.as_str() != Some(text) =>
+        {
+            secrets.insert(text.clone());
+        }
+        _ => {}
+    }
+}
+
+pub fn read(path: &Path) -> Result<Option<String>, CommandError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(CommandError::Read {
+            path: path.display().to_string(),
+            source,
+        }),
+    }
+}
+
+/// The clients on this machine.
+pub fn clients() -> Vec<Found> {
+    let machine = Machine::of(&mainstay_platform::environment::Process);
+    machine
+        .map(|machine| client_files::find(&machine))
+        .unwrap_or_default()
+}

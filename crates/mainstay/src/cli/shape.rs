@@ -1,0 +1,198 @@
+//! `-o` and `--format`: in which form a command prints what it lists.
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::PartialSchema;
+
+use super::{
+    CommandError, output,
+    template::{self, Template},
+    yaml,
+};
+
+/// The options of commands that list or get.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Shape {
+    /// Print a table, json, yaml, wide (a table with all columns, nothing cut) or name
+    #[arg(
+        short,
+        long,
+        value_name = "FORM",
+        global = true,
+        conflicts_with = "json",
+        hide_possible_values = true
+    )]
+    output: Option<Form>,
+    /// Print this for each item, with its fields in braces, such as '{name} {status}'; --json shows
+    /// the fields
+    #[arg(long, value_name = "TEMPLATE", global = true, conflicts_with_all = ["json", "output"])]
+    format: Option<Template>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    Table,
+    Json,
+    Yaml,
+    Wide,
+    Name,
+}
+
+/// Tells that a table is to be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tabular {
+    /// With all columns, nothing cut.
+    pub wide: bool,
+}
+
+/// What a command found, with the items in it.
+pub struct Found<'v, T> {
+    pub whole: &'v T,
+    /// The members that hold arrays of items; none where the whole is one item.
+    pub items: &'static [&'static str],
+    /// The fields that name an item, such as `server.name`: the first that it has.
+    pub names: &'static [&'static str],
+    /// The fields that an item may have.
+    pub fields: Vec<String>,
+}
+
+impl Shape {
+    /// Whether errors are JSON, too.
+    pub fn is_json(&self) -> bool {
+        self.output == Some(Form::Json)
+    }
+
+    /// Whether to print JSON, for what is no list.
+    pub fn only_json(&self, json: bool) -> Result<bool, CommandError> {
+        match (self.output, &self.format) {
+            (Some(Form::Yaml | Form::Wide | Form::Name), _) | (_, Some(_)) => {
+                Err(CommandError::Usage {
+                    message: "-o and --format are for lists, and this is none".to_owned(),
+                    hint: Some("-o json prints the answer as JSON".to_owned()),
+                })
+            }
+            (form, None) => Ok(json || form == Some(Form::Json)),
+        }
+    }
+
+    /// What `--watch` shows: a table, or `None` for lines of JSON.
+    pub fn watched(&self, json: bool) -> Result<Option<Tabular>, CommandError> {
+        match self.output.unwrap_or(Form::Table) {
+            _ if json => Ok(None),
+            Form::Json => Ok(None),
+            Form::Table => Ok(Some(Tabular { wide: false })),
+            Form::Wide => Ok(Some(Tabular { wide: true })),
+            Form::Yaml | Form::Name => Err(CommandError::Usage {
+                message: "--watch shows tables and JSON only".to_owned(),
+                hint: Some("use -o table, -o wide or -o json with it".to_owned()),
+            }),
+        }
+    }
+
+    /// Prints what was found, unless a table is wanted, which is left to the caller.
+    pub fn print<T: Serialize>(
+        &self,
+        json: bool,
+        found: &Found<'_, T>,
+    ) -> Result<Option<Tabular>, CommandError> {
+        if let Some(template) = &self.format {
+            let items = found.items()?;
+            template.check(&found.fields, &items)?;
+            for item in items {
+                let line = template.fill(&item, |text| output::one_line(text).into_owned());
+                output::text(&line)?;
+            }
+            return Ok(None);
+        }
+        match self.output.unwrap_or(Form::Table) {
+            _ if json => output::json(found.whole)?,
+            Form::Table => return Ok(Some(Tabular { wide: false })),
+            Form::Wide => return Ok(Some(Tabular { wide: true })),
+            Form::Json => output::json(found.whole)?,
+            Form::Yaml => output::data(&yaml::document(&value(found.whole)?))?,
+            Form::Name => {
+                for item in found.items()? {
+                    let mut names = found.names.iter();
+                    let name = names.find_map(|name| template::field(&item, name.split('.')));
+                    output::line(&name.unwrap_or_default())?;
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<'v, T: Serialize> Found<'v, T> {
+    /// Items of a type of the REST API in a member of the whole.
+    pub fn list<I: PartialSchema>(
+        whole: &'v T,
+        items: &'static [&'static str],
+        names: &'static [&'static str],
+    ) -> Self {
+        Self {
+            whole,
+            items,
+            names,
+            fields: fields_of::<I>(),
+        }
+    }
+
+    /// One item.
+    pub fn one(whole: &'v T, names: &'static [&'static str]) -> Self
+    where
+        T: PartialSchema,
+    {
+        Self::list::<T>(whole, &[], names)
+    }
+
+    fn items(&self) -> Result<Vec<Value>, CommandError> {
+        let mut whole = value(self.whole)?;
+        if self.items.is_empty() {
+            return Ok(vec![whole]);
+        }
+        let arrays = self
+            .items
+            .iter()
+            .filter_map(|member| whole.get_mut(member).map(Value::take));
+        let items = arrays.flat_map(|array| match array {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        });
+        Ok(items.collect())
+    }
+}
+
+/// It goes through text, since raw parts serialize to nothing else.
+pub fn value(whole: &impl Serialize) -> Result<Value, CommandError> {
+    let text = serde_json::to_string(whole);
+    let value = text.and_then(|text| serde_json::from_str(&text));
+    value.map_err(|error| CommandError::Output(error.into()))
+}
+
+/// The fields of a type of the REST API, by its schema.
+fn fields_of<T: PartialSchema>() -> Vec<String> {
+    let schema = serde_json::to_value(T::schema()).unwrap_or_default();
+    let mut parts = vec![&schema];
+    parts.extend(schema["allOf"].as_array().into_iter().flatten());
+    let fields = parts
+        .iter()
+        .filter_map(|part| part["properties"].as_object());
+    fields.flat_map(|fields| fields.keys().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_api as api;
+
+    use super::*;
+
+    #[test]
+    fn the_fields_are_those_of_the_rest_api() {
+        let fields = fields_of::<api::Server>();
+        for field in ["name", "status", "pid", "nextRetryMs"] {
+            assert!(fields.iter().any(|it| it == field), "{fields:?}");
+        }
+        assert!(!fields_of::<api::CallRecord>().is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! The lines that were typed, kept in the state directory for the next shell. A line that holds what looks
+//! like a secret is not kept.
+
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use mainstay_core::{config, redact::Redactor};
+use mainstay_platform::{
+    environment::Process,
+    state::{StateDir, open_private, private_dir, private_options, read_private, write_private},
+};
+
+/// Lines that are kept.
+const MOST: usize = 1000;
+
+/// The file in the state directory. It may have twice as many lines before it is written anew.
+const FILE: &str = "shell-history";
+
+#[derive(Debug)]
+pub struct History {
+    lines: Vec<String>,
+    redactor: Option<Redactor>,
+    /// `None` where nothing can be kept.
+    file: Option<PathBuf>,
+}
+
+impl History {
+    /// Those of the shells before this one, as far as they can be read.
+    pub fn open() -> Self {
+        let file = match locate() {
+            Ok(file) => Some(file),
+            Err(error) => {
+                tracing::warn!(%error, "the lines of the shell are not kept");
+                None
+            }
+        };
+        let mut lines = file.as_deref().map(read).unwrap_or_default();
+        if lines.len() > MOST {
+            lines.drain(..lines.len() - MOST);
+            if let Some(file) = &file {
+                let text = lines.join("\n") + "\n";
+                if let Err(error) = write_private(file, text.as_bytes()) {
+                    tracing::warn!(%error, "the lines of the shell stay as many as they are");
+                }
+            }
+        }
+        Self {
+            lines,
+            redactor: redactor(),
+            file,
+        }
+    }
+
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Keeps a line, unless it says the same as the last one or looks like it holds a secret.
+    pub fn add(&mut self, line: &str) {
+        let Some(line) = worth_keeping(line, self.lines.last(), self.redactor.as_ref()) else {
+            return;
+        };
+        if let Some(file) = &self.file
+            && let Err(error) = append(file, &line)
+        {
+            tracing::warn!(%error, "the lines of the shell are not kept any more");
+            self.file = None;
+        }
+        self.lines.push(line);
+        if self.lines.len() > 2 * MOST {
+            self.lines.drain(..MOST);
+        }
+    }
+}
+
+/// The rules of records; `None` if they cannot be read, and then no line is kept.
+fn redactor() -> Option<Redactor> {
+    Redactor::new(&config::Journal::default().redact).ok()
+}
+
+fn locate() -> io::Result<PathBuf> {
+    let state = StateDir::locate(&Process).map_err(io::Error::other)?;
+    private_dir(state.path()).map_err(io::Error::other)?;
+    Ok(state.path().join(FILE))
+}
+
+fn read(file: &Path) -> Vec<String> {
+    match read_private(file) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            text.lines().map(str::to_owned).collect()
+        }
+        Err(error) => {
+            if !error.is_not_found() {
+                tracing::warn!(%error, "the lines of earlier shells cannot be read");
+            }
+            Vec::new()
+        }
+    }
+}
+
+fn append(file: &Path, line: &str) -> io::Result<()> {
+    let mut options = private_options();
+    let mut file = open_private(file, options.append(true)).map_err(io::Error::other)?;
+    file.write_all(format!("{line}\n").as_bytes())
+}
+
+/// The line as it is kept: one line.
+fn worth_keeping(line: &str, last: Option<&String>, redactor: Option<&Redactor>) -> Option<String> {
+    let line = line.trim().replace(['\n', '\r'], " ");
+    let is_new = !line.is_empty() && last != Some(&line);
+    (is_new && !holds_secret(&line, redactor?)).then_some(line)
+}
+
+/// Whether the rules of records would hide something of it, in the words or in JSON that stands in it.
+fn holds_secret(line: &str, redactor: &Redactor) -> bool {
+    let hides = |text: &str| redactor.redact(text, None) != text;
+    let json = line.find('{').map(|at| &line[at..]);
+    hides(line) || json.is_some_and(hides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_with_secrets_are_not_kept() {
+        let redactor = redactor().expect("rules");
+        let kept = |line| worth_keeping(line, None, Some(&redactor));
+        for line in [
+            "/call a/b password=hunter2",
+            "/call a/b token=abcdef123456",
+            "/call a/b {\"api_key\": \"k\"}",
+            "/call a/b {\"text\": \"x\", \"deep\": {\"client_secret\": \"k\"}}",
+            "/call a/b text='Bearer abcdefgh12345678'",
+            "/call a/b text=ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+            "/read https://user:hunter2@example.com/",
+        ] {
+            assert_eq!(kept(line), None, "{line}");
+        }
+        assert_eq!(
+            kept(" /call a/b text='two words' ").as_deref(),
+            Some("/call a/b text='two words'")
+        );
+        assert_eq!(
+            kept("/call a/b {\n\"a\": 1}").as_deref(),
+            Some("/call a/b { \"a\": 1}")
+        );
+        assert_eq!(kept("  "), None);
+        let last = "/servers".to_owned();
+        assert_eq!(
+            worth_keeping("/servers", Some(&last), Some(&redactor)),
+            None
+        );
+        assert_eq!(worth_keeping("/servers", None, None), None);
+    }
+}

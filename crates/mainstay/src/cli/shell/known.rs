@@ -1,0 +1,158 @@
+//! What completion knows: a snapshot of the names that the daemon has.
+
+use mainstay_api as api;
+use mainstay_core::display;
+use serde_json::Value;
+
+/// Names and schemas, as they were last read.
+#[derive(Debug, Default)]
+pub struct Known {
+    pub servers: Vec<String>,
+    pub tools: Vec<Offer>,
+    pub prompts: Vec<Offer>,
+    /// URIs, and what is said of them.
+    pub resources: Vec<(String, String)>,
+}
+
+/// A tool or a prompt.
+#[derive(Debug)]
+pub struct Offer {
+    /// `server/tool`
+    pub name: String,
+    pub about: String,
+    pub arguments: Vec<Argument>,
+}
+
+#[derive(Debug)]
+pub struct Argument {
+    pub name: String,
+    pub about: String,
+    /// All values that it may have, where they are few.
+    pub values: Vec<String>,
+}
+
+impl Known {
+    /// Names with characters that cannot be shown are left out: they cannot be chosen either.
+    pub fn new(
+        servers: &api::Servers,
+        tools: &api::Tools,
+        prompts: &api::Prompts,
+        resources: &api::Resources,
+    ) -> Self {
+        let servers = servers.servers.iter().map(|server| server.name.clone());
+        let tools = tools.tools.iter().map(|tool| Offer {
+            name: tool.name.clone(),
+            about: headline(&tool.description),
+            arguments: of_schema(tool.input_schema.get()),
+        });
+        let prompts = prompts.prompts.iter().map(|prompt| Offer {
+            name: prompt.name.clone(),
+            about: headline(&prompt.description),
+            arguments: of_prompt(prompt.arguments.get()),
+        });
+        let resources = resources
+            .resources
+            .iter()
+            .map(|resource| (resource.uri.clone(), headline(&resource.name)));
+        Self {
+            servers: servers.filter(|name| is_plain(name)).collect(),
+            tools: tools.filter(|tool| is_plain(&tool.name)).collect(),
+            prompts: prompts.filter(|prompt| is_plain(&prompt.name)).collect(),
+            resources: resources.filter(|(uri, _)| is_plain(uri)).collect(),
+        }
+    }
+}
+
+/// Whether a terminal shows it as it is.
+fn is_plain(text: &str) -> bool {
+    display::line(text) == text
+}
+
+fn headline(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    display::line(line.trim()).into_owned()
+}
+
+/// The arguments that a tool's schema names.
+fn of_schema(schema: &str) -> Vec<Argument> {
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let arguments = properties.map(|(name, property)| Argument {
+        name: name.clone(),
+        about: headline(property["description"].as_str().unwrap_or_default()),
+        values: values(property),
+    });
+    arguments.filter(|it| is_plain(&it.name)).collect()
+}
+
+/// The values of an `enum`, a `const` or a boolean, and of what it may be instead.
+fn values(property: &Value) -> Vec<String> {
+    let as_text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let mut values: Vec<String> = match &property["enum"] {
+        Value::Array(values) => values.iter().map(as_text).collect(),
+        _ => property.get("const").map(as_text).into_iter().collect(),
+    };
+    if values.is_empty() && property["type"] == "boolean" {
+        values = ["true", "false"].map(str::to_owned).to_vec();
+    }
+    for choices in ["anyOf", "oneOf"] {
+        let choices = property[choices].as_array().into_iter().flatten();
+        values.extend(choices.flat_map(self::values));
+    }
+    values.retain(|value| is_plain(value));
+    values
+}
+
+fn of_prompt(arguments: &str) -> Vec<Argument> {
+    let arguments: Vec<Value> = serde_json::from_str(arguments).unwrap_or_default();
+    let arguments = arguments.iter().filter_map(|argument| {
+        let text = |member: &str| argument[member].as_str();
+        Some(Argument {
+            name: text("name").filter(|name| is_plain(name))?.to_owned(),
+            about: headline(text("description").unwrap_or_default()),
+            values: Vec::new(),
+        })
+    });
+    arguments.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_has_names_and_values() {
+        let schema = r#"{"properties": {
+            "mode": {"enum": ["fast", 2, "a\u001b[2J"], "description": " how \n more"},
+            "flag": {"type": "boolean"},
+            "either": {"anyOf": [{"const": "x"}, {"type": "null"}]},
+            "free": {"type": "string"},
+            "b\u202ead": {}
+        }}"#;
+        let found: Vec<(String, String, Vec<String>)> = of_schema(schema)
+            .into_iter()
+            .map(|it| (it.name, it.about, it.values))
+            .collect();
+        let row = |name: &str, about: &str, values: &[&str]| {
+            let values = values.iter().map(ToString::to_string).collect();
+            (name.to_owned(), about.to_owned(), values)
+        };
+        assert_eq!(
+            found,
+            [
+                row("mode", "how", &["fast", "2"]),
+                row("flag", "", &["true", "false"]),
+                row("either", "", &["x"]),
+                row("free", "", &[]),
+            ]
+        );
+        for odd in ["", "7", "{\"properties\": 7}"] {
+            assert!(of_schema(odd).is_empty());
+        }
+        let prompt = of_prompt(r#"[{"name": "city", "description": "where"}, {"x": 1}]"#);
+        assert_eq!((prompt.len(), &*prompt[0].name), (1, "city"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Templates of `--format`: text with the fields of an item in braces, such as `{name}\t{pending.cwd}`.
+
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::{CommandError, suggest};
+
+/// A template that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    /// The way to a value.
+    Field(Vec<String>),
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTemplate {
+    #[error("a `{{` has no `}}`; write `{{{{` for a brace itself")]
+    Open,
+    #[error("a `}}` has no `{{`; write `}}}}` for a brace itself")]
+    Close,
+    #[error("there is no field between `{{` and `}}`; write one such as {{name}}")]
+    Empty,
+    #[error("there is no field in it; write one such as {{name}}")]
+    NoField,
+}
+
+impl FromStr for Template {
+    type Err = BadTemplate;
+
+    fn from_str(template: &str) -> Result<Self, BadTemplate> {
+        let mut parts = Vec::new();
+        let mut text = String::new();
+        let mut rest = template.chars().peekable();
+        while let Some(c) = rest.next() {
+            match c {
+                '{' | '}' if rest.next_if_eq(&c).is_some() => text.push(c),
+                '}' => return Err(BadTemplate::Close),
+                '{' => {
+                    let mut field = String::new();
+                    loop {
+                        match rest.next() {
+                            Some('}') => break,
+                            Some(c) if c != '{' => field.push(c),
+                            Some(_) | None => return Err(BadTemplate::Open),
+                        }
+                    }
+                    // A dot in front is usual in templates of Go.
+                    let field = field.trim().trim_start_matches('.').to_owned();
+                    let path: Vec<String> = field.split('.').map(str::to_owned).collect();
+                    if path.iter().any(String::is_empty) {
+                        return Err(BadTemplate::Empty);
+                    }
+                    parts.push(Part::Text(std::mem::take(&mut text)));
+                    parts.push(Part::Field(path));
+                }
+                // Shells pass these on as they are typed.
+                '\\' if rest.next_if_eq(&'t').is_some() => text.push('\t'),
+                '\\' if rest.next_if_eq(&'n').is_some() => text.push('\n'),
+                c => text.push(c),
+            }
+        }
+        if parts.is_empty() {
+            return Err(BadTemplate::NoField);
+        }
+        parts.push(Part::Text(text));
+        Ok(Self(parts))
+    }
+}
+
+impl Template {
+    /// Refuses fields that neither the type of the items nor any item has.
+    pub fn check(&self, known: &[String], items: &[Value]) -> Result<(), CommandError> {
+        let fields = self.0.iter().filter_map(|part| match part {
+            Part::Field(path) => path.first(),
+            Part::Text(_) => None,
+        });
+        for field in fields {
+            if known.contains(field) || items.iter().any(|item| item.get(field).is_some()) {
+                continue;
+            }
+            let meant = suggest::nearest(field, known.iter().map(String::as_str));
+            let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+            return Err(CommandError::Usage {
+                message: format!("--format names the field {field:?}, which is not there"),
+                hint: Some(format!("{meant}the fields are {}", known.join(", "))),
+            });
+        }
+        Ok(())
+    }
+
+    /// The text for one item. What it lacks is empty; `shown` makes a value fit to be shown.
+    pub fn fill(&self, item: &Value, shown: impl Fn(&str) -> String) -> String {
+        let filled = self.0.iter().map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Field(path) => {
+                let path = path.iter().map(String::as_str);
+                field(item, path).map_or_else(String::new, |text| shown(&text))
+            }
+        });
+        filled.collect()
+    }
+}
+
+/// The text of a value in an item; `null` is none.
+pub fn field<'p>(item: &Value, mut path: impl Iterator<Item = &'p str>) -> Option<String> {
+    let value = path.try_fold(item, |value, key| match value {
+        Value::Array(elements) => elements.get(key.parse::<usize>().ok()?),
+        value => value.get(key),
+    });
+    match value? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_stand_in_braces() {
+        let item =
+            json!({"name": "fs", "pid": 7, "up": true, "none": null, "a": {"b": ["x", "y"]}});
+        for (template, expected) in [
+            ("{name} {pid}", "fs 7"),
+            ("{{{name}}}", "{fs}"),
+            ("{.name}\\t{ up }", "fs\ttrue"),
+            ("{none}|{absent}|{a.b.1}|{a.b}", r#"||y|["x","y"]"#),
+        ] {
+            let template: Template = template.parse().expect("a template");
+            assert_eq!(template.fill(&item, str::to_owned), expected);
+        }
+        for (template, expected) in [
+            ("{name", BadTemplate::Open),
+            ("{na{me}}", BadTemplate::Open),
+            ("name}", BadTemplate::Close),
+            ("{}", BadTemplate::Empty),
+            ("{a..b}", BadTemplate::Empty),
+            ("name", BadTemplate::NoField),
+        ] {
+            assert_eq!(template.parse::<Template>(), Err(expected), "{template}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_there_is_refused_and_one_that_may_be_is_not() {
+        let known = ["name".to_owned(), "pid".to_owned()];
+        let check = |template: &str, items: &[Value]| {
+            let template: Template = template.parse().expect("a template");
+            template.check(&known, items).map_err(|error| match error {
+                CommandError::Usage { message, hint } => {
+                    format!("{message}: {}", hint.unwrap_or_default())
+                }
+                other => other.to_string(),
+            })
+        };
+        assert_eq!(check("{name} {pid}", &[]), Ok(()));
+        assert_eq!(check("{later}", &[json!({"later": 1})]), Ok(()));
+        insta::assert_snapshot!(check("{nmae}", &[]).expect_err("refused"), @r#"--format names the field "nmae", which is not there: did you mean name? the fields are name, pid"#);
+    }
+}

@@ -1,0 +1,79 @@
+//! Stopping and going on as shells know it (Ctrl-Z, `fg`). The terminal is given back meanwhile.
+
+pub use imp::{JobControl, ask_to_stop, stop_ourselves};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// SIGTSTP came. It no longer stops the process by itself.
+    Stop,
+    /// SIGCONT came, after whatever has stopped the process.
+    Continue,
+}
+
+#[cfg(unix)]
+mod imp {
+    use std::io;
+
+    use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
+    use tokio::signal::unix::{self, SignalKind, signal};
+
+    use super::Job;
+
+    #[derive(Debug)]
+    pub struct JobControl {
+        stop: unix::Signal,
+        go_on: unix::Signal,
+    }
+
+    impl JobControl {
+        pub fn listen() -> io::Result<Self> {
+            let kind = |signal: Signal| SignalKind::from_raw(signal.as_raw());
+            Ok(Self {
+                stop: signal(kind(Signal::TSTP))?,
+                go_on: signal(kind(Signal::CONT))?,
+            })
+        }
+
+        pub async fn next(&mut self) -> Job {
+            tokio::select! {
+                _ = self.stop.recv() => Job::Stop,
+                _ = self.go_on.recv() => Job::Continue,
+            }
+        }
+    }
+
+    /// Sends what the terminal would send at Ctrl-Z, to everything that was started with us.
+    pub fn ask_to_stop() {
+        // It cannot fail for a group of our own.
+        kill_current_process_group(Signal::TSTP).ok();
+    }
+
+    /// Returns when somebody lets the process go on.
+    pub fn stop_ourselves() {
+        kill_process(getpid(), Signal::STOP).ok();
+    }
+}
+
+#[cfg(windows)]
+mod imp {
+    use std::{future::pending, io};
+
+    use super::Job;
+
+    #[derive(Debug)]
+    pub struct JobControl;
+
+    impl JobControl {
+        pub fn listen() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        pub async fn next(&mut self) -> Job {
+            pending().await
+        }
+    }
+
+    pub fn ask_to_stop() {}
+
+    pub fn stop_ourselves() {}
+}

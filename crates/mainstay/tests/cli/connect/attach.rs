@@ -1,0 +1,58 @@
+//! How a front finds its daemon, and says so where there is none.
+
+use mainstay_testkit::home;
+use serde_json::json;
+
+use super::front::{Front, INITIALIZE};
+use crate::fakes::fakes;
+
+#[tokio::test]
+async fn without_a_daemon_the_client_and_the_operator_are_told() {
+    let home = home!();
+    let mut front = Front::start(&home, &["connect", "--wait", "1"]);
+    let asked = front.ask("initialize", &INITIALIZE).await;
+    let answer = front.answer(asked).await;
+    assert_eq!(answer["error"]["data"]["kind"], "daemon_unreachable");
+    let (code, stderr) = front.ended().await;
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("error: no daemon is running"), "{stderr}");
+    assert!(stderr.contains("hint: start a daemon"), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_server_that_there_is_not_is_not_found() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    let front = Front::start(&home, &["connect", "--server", "nobody", "--wait", "1"]);
+    let (code, stderr) = front.ended().await;
+    assert_eq!(code, Some(4), "{stderr}");
+    let run = home.run(&["connect", "--server", "no/body"]).await;
+    assert_eq!(run.code, Some(2), "{run}");
+    daemon.stop().await;
+}
+
+/// A front that is there before the daemon waits for it.
+#[tokio::test]
+async fn a_daemon_that_comes_later_is_waited_for() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
+    let mut front = Front::start(&home, &["connect", "--wait", "60"]);
+    let asked = front.ask("initialize", &INITIALIZE).await;
+    let daemon = home.serve(&["--config", &config]).await;
+    let answer = front.answer(asked).await;
+    assert_eq!(
+        answer["result"]["serverInfo"]["name"], "mainstay",
+        "{answer}"
+    );
+    front.initialized().await;
+    let said = front.call("fake__echo", json!({"text": "hello"})).await;
+    assert_eq!(said["result"]["content"][0]["text"], "hello", "{said}");
+    let (code, stderr) = front.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        stderr.contains("attached to the daemon at http://127.0.0.1:"),
+        "{stderr}"
+    );
+    daemon.stop().await;
+}

@@ -1,0 +1,93 @@
+//! `mainstay mcp` shares the servers of the daemon that serves the same configuration, and its own with
+//! others.
+
+use mainstay_testkit::{Home, home};
+use serde_json::{Value, json};
+
+use super::front::Front;
+use crate::fakes::fakes;
+
+async fn pid(front: &mut Front) -> String {
+    let said = front.call("fake__pid", json!({})).await;
+    let text = said["result"]["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("no process: {said}"))
+        .to_owned()
+}
+
+async fn listed(home: &Home) -> Value {
+    let run = home.run(&["list", "--json"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    run.json()["servers"][0].clone()
+}
+
+#[tokio::test]
+async fn mcp_uses_the_servers_of_a_daemon_with_the_same_configuration() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    let arguments = ["mcp", "--config", &config];
+    let mut shared = Front::open(&home, &arguments, "2025-11-25").await;
+    let theirs = pid(&mut shared).await;
+    assert_eq!(listed(&home).await["pid"].to_string(), theirs);
+    let standalone = [&arguments[..], &["--standalone"]].concat();
+    let mut own = Front::open(&home, &standalone, "2025-11-25").await;
+    assert_ne!(pid(&mut own).await, theirs);
+    let other = home.file(
+        "other.json",
+        &std::fs::read_to_string(&config).expect("a file"),
+    );
+    let mut other = Front::open(&home, &["mcp", "--config", &other], "2025-11-25").await;
+    assert_ne!(pid(&mut other).await, theirs);
+    let (code, stderr) = shared.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("attached to the daemon at"), "{stderr}");
+    for own in [own, other] {
+        let (code, stderr) = own.end().await;
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(
+            stderr.contains("the other commands do not see these servers"),
+            "{stderr}"
+        );
+    }
+    daemon.stop().await;
+}
+
+/// The servers of a `mainstay mcp` are seen by the commands, and shared with the next one, which takes over
+/// when the first one's client goes.
+#[tokio::test]
+async fn what_mcp_starts_is_seen_and_outlives_its_client() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &["--stderr", "a line of the log"])]);
+    let arguments = ["mcp", "--config", &config];
+    let mut first = Front::open(&home, &arguments, "2025-11-25").await;
+    let process = pid(&mut first).await;
+    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    let logs = home.run(&["logs", "fake"]).await;
+    assert!(logs.stdout.contains("a line of the log"), "{logs}");
+    let reload = home.run(&["reload"]).await;
+    assert_eq!(reload.code, Some(0), "{reload}");
+    let records = home.run(&["records", "--json"]).await;
+    assert!(records.stdout.contains("pid"), "{records}");
+
+    let mut second = Front::open(&home, &arguments, "2025-11-25").await;
+    assert_eq!(pid(&mut second).await, process);
+    // A question of the server goes to the client of the first, whose servers these are.
+    let asked = first
+        .begin("fake__ask", json!({"method": "roots/list"}))
+        .await;
+    let question = first.hear("roots/list").await;
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
+    first.say(&answer).await;
+    first.answer(asked).await;
+
+    let (code, stderr) = first.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("started the servers here"), "{stderr}");
+    let taken_over = pid(&mut second).await;
+    assert_ne!(taken_over, process);
+    assert_eq!(listed(&home).await["pid"].to_string(), taken_over);
+    let (code, stderr) = second.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    let run = home.run(&["list"]).await;
+    assert_eq!(run.code, Some(3), "{run}");
+}

@@ -1,0 +1,176 @@
+//! What passes through a front while the daemon is there.
+
+use mainstay_testkit::{found, home, limits::PROGRAMS, until};
+use serde_json::{Value, json};
+
+use super::front::Front;
+use crate::fakes::fakes;
+
+#[tokio::test]
+async fn all_revisions_with_a_session_are_spoken_and_the_session_is_ended() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut front = Front::open(&home, &["connect"], revision).await;
+        let said = front.call("fake__echo", json!({"text": revision})).await;
+        assert_eq!(said["result"]["content"][0]["text"], revision, "{said}");
+        let (code, stderr) = front.end().await;
+        assert_eq!(code, Some(0), "{stderr}");
+    }
+    let metrics = mainstay_testkit::get(&daemon.url, "/metrics").await;
+    let sessions = metrics
+        .lines()
+        .find(|line| line.starts_with("mainstay_client_sessions "));
+    if let Some(sessions) = sessions {
+        assert!(sessions.ends_with(" 0"), "{sessions}");
+    }
+    daemon.stop().await;
+}
+
+/// Messages of 10 MB pass both ways, and no byte of a result is written anew.
+#[tokio::test]
+async fn large_and_odd_messages_pass() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-11-25").await;
+    let text = "ü".repeat(5_000_000);
+    let said = front.call("echo", json!({"text": text})).await;
+    assert_eq!(said["result"]["content"][0]["text"], text.as_str());
+    let big = front.call("big", json!({"bytes": 10_000_000})).await;
+    let length = big["result"]["content"][0]["text"].as_str().map(str::len);
+    assert_eq!(length, Some(10_000_000));
+    front.end().await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn progress_logs_questions_and_cancellations_pass_in_order() {
+    let home = home!();
+    let counts = home.path().join("counts");
+    let flags = ["--count-file", counts.to_str().expect("UTF-8")];
+    let config = fakes(&home, &[("fake", &flags)]);
+    let daemon = home.serve(&["--config", &config]).await;
+    let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-11-25").await;
+
+    let progress = json!({
+        "name": "progress",
+        "arguments": {"steps": 3, "intervalMs": 1},
+        "_meta": {"progressToken": "p"},
+    });
+    let asked = front.ask("tools/call", &progress).await;
+    for step in 1..=3 {
+        let heard = front.hear("notifications/progress").await;
+        assert_eq!(heard["params"]["progress"], step, "{heard}");
+        assert_eq!(heard["params"]["progressToken"], "p", "{heard}");
+    }
+    front.answer(asked).await;
+
+    let asked = front
+        .ask("logging/setLevel", &json!({"level": "info"}))
+        .await;
+    front.answer(asked).await;
+    let asked = front.begin("log", json!({"n": 2, "outside": true})).await;
+    for line in ["line 1", "line 2"] {
+        let heard = front.hear("notifications/message").await;
+        assert_eq!(heard["params"]["data"], line, "{heard}");
+    }
+    front.answer(asked).await;
+
+    let asked = front.begin("ask", json!({"method": "roots/list"})).await;
+    let question = front.hear("roots/list").await;
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": [{"uri": "file:///x"}]}});
+    front.say(&answer).await;
+    let said = front.answer(asked).await;
+    assert!(said.to_string().contains("file:///x"), "{said}");
+
+    let asked = front.begin("hang", json!({})).await;
+    // One that is cancelled before it is sent is not sent.
+    let runs = || std::fs::read_to_string(&counts).unwrap_or_default();
+    until(PROGRAMS, "the call", || runs().contains("hang")).await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": asked}});
+    front.say(&cancel).await;
+    let heard = found(PROGRAMS, "the cancellation", async || {
+        let said = front.call("cancelled", json!({})).await;
+        let text = said["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        (text != "[]").then_some(text)
+    });
+    heard.await;
+    let rest: Vec<Value> = front.rest().await;
+    assert!(
+        rest.iter().all(|message| message["id"] != asked),
+        "{rest:?}"
+    );
+    front.end().await;
+    daemon.stop().await;
+}
+
+/// What is no message, and what comes too early, is answered as at the daemon's own stdio door.
+#[tokio::test]
+async fn mistakes_are_answered() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    let mut front = Front::start(&home, &["connect"]);
+    let early = front.ask("tools/list", &json!({})).await;
+    let answer = front.answer(early).await;
+    assert!(answer["error"]["message"].is_string(), "{answer}");
+    let early = front.ask("ping", &json!({})).await;
+    assert_eq!(front.answer(early).await["result"], json!({}));
+    front
+        .say(&json!({"jsonrpc": "2.0", "id": 7, "method": 3}))
+        .await;
+    front.hear_error().await;
+    front.end().await;
+    daemon.stop().await;
+}
+
+/// Requests without a session (2026-07-28): calls, streams that listen, and cancelling.
+#[tokio::test]
+async fn clients_without_a_session_are_served() {
+    let home = home!();
+    let config = fakes(
+        &home,
+        &[("fake", &["--revisions", "2025-11-25,2026-07-28"])],
+    );
+    let daemon = home.serve(&["--config", &config]).await;
+    let mut front = Front::start(&home, &["connect"]);
+    let asked = front.ask("server/discover", &modern(json!({}))).await;
+    let answer = front.answer(asked).await;
+    assert!(answer["result"]["capabilities"].is_object(), "{answer}");
+    let call = modern(json!({"name": "fake__echo", "arguments": {"text": "modern"}}));
+    let asked = front.ask("tools/call", &call).await;
+    let answer = front.answer(asked).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "modern", "{answer}");
+    // A parameter that HTTP clients repeat in a header, and stdio clients do not.
+    let call = modern(json!({"name": "fake__routed", "arguments": {"region": "eu"}}));
+    let asked = front.ask("tools/call", &call).await;
+    let answer = front.answer(asked).await;
+    assert!(answer["result"].is_object(), "{answer}");
+
+    let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let listening = front.ask("subscriptions/listen", &listen).await;
+    front.hear("notifications/subscriptions/acknowledged").await;
+    let call = modern(json!({"name": "fake__change_tools", "arguments": {}}));
+    let asked = front.ask("tools/call", &call).await;
+    front.answer(asked).await;
+    let heard = front.hear("notifications/tools/list_changed").await;
+    let id = &heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(*id, listening, "{heard}");
+    let (code, stderr) = front.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    daemon.stop().await;
+}
+
+pub fn modern(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params
+}

@@ -1,0 +1,396 @@
+//! `mainstay doctor`: what it finds, mends and reports.
+
+use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt as _, path::Path};
+
+use mainstay_testkit::{Home, Run, home, within};
+use serde_json::{Value, json};
+
+use crate::fakes::fakes;
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+/// Runs the doctor with a free port and no other PATH than the system's.
+async fn doctor(home: &Home, arguments: &[&str]) -> Run {
+    let all = [&["doctor", "--listen", "127.0.0.1:0"], arguments].concat();
+    let mut command = home.command(&all);
+    command.env(
+        "PATH",
+        format!("{}/bin:/usr/bin:/bin", home.path().display()),
+    );
+    Run::new(&all, &within(command.output()).await.expect("it starts"))
+}
+
+async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
+    let run = doctor(home, &[arguments, &["--json"]].concat()).await;
+    run.json().as_array().expect("an array").clone()
+}
+
+fn found<'f>(findings: &'f [Value], id: &str) -> &'f Value {
+    let mut all = findings.iter();
+    all.find(|finding| finding["id"] == id)
+        .unwrap_or_else(|| panic!("no {id} in {findings:#?}"))
+}
+
+fn has(findings: &[Value], id: &str) -> bool {
+    findings.iter().any(|finding| finding["id"] == id)
+}
+
+#[tokio::test]
+async fn servers_are_started_once_and_what_is_wrong_is_said() {
+    let home = home!();
+    let counted = home.path().join("starts");
+    let bin = home.path().join("bin");
+    fs::create_dir(&bin).expect("made");
+    let uvx = bin.join("uvx");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 'uvx 0.9.9'; exit; }}\necho start >> '{}'\necho 'no licence found' >&2\nexit 7\n",
+        counted.display()
+    );
+    fs::write(&uvx, script).expect("written");
+    chmod(&uvx, 0o755);
+    let config = home.file(
+        "servers.json",
+        &json!({"mcpServers": {
+            "good": {"command": fake_server::binary(), "autoStart": false},
+            "bad": {"command": "uvx", "args": ["thing"]},
+            "gone": {"command": "no-such-program"},
+            "odd": {"command": fake_server::binary(), "comand": 1, "disabled": true},
+        }})
+        .to_string(),
+    );
+    chmod(Path::new(&config), 0o644);
+    let run = doctor(&home, &["--config", &config, "--json"]).await;
+    assert_eq!(run.code, Some(1), "{run}");
+    let all = run.json();
+    let all = all.as_array().expect("an array");
+    let good = found(all, "server.connected");
+    assert_eq!(good["server"], "good");
+    let what = good["what"].as_str().expect("text");
+    assert!(
+        what.starts_with("handshake done in ") && what.contains(" tools"),
+        "{what}"
+    );
+    let down: Vec<_> = all.iter().filter(|it| it["id"] == "server.down").collect();
+    assert_eq!(
+        (&down[0]["server"], down[0]["stderr"][0].as_str()),
+        (&json!("bad"), Some("no licence found"))
+    );
+    assert!(
+        down[0]["what"].as_str().expect("text").contains("code 7"),
+        "{down:#?}"
+    );
+    assert_eq!(down[1]["server"], "gone");
+    let missing = found(all, "command.missing");
+    assert_eq!(missing["server"], "gone");
+    let broken: Vec<_> = all
+        .iter()
+        .filter(|it| it["id"] == "command.found" && it["server"] == "bad")
+        .collect();
+    assert!(
+        broken[0]["what"]
+            .as_str()
+            .expect("text")
+            .ends_with("uvx 0.9.9"),
+        "{broken:?}"
+    );
+    assert!(
+        found(all, "command.path")["what"]
+            .as_str()
+            .expect("text")
+            .contains("/bin:/usr/bin")
+    );
+    let unknown = found(all, "config.unknown_key");
+    assert!(
+        unknown["mend"]
+            .as_str()
+            .expect("text")
+            .contains("mainstay validate")
+    );
+    // There is one attempt, which asks in either era, and nothing is kept.
+    let starts = || fs::read_to_string(&counted).expect("a start");
+    let attempt = starts();
+    assert!(attempt.lines().count() <= 2, "{attempt}");
+    assert!(!home.state().exists());
+
+    let run = doctor(&home, &["--config", &config, "--no-start"]).await;
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(!run.stdout.contains("handshake"), "{run}");
+    assert!(
+        run.stdout
+            .contains("error    gone: command not found: no-such-program"),
+        "{run}"
+    );
+    assert!(run.stdout.contains("         mend: "), "{run}");
+    assert_eq!(starts(), attempt);
+}
+
+#[tokio::test]
+async fn a_running_daemon_is_asked_instead() {
+    let home = home!();
+    let config = fakes(&home, &[("good", &[]), ("bad", &["--crash-at-start", "7"])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    let all = findings(&home, &["--config", &config]).await;
+    assert!(has(&all, "daemon.running"));
+    let good = found(&all, "server.connected");
+    assert!(
+        good["what"].as_str().expect("text").contains("answers in"),
+        "{good}"
+    );
+    let bad = found(&all, "server.down");
+    assert_eq!(
+        bad["stderr"],
+        json!(["the fake crashes at start with code 7"])
+    );
+    assert_eq!(bad["mend"], "mainstay logs bad");
+
+    // Another home, and the same port.
+    let other = home!();
+    let address = daemon
+        .url
+        .strip_prefix("http://")
+        .expect("a URL")
+        .to_owned();
+    let run = other.run(&["doctor", "--json", "--listen", &address]).await;
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        has(
+            run.json().as_array().expect("an array"),
+            "port.other_mainstay"
+        ),
+        "{run}"
+    );
+    daemon.stop().await;
+
+    let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = taken.local_addr().expect("an address").to_string();
+    // It answers nothing that Mainstay would.
+    let closing = std::thread::spawn(move || drop(taken.accept()));
+    let run = other.run(&["doctor", "--json", "--listen", &address]).await;
+    closing.join().expect("closed");
+    assert!(
+        has(run.json().as_array().expect("an array"), "port.taken"),
+        "{run}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_safe_is_mended_and_the_rest_is_left() {
+    let home = home!();
+    let config = home.file(
+        "servers.json",
+        r#"{"mcpServers": {"a": {"command": "no-such-program", "env": {"API_KEY": "s3cret-s3cret"}}}}"#,
+    );
+    let config = Path::new(&config);
+    chmod(config, 0o644);
+    // A daemon that was killed.
+    let mut daemon = home.serve(&["--demo"]).await;
+    daemon.says("ready: 3 of 3").await;
+    let left = fs::read(home.state().join("daemon.json")).expect("a file");
+    daemon.stop().await;
+    let stale = home.state().join("daemon.json");
+    fs::write(&stale, left).expect("written");
+    let token = home.state().join("token");
+    chmod(&token, 0o644);
+    chmod(&home.state(), 0o755);
+    let named = config.to_str().expect("UTF-8");
+
+    let before = findings(&home, &["--config", named]).await;
+    for id in ["config.readable", "state.readable", "state.stale_daemon"] {
+        assert_eq!(found(&before, id)["level"], "warning");
+    }
+    assert_eq!((mode(config), stale.exists()), (0o644, true));
+
+    let run = doctor(&home, &["--config", named, "--fix"]).await;
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stdout.contains(&format!("fixed: chmod 600 {named}")),
+        "{run}"
+    );
+    assert!(run.stdout.contains("5 fixed"), "{run}");
+    assert_eq!(
+        (
+            mode(config),
+            mode(&token),
+            mode(&home.state()),
+            stale.exists()
+        ),
+        (0o600, 0o600, 0o700, false)
+    );
+
+    let after = findings(&home, &["--config", named]).await;
+    assert!(has(&after, "state.usable"));
+    for id in ["config.readable", "state.readable", "state.stale_daemon"] {
+        assert!(!has(&after, id), "{after:#?}");
+    }
+
+    // A directory that others can write to is not believed before it is mended.
+    chmod(&home.state(), 0o777);
+    let all = findings(&home, &["--config", named]).await;
+    assert_eq!(found(&all, "state.untrusted")["level"], "error");
+    findings(&home, &["--config", named, "--fix"]).await;
+    assert_eq!(mode(&home.state()), 0o700);
+}
+
+#[tokio::test]
+async fn tokens_and_clocks_are_looked_at() {
+    let home = home!();
+    home.run(&["token", "add", "laptop", "--expires", "2d"])
+        .await;
+    home.run(&["token", "add", "phone", "--expires", "30d"])
+        .await;
+    // A server whose clock stands still, and which is sent a token that has ended: {"exp":1600000000}
+    let server = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}/mcp", server.local_addr().expect("an address"));
+    let answering = std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut stream, _) = server.accept().expect("a request");
+        let mut request = [0; 4096];
+        let length = stream.read(&mut request).expect("read");
+        let answer = "HTTP/1.1 405 Method Not Allowed\r\ndate: Tue, 15 Nov 1994 08:12:31 GMT\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        stream.write_all(answer.as_bytes()).expect("written");
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let config = home.file(
+        "servers.json",
+        &json!({"mcpServers": {"old": {
+            "url": url,
+            "headers": {"Authorization": "Bearer eyJhIjoxfQ.eyJleHAiOjE2MDAwMDAwMDB9.c2lnbmF0dXJl"},
+        }}})
+        .to_string(),
+    );
+    let all = findings(&home, &["--config", &config]).await;
+    let expiring = found(&all, "token.expiring");
+    assert!(
+        expiring["what"].as_str().expect("text").contains("laptop"),
+        "{expiring}"
+    );
+    assert_eq!(
+        all.iter().filter(|it| it["id"] == "token.expiring").count(),
+        1
+    );
+    assert_eq!(found(&all, "token.server_expired")["server"], "old");
+    let skew = found(&all, "clock.skew");
+    assert_eq!(skew["server"], "old");
+    let request = answering.join().expect("answered");
+    assert!(
+        !request.to_lowercase().contains("authorization"),
+        "{request}"
+    );
+}
+
+/// Canaries stand wherever a secret may. None of them is in the report.
+#[tokio::test]
+async fn the_report_has_no_secrets() {
+    let home = home!();
+    let canary = |place: &str| format!("canary{place}0123456789abcdef");
+    let program = fake_server::binary();
+    let stderr = format!(
+        "starting with {} and {} and {}; Authorization: Bearer {}",
+        canary("env"),
+        canary("argv"),
+        canary("process"),
+        canary("stderr"),
+    );
+    let config = home.file(
+        "servers.json",
+        &json!({
+            "mcpServers": {
+                "local": {
+                    "command": program,
+                    "args": ["--name", canary("argv"), "--stderr", stderr, "--crash-at-start", "3"],
+                    "env": {"SETTING": canary("env"), "API_KEY": canary("key")},
+                },
+                "remote": {
+                    "url": format!("http://me:{}@127.0.0.1:1/s/{}/mcp?key={}", canary("password"), canary("path"), canary("query")),
+                    "headers": {"X-Api-Key": canary("header"), "Authorization": format!("Bearer {}", canary("bearer"))},
+                },
+            },
+            "alerts": [{"webhook": {"url": format!("https://hooks.example.com/{}", canary("hook"))}, "on": ["server_down"]}],
+        })
+        .to_string(),
+    );
+    let report = home.path().join("report.json");
+    let named = report.to_str().expect("UTF-8");
+    let run = async |arguments: &[&str]| {
+        let all = [
+            &[
+                "doctor",
+                "--listen",
+                "127.0.0.1:0",
+                "--config",
+                &config,
+                "--bundle",
+                named,
+            ],
+            arguments,
+        ]
+        .concat();
+        let mut command = home.command(&all);
+        command
+            .env("MAINSTAY_CANARY", canary("ours"))
+            .env("GITHUB_TOKEN", canary("process"));
+        Run::new(&all, &within(command.output()).await.expect("it starts"))
+    };
+    let check = || {
+        assert_eq!(mode(&report), 0o600);
+        let text = fs::read_to_string(&report).expect("a report");
+        let told: Value = serde_json::from_str(&text).expect("JSON");
+        let at = text.find("canary");
+        assert_eq!(
+            at.map(|at| &text[at.saturating_sub(200)..(at + 40).min(text.len())]),
+            None
+        );
+        assert!(
+            !text.contains(home.path().to_str().expect("UTF-8")),
+            "{text}"
+        );
+        told
+    };
+    let ran = run(&[]).await;
+    assert_eq!(ran.code, Some(1), "{ran}");
+    let told = check();
+    assert_eq!(
+        told["configuration"]["mcpServers"]["local"]["args"][4],
+        "--crash-at-start"
+    );
+    let servers = told["servers"].as_array().expect("servers");
+    assert_eq!(servers.len(), 2, "{told:#}");
+    let said = servers[0]["stderr"][0].as_str().expect("a line");
+    assert!(said.starts_with("starting with [redacted]"), "{said}");
+    fs::remove_file(&report).expect("removed");
+
+    // From a daemon there are logs, too.
+    let daemon = home.serve(&["--config", &config]).await;
+    mainstay_testkit::found(
+        mainstay_testkit::limits::PROGRAMS,
+        "a crash in the log",
+        async || {
+            let logs = home.run(&["logs", "local"]).await;
+            logs.stdout.contains("code 3").then_some(())
+        },
+    )
+    .await;
+    run(&[]).await;
+    let told = check();
+    let log = told["logs"]["local"].as_array().expect("a log");
+    assert!(
+        log.iter().any(|line| line
+            .as_str()
+            .is_some_and(|line| line.contains("starting with"))),
+        "{told:#}"
+    );
+    daemon.stop().await;
+
+    // A configuration that is wrong has secrets, too.
+    let text = fs::read_to_string(&config).expect("a file");
+    fs::write(&config, &text[..text.len() - 1]).expect("written");
+    assert_eq!(run(&["--no-start"]).await.code, Some(1));
+    check();
+}

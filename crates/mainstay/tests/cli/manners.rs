@@ -1,0 +1,246 @@
+//! What all commands have in common: forms of output, colours, tables that fit, and lists that follow.
+
+use mainstay_testkit::{Home, Serving, home, within};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::{fakes::fakes, terminal::Terminal};
+
+async fn two_servers(home: &Home) -> Serving {
+    let long = "a-server-with-a-name-of-32-bytes";
+    let config = fakes(home, &[("good", &[]), (long, &["--initialize-error"])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    daemon
+}
+
+/// A command on a terminal of this width, in an environment for people.
+async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
+    let mut terminal = Terminal::of_width(width);
+    let mut command = home.command(arguments);
+    command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color");
+    command.env_remove("NO_COLOR").env_remove("LC_ALL");
+    let mut child = terminal.start_as_it_is(command);
+    within(child.wait()).await.expect("it ends");
+    let shown = terminal.end().await;
+    String::from_utf8(shown)
+        .expect("UTF-8")
+        .replace("\r\n", "\n")
+}
+
+#[tokio::test]
+async fn what_is_listed_has_a_form_for_everybody() {
+    let home = home!();
+    let daemon = two_servers(&home).await;
+    let run = async |arguments: &[&str]| home.run(arguments).await;
+    let names = run(&["list", "-o", "name"]).await;
+    assert_eq!(names.stdout, "good\na-server-with-a-name-of-32-bytes\n");
+    let long = run(&["list", "-o", "json"]).await.json();
+    let short = run(&["list", "--json"]).await.json();
+    assert_eq!(long["servers"][0]["name"], short["servers"][0]["name"]);
+    let yaml = run(&["list", "-o", "yaml"]).await.stdout;
+    assert!(
+        yaml.starts_with("servers:\n  - name: good\n    transport: stdio\n"),
+        "{yaml}"
+    );
+    let wide = run(&["list", "-o", "wide"]).await.stdout;
+    assert!(
+        wide.starts_with("NAME") && wide.contains("RESOURCES"),
+        "{wide}"
+    );
+    let table = run(&["list", "-o", "table"]).await.stdout;
+    assert!(!table.contains("RESOURCES"), "{table}");
+
+    let told = run(&["list", "--format", "{name}\\t{status}|{pid}"]).await;
+    let line = told.stdout.lines().next().expect("a line");
+    let pid = short["servers"][0]["pid"].to_string();
+    assert_eq!(line, format!("good\tconnected|{pid}"));
+    // Optional fields are known, whether or not a server has them.
+    assert_eq!(
+        run(&["list", "--format", "{pending.cwd}"]).await.code,
+        Some(0)
+    );
+    let unknown = run(&["list", "--format", "{nmae}"]).await;
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.stderr.contains("did you mean name?"), "{unknown}");
+    let unclear = run(&["list", "--format", "{name"]).await;
+    assert_eq!(unclear.code, Some(2));
+    assert!(unclear.stderr.contains("has no `}`"), "{unclear}");
+
+    for (arguments, expected) in [
+        (
+            ["get", "good", "--format", "{server.name} {entry.command}"].as_slice(),
+            "good /",
+        ),
+        (&["get", "good", "-o", "name"], "good\n"),
+        (&["health", "--format", "{name} {status}"], "good healthy\n"),
+        (&["health", "-o", "name"], "good\n"),
+        (&["tools", "-o", "name"], "good/"),
+        (&["tools", "list", "good", "--format", "{server}"], "good\n"),
+        (
+            &["tools", "get", "good/echo", "-o", "yaml"],
+            "name: good/echo\n",
+        ),
+        (&["resources", "-o", "name"], "fake://"),
+        (&["prompts", "-o", "name"], "good/"),
+    ] {
+        let told = run(arguments).await;
+        assert!(told.stdout.starts_with(expected), "{arguments:?}: {told}");
+    }
+    run(&["call", "good/echo", "text=x"]).await;
+    let listed = run(&["records", "--format", "{name} {status}"]).await;
+    assert!(listed.stdout.starts_with("good/echo ok\n"), "{listed}");
+    // An error is JSON where the output would be.
+    let error = run(&["get", "nobody", "-o", "json"]).await;
+    let body: Value = serde_json::from_str(error.stderr.trim()).expect("JSON");
+    assert_eq!(body["error"], "server_not_found");
+    // A token is not made where its answer cannot be shown as wanted.
+    let refused = run(&["token", "add", "x", "-o", "yaml"]).await;
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert_eq!(run(&["token", "list", "-o", "name"]).await.stdout, "");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_terminal_has_colours_and_symbols_and_a_pipe_has_none() {
+    let home = home!();
+    let daemon = two_servers(&home).await;
+    let shown = on_terminal(&home, 100, &["list"]).await;
+    assert!(
+        shown.contains("\u{1b}[32m● connected\u{1b}[0m"),
+        "{shown:?}"
+    );
+    let plain = on_terminal(&home, 100, &["list", "--color", "never"]).await;
+    assert!(
+        !plain.contains('\u{1b}') && plain.contains("● connected"),
+        "{plain:?}"
+    );
+    let error = on_terminal(&home, 100, &["get", "nobody"]).await;
+    assert!(
+        error.contains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m Server"),
+        "{error:?}"
+    );
+    let health = on_terminal(&home, 100, &["health"]).await;
+    assert!(
+        health.contains("  good                             \u{1b}[32mhealthy\u{1b}[0m    ping: "),
+        "{health:?}"
+    );
+
+    let piped = home.run(&["list"]).await.stdout;
+    assert!(!piped.contains('\u{1b}') && !piped.contains('●'), "{piped}");
+    let forced = home.run(&["list", "--color=always"]).await.stdout;
+    assert!(
+        forced.contains("\u{1b}[32mconnected\u{1b}[0m"),
+        "{forced:?}"
+    );
+    let mut command = home.command(&["list"]);
+    let forced = command
+        .env("CLICOLOR_FORCE", "1")
+        .env_remove("NO_COLOR")
+        .output();
+    let forced = within(forced).await.expect("it runs").stdout;
+    assert!(
+        String::from_utf8_lossy(&forced).contains("\u{1b}[32mconnected"),
+        "{forced:?}"
+    );
+    let help = home.run(&["--help", "--color=always"]).await.stdout;
+    assert!(help.contains('\u{1b}'), "{help}");
+    daemon.stop().await;
+}
+
+/// Each row is one line at the widths that terminals have.
+#[tokio::test]
+async fn tables_fit_the_terminal() {
+    let home = home!();
+    let daemon = two_servers(&home).await;
+    home.run(&["call", "good/rpc_error"]).await;
+    let commands: &[&[&str]] = &[
+        &["list"],
+        &["tools"],
+        &["records"],
+        &["resources"],
+        &["prompts"],
+        &["health"],
+    ];
+    for arguments in commands {
+        let piped = home.run(arguments).await.stdout;
+        for width in [60, 80, 140] {
+            let all = [arguments, ["--color", "never"].as_slice()].concat();
+            let shown = on_terminal(&home, width, &all).await;
+            assert_eq!(
+                shown.lines().count(),
+                piped.lines().count(),
+                "{arguments:?}: {shown}"
+            );
+            for line in shown.lines() {
+                assert!(
+                    line.chars().count() <= width.into(),
+                    "{arguments:?} at {width}: {line}"
+                );
+            }
+        }
+    }
+    let narrow = on_terminal(&home, 60, &["list", "--color", "never"]).await;
+    assert!(
+        narrow.contains('…') && !narrow.contains("TRANSPORT"),
+        "{narrow}"
+    );
+    let wide = on_terminal(&home, 60, &["list", "-o", "wide", "--color", "never"]).await;
+    assert!(!wide.contains('…') && wide.contains("TRANSPORT"), "{wide}");
+    daemon.stop().await;
+}
+
+/// A list that is watched follows the daemon, its end and its new beginning.
+#[tokio::test]
+async fn a_watched_list_shows_what_changes() {
+    let home = home!();
+    let config = fakes(&home, &[("good", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let mut terminal = Terminal::open();
+    let mut watcher = terminal.start(home.command(&["list", "--watch"]));
+    terminal.until("connected").await;
+    let mut piped = home.command(&["list", "-w"]).spawn().expect("it starts");
+    let mut lines = BufReader::new(piped.stdout.take().expect("a pipe")).lines();
+    let mut says = async |words: &str| loop {
+        let line = within(lines.next_line())
+            .await
+            .expect("UTF-8")
+            .expect("a line");
+        if line.contains(words) {
+            return;
+        }
+    };
+    let mut json = home
+        .command(&["health", "--watch", "--json"])
+        .spawn()
+        .expect("it starts");
+    let mut reports = BufReader::new(json.stdout.take().expect("a pipe")).lines();
+    let report = within(reports.next_line())
+        .await
+        .expect("UTF-8")
+        .expect("a line");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["servers"][0]["status"], "healthy");
+
+    says("connected").await;
+    home.run(&["stop", "good"]).await;
+    terminal.until("stopped; start it by").await;
+    says("stopped; start it by").await;
+    daemon.stop().await;
+    terminal.until("the daemon is gone; waiting for it").await;
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("good  connected").await;
+    says("connected").await;
+    home.run(&["disable", "good"]).await;
+    terminal.until("enable it by").await;
+    for child in [&mut watcher, &mut piped, &mut json] {
+        child.kill().await.expect("it can be ended");
+    }
+    let shown = String::from_utf8(terminal.end().await).expect("UTF-8");
+    // The head is written again in its place.
+    assert!(shown.contains("\u{1b}[2A\r\u{1b}[JNAME"), "{shown:?}");
+    let refused = home.run(&["list", "--watch", "-o", "yaml"]).await;
+    assert_eq!(refused.code, Some(2), "{refused}");
+    daemon.stop().await;
+}

@@ -1,0 +1,290 @@
+//! `mainstay setup`: the page docs/quickstart.md, command for command, and the way back.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::PathBuf,
+    process::Stdio,
+};
+
+use mainstay_client_files::{LeftOut, Machine, System, find, servers};
+use mainstay_testkit::{Home, Run, home, lines, within};
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt as _, process::Command};
+
+/// Files of clients, below the home folder.
+const FILES: [&str; 3] = [
+    ".config/Claude/claude_desktop_config.json",
+    ".cursor/mcp.json",
+    ".codex/config.toml",
+];
+
+const SECRET: &str = "s3cret-0123456789";
+
+struct Machinery {
+    home: Home,
+}
+
+impl Machinery {
+    /// A home with three clients' files, and no service manager.
+    fn new() -> Self {
+        let home = home!();
+        let bin = home.path().join("bin");
+        fs::create_dir(&bin).expect("made");
+        symlink(env!("CARGO_BIN_EXE_mainstay"), bin.join("mainstay")).expect("linked");
+        for name in ["systemctl", "launchctl"] {
+            let program = bin.join(name);
+            fs::write(&program, "#!/bin/sh\necho 'no session' >&2\nexit 1\n").expect("written");
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("set");
+        }
+        let fake = fake_server::binary();
+        let fake = fake.to_str().expect("UTF-8");
+        let texts = [
+            format!(
+                "{{\n    \"mcpServers\": {{\"files\": {{\"command\": \"{fake}\"}}}},\n    \"theme\": \"dark\"}}"
+            ),
+            format!(
+                "{{\n\t// two of them\n\t\"mcpServers\": {{\n\t\t\"my-files\": {{\"command\": \"{fake}\", \"args\": []}},\n\t\t\"notes\": {{\"command\": \"{fake}\", \"args\": [\"--tools\", \"2\"], \"env\": {{\"API_KEY\": \"{SECRET}\"}}}}\n\t}}\n}}\n"
+            ),
+            format!(
+                "# mine\nmodel = \"o4\"   # the best\n\n[mcp_servers.tracker]\ncommand = \"{fake}\"\nargs = [\"--tools\", \"1\"]\n\n[tui]\nnotifications = true\n"
+            ),
+        ];
+        for (name, text) in FILES.iter().zip(texts) {
+            let path = home.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        Self { home }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.home.command(arguments);
+        self.prepare(&mut command);
+        command
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        let bin = self.home.path().join("bin");
+        command
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+            .env("HOME", self.home.path())
+            .env("MAINSTAY_HOME", self.home.state())
+            .env_remove("CODEX_HOME")
+            .env_remove("CLAUDE_CONFIG_DIR");
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Run {
+        let output = within(self.command(arguments).output()).await;
+        Run::new(arguments, &output.expect("it starts"))
+    }
+
+    /// The bytes and permissions of everything that setup may change.
+    fn state(&self) -> Vec<Option<(Vec<u8>, u32)>> {
+        let config = self.home.state().join("config.json");
+        let files = FILES.iter().map(|name| self.home.path().join(name));
+        let look = |path: PathBuf| {
+            let mode = fs::metadata(&path).ok()?.permissions().mode();
+            Some((fs::read(&path).ok()?, mode))
+        };
+        files.chain([config]).map(look).collect()
+    }
+
+    /// Calls a tool as each client would: by the entry in its own file.
+    async fn call_through_the_clients(&self) -> Vec<String> {
+        let machine = Machine::new(System::own(), self.home.path());
+        let mut called = Vec::new();
+        for found in find(&machine) {
+            let it = &found.files[0];
+            let text = it.text.as_ref().expect("read");
+            let all = servers(&it.file, text).expect("servers");
+            assert_eq!(all.len(), 1, "{all:#?}");
+            assert_eq!(all[0].left_out, Some(LeftOut::Mainstay));
+            let entry = &all[0].entry;
+            let program = entry["command"].as_str().expect("a command");
+            let arguments = entry["args"].as_array().expect("arguments");
+            let arguments: Vec<&str> = arguments.iter().filter_map(Value::as_str).collect();
+            let mut command = Command::new(program);
+            command
+                .args(arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .kill_on_drop(true);
+            self.prepare(&mut command);
+            assert_eq!(echoed(command).await, "ünï");
+            called.push(found.client.to_string());
+        }
+        called
+    }
+}
+
+/// The first tool call of a client that starts this command.
+async fn echoed(mut command: Command) -> String {
+    let mut client = command.spawn().expect("it starts");
+    let mut stdin = client.stdin.take().expect("a pipe");
+    let mut stdout = lines(client.stdout.take());
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "files__echo", "arguments": {"text": "ünï"}}}),
+    ];
+    let mut answer = Value::Null;
+    for message in messages {
+        stdin
+            .write_all(format!("{message}\n").as_bytes())
+            .await
+            .expect("written");
+        while message["id"] != answer["id"] && !message["id"].is_null() {
+            let line = within(stdout.next_line()).await.expect("UTF-8");
+            let line = line.expect("an answer");
+            answer = serde_json::from_str(&line).expect("JSON");
+        }
+    }
+    drop(stdin);
+    within(client.wait()).await.expect("it ends");
+    let text = answer["result"]["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[tokio::test]
+async fn the_quick_start_is_true() {
+    let machine = Machinery::new();
+    let before = machine.state();
+    let page = include_str!("../../../../docs/quickstart.md");
+    let commands: Vec<Vec<&str>> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ mainstay "))
+        .map(|line| line.split(' ').collect())
+        .collect();
+    let mut daemon = None;
+    let mut after = None;
+    let mut done = Vec::new();
+    for arguments in &commands {
+        let words = arguments.join(" ");
+        if words == "serve" {
+            daemon = Some(machine.home.serve(&[]).await);
+            daemon
+                .as_mut()
+                .expect("it runs")
+                .says("ready: 3 of 3")
+                .await;
+            done.push(words);
+            continue;
+        }
+        if words == "setup --undo" {
+            let called = machine.call_through_the_clients().await;
+            assert_eq!(called, ["Claude Desktop", "Cursor", "Codex"]);
+        }
+        let run = machine.run(arguments).await;
+        assert_eq!(run.code, Some(0), "{run}");
+        match words.as_str() {
+            "setup --dry-run" => {
+                assert_eq!(machine.state(), before);
+                assert!(run.stdout.contains("Claude Desktop, Cursor"), "{run}");
+                assert!(
+                    run.stdout.contains("+model") || run.stdout.contains("mcp_servers.mainstay"),
+                    "{run}"
+                );
+                assert!(!run.stdout.contains(SECRET), "{run}");
+            }
+            "setup --yes" if after.is_none() => {
+                assert!(run.stdout.contains("3 servers added"), "{run}");
+                assert!(run.stderr.contains("no service is installed"), "{run}");
+                after = Some(machine.state());
+                assert_ne!(after.as_ref(), Some(&before));
+                let codex = fs::read_to_string(machine.home.path().join(FILES[2])).expect("there");
+                assert!(
+                    codex.starts_with("# mine\nmodel = \"o4\"   # the best\n"),
+                    "{codex}"
+                );
+                assert!(codex.contains("[tui]\nnotifications = true\n"), "{codex}");
+            }
+            "setup --yes" => {
+                assert!(run.stdout.contains("nothing is to be changed"), "{run}");
+                assert_eq!(Some(machine.state()), after);
+            }
+            "list" => assert_eq!(run.stdout.matches("connected").count(), 3, "{run}"),
+            "doctor" => assert!(!run.stdout.contains("of its own"), "{run}"),
+            "setup --undo" => assert_eq!(machine.state(), before),
+            other => panic!("the test knows no {other:?}"),
+        }
+        done.push(words);
+    }
+    assert_eq!(
+        done,
+        [
+            "setup --dry-run",
+            "setup --yes",
+            "serve",
+            "list",
+            "doctor",
+            "setup --yes",
+            "setup --undo"
+        ]
+    );
+    daemon.expect("it runs").stop().await;
+}
+
+#[tokio::test]
+async fn without_a_terminal_it_must_be_said() {
+    let machine = Machinery::new();
+    let before = machine.state();
+    let run = machine.run(&["setup"]).await;
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("--yes"), "{run}");
+    assert_eq!(machine.state(), before);
+    let run = machine
+        .run(&["doctor", "--json", "--no-start", "--listen", "127.0.0.1:0"])
+        .await;
+    let found = run.json();
+    let own = found.as_array().expect("an array").iter();
+    let own: Vec<_> = own.filter(|it| it["id"] == "client.own_servers").collect();
+    assert_eq!(own.len(), 3, "{found:#}");
+    assert_eq!(own[1]["mend"], "mainstay setup --client cursor");
+}
+
+#[tokio::test]
+async fn what_was_changed_since_is_not_overwritten() {
+    let machine = Machinery::new();
+    let before = machine.state();
+    let arguments = [
+        "setup",
+        "--yes",
+        "--no-service",
+        "--client",
+        "cursor",
+        "--json",
+    ];
+    let run = machine.run(&arguments).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(run.json()["clients"], json!(["cursor"]));
+    assert_eq!(
+        run.json()["changed"].as_array().map(Vec::len),
+        Some(2),
+        "{run}"
+    );
+    assert_eq!(machine.state()[0], before[0]);
+    let cursor = machine.home.path().join(FILES[1]);
+    fs::write(&cursor, "{}").expect("written");
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.contains(cursor.to_str().expect("UTF-8")),
+        "{run}"
+    );
+    assert_eq!(fs::read_to_string(&cursor).expect("there"), "{}");
+    let run = machine.run(&["setup", "--undo", "--force"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(machine.state(), before);
+    // A file that cannot be read is left alone, and said to be.
+    fs::write(&cursor, "{ not json").expect("written");
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(
+        run.stderr.contains(".cursor/mcp.json is left alone"),
+        "{run}"
+    );
+    assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
+}

@@ -1,0 +1,388 @@
+//! `mainstay shell`: scripts on stdin, and a person at a terminal (B10 to B13).
+
+use std::{path::Path, process::Stdio};
+
+use insta::assert_snapshot;
+use mainstay_testkit::{
+    Home, Run, Running, Terminal, found, home,
+    limits::{IN_PROCESS, PROGRAMS},
+    within,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tokio::{io::AsyncWriteExt as _, process::Command};
+
+use crate::fakes::fakes;
+
+/// A shell that reads these lines.
+async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
+    let arguments = [&["shell"], arguments].concat();
+    let mut command = home.command(&arguments);
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let text = format!("{}\n", lines.join("\n"));
+    within(stdin.write_all(text.as_bytes()))
+        .await
+        .expect("it reads");
+    drop(stdin);
+    let output = within(child.wait_with_output()).await.expect("it ends");
+    Run::new(&arguments, &output)
+}
+
+/// The process of a server, as a daemon shows it.
+async fn pid_of(home: &Home, server: &str) -> Pid {
+    let get = home.run(&["list", "--json"]).await.json();
+    let servers = get["servers"].as_array().expect("servers");
+    let found = servers.iter().find(|it| it["name"] == server);
+    let pid = found.and_then(|it| it["pid"].as_i64()).expect("a process");
+    Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id")
+}
+
+/// Whether the fake has got a message with these words.
+fn has_got(record: &Path, words: &str) -> bool {
+    std::fs::read_to_string(record).is_ok_and(|got| got.contains(words))
+}
+
+#[tokio::test]
+async fn a_script_is_carried_out_line_by_line() {
+    let home = home!();
+    let config = fakes(&home, &[("one", &["--no-resources"]), ("two", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let run = script(
+        &home,
+        &[],
+        &[
+            "# what there is",
+            "/tools ech",
+            "/tools one/add",
+            "/call one/echo text=\"two words\"",
+            "/call one/add {\"a\": 1, \"b\": 2}",
+            "/call one/add a=3 b=4",
+            "/call one/error",
+            "/prompt one/greet name=Ada",
+            "/read two fake://text",
+            "/server restart two",
+            "/server reconnect two",
+            "/server disable two",
+            "/server enable two",
+            "/server reconnect one two",
+            "/help call",
+            "/history 1",
+        ],
+    )
+    .await;
+    assert_snapshot!(home.redacted(&run.to_string()));
+    daemon.stop().await;
+}
+
+/// Each is told with a hint, the next ones are carried out, and the worst is the exit code.
+#[tokio::test]
+async fn what_is_wrong_is_told_with_a_hint() {
+    let home = home!();
+    let config = fakes(&home, &[("one", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let run = script(
+        &home,
+        &[],
+        &[
+            "servers",
+            "/servrs",
+            "/server reconect one",
+            "/server restart on",
+            "/server",
+            "/call",
+            "/call one/ech text=x",
+            "/call one/echo text='x",
+            "/call one/echo {\"text\": ",
+            "/call one/echo text",
+            "/health nobody",
+            "/records --config x",
+            "/records --limt 1",
+            "/tools nothing-like-it",
+            "/history x",
+            "/call one/echo text=still-there",
+            "/quit",
+            "/call one/echo text=never",
+        ],
+    )
+    .await;
+    assert_eq!(run.code, Some(4), "{run}");
+    assert_snapshot!(home.redacted(&run.to_string()));
+    for (line, code) in [
+        ("/call one/echo text=x", 0),
+        ("/call one/error", 1),
+        ("/call", 2),
+        ("/call one/nothing", 4),
+    ] {
+        let run = home.run(&["shell", "-c", line, "-c", "/help quit"]).await;
+        assert_eq!(run.code, Some(code), "{run}");
+    }
+    let json = home
+        .run(&["shell", "--json", "-c", "/call one/echo text=x"])
+        .await;
+    assert_eq!(json.json()["content"][0]["text"], "x", "{json}");
+    let json = home.run(&["shell", "--json", "-c", "/serers"]).await;
+    assert_eq!((json.code, json.stdout.as_str()), (Some(4), ""), "{json}");
+    assert!(json.stderr.contains(r#""hint":"did you mean /servers?"#));
+    daemon.stop().await;
+    let none = home.run(&["shell", "-c", "/servers"]).await;
+    assert_eq!(none.code, Some(3), "{none}");
+}
+
+/// B13: servers of its own, which are asked in the background.
+#[tokio::test]
+async fn a_shell_may_have_servers_of_its_own() {
+    let home = home!();
+    let config = json!({"preset": "manual", "mcpServers": {
+        "late": {"command": fake_server::binary(), "args": ["--ignore-ping"], "health": {"timeoutMs": 100}},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let program = fake_server::binary();
+    let inline = format!("more:{}", program.display());
+    let arguments = [
+        "shell",
+        "--config",
+        &config,
+        "--mcp-client",
+        &inline,
+        "--health-interval",
+        "1",
+    ];
+    // The background has found it degraded when its warning is in the log.
+    let mut command = home.command(&arguments);
+    command.stdin(Stdio::piped());
+    let mut shell = Running::start(command);
+    shell.says("its health turned").await;
+    let mut stdin = shell.child.stdin.take().expect("a pipe");
+    let lines = "/call more/echo text=hello\n/server health more\n/server reconnect late\n/quit\n";
+    within(stdin.write_all(lines.as_bytes()))
+        .await
+        .expect("it reads");
+    let output = within(shell.child.wait_with_output())
+        .await
+        .expect("it ends");
+    let stdout = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines: Vec<&str> = stdout.lines().collect();
+    let [said, head, health, reconnected] = lines[..] else {
+        panic!("{stdout}")
+    };
+    assert_eq!((said, head), ("hello", "Server Health"), "{stdout}");
+    assert!(
+        health.starts_with("  more             healthy    ping: "),
+        "{stdout}"
+    );
+    assert!(reconnected.starts_with("late is connected, "), "{stdout}");
+    assert_eq!(output.status.code(), Some(0));
+
+    let off = home
+        .run(&["shell", "--health-interval", "1", "-c", "/servers"])
+        .await;
+    assert_eq!(off.code, Some(2), "{off}");
+}
+
+/// An interrupted script cancels its call at the server, and ends.
+#[tokio::test]
+async fn an_interrupt_cancels_the_call_of_a_script() {
+    let home = home!();
+    let record = home.path().join("got");
+    let flags = ["--record", record.to_str().expect("UTF-8")];
+    let config = fakes(&home, &[("one", &flags)]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let command = home.command(&["shell", "-c", "/call one/sleep ms=600000"]);
+    let mut shell = Running::start(command);
+    let is_called = async || has_got(&record, "600000").then_some(());
+    found(PROGRAMS, "the call", is_called).await;
+    shell.signal(Signal::INT);
+    assert_eq!(shell.ended().await.code(), Some(130));
+    let is_cancelled = async || has_got(&record, "notifications/cancelled").then_some(());
+    found(IN_PROCESS, "the cancellation", is_cancelled).await;
+    daemon.stop().await;
+}
+
+/// A shell in a terminal.
+async fn at_a_terminal(command: &Command) -> Terminal {
+    let terminal = Terminal::start(command, 100, 40).await;
+    terminal.shows("mainstay>").await;
+    terminal
+}
+
+/// Presses Tab until the line is complete: the names come from the daemon. Between two of them the editor has
+/// time to show the line, which it does when no key comes.
+async fn completed(terminal: &Terminal, line: &str) {
+    let mut look = 0_u32;
+    found(PROGRAMS, line, async || {
+        if look.is_multiple_of(25) {
+            terminal.press(&["Tab"]).await;
+        }
+        look += 1;
+        terminal.screen().await.contains(line).then_some(())
+    })
+    .await;
+}
+
+async fn enter(terminal: &Terminal, line: &str) {
+    terminal.types(line).await;
+    terminal.press(&["Enter"]).await;
+}
+
+#[tokio::test]
+async fn a_line_is_completed_and_kept() {
+    if !Terminal::is_available() {
+        return;
+    }
+    let home = home!();
+    let config = fakes(&home, &[("alpha", &[]), ("beta", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let command = home.command(&["shell"]);
+    let terminal = at_a_terminal(&command).await;
+    // The only tool that fits, then its only argument.
+    terminal.types("/call beta/ech").await;
+    completed(&terminal, "/call beta/echo text=").await;
+    enter(&terminal, "'hello there'").await;
+    terminal.shows("\nhello there").await;
+    // Several fit: a menu, and a choice from it.
+    terminal.types("/server re").await;
+    terminal.press(&["Tab"]).await;
+    terminal.shows("restart").await;
+    terminal.press(&["C-c"]).await;
+    terminal.hides("restart").await;
+    enter(&terminal, "/call beta/echo text=x password=hunter2").await;
+    terminal.shows("\nx").await;
+    // Of the lines before, the last one that is not secret is kept for the next shell.
+    terminal.press(&["C-d"]).await;
+    assert_eq!(terminal.ended().await, Some(0));
+    let file = home.state().join("shell-history");
+    let kept = std::fs::read_to_string(&file).expect("a history");
+    assert_eq!(kept, "/call beta/echo text='hello there'\n");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(&file).expect("a file").permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    let terminal = at_a_terminal(&command).await;
+    terminal.press(&["Up"]).await;
+    terminal
+        .shows("mainstay> /call beta/echo text='hello there'")
+        .await;
+    terminal.press(&["C-c"]).await;
+    enter(&terminal, "/history").await;
+    terminal.shows("\n/call beta/echo text='hello there'").await;
+    enter(&terminal, "/quit").await;
+    assert_eq!(terminal.ended().await, Some(0));
+    daemon.stop().await;
+}
+
+/// A server that is killed, a call that is cancelled, and a daemon that is started again: the shell goes on.
+#[tokio::test]
+async fn trouble_is_told_above_the_line() {
+    if !Terminal::is_available() {
+        return;
+    }
+    let home = home!();
+    let record = home.path().join("got");
+    let flags = ["--record", record.to_str().expect("UTF-8")];
+    let config = fakes(&home, &[("one", &flags), ("two", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let terminal = at_a_terminal(&home.command(&["shell"])).await;
+    enter(&terminal, "/health").await;
+    terminal.shows("  two              healthy    ping: ").await;
+
+    terminal.types("/call two/echo text=typed").await;
+    terminal.shows("text=typed").await;
+    kill_process(pid_of(&home, "two").await, Signal::KILL).expect("killed");
+    let screen = terminal.shows("two reconnected").await;
+    let lines: Vec<&str> = screen.lines().collect();
+    let at = |words: &str| lines.iter().position(|line| line.starts_with(words));
+    let (lost, back) = (
+        at("two lost: process exited unexpectedly (signal 9)"),
+        at("two reconnected: after 1 attempt"),
+    );
+    let typed = at("mainstay> /call two/echo text=typed");
+    assert!(lost.is_some() && lost < back && back < typed, "{screen}");
+    terminal.types("_on").await;
+    terminal.press(&["Enter"]).await;
+    terminal.shows("\ntyped_on").await;
+
+    enter(&terminal, "/call one/progress steps=1000 intervalMs=200").await;
+    terminal.shows("of 1000, step ").await;
+    enter(&terminal, "").await;
+    terminal.press(&["C-c"]).await;
+    terminal.shows("cancelled").await;
+    let is_cancelled = async || has_got(&record, "notifications/cancelled").then_some(());
+    found(PROGRAMS, "the cancellation", is_cancelled).await;
+    terminal.hides("of 1000").await;
+    terminal.types("/help quit").await;
+    terminal.press(&["Enter"]).await;
+    terminal.shows("Leave the shell, as Ctrl-D does").await;
+
+    terminal.types("/servers").await;
+    daemon.stop().await;
+    terminal.shows("the daemon is gone; waiting for it").await;
+    terminal.press(&["Enter"]).await;
+    terminal
+        .shows("hint: start one with `mainstay serve`")
+        .await;
+    let daemon = home.serve(&["--config", &config]).await;
+    terminal.shows("the daemon is back").await;
+    enter(&terminal, "/call two/echo text=again").await;
+    terminal.shows("\nagain").await;
+    let pid = Pid::from_raw(terminal.pid().await.cast_signed()).expect("a process id");
+    // What was on the screen is still there.
+    terminal.shows("  two              healthy    ping: ").await;
+    terminal.types("half a line").await;
+    terminal.shows("half a line").await;
+    kill_process(pid, Signal::TERM).expect("it runs");
+    assert_eq!(terminal.ended().await, Some(143));
+    daemon.stop().await;
+}
+
+/// What a server says is escaped wherever the shell shows it, and is no name that can be chosen.
+#[tokio::test]
+async fn hostile_words_do_nothing() {
+    if !Terminal::is_available() {
+        return;
+    }
+    let home = home!();
+    let hostile = "\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}2J\u{202e}x";
+    let tool = json!({"name": format!("bad{hostile}"), "description": hostile, "inputSchema": {"type": "object"}});
+    let plain = json!({
+        "name": "plain", "description": hostile,
+        "inputSchema": {"type": "object", "properties": {format!("key{hostile}"): {}, "fine": {"enum": [hostile, "one"]}}},
+    });
+    let (tool, plain) = (tool.to_string(), plain.to_string());
+    let flags = [
+        "--taint", hostile, "--stderr", hostile, "--tool", &tool, "--tool", &plain,
+    ];
+    let config = fakes(&home, &[("evil", &flags)]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let terminal = at_a_terminal(&home.command(&["shell"])).await;
+    let written = home.path().join("written");
+    terminal.records(&written).await;
+    terminal.types("/call evil/plai").await;
+    // The other argument, and the other value, cannot be shown as they are.
+    completed(&terminal, "/call evil/plain fine=one").await;
+    terminal.press(&["C-c"]).await;
+    for (line, shown) in [
+        ("/tools evil/bad", "bad\\u{1b}]52;c;"),
+        ("/call evil/error", "the tool failed\\u{1b}]52;c;"),
+        ("/call evil/log n=1 level=error", "1 lines logged"),
+        ("/log evil -n 3", "stderr   \\u{1b}]52;c;"),
+    ] {
+        enter(&terminal, line).await;
+        terminal.shows(shown).await;
+        terminal.press(&["C-l"]).await;
+    }
+    terminal.press(&["C-d"]).await;
+    assert_eq!(terminal.ended().await, Some(0));
+    let written = std::fs::read(&written).expect("what was written");
+    let written = String::from_utf8_lossy(&written);
+    for bad in ["\u{1b}]52", "\u{9b}", "\u{202e}", "\u{7}"] {
+        assert!(!written.contains(bad), "{bad:?} in {written:?}");
+    }
+    daemon.stop().await;
+}

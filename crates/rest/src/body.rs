@@ -1,0 +1,86 @@
+//! Request bodies: JSON, read whole, within a limit. The door refuses other types, also on routes
+//! without a body.
+
+use axum::extract::{FromRequest, OptionalFromRequest, Request};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use tokio::time::timeout_at;
+
+use super::{RestDoor, refusal::Refusal};
+use mainstay_doorway::bodies::Pace;
+
+/// A request's body.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<RestDoor> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, door: &RestDoor) -> Result<Self, Refusal> {
+        if !is_json(request.headers()) {
+            return Err(Refusal::WrongContentType);
+        }
+        parse(&read(request, door).await?)
+    }
+}
+
+/// A route may do without a body, and a client that declares JSON may still send none.
+impl<T: DeserializeOwned> OptionalFromRequest<RestDoor> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, door: &RestDoor) -> Result<Option<Self>, Refusal> {
+        let bytes = read(request, door).await?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        parse(&bytes).map(Some)
+    }
+}
+
+async fn read(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
+    let mut body = Limited::new(request.into_body(), door.bodies.of_body);
+    let pace = Pace::begin(&door.bodies);
+    let mut whole = BytesMut::new();
+    loop {
+        let next = timeout_at(pace.until(whole.len()), body.frame()).await;
+        match next.map_err(|_| too_slow())? {
+            None => return Ok(whole.freeze()),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    whole.extend_from_slice(&data);
+                }
+            }
+            Some(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(Refusal::TooLarge(door.bodies.of_body));
+            }
+            Some(Err(error)) => {
+                return Err(Refusal::Malformed(format!("the body ended early: {error}")));
+            }
+        }
+    }
+}
+
+fn too_slow() -> Refusal {
+    Refusal::Malformed(
+        "the body came too slowly, or did not end within http.bodyTimeoutMs".to_owned(),
+    )
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Refusal> {
+    let read = serde_json::from_slice(bytes).map(Body);
+    read.map_err(|error| Refusal::Malformed(error.to_string()))
+}
+
+/// Whether a request says that its body is JSON.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let essence = content_type
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}

@@ -1,0 +1,113 @@
+//! The table of REST error codes and their statuses. Tests compare OpenAPI and docs/rest.md with it.
+
+use http::StatusCode;
+use mainstay_core::failure::FailureKind;
+
+use crate::code::Code::Failed;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Unauthorized,
+    Forbidden,
+    UnknownRoute,
+    WrongMethod,
+    WrongContentType,
+    TooLarge,
+    MissingParameter,
+    InvalidToolName,
+    NotReloadable,
+    InvalidTokenName,
+    InvalidLifetime,
+    UnknownToken,
+    TokenExists,
+    TooManyTokens,
+    TooManyStreams,
+    LogUnreadable,
+    /// The state directory cannot be used.
+    StateUnusable,
+    StateUnwritable,
+    /// What the core has a word and a status for.
+    Failed(FailureKind),
+}
+
+impl Code {
+    const fn row(self) -> (&'static str, u16) {
+        match self {
+            Self::Unauthorized => ("unauthorized", 401),
+            Self::Forbidden => ("forbidden", 403),
+            Self::UnknownRoute => ("not_found", 404),
+            Self::WrongMethod => ("method_not_allowed", 405),
+            Self::WrongContentType => ("unsupported_media_type", 415),
+            Self::TooLarge => ("request_too_large", 413),
+            Self::MissingParameter => ("missing_parameter", 400),
+            Self::InvalidToolName => ("invalid_tool_name", 400),
+            Self::NotReloadable => ("not_reloadable", 400),
+            Self::InvalidTokenName => ("invalid_token_name", 400),
+            Self::InvalidLifetime => ("invalid_lifetime", 400),
+            Self::UnknownToken => ("token_not_found", 404),
+            Self::TokenExists => ("token_exists", 409),
+            Self::TooManyTokens => ("too_many_tokens", 409),
+            Self::TooManyStreams => ("too_many_streams", 503),
+            Self::LogUnreadable => ("log_unreadable", 500),
+            Self::StateUnusable => ("state_unusable", 500),
+            Self::StateUnwritable => ("state_unwritable", 500),
+            Self::Failed(kind) => (kind.rest_code(), kind.rest_status()),
+        }
+    }
+
+    /// What programs compare.
+    pub const fn word(self) -> &'static str {
+        self.row().0
+    }
+
+    pub fn status(self) -> StatusCode {
+        StatusCode::from_u16(self.row().1).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+pub const INVALID_REQUEST: Code = Failed(FailureKind::InvalidRequest);
+pub const INVALID_CONFIG: Code = Failed(FailureKind::InvalidConfig);
+pub const SERVER_NOT_FOUND: Code = Failed(FailureKind::ServerNotFound);
+pub const CONNECT_FAILED: Code = Failed(FailureKind::ConnectFailed);
+
+/// Of a server that is disabled or waits for approval, and is to be started.
+pub const KEPT_DOWN: Code = Failed(FailureKind::ServerNotConnected);
+
+/// Errors of every operation: missing permission, and the end of Mainstay.
+pub const EVERYWHERE: [Code; 3] = [
+    Code::Unauthorized,
+    Code::Forbidden,
+    Failed(FailureKind::ShuttingDown),
+];
+
+/// Errors of operations with a body.
+pub const OF_BODIES: [Code; 3] = [INVALID_REQUEST, Code::TooLarge, Code::WrongContentType];
+
+/// Errors of no operation: an unknown path, or another method.
+pub const BESIDE: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
+
+/// Errors of the routes under `/api/mcp-clients`, `/api/mcp-tools` and `/api/mcp-resources`.
+pub const OF_CLIENTS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
+
+/// Errors of calls of a server.
+pub const OF_CALLS: [Code; 10] = [
+    SERVER_NOT_FOUND,
+    Failed(FailureKind::ServerNotConnected),
+    Failed(FailureKind::ServerNotAnswering),
+    Failed(FailureKind::CallCrashesServer),
+    Failed(FailureKind::CallFailed),
+    Failed(FailureKind::CallTimeout),
+    Failed(FailureKind::OutcomeUnknown),
+    Failed(FailureKind::MessageTooLarge),
+    Failed(FailureKind::Cancelled),
+    Failed(FailureKind::NotRecorded),
+];
+
+/// Errors of changes to the configuration's file.
+pub const OF_THE_FILE: [Code; 2] = [INVALID_CONFIG, Failed(FailureKind::NotSaved)];
+
+/// Errors of reading the journal.
+pub const OF_RECORDS: [Code; 2] = [
+    Failed(FailureKind::NoJournal),
+    Failed(FailureKind::JournalUnreadable),
+];

@@ -1,0 +1,347 @@
+//! Adds, replaces, removes, switches and approves servers at run time.
+//!
+//! A change without `persist` is gone after a restart.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use mainstay_api::{self as api, Keeping};
+use mainstay_core::{
+    config::{Approval, Runtime, Standing, edit::Entry, masking},
+    failure::{Failure, FailureKind},
+};
+use mainstay_gateway::{
+    registry::{NewServer, OnDuplicate},
+    reload::{Change, Reloader, restored},
+    supervisor::{Operation, Server},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    RestDoor,
+    address::{Path, Query},
+    body::Body,
+    refusal::Refusal,
+    servers,
+};
+
+/// Where the placeholders of entries stand that are in no file.
+const EPHEMERAL: &str = "ephemeral";
+
+/// `POST /api/servers`: a name, and an entry. It is kept even if it cannot be connected yet.
+pub async fn add(
+    State(door): State<RestDoor>,
+    Body(body): Body<Map<String, Value>>,
+) -> Result<Json<api::Operated>, Refusal> {
+    let EntryRequest {
+        name,
+        keeping,
+        entry,
+    } = EntryRequest::read(body)?;
+    let on_duplicate = on_duplicate(keeping);
+    let new = read(&door, &name, &entry).await?;
+    let added = enter(&door, new, on_duplicate, keeping.persist).await?;
+    Ok(Json(added))
+}
+
+/// `PUT /api/servers/{name}`: the server has this entry from now on.
+pub async fn put(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    Body(mut body): Body<Map<String, Value>>,
+) -> Result<Json<api::Operated>, Refusal> {
+    body.insert("name".to_owned(), name.into());
+    let EntryRequest {
+        name,
+        keeping,
+        entry,
+    } = EntryRequest::read(body)?;
+    let new = read(&door, &name, &entry).await?;
+    Ok(Json(
+        enter(&door, new, OnDuplicate::Replace, keeping.persist).await?,
+    ))
+}
+
+/// `POST /api/mcp-clients/connect`: it is kept if it can be connected.
+pub async fn connect_client(
+    State(door): State<RestDoor>,
+    Body(body): Body<Map<String, Value>>,
+) -> Result<Json<api::ClientOperated>, Refusal> {
+    let EntryRequest {
+        name,
+        keeping,
+        entry,
+    } = EntryRequest::read(body)?;
+    let NewServer { runtime, .. } = read(&door, &name, &entry).await?;
+    let (legal, entry) = (runtime.config.name.clone(), Arc::clone(&runtime.entry));
+    let connected = door
+        .gateway
+        .registry
+        .connect(runtime, on_duplicate(keeping))
+        .await;
+    let server = connected.map_err(|failure| failure.with("name", name))?;
+    if keeping.persist {
+        write(
+            &door,
+            Change::Put {
+                name: legal,
+                entry: (*entry).clone(),
+                on_duplicate: OnDuplicate::Replace,
+            },
+        )
+        .await?;
+    }
+    Ok(Json(servers::client_operated(&door, &server)))
+}
+
+/// `GET /api/servers/{name}`
+pub async fn get(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+) -> Result<Json<api::ServerDetails>, Refusal> {
+    let server = door.gateway.registry.server(&name)?;
+    let entry = match door.gateway.registry.standing(&server.name) {
+        Standing::Ephemeral(runtime) | Standing::Pending(runtime) => Some((
+            format!("/{EPHEMERAL}/{}", server.name),
+            (*runtime.entry).clone(),
+        )),
+        Standing::Configured => match &door.gateway.reloader {
+            Some(reloader) => reloader.entry(&server.name),
+            None => None,
+        },
+    };
+    Ok(Json(api::ServerDetails {
+        server: servers::details(&door, &server),
+        entry: entry.map(|(pointer, entry)| masking::masked_entry(&entry, &pointer)),
+    }))
+}
+
+/// `DELETE /api/servers/{name}`; with `?persist=true` out of the file, too.
+pub async fn delete(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    Query(Persist { persist }): Query<Persist>,
+) -> Result<Json<api::Removed>, Refusal> {
+    let server = door.gateway.registry.server(&name)?;
+    remove(&door, &server, persist).await?;
+    Ok(Json(api::Removed {
+        success: true,
+        name,
+    }))
+}
+
+/// `DELETE /api/mcp-clients/{name}`
+pub async fn delete_client(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    Query(Persist { persist }): Query<Persist>,
+) -> Result<Json<api::ClientLeft>, Refusal> {
+    let server = servers::known_client(&door, &name)?;
+    remove(&door, &server, persist).await?;
+    Ok(Json(servers::client_left(&server)))
+}
+
+/// `?persist=true`
+#[derive(Debug, serde::Deserialize)]
+pub struct Persist {
+    #[serde(default)]
+    persist: bool,
+}
+
+pub async fn enable(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    body: Option<Body<Keeping>>,
+) -> Result<Json<api::Operated>, Refusal> {
+    switch(&door, &name, true, persists(body)).await
+}
+
+pub async fn disable(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    body: Option<Body<Keeping>>,
+) -> Result<Json<api::Operated>, Refusal> {
+    switch(&door, &name, false, persists(body)).await
+}
+
+/// What was added from inside an MCP client may be started now: that which the digest was shown for.
+pub async fn approve(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    body: Option<Body<api::Approval>>,
+) -> Result<Json<api::Operated>, Refusal> {
+    let api::Approval { digest, persist } = body.map(|Body(given)| given).unwrap_or_default();
+    let (server, approved) = door.gateway.registry.approve(&name, digest).await?;
+    if persist {
+        let change = Change::Put {
+            name: server.name.clone(),
+            entry: (*approved.entry).clone(),
+            on_duplicate: OnDuplicate::Replace,
+        };
+        write(&door, change).await?;
+    }
+    Ok(Json(started(&door, &server).await))
+}
+
+fn persists(body: Option<Body<Keeping>>) -> bool {
+    body.is_some_and(|Body(keeping)| keeping.persist)
+}
+
+/// What a body asks for: the entry, and what stands beside it.
+struct EntryRequest {
+    name: String,
+    keeping: Keeping,
+    entry: Entry,
+}
+
+impl EntryRequest {
+    fn read(mut body: Map<String, Value>) -> Result<Self, Refusal> {
+        let mut flag = |key: &str| match body.shift_remove(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(_) => Err(Refusal::Malformed(format!(
+                "\"{key}\" must be true or false"
+            ))),
+        };
+        let keeping = Keeping {
+            persist: flag("persist")?,
+            replace: flag("replace")?,
+        };
+        match body.shift_remove("name") {
+            Some(Value::String(name)) if !name.is_empty() => Ok(Self {
+                name,
+                keeping,
+                entry: body,
+            }),
+            None | Some(Value::Null | Value::String(_)) => Err(Refusal::MissingParameter("name")),
+            Some(_) => Err(Refusal::Malformed("\"name\" must be a string".to_owned())),
+        }
+    }
+}
+
+/// What to do if there is a server of the same name.
+fn on_duplicate(keeping: Keeping) -> OnDuplicate {
+    if keeping.replace {
+        OnDuplicate::Replace
+    } else {
+        OnDuplicate::Refuse
+    }
+}
+
+/// Reads an entry, whose placeholders stand for what is known.
+async fn read(door: &RestDoor, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
+    let secrets = secrets(door)?;
+    let Value::Object(entry) = restored(&Value::Object(entry.clone()), &secrets)? else {
+        unreachable!("an object stays one")
+    };
+    let registry = &door.gateway.registry;
+    registry.read_entry(name, entry, Approval::Given).await
+}
+
+/// What placeholders may stand for: the file, and the entries that are not in it.
+fn secrets(door: &RestDoor) -> Result<Value, Failure> {
+    let mut known = match &door.gateway.reloader {
+        Some(reloader) => reloader.document()?,
+        None => Value::Object(Map::new()),
+    };
+    let registry = &door.gateway.registry;
+    let ephemeral =
+        registry
+            .servers()
+            .into_iter()
+            .filter_map(|server| match registry.standing(&server.name) {
+                Standing::Ephemeral(runtime) | Standing::Pending(runtime) => Some((
+                    server.name.to_string(),
+                    Value::Object((*runtime.entry).clone()),
+                )),
+                Standing::Configured => None,
+            });
+    if let Some(known) = known.as_object_mut() {
+        known.insert(EPHEMERAL.to_owned(), Value::Object(ephemeral.collect()));
+    }
+    Ok(known)
+}
+
+async fn enter(
+    door: &RestDoor,
+    new: NewServer,
+    on_duplicate: OnDuplicate,
+    persist: bool,
+) -> Result<api::Operated, Failure> {
+    let registry = &door.gateway.registry;
+    let NewServer { runtime, warnings } = new;
+    let server = if persist {
+        let Runtime { config, entry, .. } = runtime;
+        let name = config.name;
+        if on_duplicate == OnDuplicate::Refuse && registry.named(&name).is_some() {
+            return Err(mainstay_gateway::registry::duplicate(&name));
+        }
+        let change = Change::Put {
+            name: name.clone(),
+            entry: (*entry).clone(),
+            on_duplicate,
+        };
+        write(door, change).await?;
+        registry.server(name.as_str())?
+    } else if on_duplicate == OnDuplicate::Replace {
+        registry.replace(runtime).await?
+    } else {
+        registry.add(runtime).await?
+    };
+    Ok(api::Operated {
+        warnings,
+        ..started(door, &server).await
+    })
+}
+
+async fn remove(door: &RestDoor, server: &Server, persist: bool) -> Result<(), Failure> {
+    let configured = door.gateway.registry.standing(&server.name) == Standing::Configured;
+    if persist && configured {
+        write(door, Change::Remove(server.name.clone())).await
+    } else {
+        door.gateway.registry.remove(server.name.as_str()).await
+    }
+}
+
+async fn switch(
+    door: &RestDoor,
+    name: &str,
+    enabled: bool,
+    persist: bool,
+) -> Result<Json<api::Operated>, Refusal> {
+    let registry = &door.gateway.registry;
+    let server = registry.server(name)?;
+    if persist && registry.standing(&server.name) == Standing::Configured {
+        let name = server.name.clone();
+        write(door, Change::Switch { name, enabled }).await?;
+    } else if enabled {
+        registry.enable(name).await?;
+    } else {
+        registry.disable(name).await?;
+    }
+    if !enabled {
+        server.operate(Operation::Stop).await?;
+    }
+    Ok(Json(started(door, &server).await))
+}
+
+/// Waits for a server that starts by itself, whatever comes of it.
+async fn started(door: &RestDoor, server: &Server) -> api::Operated {
+    if server.config().connects_at_start() {
+        // Its status says what came of it.
+        server.operate(Operation::Start).await.ok();
+    }
+    servers::operated(door, server)
+}
+
+async fn write(door: &RestDoor, change: Change) -> Result<(), Failure> {
+    reloader(door)?.write(change).await.map(|_| ())
+}
+
+/// Where the configuration is a file.
+pub fn reloader(door: &RestDoor) -> Result<&Arc<Reloader>, Failure> {
+    door.gateway.reloader.as_ref().ok_or_else(|| {
+        let message = "this Mainstay has no configuration file that could be written";
+        Failure::new(FailureKind::NotSaved, message)
+    })
+}

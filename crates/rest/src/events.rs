@@ -1,0 +1,168 @@
+//! Events: as a stream of server-sent events, or on request.
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, header};
+use mainstay_api as api;
+use mainstay_core::event::EventId;
+use mainstay_gateway::events::{EventOrGap, Subscription};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use super::{RestDoor, address::Query, refusal::Refusal, servers};
+use mainstay_doorway::json_views::events::wire;
+
+/// Streams at once. Each holds a connection, and little else.
+const MAX_STREAMS: usize = 256;
+
+/// Intermediaries cut off a stream that is silent for longer.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// When a browser that lost the stream asks again.
+const RETRY: &str = "retry: 2000\n\n";
+
+/// `?after=ID`
+#[derive(Debug, Deserialize)]
+pub struct EventsQuery {
+    after: Option<String>,
+}
+
+impl EventsQuery {
+    fn read(text: &str) -> Result<EventId, Refusal> {
+        text.parse()
+            .map_err(|error| Refusal::Malformed(format!("{text:?}: {error}")))
+    }
+}
+
+pub async fn recent(
+    State(door): State<RestDoor>,
+    Query(place): Query<EventsQuery>,
+) -> Result<Json<api::Events>, Refusal> {
+    let known = door.gateway.registry.events();
+    let mut subscription = match place.after.as_deref() {
+        Some(after) => known.subscribe(Some(EventsQuery::read(after)?)),
+        None => known.remembered(),
+    };
+    let (mut events, mut missed) = (Vec::new(), false);
+    while let Some(heard) = subscription.now() {
+        match heard {
+            EventOrGap::Event(event) => events.push(wire(&event)),
+            EventOrGap::Gap(_) => missed = true,
+        }
+    }
+    Ok(Json(api::Events {
+        events,
+        missed,
+        last: subscription.position().to_string(),
+    }))
+}
+
+/// What the stream's route needs.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    door: RestDoor,
+    /// Those that may still be opened.
+    permits: Arc<Semaphore>,
+}
+
+impl Streams {
+    pub fn new(door: &RestDoor) -> Self {
+        Self {
+            door: door.clone(),
+            permits: Arc::new(Semaphore::new(MAX_STREAMS)),
+        }
+    }
+}
+
+pub async fn stream(
+    State(Streams { door, permits }): State<Streams>,
+    Query(place): Query<EventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    // What a browser sends when it asks again is newer than the URL it first asked.
+    let last = headers.get("last-event-id").map(HeaderValue::to_str);
+    let after = match last {
+        Some(Ok(last)) => Some(EventsQuery::read(last)?),
+        Some(Err(error)) => return Err(Refusal::Malformed(error.to_string())),
+        None => place.after.as_deref().map(EventsQuery::read).transpose()?,
+    };
+    let permit = permits
+        .try_acquire_owned()
+        .map_err(|_| Refusal::TooManyStreams(MAX_STREAMS))?;
+    let mut telling = Telling {
+        subscription: door.gateway.registry.events().subscribe(after),
+        door,
+        due: VecDeque::from([RETRY.to_owned()]),
+        _permit: permit,
+    };
+    if after.is_none() {
+        telling.show();
+    }
+    let body = Body::from_stream(stream::unfold(telling, |mut telling| async move {
+        let text = telling.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), telling))
+    }));
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        // nginx would hold events back.
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    Ok((headers, body).into_response())
+}
+
+/// One open stream.
+struct Telling {
+    subscription: Subscription,
+    door: RestDoor,
+    /// Written, and not yet sent.
+    due: VecDeque<String>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Telling {
+    /// What to send next; `None` when the daemon stops.
+    async fn next(&mut self) -> Option<String> {
+        if let Some(text) = self.due.pop_front() {
+            return Some(text);
+        }
+        let Ok(heard) = timeout(KEEP_ALIVE, self.subscription.next()).await else {
+            return Some(": keep-alive\n\n".to_owned());
+        };
+        match heard? {
+            EventOrGap::Event(event) => {
+                let event = wire(&event);
+                Some(frame(&event.id, &event.kind, &event))
+            }
+            EventOrGap::Gap(place) => {
+                self.show();
+                let data = serde_json::json!({"last": place.to_string()});
+                Some(frame(&place.to_string(), api::MISSED, &data))
+            }
+        }
+    }
+
+    /// Sends a snapshot that is not older than the position that it has.
+    fn show(&mut self) {
+        let place = self.subscription.position().to_string();
+        let servers = servers::all(&self.door);
+        self.due.push_back(frame(&place, api::SNAPSHOT, &servers));
+    }
+}
+
+fn frame(id: &str, kind: &str, data: &impl Serialize) -> String {
+    // Maps with text keys cannot fail; JSON text has no line breaks.
+    let data = serde_json::to_string(data).unwrap_or_default();
+    format!("id: {id}\nevent: {kind}\ndata: {data}\n\n")
+}

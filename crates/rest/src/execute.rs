@@ -1,0 +1,196 @@
+//! Runs a tool for a desktop application: an error is in the answer, not in its status.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use mainstay_api::{self as api, Raw};
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    lifecycle::State as Lifecycle,
+    message::{self, Method},
+};
+use mainstay_gateway::supervisor::Server;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    RestDoor,
+    address::Path,
+    call::{Answered, Call},
+    calls::object,
+    refusal::Refusal,
+    via::Via,
+};
+use mainstay_doorway::json_views::lists::unknown_tool;
+
+/// The status of a server that is not there.
+const NOT_FOUND: &str = "not found";
+
+/// `POST /api/servers/{name}/tools/{tool}/call`
+pub async fn execute(
+    State(door): State<RestDoor>,
+    via: Via,
+    path: Result<Path<(String, String)>, Refusal>,
+    request: Request,
+) -> Answered<api::Executed> {
+    let run = |mut call| async {
+        let executed = execute_at(&mut call, path, request).await;
+        (call, executed)
+    };
+    Call::answer(door, via, Method::ToolsCall, run).await
+}
+
+async fn execute_at(
+    call: &mut Call,
+    path: Result<Path<(String, String)>, Refusal>,
+    request: Request,
+) -> Result<api::Executed, Refusal> {
+    let Path((name, tool)) = path?;
+    let server = call.gateway().registry.server(&name).ok();
+    match &server {
+        Some(server) => {
+            call.wanted.server = Some(server.name.clone());
+            call.wanted.name.clone_from(&tool);
+        }
+        None => call.wanted.name = format!("{name}/{tool}"),
+    }
+    let body: Option<api::Execute> = call.optional_body(request).await?;
+    let arguments = object(body.and_then(|execute| execute.arguments))?;
+    let arguments = arguments.unwrap_or_else(|| "{}".to_owned());
+    call.wanted.arguments = Some(arguments.as_str().into());
+    let result = match server {
+        Some(server) => run(call, server, &tool, &arguments).await,
+        None => Err(NoResult::NotRunning {
+            name,
+            status: NOT_FOUND,
+        }),
+    };
+    Ok(match result {
+        Ok(result) => api::Executed {
+            success: true,
+            result: Some(result),
+            error: None,
+        },
+        Err(why) => {
+            let error = why.to_string();
+            call.failure = Some(why.into_failure());
+            api::Executed {
+                success: false,
+                result: None,
+                error: Some(error),
+            }
+        }
+    })
+}
+
+/// Why there is no result, in the words that desktop applications know.
+#[derive(Debug, thiserror::Error)]
+enum NoResult {
+    #[error("Server {name} is not running (status: {status})")]
+    NotRunning { name: String, status: &'static str },
+    #[error("Tool {0} is disabled")]
+    Disabled(String),
+    #[error("No result in tool execution response")]
+    Empty,
+    #[error("JSON-RPC error: {message} (code: {code})")]
+    Refused { message: String, code: Value },
+    /// The tool's own words.
+    #[error("{0}")]
+    Tool(String),
+    #[error(transparent)]
+    Failed(Failure),
+}
+
+impl NoResult {
+    /// This refusal as the failure of a call.
+    fn into_failure(self) -> Failure {
+        let message = self.to_string();
+        let kind = match self {
+            Self::Failed(failure) => return failure,
+            Self::NotRunning {
+                status: NOT_FOUND, ..
+            } => FailureKind::ServerNotFound,
+            Self::NotRunning { .. } => FailureKind::ServerNotConnected,
+            Self::Disabled(_) => FailureKind::ToolNotFound,
+            Self::Empty | Self::Refused { .. } | Self::Tool(_) => FailureKind::CallFailed,
+        };
+        Failure::new(kind, message)
+    }
+}
+
+async fn run(
+    call: &mut Call,
+    server: Arc<Server>,
+    tool: &str,
+    arguments: &str,
+) -> Result<Raw, NoResult> {
+    let not_running = |status| NoResult::NotRunning {
+        name: server.name.to_string(),
+        status,
+    };
+    let state = server.view().state();
+    // One on its way up is waited for, as by every call.
+    if state != Lifecycle::Connected && !state.is_hopeful() {
+        return Err(not_running(state.words().desktop));
+    }
+    let withheld = &server.config().withheld;
+    if withheld.disables(tool) {
+        return Err(NoResult::Disabled(tool.to_owned()));
+    }
+    if withheld.refuses_name(tool) {
+        return Err(NoResult::Failed(unknown_tool(&server, tool)));
+    }
+    let params = format!(
+        r#"{{"name":{},"arguments":{arguments}}}"#,
+        message::quote(tool)
+    );
+    let result = call
+        .ask(Arc::clone(&server), &params)
+        .await
+        .map_err(|failure| match failure.details.get("rpcCode") {
+            Some(code) => NoResult::Refused {
+                code: code.clone(),
+                message: failure.message,
+            },
+            None if failure.kind == FailureKind::ServerNotConnected => {
+                not_running(server.view().state().words().desktop)
+            }
+            None => NoResult::Failed(failure),
+        })?;
+    if result.get() == "null" {
+        return Err(NoResult::Empty);
+    }
+    match error_text(&result) {
+        Some(error) => Err(NoResult::Tool(error)),
+        None => Ok(result),
+    }
+}
+
+/// The words of a result that is an error: its texts, line by line.
+fn error_text(result: &Raw) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Outcome {
+        #[serde(default)]
+        is_error: bool,
+        #[serde(default)]
+        content: Vec<Content>,
+    }
+    #[derive(Deserialize)]
+    struct Content {
+        text: Option<String>,
+    }
+    let outcome: Outcome = serde_json::from_str(result.get()).ok()?;
+    let texts: Vec<String> = outcome
+        .content
+        .into_iter()
+        .filter_map(|part| part.text)
+        .collect();
+    let text = texts.join("\n");
+    let words = if text.is_empty() {
+        "Tool execution failed".to_owned()
+    } else {
+        text
+    };
+    outcome.is_error.then_some(words)
+}

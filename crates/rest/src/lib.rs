@@ -1,0 +1,198 @@
+//! The REST door. Everything under `/api` takes the control token, and a body must be declared as JSON.
+//! No web page can send either to a server of another origin unasked.
+
+mod address;
+mod body;
+mod call;
+mod calls;
+mod code;
+mod config;
+mod entries;
+mod events;
+mod execute;
+mod figures;
+mod followed;
+mod health;
+mod lists;
+mod logs;
+mod metrics;
+mod openapi;
+mod operation;
+mod records;
+mod refusal;
+mod reload;
+mod requests;
+mod schema;
+mod servers;
+mod switches;
+mod tokens;
+mod via;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::header,
+    middleware::{self, Next},
+    response::Response,
+    routing::{any, delete, get, post, put},
+};
+use http::StatusCode;
+use http_body::Body as _;
+use mainstay_api as api;
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    principal::Principal,
+};
+use mainstay_gateway::{Gateway, calls::Closing};
+use tokio_util::sync::CancellationToken;
+
+pub use self::refusal::Refusal;
+use mainstay_doorway::tokens::{Pass, Tokens};
+use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits};
+
+/// What the routes need.
+#[derive(Clone, Debug)]
+pub struct RestDoor {
+    pub gateway: Arc<Gateway>,
+    /// The control token among them opens the door.
+    pub tokens: Tokens,
+    /// What the bodies of requests may take.
+    pub bodies: BodyLimits,
+    /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
+    pub stop: CancellationToken,
+}
+
+pub fn router(door: RestDoor) -> Router {
+    // Routes that need a server or a configuration; a server can be connected where there is none yet.
+    let clients = Router::new()
+        .route(api::CLIENTS, get(servers::clients))
+        .route(api::CLIENT, delete(entries::delete_client))
+        .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
+        .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
+        .route(api::CALL_RECORDS, get(records::records))
+        .route(api::CALL_RECORD, get(records::record))
+        .route(api::OBJECT, get(records::object))
+        .route(api::STATISTICS, get(records::statistics))
+        .route(api::TOOLS, get(lists::tools))
+        .route(api::RESOURCES, get(lists::resources))
+        .route_layer(middleware::from_fn_with_state(door.clone(), configured))
+        .route(api::CONNECT_CLIENT, post(entries::connect_client));
+    let api = clients
+        .route(api::CALL, post(calls::call_tool))
+        .route(api::READ, post(calls::read))
+        .route(api::OPENAPI, get(openapi::document))
+        .route(api::SERVERS, get(servers::servers).post(entries::add))
+        .route(
+            api::SERVER,
+            get(entries::get).put(entries::put).delete(entries::delete),
+        )
+        .route(api::ENABLE, post(entries::enable))
+        .route(api::DISABLE, post(entries::disable))
+        .route(api::APPROVE, post(entries::approve))
+        .route(api::EXECUTE, post(execute::execute))
+        .route(api::CONFIG, get(config::get).put(config::put))
+        .route(api::OPERATE, post(servers::operate))
+        .route(api::HEALTH, get(health::report))
+        .route(api::RELOAD, post(reload::reload))
+        .route(api::SERVER_REQUESTS, get(requests::list))
+        .route(api::REPLY, post(requests::answer))
+        .route(
+            api::SWITCHES,
+            get(switches::list).delete(switches::clear_all),
+        )
+        .route(api::SWITCH, put(switches::set).delete(switches::clear))
+        .route(api::LOGS, get(logs::logs))
+        .route(api::TEMPLATES, get(lists::templates))
+        .route(api::READ_WHOLE, post(calls::read_whole))
+        .route(api::PROMPTS, get(lists::prompts))
+        .route(api::GET_PROMPT, post(calls::get_prompt))
+        .route(
+            api::EVENTS,
+            get(events::stream).with_state(events::Streams::new(&door)),
+        )
+        .route(api::RECENT_EVENTS, get(events::recent))
+        .route(
+            api::FIGURES,
+            get(figures::figures).with_state(figures::FiguresRoute::new(&door)),
+        )
+        .route(api::TOKENS, get(tokens::list).post(tokens::add))
+        .route(api::TOKEN, delete(tokens::remove))
+        .route(api::ROTATE, post(tokens::rotate))
+        .method_not_allowed_fallback(wrong_method)
+        .route("/api", any(unknown))
+        .route("/api/{*rest}", any(unknown))
+        .layer(middleware::from_fn_with_state(door.clone(), authorize));
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics::scrape))
+        .method_not_allowed_fallback(wrong_method)
+        .merge(api)
+        .fallback(unknown)
+        .with_state(door)
+}
+
+async fn ready(State(door): State<RestDoor>) -> (StatusCode, &'static str) {
+    if door.gateway.calls.closing().has_begun() {
+        (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
+    } else if door.gateway.registry.is_settled() {
+        (StatusCode::OK, "ready\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "servers are starting\n")
+    }
+}
+
+async fn unknown(request: Request) -> Refusal {
+    Refusal::UnknownRoute(request.uri().path().to_owned())
+}
+
+async fn wrong_method(request: Request) -> Refusal {
+    Refusal::WrongMethod(request.method().clone())
+}
+
+async fn authorize(
+    State(door): State<RestDoor>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let token = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(bearer);
+    match token.and_then(|token| door.tokens.bearer(token)) {
+        Some(Pass {
+            principal: Principal::Operator,
+            ..
+        }) => {}
+        Some(_) => return Err(Refusal::NotForClients),
+        None => return Err(Refusal::Unauthorized),
+    }
+    if !request.body().is_end_stream() && !body::is_json(request.headers()) {
+        return Err(Refusal::WrongContentType);
+    }
+    tokio::select! {
+        biased;
+        response = next.run(request) => Ok(response),
+        // Requests that take longer than the door stays open are still answered.
+        () = door.stop.cancelled() => Err(Closing::refusal().into()),
+    }
+}
+
+/// Without a configuration and without a server there is nothing that could answer.
+async fn configured(
+    State(door): State<RestDoor>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    if door.gateway.registry.is_configured() {
+        return Ok(next.run(request).await);
+    }
+    Err(not_configured().into())
+}
+
+fn not_configured() -> Failure {
+    let message = "there is neither a configuration nor a server";
+    Failure::new(FailureKind::NotConfigured, message)
+}

@@ -1,0 +1,116 @@
+//! Lists of tools, resources, templates and prompts.
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_core::catalog::{Item, ListKind, Part};
+use serde::Deserialize;
+
+use super::{RestDoor, address::Query, refusal::Refusal};
+pub use mainstay_doorway::json_views::lists::{full_name, raw, text};
+
+/// `?server=NAME`
+#[derive(Debug, Deserialize)]
+pub struct Filter {
+    server: Option<String>,
+}
+
+impl Filter {
+    pub fn server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+}
+
+pub async fn tools(
+    State(door): State<RestDoor>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<api::Tools>, Refusal> {
+    let tools = each(&door, &filter, ListKind::Tools, |part, item| api::Tool {
+        name: full_name(part, item),
+        server: part.server.to_string(),
+        original_name: item.key.to_string(),
+        description: text(item, "description"),
+        input_schema: raw(item.member("inputSchema").unwrap_or("{}")),
+    });
+    Ok(Json(api::Tools {
+        tools: tools.await?,
+    }))
+}
+
+pub async fn resources(
+    State(door): State<RestDoor>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<api::Resources>, Refusal> {
+    let resources = each(&door, &filter, ListKind::Resources, |part, item| {
+        api::Resource {
+            uri: item.key.to_string(),
+            server: part.server.to_string(),
+            name: text(item, "name"),
+            description: text(item, "description"),
+            mime_type: item.text("mimeType"),
+        }
+    });
+    Ok(Json(api::Resources {
+        resources: resources.await?,
+    }))
+}
+
+pub async fn templates(
+    State(door): State<RestDoor>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<api::Templates>, Refusal> {
+    let templates = each(&door, &filter, ListKind::Templates, |part, item| {
+        api::Template {
+            uri_template: item.key.to_string(),
+            server: part.server.to_string(),
+            name: text(item, "name"),
+            description: text(item, "description"),
+            mime_type: item.text("mimeType"),
+        }
+    });
+    Ok(Json(api::Templates {
+        resource_templates: templates.await?,
+    }))
+}
+
+pub async fn prompts(
+    State(door): State<RestDoor>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<api::Prompts>, Refusal> {
+    let prompts = each(&door, &filter, ListKind::Prompts, |part, item| {
+        api::Prompt {
+            name: full_name(part, item),
+            server: part.server.to_string(),
+            original_name: item.key.to_string(),
+            description: text(item, "description"),
+            arguments: raw(item.member("arguments").unwrap_or("[]")),
+        }
+    });
+    Ok(Json(api::Prompts {
+        prompts: prompts.await?,
+    }))
+}
+
+/// One list of all servers, or of one, once those that are starting had their time.
+async fn each<T>(
+    door: &RestDoor,
+    filter: &Filter,
+    kind: ListKind,
+    entry: impl Fn(&Part, &Item) -> T,
+) -> Result<Vec<T>, Refusal> {
+    let registry = &door.gateway.registry;
+    let only = filter
+        .server
+        .as_deref()
+        .map(|name| registry.server(name))
+        .transpose()?;
+    registry.settled().await;
+    let catalog = registry.catalog();
+    let parts = catalog.parts().iter().filter(|part| {
+        only.as_ref()
+            .is_none_or(|server| server.name == part.server)
+    });
+    let entry = &entry;
+    Ok(parts
+        .flat_map(|part| part.shown(kind).map(move |item| entry(part, item)))
+        .collect())
+}

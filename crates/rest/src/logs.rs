@@ -1,0 +1,171 @@
+//! A server's log: its last lines, and the lines to come as server-sent events.
+
+use std::{
+    convert::Infallible,
+    fmt::Write as _,
+    io,
+    sync::{Arc, LazyLock},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http::{HeaderMap, HeaderValue, header};
+use mainstay_api::{self as api, LogEvent};
+use mainstay_transport::logs::{Batch, Followed, MAX_TAIL};
+use serde::Deserialize;
+use tokio::{sync::broadcast::error::RecvError, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    RestDoor,
+    address::{Path, Query},
+    refusal::Refusal,
+};
+use mainstay_doorway::json_views;
+
+/// Lines that are shown by default.
+const DEFAULT_TAIL: usize = 50;
+
+/// Comments are sent this often, so that no intermediary takes a silent stream for a dead one.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// `?tail=N&follow=true`
+#[derive(Debug, Deserialize)]
+pub struct LogsQuery {
+    tail: Option<u32>,
+    #[serde(default)]
+    follow: bool,
+}
+
+pub async fn logs(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    Query(wanted): Query<LogsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let log = Arc::clone(&door.gateway.registry.server(&name)?.log);
+    let tail = wanted
+        .tail
+        .map_or(DEFAULT_TAIL, |tail| MAX_TAIL.min(tail as usize));
+    let after = headers
+        .get(LAST_EVENT_ID)
+        .filter(|_| wanted.follow)
+        .and_then(number);
+    let followed = tokio::task::spawn_blocking(move || match after {
+        Some(after) => log.after(after),
+        None => log.last(tail),
+    });
+    let followed = followed
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(Refusal::Unreadable)?;
+    if !wanted.follow {
+        let lines = json_views::logs::lines(followed.lines);
+        return Ok(Json(api::Logs { lines }).into_response());
+    }
+    let mut response = Body::from_stream(events(followed, door.stop)).into_response();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
+}
+
+/// Tells this run from others: lines are numbered anew in each.
+static RUN: LazyLock<u128> = LazyLock::new(|| {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_millis()
+});
+
+/// The line of this run that an id names.
+fn number(id: &HeaderValue) -> Option<u64> {
+    let (run, number) = id.to_str().ok()?.split_once('-')?;
+    (run == RUN.to_string()).then(|| number.parse().ok())?
+}
+
+/// The lines that are there, and those that come, until the daemon stops.
+fn events(
+    followed: Followed,
+    stop: CancellationToken,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    let Followed {
+        lines,
+        last,
+        batches,
+    } = followed;
+    let first = (last + 1).saturating_sub(lines.len() as u64);
+    let mut begin = String::from(":\n\n");
+    for (number, line) in (first..).zip(lines) {
+        event(
+            &mut begin,
+            number,
+            &LogEvent::Line(json_views::logs::line(line)),
+        );
+    }
+    stream::unfold(
+        (Some(begin), last, batches, stop),
+        |(begin, last, mut batches, stop)| async move {
+            if let Some(begin) = begin {
+                return Some((Ok(begin.into()), (None, last, batches, stop)));
+            }
+            let (text, last) = tokio::select! {
+                () = stop.cancelled() => return None,
+                () = sleep(KEEP_ALIVE) => (":\n\n".to_owned(), last),
+                batch = batches.recv() => match batch {
+                    Ok(batch) => (told(&batch, last), batch.last),
+                    // The next batch shows how much was missed.
+                    Err(RecvError::Lagged(_)) => (":\n\n".to_owned(), last),
+                    Err(RecvError::Closed) => return None,
+                },
+            };
+            Some((Ok(text.into()), (None, last, batches, stop)))
+        },
+    )
+}
+
+fn told(batch: &Batch, last: u64) -> String {
+    let mut text = String::new();
+    let missed = batch.first().saturating_sub(last + 1);
+    if missed > 0 {
+        event(
+            &mut text,
+            batch.first() - 1,
+            &LogEvent::Missed(api::Missed { lines: missed }),
+        );
+    }
+    for (number, line) in batch.lines() {
+        event(
+            &mut text,
+            number,
+            &LogEvent::Line(json_views::logs::line(line)),
+        );
+    }
+    text
+}
+
+fn event(text: &mut String, number: u64, event: &LogEvent) {
+    let (name, data) = match event {
+        LogEvent::Line(line) => (LogEvent::LINE, serde_json::to_string(line)),
+        LogEvent::Missed(missed) => (LogEvent::MISSED, serde_json::to_string(missed)),
+    };
+    // Texts and numbers under names: nothing that JSON cannot hold.
+    let data = data.unwrap_or_default();
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "id: {}-{number}\nevent: {name}\ndata: {data}\n\n",
+        *RUN
+    );
+}

@@ -1,0 +1,149 @@
+//! Errors of REST: always `{"error": CODE, …}`.
+
+use std::io;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, Method, header};
+use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_doorway::{RETRY_AFTER, json_views::lists::NotFound, tokens::TokenError};
+use serde_json::{Value, json};
+
+use super::code::{Code, INVALID_CONFIG, INVALID_REQUEST};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("a token is needed: Authorization: Bearer TOKEN")]
+    Unauthorized,
+    /// A client's token at a path that takes the control token.
+    #[error("MCP tokens not permitted: the control token is needed here")]
+    NotForClients,
+    #[error("no such route: {0}")]
+    UnknownRoute(String),
+    #[error("{0} is not for this route")]
+    WrongMethod(Method),
+    #[error("the body must be application/json")]
+    WrongContentType,
+    #[error("the body may have {0} bytes (http.maxBodyBytes)")]
+    TooLarge(usize),
+    #[error("{0}")]
+    Malformed(String),
+    #[error("\"{0}\" is missing")]
+    MissingParameter(&'static str),
+    /// Neither `server/tool` nor another spelling that means one tool.
+    #[error("{name:?} is not the name of a tool: {reason}")]
+    InvalidToolName { name: String, reason: String },
+    #[error("{0} streams of events are open already; poll /api/events/recent")]
+    TooManyStreams(usize),
+    #[error("the log cannot be read: {0}")]
+    Unreadable(io::Error),
+    #[error("the change could not be kept, and was not made: {0}")]
+    Unwritable(io::Error),
+    #[error("this configuration is not from a file that could be read again")]
+    NotReloadable,
+    /// Each finding on a line of its own.
+    #[error("the configuration stays as it was: {}", .0.join("; "))]
+    InvalidConfig(Vec<String>),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl From<NotFound> for Refusal {
+    fn from(why: NotFound) -> Self {
+        match why {
+            NotFound::Unclear { name, reason } => Self::InvalidToolName { name, reason },
+            NotFound::Failed(failure) => failure.into(),
+        }
+    }
+}
+
+impl Refusal {
+    fn code(&self) -> Code {
+        match self {
+            Self::Unauthorized => Code::Unauthorized,
+            Self::NotForClients => Code::Forbidden,
+            Self::UnknownRoute(_) => Code::UnknownRoute,
+            Self::WrongMethod(_) => Code::WrongMethod,
+            Self::WrongContentType => Code::WrongContentType,
+            Self::TooLarge(_) => Code::TooLarge,
+            Self::Malformed(_) => INVALID_REQUEST,
+            Self::MissingParameter(_) => Code::MissingParameter,
+            Self::InvalidToolName { .. } => Code::InvalidToolName,
+            Self::TooManyStreams(_) => Code::TooManyStreams,
+            Self::Unreadable(_) => Code::LogUnreadable,
+            Self::Unwritable(_) => Code::StateUnwritable,
+            Self::NotReloadable => Code::NotReloadable,
+            Self::InvalidConfig(_) => INVALID_CONFIG,
+            Self::Token(error) => match error {
+                TokenError::Name(_) => Code::InvalidTokenName,
+                TokenError::Lifetime(_) => Code::InvalidLifetime,
+                TokenError::Unknown(_) => Code::UnknownToken,
+                TokenError::Taken(_) => Code::TokenExists,
+                TokenError::TooMany(_) => Code::TooManyTokens,
+                TokenError::Unreadable { .. } | TokenError::State(_) => Code::StateUnusable,
+            },
+            Self::Failed(failure) => Code::Failed(failure.kind),
+        }
+    }
+
+    fn body(&self) -> Value {
+        if let Self::Failed(failure) = self {
+            return failure.rest_body();
+        }
+        let mut body = json!({"error": self.code().word(), "message": self.to_string()});
+        match self {
+            Self::MissingParameter(parameter) => body["parameter"] = (*parameter).into(),
+            Self::InvalidToolName { name, .. } => body["tool"] = name.as_str().into(),
+            Self::InvalidConfig(findings) => body["findings"] = findings.as_slice().into(),
+            _ => {}
+        }
+        body
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.code().status(), axum::Json(self.body())).into_response();
+        if matches!(&self, Self::Unauthorized) {
+            // RFC 6750, section 3.
+            let challenge = HeaderValue::from_static("Bearer");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if matches!(&self, Self::Failed(failure) if failure.kind == FailureKind::ShuttingDown) {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::principal::ClientName;
+
+    use super::*;
+
+    /// The command that has no daemon says the same word.
+    #[test]
+    fn tokens_are_refused_in_one_set_of_words() {
+        let name = ClientName::new("laptop").expect("a legal name");
+        let illegal = ClientName::new("a/b").expect_err("an illegal name");
+        for error in [
+            TokenError::Name(illegal),
+            TokenError::Taken(name),
+            TokenError::Unknown("nobody".to_owned()),
+            TokenError::TooMany(9),
+            TokenError::Lifetime(9),
+            TokenError::Unreadable {
+                path: "tokens.json".into(),
+                source: serde_json::from_str::<Value>("").expect_err("no JSON"),
+            },
+        ] {
+            let word = error.code();
+            assert_eq!(Refusal::from(error).code().word(), word);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The servers' status, and the operator's commands for them.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_core::{
+    catalog::ListKind, config::Standing, failure::Failure, lifecycle::State as Lifecycle,
+};
+use mainstay_gateway::supervisor::{Operation, Server};
+
+use crate::{RestDoor, address::Path, body::Body, lists, refusal::Refusal};
+pub use mainstay_doorway::json_views::servers::millis;
+use mainstay_doorway::json_views::{
+    self,
+    servers::{Disclosure, PENDING},
+};
+
+pub async fn clients(State(door): State<RestDoor>) -> Json<api::Clients> {
+    let catalog = door.gateway.registry.catalog();
+    let entry = |server: &Arc<Server>| {
+        let view = server.view();
+        let part = catalog
+            .parts()
+            .iter()
+            .find(|part| part.server == server.name);
+        let entry = api::ClientEntry {
+            status: view.status.state.words().rest.to_owned(),
+            transport: server.transport().to_owned(),
+            tools: part
+                .map(|part| {
+                    part.shown(ListKind::Tools)
+                        .map(|item| lists::full_name(part, item))
+                        .collect()
+                })
+                .unwrap_or_default(),
+            connected_at: view.connected_at.map(seconds),
+            error: view
+                .status
+                .reason
+                .filter(|_| view.status.state != Lifecycle::Connected),
+        };
+        (server.name.to_string(), entry)
+    };
+    Json(api::Clients {
+        clients: door.gateway.registry.servers().iter().map(entry).collect(),
+    })
+}
+
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
+}
+
+pub async fn servers(State(door): State<RestDoor>) -> Json<api::Servers> {
+    Json(all(&door))
+}
+
+/// How all servers are.
+pub fn all(door: &RestDoor) -> api::Servers {
+    let servers = door.gateway.registry.servers();
+    api::Servers {
+        servers: servers.iter().map(|server| details(door, server)).collect(),
+        warnings: warnings(door),
+    }
+}
+
+/// What is wrong beside the servers.
+pub fn warnings(door: &RestDoor) -> Vec<String> {
+    let reloader = door.gateway.reloader.as_ref();
+    reloader.and_then(|it| it.warning()).into_iter().collect()
+}
+
+pub fn details(door: &RestDoor, server: &Server) -> api::Server {
+    json_views::servers::details(&door.gateway.registry, server, Disclosure::Operator)
+}
+
+/// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect`: answers when it is done.
+pub async fn operate(
+    State(door): State<RestDoor>,
+    Path((name, operation)): Path<(String, String)>,
+) -> Result<Json<api::Operated>, Refusal> {
+    let operations: &[Operation] = match operation.as_str() {
+        "start" => &[Operation::Start],
+        "stop" => &[Operation::Stop],
+        // A restart is a stop and a start.
+        "restart" => &[Operation::Stop, Operation::Start],
+        "reconnect" => &[Operation::Reconnect],
+        _ => {
+            return Err(Refusal::UnknownRoute(format!(
+                "/api/servers/{name}/{operation}"
+            )));
+        }
+    };
+    let server = door.gateway.registry.server(&name)?;
+    for operation in operations {
+        server.operate(*operation).await?;
+    }
+    Ok(Json(operated(&door, &server)))
+}
+
+/// `POST /api/mcp-clients/NAME/reconnect`. A server that is connected is left alone unless asked
+/// otherwise.
+pub async fn reconnect_client(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    body: Option<Body<api::Reconnect>>,
+) -> Result<Json<api::ClientOperated>, Refusal> {
+    let server = known_client(&door, &name)?;
+    let force = body.is_some_and(|Body(reconnect)| reconnect.force);
+    let up = server.view().state() == Lifecycle::Connected;
+    let operation = if up && !force {
+        Operation::Start
+    } else {
+        Operation::Reconnect
+    };
+    let named = |failure: Failure| failure.with("name", name.as_str());
+    server.operate(operation).await.map_err(named)?;
+    Ok(Json(client_operated(&door, &server)))
+}
+
+/// `POST /api/mcp-clients/NAME/disconnect`
+pub async fn disconnect_client(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+) -> Result<Json<api::ClientLeft>, Refusal> {
+    let server = known_client(&door, &name)?;
+    server.operate(Operation::Stop).await?;
+    Ok(Json(client_left(&server)))
+}
+
+/// The routes under `/api/mcp-clients` call the server `name` in their errors.
+pub fn known_client(door: &RestDoor, name: &str) -> Result<Arc<Server>, Failure> {
+    let found = door.gateway.registry.server(name);
+    found.map_err(|failure| failure.with("name", name))
+}
+
+pub fn operated(door: &RestDoor, server: &Server) -> api::Operated {
+    let view = server.view();
+    let well = view.status.state == Lifecycle::Connected || !view.wanted;
+    api::Operated {
+        success: true,
+        name: server.name.to_string(),
+        status: match door.gateway.registry.standing(&server.name) {
+            Standing::Pending(_) => PENDING,
+            Standing::Configured | Standing::Ephemeral(_) => view.state().as_str(),
+        }
+        .to_owned(),
+        error: view.status.reason.filter(|_| !well),
+        tools: tool_names(door, server),
+        warnings: Vec::new(),
+    }
+}
+
+pub fn client_operated(door: &RestDoor, server: &Server) -> api::ClientOperated {
+    api::ClientOperated {
+        status: "ok".to_owned(),
+        name: server.name.to_string(),
+        tools: tool_names(door, server),
+    }
+}
+
+pub fn client_left(server: &Server) -> api::ClientLeft {
+    api::ClientLeft {
+        status: "ok".to_owned(),
+        name: server.name.to_string(),
+    }
+}
+
+/// `server/tool`
+fn tool_names(door: &RestDoor, server: &Server) -> Vec<String> {
+    let catalog = door.gateway.registry.catalog();
+    catalog
+        .parts()
+        .iter()
+        .filter(|part| part.server == server.name)
+        .flat_map(|part| {
+            part.shown(ListKind::Tools)
+                .map(|item| lists::full_name(part, item))
+        })
+        .collect()
+}

@@ -1,0 +1,55 @@
+//! Makes and removes clients' tokens, and replaces the control token. A token is shown once, to its
+//! maker.
+
+use std::time::Duration;
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_doorway::tokens::{self, TokenError, Tokens};
+
+use super::{RestDoor, address::Path, body::Body, refusal::Refusal};
+
+pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientTokens> {
+    let tokens = door.tokens.clients();
+    Json(api::ClientTokens {
+        tokens: tokens.iter().map(api::ClientToken::from).collect(),
+    })
+}
+
+pub async fn add(
+    State(door): State<RestDoor>,
+    Body(wanted): Body<api::AddToken>,
+) -> Result<Json<api::AddedToken>, Refusal> {
+    let name = wanted.name.ok_or(Refusal::MissingParameter("name"))?;
+    let lifetime = wanted.expires_in_seconds.map(Duration::from_secs);
+    let (token, client) = changed(&door, move |tokens| tokens.add(&name, lifetime)).await?;
+    Ok(Json(tokens::added(&token, &client)))
+}
+
+pub async fn remove(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+) -> Result<Json<api::RemovedToken>, Refusal> {
+    let client = changed(&door, move |tokens| tokens.remove(&name)).await?;
+    Ok(Json(api::RemovedToken {
+        success: true,
+        name: client.name.to_string(),
+    }))
+}
+
+pub async fn rotate(State(door): State<RestDoor>) -> Result<Json<api::RotatedToken>, Refusal> {
+    let token = changed(&door, Tokens::rotate).await?;
+    Ok(Json(api::RotatedToken {
+        token: token.expose().to_owned(),
+    }))
+}
+
+/// A change is written to a file, which blocks.
+async fn changed<T: Send + 'static>(
+    door: &RestDoor,
+    change: impl FnOnce(&Tokens) -> Result<T, TokenError> + Send + 'static,
+) -> Result<T, Refusal> {
+    let tokens = door.tokens.clone();
+    let changed = tokio::task::spawn_blocking(move || change(&tokens)).await;
+    Ok(changed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?)
+}

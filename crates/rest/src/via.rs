@@ -1,0 +1,53 @@
+//! Whether a request comes from the command line or from a program, for records, and whether its caller follows it.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::extract::FromRequestParts;
+use http::{header, request::Parts};
+use mainstay_api as api;
+use mainstay_core::{
+    era::Caller,
+    principal::Principal,
+    record::{Door, Origin},
+};
+use mainstay_gateway::calls::Client;
+
+/// Which program calls over REST. It bears the control token.
+#[derive(Clone, Copy, Debug)]
+pub struct Via {
+    door: Door,
+    /// Whether events are accepted in the place of a whole answer.
+    follows: bool,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Via {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let agent = parts.headers.get(header::USER_AGENT);
+        let is_ours = agent.is_some_and(|agent| agent.as_bytes() == api::USER_AGENT.as_bytes());
+        let accepted = parts.headers.get_all(header::ACCEPT).into_iter();
+        let mut accepted = accepted
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        Ok(Self {
+            door: if is_ours { Door::Cli } else { Door::Rest },
+            follows: accepted.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream")),
+        })
+    }
+}
+
+impl Via {
+    pub const fn follows(self) -> bool {
+        self.follows
+    }
+
+    pub fn client(self) -> Arc<Client> {
+        let operator = Principal::Operator;
+        let origin = Origin {
+            principal: Some(operator.to_string()),
+            ..Origin::of(self.door)
+        };
+        Arc::new(Client::unasked(Caller::default(), operator, origin))
+    }
+}

@@ -1,0 +1,218 @@
+//! A program in a terminal that nobody looks at: tmux keeps its screen, types its keys and changes its
+//! size. Each terminal has a tmux of its own, which ends with the value.
+
+use std::{ffi::OsStr, path::Path, process::Output};
+
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::{found, limits::PROGRAMS, within};
+
+/// The state of the screen stays readable after the program's end, and a lone Escape is sent at once.
+const CONFIGURATION: &str = "\
+set -g remain-on-exit on
+set -g status off
+set -g escape-time 0
+set -g default-terminal screen-256color
+set -g default-shell /bin/sh
+";
+
+/// A terminal and the program in it. Dropped, both end.
+pub struct Terminal {
+    folder: TempDir,
+}
+
+impl Terminal {
+    /// Whether tmux is installed. Says on stderr that the test is skipped if it is not.
+    #[expect(clippy::print_stderr, reason = "tests report to stderr")]
+    pub fn is_available() -> bool {
+        let asked = std::process::Command::new("tmux").arg("-V").output();
+        let is_there = asked.is_ok_and(|output| output.status.success());
+        if !is_there {
+            eprintln!("skipped: tmux is missing");
+        }
+        is_there
+    }
+
+    /// Starts a command, with its arguments, variables and folder, in a terminal of this size.
+    pub async fn start(command: &Command, columns: u16, rows: u16) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join("tmux.conf"), CONFIGURATION).expect("written");
+        let terminal = Self { folder };
+        let command = command.as_std();
+        let mut tmux = terminal.tmux(&["new-session", "-d"]);
+        tmux.args(["-x", &columns.to_string(), "-y", &rows.to_string()]);
+        if let Some(folder) = command.get_current_dir() {
+            tmux.arg("-c").arg(folder);
+        }
+        tmux.args(["--", "env"]);
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => {
+                    let mut setting = name.to_owned();
+                    setting.push("=");
+                    setting.push(value);
+                    tmux.arg(setting)
+                }
+                None => continue,
+            };
+        }
+        let unset = command.get_envs().filter(|(_, value)| value.is_none());
+        for (name, _) in unset {
+            // The environment of tmux is that of its programs.
+            tmux.env_remove(name);
+        }
+        tmux.arg(command.get_program()).args(command.get_args());
+        done(tmux).await;
+        terminal
+    }
+
+    /// Presses keys by the names that tmux has for them: `a`, `Enter`, `C-c`, `Escape`, `Up`.
+    pub async fn press(&self, keys: &[&str]) {
+        done(self.tmux(&[&["send-keys"], keys].concat())).await;
+    }
+
+    /// Types a text as it is.
+    pub async fn types(&self, text: &str) {
+        done(self.tmux(&["send-keys", "-l", text])).await;
+    }
+
+    pub async fn resize(&self, columns: u16, rows: u16) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        done(self.tmux(&["resize-window", "-x", &columns, "-y", &rows])).await;
+    }
+
+    /// The screen as lines of text, without blanks at their ends.
+    pub async fn screen(&self) -> String {
+        done(self.tmux(&["capture-pane", "-p"])).await
+    }
+
+    /// The screen with its escape sequences of colours and attributes.
+    pub async fn styled_screen(&self) -> String {
+        done(self.tmux(&["capture-pane", "-p", "-e"])).await
+    }
+
+    /// Waits for a text on the screen, and returns the screen.
+    pub async fn shows(&self, text: &str) -> String {
+        self.shows_when(text, |screen| screen.contains(text)).await
+    }
+
+    /// Waits until a text is gone from the screen, and returns the screen.
+    pub async fn hides(&self, text: &str) -> String {
+        let what = format!("the end of {text:?}");
+        self.shows_when(&what, |screen| !screen.contains(text))
+            .await
+    }
+
+    /// Waits for a screen that fits, and returns it.
+    pub async fn shows_when(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        let last = std::cell::RefCell::new(String::new());
+        let looking = async {
+            found(PROGRAMS, what, async || {
+                let screen = self.screen().await;
+                let fits = fits(&screen);
+                last.borrow_mut().clone_from(&screen);
+                fits.then_some(screen)
+            })
+            .await
+        };
+        // The screen is the first question after a failure.
+        let _told = OnPanic(&last, what);
+        looking.await
+    }
+
+    /// The process id of the program.
+    pub async fn pid(&self) -> u32 {
+        self.told("#{pane_pid}").await.parse().expect("a number")
+    }
+
+    /// Whether the program has the terminal's other screen, as full-screen programs do.
+    pub async fn is_alternate(&self) -> bool {
+        self.told("#{alternate_on}").await == "1"
+    }
+
+    pub async fn is_cursor_visible(&self) -> bool {
+        self.told("#{cursor_flag}").await == "1"
+    }
+
+    /// Writes every byte that the program sends to the terminal from now on to a file.
+    pub async fn records(&self, file: &Path) {
+        let file = file.to_str().expect("UTF-8").replace('\'', r"'\''");
+        done(self.tmux(&["pipe-pane", &format!("cat > '{file}'")])).await;
+    }
+
+    /// Waits for the program's end, and returns its exit code. A program that a signal ended has none.
+    pub async fn ended(&self) -> Option<i32> {
+        let end = "#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}";
+        let end = found(PROGRAMS, "the end of the program", async || {
+            let told = self.told(end).await;
+            if told == "1::" {
+                // tmux 3.3 can miss that the program has ended. It looks again when another child ends.
+                done(self.tmux(&["run-shell", "true"])).await;
+            }
+            (!told.ends_with("::")).then_some(told)
+        })
+        .await;
+        let status = end.split(':').nth(1).expect("three parts");
+        status.parse().ok()
+    }
+
+    async fn told(&self, format: &str) -> String {
+        let told = done(self.tmux(&["display-message", "-p", format])).await;
+        told.trim().to_owned()
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command
+            .args(self.own_tmux())
+            .args(arguments)
+            .env_remove("TMUX");
+        command
+    }
+
+    fn own_tmux(&self) -> [Box<OsStr>; 5] {
+        let path = |name| self.folder.path().join(name).into_os_string();
+        let texts = [
+            "-u".into(),
+            "-S".into(),
+            path("tmux"),
+            "-f".into(),
+            path("tmux.conf"),
+        ];
+        texts.map(Into::into)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let mut end = std::process::Command::new("tmux");
+        end.args(self.own_tmux()).arg("kill-server");
+        // It may have ended by itself.
+        end.output().ok();
+    }
+}
+
+/// Shows the last screen where a test fails in its scope.
+struct OnPanic<'s>(&'s std::cell::RefCell<String>, &'s str);
+
+impl Drop for OnPanic<'_> {
+    #[expect(clippy::print_stderr, reason = "tests report to stderr")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the screen, without {}:\n{}", self.1, self.0.borrow());
+        }
+    }
+}
+
+/// The output of a command of tmux that must succeed.
+async fn done(mut command: Command) -> String {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = within(command.output()).await.expect("tmux starts");
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "tmux: {stderr}");
+    String::from_utf8(stdout).expect("UTF-8")
+}
