@@ -352,6 +352,10 @@ impl World {
             if other.name.as_str().eq_ignore_ascii_case(own) && name.contains(own) {
                 continue;
             }
+            // The prefix of a spelling comes before a server that is called `mcp`.
+            if other.name.as_str().eq_ignore_ascii_case("mcp") && reads_as_behind_mcp(name, own) {
+                continue;
+            }
             assert!(
                 !reads_as(name, other.name.as_str()),
                 "{name:?} reads as {}'s",
@@ -510,24 +514,30 @@ fn resolve(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unre
 
 /// Whether a careless reader takes a name for one of this server's.
 fn reads_as(name: &str, server: &str) -> bool {
+    behind(&folded(name), &server.to_lowercase()).is_some() || reads_as_behind_mcp(name, server)
+}
+
+/// Whether a name is a careless spelling of `mcp__server__item`.
+fn reads_as_behind_mcp(name: &str, server: &str) -> bool {
+    let (name, server) = (folded(name), server.to_lowercase());
+    behind(&name, "mcp").is_some_and(|rest| behind(rest, &server).is_some())
+}
+
+fn folded(name: &str) -> String {
     let plain = |c: char| match c {
         '/' | '-' => c,
         c if c.is_ascii_alphanumeric() => c.to_ascii_lowercase(),
         _ => '_',
     };
-    let name: String = name.chars().map(plain).collect();
-    let name = name.trim_start_matches(['_', '/']);
-    let server = server.to_lowercase();
-    let after = |name: &str, prefix: &str| {
-        let rest = name.strip_prefix(prefix);
-        let rest = rest.filter(|rest| ["/", "__", "_/"].iter().any(|it| rest.starts_with(it)));
-        rest.map(|rest| rest.trim_start_matches(['_', '/']).to_owned())
-    };
-    let behind_mcp = after(name, "mcp");
-    let readings = behind_mcp.iter().map(String::as_str).chain([name]);
-    readings
-        .into_iter()
-        .any(|name| after(name, &server).is_some())
+    name.chars().map(plain).collect()
+}
+
+/// What stands behind a prefix and a separator.
+fn behind<'a>(folded: &'a str, prefix: &str) -> Option<&'a str> {
+    let separators = ['_', '/'];
+    let rest = folded.trim_start_matches(separators).strip_prefix(prefix)?;
+    let is_separated = ["/", "__", "_/"].iter().any(|it| rest.starts_with(it));
+    is_separated.then(|| rest.trim_start_matches(separators))
 }
 
 /// Where no file can be read.
