@@ -63,7 +63,11 @@ impl ServerNames {
             }
             // `mcp/tool` is the full name of a tool of server `mcp`.
             let is_full_name = prefix.has_slash && found != NamedServer::Nobody;
-            if prefix.text != MCP || is_full_name || inner != NamedServer::Nobody {
+            // `MCP__tool` names a server `MCP`, for the prefix is written in small letters.
+            let is_exact = matches!(found, NamedServer::Server(server)
+                if server.as_str() != MCP && prefix.exact(name) == Some(server.as_str()));
+            let is_decided = is_full_name || is_exact || inner != NamedServer::Nobody;
+            if prefix.text != MCP || is_decided {
                 break;
             }
             start = prefix.end;
@@ -269,6 +273,15 @@ mod tests {
                 ("mcp__mcp__git__log", "mcp"),
                 ("mcp/git/log", "mcp"),
                 ("mcp/git__log", "mcp"),
+            ],
+        );
+        check(
+            &["MCP", "git"],
+            &[
+                ("MCP__git__log", "MCP"),
+                ("mcp__git__log", "git"),
+                ("Mcp__git__log", "git"),
+                ("mcp__x", "MCP"),
             ],
         );
     }
