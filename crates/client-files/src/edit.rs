@@ -215,7 +215,7 @@ pub(crate) fn expected(before: &Value, changes: &[Change]) -> Result<Value, NotR
 }
 
 /// A table that is empty may be written as none.
-fn is_same(found: &Value, expected: &Value) -> bool {
+pub(crate) fn is_same(found: &Value, expected: &Value) -> bool {
     let is_nothing = |value: &Value| match value {
         Value::Null => true,
         Value::Object(members) => members.is_empty(),

@@ -9,6 +9,7 @@
 //! remove_mainstay(file, text)                     and without it
 //! entry_for(client, name, entry, section)           an entry of ours in a client's words
 //! apply(file, text, changes)                      any change of a client's servers
+//! revert(file, before, after, now)                undoes a change in a file that was changed since
 //! back_up(path), write(path, text)                the only functions that write
 //! ```
 //!
@@ -26,6 +27,7 @@ mod merge;
 mod placeholders;
 mod places;
 mod read;
+mod revert;
 mod save;
 mod translate;
 mod write;
@@ -41,5 +43,6 @@ pub use machine::{Machine, System};
 pub use merge::{Merged, Standing, meaning, merge};
 pub use places::{ClientFile, Scope, Section, files_of};
 pub use read::{Fate, LeftOut, Note, Server, is_mainstay, servers};
+pub use revert::{Reverted, revert, unpatched};
 pub use save::{back_up, write};
 pub use write::{Written, entry_for};

@@ -267,14 +267,14 @@ async fn what_was_changed_since_is_not_overwritten() {
     );
     assert_eq!(machine.state()[0], before[0]);
     let cursor = machine.home.path().join(FILES[1]);
-    fs::write(&cursor, "{}").expect("written");
+    fs::write(&cursor, "{ not json").expect("written");
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
         run.stderr.contains(cursor.to_str().expect("UTF-8")),
         "{run}"
     );
-    assert_eq!(fs::read_to_string(&cursor).expect("there"), "{}");
+    assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
     let run = machine.run(&["setup", "--undo", "--force"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(machine.state(), before);
@@ -287,4 +287,47 @@ async fn what_was_changed_since_is_not_overwritten() {
         "{run}"
     );
     assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
+}
+
+/// Clients write to their files whenever they run, and people add servers.
+#[tokio::test]
+async fn changes_of_others_stay_when_setup_is_undone() {
+    let machine = Machinery::new();
+    let before = machine.state();
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let file = |index: usize| machine.home.path().join(FILES[index]);
+    let change = |path: &PathBuf, from: &str, to: &str| {
+        let text = fs::read_to_string(path).expect("there");
+        assert!(text.contains(from), "{text}");
+        fs::write(path, text.replace(from, to)).expect("written");
+    };
+    // Claude Desktop has a theme, Codex another model, and Mainstay a server more.
+    change(&file(0), "\"dark\"", "\"light\"");
+    change(&file(2), "\"o4\"", "\"o5\"");
+    let add = ["add", "--no-check", "later", "--", "later-server"];
+    let run = machine.run(&add).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = machine.run(&["setup", "--undo", "--dry-run"]).await;
+    assert_eq!(run.stdout.matches("would restore").count(), 4, "{run}");
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(run.stderr.matches("other changes stay").count(), 3, "{run}");
+    let after = machine.state();
+    let text = |state: &[Option<(Vec<u8>, u32)>], index: usize| {
+        let (bytes, _) = state[index].clone().expect("a file");
+        String::from_utf8(bytes).expect("UTF-8")
+    };
+    assert_eq!(
+        text(&after, 0),
+        text(&before, 0).replace("dark", "light"),
+        "Claude Desktop"
+    );
+    assert_eq!(after[1], before[1], "Cursor");
+    assert_eq!(text(&after, 2), text(&before, 2).replace("o4", "o5"), "Codex");
+    let ours: Value = serde_json::from_str(&text(&after, 3)).expect("JSON");
+    let servers = ours["mcpServers"].as_object().expect("a map");
+    assert_eq!(servers.keys().collect::<Vec<_>>(), ["later"]);
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert!(run.stderr.contains("nothing to undo"), "{run}");
 }

@@ -2,6 +2,7 @@
 
 mod backup;
 mod plan;
+mod undo;
 
 use std::{
     env,
@@ -46,10 +47,10 @@ pub struct Setup {
     /// Show what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Put every file back as it was
+    /// Put every file back as it was; what others changed since stays
     #[arg(long)]
     undo: bool,
-    /// With --undo: put files back that were changed since, too
+    /// With --undo: overwrite what others changed since
     #[arg(long, requires = "undo")]
     force: bool,
     /// Only this client; may be repeated
@@ -163,14 +164,18 @@ impl Setup {
     }
 
     async fn undo(&self, state: &StateDir) -> Result<Exit, CommandError> {
-        let undone = backup::undo(state, self.force, self.dry_run)?;
+        let undone = undo::undo(state, self.force, self.dry_run)?;
         if undone.service && !self.dry_run {
             service::uninstall(self.json).await?;
         }
         if self.json {
-            output::json(
-                &json!({"dryRun": self.dry_run, "restored": undone.files, "service": undone.service}),
-            )?;
+            let merged = undone.files.iter().filter(|file| file.is_merged);
+            output::json(&json!({
+                "dryRun": self.dry_run,
+                "restored": undone.files.iter().map(|file| &file.path).collect::<Vec<_>>(),
+                "merged": merged.map(|file| json!({"file": file.path, "kept": file.kept})).collect::<Vec<_>>(),
+                "service": undone.service,
+            }))?;
             return Ok(Exit::DONE);
         }
         if undone.files.is_empty() {
@@ -182,16 +187,20 @@ impl Setup {
         } else {
             "restored"
         };
-        let lines = undone
-            .files
-            .iter()
-            .map(|path| format!("{word} {}", path.display()));
-        output::text(
-            &lines
-                .map(|line| output::one_line(&line).into_owned())
-                .collect::<Vec<_>>()
-                .join("\n"),
-        )?;
+        for file in &undone.files {
+            let path = file.path.display();
+            output::line(&format!("{word} {path}"))?;
+            if file.is_merged {
+                complain(&format!(
+                    "note: {path} was changed since; only its servers are put back, other changes stay"
+                ));
+            }
+            for server in &file.kept {
+                complain(&format!(
+                    "note: {path}: {server} was changed since and stays as it is"
+                ));
+            }
+        }
         Ok(Exit::DONE)
     }
 

@@ -29,6 +29,8 @@ const LEAST_SECRET: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     pub path: PathBuf,
+    /// The client whose file it is. `None` for our configuration.
+    pub client: Option<Client>,
     /// `None` where there is no file yet.
     pub before: Option<String>,
     pub after: String,
@@ -138,6 +140,7 @@ impl Plan {
         }
         self.change(FileChange {
             path,
+            client: None,
             before,
             after,
         });
@@ -170,6 +173,7 @@ impl Plan {
                     is_pointed |= is_main;
                     self.change(FileChange {
                         path: it.file.path.clone(),
+                        client: Some(found.client),
                         before: Some(text.clone()),
                         after,
                     });

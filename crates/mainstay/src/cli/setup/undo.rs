@@ -1,0 +1,404 @@
+//! `setup --undo`: every file as it was before. Where a file was changed since, only what setup did is
+//! undone.
+
+use std::path::{Path, PathBuf};
+
+use mainstay_client_files::{self as client_files, ClientFile, Machine};
+use mainstay_core::config::{
+    Syntax,
+    edit::{self, Document},
+};
+use mainstay_platform::{
+    environment::Process,
+    state::{self, StateDir},
+};
+
+use super::{
+    super::CommandError,
+    backup::{self, Done, Kept, MANIFEST, Manifest, failed},
+};
+
+/// What undoing has done.
+#[derive(Debug, Default)]
+pub struct Undone {
+    pub files: Vec<Restored>,
+    /// Whether the service is to be removed.
+    pub service: bool,
+}
+
+/// A file that is put back.
+#[derive(Debug)]
+pub struct Restored {
+    pub path: PathBuf,
+    /// What it holds now. `None` where there is no file.
+    now: Option<String>,
+    /// What it is to hold.
+    content: Option<String>,
+    /// The folder that was made for it.
+    made: Option<PathBuf>,
+    /// Whether changes that others made since stay in it.
+    pub is_merged: bool,
+    /// Servers that others changed since. They stay as they are.
+    pub kept: Vec<String>,
+}
+
+/// Puts everything back, the newest setup first. A file that was changed since keeps the changes of
+/// others; with `force` it becomes what it was. Nothing is done where one file cannot be put back.
+pub fn undo(state: &StateDir, force: bool, dry_run: bool) -> Result<Undone, CommandError> {
+    state.check()?;
+    let setups = setups(state)?;
+    let mut undone = Undone {
+        files: Vec::new(),
+        service: setups.iter().any(|done| done.manifest.service),
+    };
+    let mut refused = Vec::new();
+    for done in &setups {
+        for kept in done.manifest.files.iter().rev() {
+            let known = undone.files.iter().position(|it| it.path == kept.path);
+            let index = match known {
+                Some(index) => index,
+                None => {
+                    undone.files.push(Restored::now(&kept.path, force)?);
+                    undone.files.len() - 1
+                }
+            };
+            let file = &mut undone.files[index];
+            if let Err(reason) = file.step_back(kept, &done.folder, force)? {
+                refused.push(format!("{}: {reason}", kept.path.display()));
+            }
+        }
+    }
+    if !refused.is_empty() {
+        return Err(CommandError::Cannot {
+            code: "changed_since",
+            message: format!(
+                "changed since `mainstay setup`, and nothing is put back: {}",
+                refused.join("; ")
+            ),
+            hint: Some(format!(
+                "`mainstay setup --undo --force` overwrites these changes; the old files are in {}",
+                backup::folder(state).display()
+            )),
+        });
+    }
+    if dry_run {
+        return Ok(undone);
+    }
+    for file in &undone.files {
+        file.write(force)?;
+    }
+    // Only when all is back: an error leaves the copies.
+    for done in &setups {
+        done.forget()?;
+    }
+    Ok(undone)
+}
+
+/// The setups that were not undone, the newest first.
+fn setups(state: &StateDir) -> Result<Vec<Done>, CommandError> {
+    let earlier = backup::earlier(state).map_err(failed(&backup::folder(state)))?;
+    let setups = earlier.into_iter().map(|(_, folder)| {
+        let path = folder.join(MANIFEST);
+        let text = state::read_private(&path).map_err(|error| failed(&path)(error.into()))?;
+        let manifest: Manifest =
+            serde_json::from_slice(&text).map_err(|error| failed(&path)(error.into()))?;
+        Ok(Done { folder, manifest })
+    });
+    setups.collect()
+}
+
+impl Restored {
+    fn now(path: &Path, force: bool) -> Result<Self, CommandError> {
+        let now = match backup::current(path) {
+            // What it holds does not count.
+            Err(_) if force => None,
+            read => read.map_err(failed(path))?,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            content: now.clone(),
+            now,
+            made: None,
+            is_merged: false,
+            kept: Vec::new(),
+        })
+    }
+
+    /// Undoes one setup. The inner error says why it cannot be undone.
+    fn step_back(
+        &mut self,
+        kept: &Kept,
+        folder: &Path,
+        force: bool,
+    ) -> Result<Result<(), String>, CommandError> {
+        let before = kept.before.as_ref();
+        let is_before = match (before, &self.content) {
+            (Some(copy), Some(text)) => copy.is_of(text),
+            (None, None) => true,
+            _ => false,
+        };
+        self.made.clone_from(&kept.made);
+        if is_before {
+            return Ok(Ok(()));
+        }
+        let before = before.map(|copy| copy.text(folder)).transpose()?;
+        let changed = self.content.take().filter(|text| !kept.after.is_of(text));
+        let Some(now) = changed.filter(|_| !force) else {
+            self.content = before;
+            return Ok(Ok(()));
+        };
+        let after = kept.after.text(folder)?;
+        self.is_merged = true;
+        let reverted = match &kept.client {
+            Some(client) => match client_file(client, &kept.path) {
+                Some(file) => {
+                    let before = before.as_deref().unwrap_or_default();
+                    client_files::revert(&file, before, &after, &now)
+                        .map(|reverted| (Some(reverted.text), reverted.kept))
+                        .map_err(|error| error.to_string())
+                }
+                None => Err(format!("{client} is not known")),
+            },
+            None => configuration(&kept.path, before.as_deref(), &after, &now)
+                .map_err(|error| error.to_string()),
+        };
+        Ok(reverted.map(|(text, servers)| {
+            self.content = text;
+            self.kept.extend(servers);
+        }))
+    }
+
+    fn write(&self, force: bool) -> Result<(), CommandError> {
+        if self.content == self.now && !force {
+            return Ok(());
+        }
+        if !force && backup::current(&self.path).map_err(failed(&self.path))? != self.now {
+            return Err(backup::changed_meanwhile(
+                &self.path,
+                "mainstay setup --undo",
+            ));
+        }
+        backup::write_back(&self.path, self.content.as_deref(), self.made.as_deref())
+    }
+}
+
+fn client_file(client: &str, path: &Path) -> Option<ClientFile> {
+    let machine = Machine::of(&Process)?;
+    Some(ClientFile::of_client(client.parse().ok()?, path, &machine))
+}
+
+/// Our configuration without the servers that setup added, and those among them that were changed since.
+fn configuration(
+    path: &Path,
+    before: Option<&str>,
+    after: &str,
+    now: &str,
+) -> Result<(Option<String>, Vec<String>), edit::EditError> {
+    let read = |text: &str| Document::read(text, Syntax::of(path));
+    let (old, new, document) = (
+        read(before.unwrap_or(edit::EMPTY))?,
+        read(after)?,
+        read(now)?,
+    );
+    let mut kept = Vec::new();
+    for (name, entry) in new.entries() {
+        if old.entry(&name).is_some() {
+            continue;
+        }
+        match document.entry(&name) {
+            Some(found) if found == entry => document.remove(&name)?,
+            Some(_) => kept.push(name.to_string()),
+            None => {}
+        }
+    }
+    let text = document.to_string();
+    let expected = document.value().ok();
+    if before.is_none() && expected == read(edit::EMPTY)?.value().ok() {
+        return Ok((None, kept));
+    }
+    let lines = client_files::unpatched(before.unwrap_or_default(), after, now);
+    let is_right = |text: &String| read(text).is_ok_and(|it| it.value().ok() == expected);
+    Ok((Some(lines.filter(is_right).unwrap_or(text)), kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use mainstay_client_files::Client;
+
+    use super::{
+        super::{backup::apply, plan::FileChange},
+        *,
+    };
+
+    struct World {
+        folder: tempfile::TempDir,
+        state: StateDir,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let state = StateDir::new(folder.path().join("state"));
+            Self { folder, state }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.path(name), text).expect("written");
+        }
+
+        fn text(&self, name: &str) -> Option<String> {
+            fs::read_to_string(self.path(name)).ok()
+        }
+
+        fn change(&self, name: &str, before: Option<&str>, after: &str) -> FileChange {
+            FileChange {
+                path: self.path(name),
+                client: Some(Client::Cursor),
+                before: before.map(str::to_owned),
+                after: after.to_owned(),
+            }
+        }
+
+        fn apply(&self, changes: &[FileChange]) -> Result<(), CommandError> {
+            apply(&self.state, changes).map(|_| ())
+        }
+
+        fn undo(&self) -> Undone {
+            undo(&self.state, false, false).expect("undone")
+        }
+    }
+
+    /// A file of Cursor with this server, and with another key.
+    fn cursor(server: &str, other: u8) -> String {
+        format!("{{\n  \"mcpServers\": {{\n    \"{server}\": {{\"command\": \"{server}\", \"args\": [\"connect\"]}}\n  }},\n  \"x\": 0,\n  \"other\": {other}\n}}\n")
+    }
+
+    #[test]
+    fn a_failure_in_the_middle_undoes_what_was_done() {
+        let world = World::new();
+        world.write("a", "old a");
+        world.write("b", "somebody else's");
+        let changes = [
+            world.change("a", Some("old a"), "new a"),
+            world.change("made/new", None, "new"),
+            world.change("b", Some("old b"), "new b"),
+        ];
+        let error = world.apply(&changes).expect_err("b has changed");
+        assert!(
+            error.to_string().contains("was changed meanwhile"),
+            "{error}"
+        );
+        assert_eq!(world.text("a").as_deref(), Some("old a"));
+        assert_eq!(world.text("b").as_deref(), Some("somebody else's"));
+        assert!(!world.path("made").exists());
+        assert!(world.undo().files.is_empty());
+    }
+
+    #[test]
+    fn setups_are_undone_to_the_first() {
+        let world = World::new();
+        world.write("a", "1");
+        for (before, after) in [("1", "2"), ("2", "3")] {
+            let changes = [world.change("a", Some(before), after)];
+            world.apply(&changes).expect("done");
+        }
+        let shown = undo(&world.state, false, true).expect("shown");
+        assert_eq!(shown.files[0].path, world.path("a"));
+        assert_eq!(world.text("a").as_deref(), Some("3"));
+        world.write("a", "4");
+        let error = undo(&world.state, false, false).expect_err("it is no JSON");
+        assert!(error.to_string().contains("changed since"), "{error}");
+        assert_eq!(world.text("a").as_deref(), Some("4"));
+        undo(&world.state, true, false).expect("forced");
+        assert_eq!(world.text("a").as_deref(), Some("1"));
+        assert!(world.undo().files.is_empty());
+    }
+
+    /// A client writes to its file whenever it runs: between two setups, and after both.
+    #[test]
+    fn changes_of_others_stay() {
+        let world = World::new();
+        world.write("a", &cursor("mine", 1));
+        let first = [world.change("a", Some(&cursor("mine", 1)), &cursor("mainstay", 1))];
+        world.apply(&first).expect("done");
+        world.write("a", &cursor("new", 2));
+        let second = [world.change("a", Some(&cursor("new", 2)), &cursor("mainstay", 2))];
+        world.apply(&second).expect("done");
+        world.write("a", &cursor("mainstay", 3));
+        let undone = world.undo();
+        assert!(undone.files[0].is_merged);
+        assert_eq!(undone.files[0].kept, [""; 0]);
+        let text = world.text("a").expect("there");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(value["other"], 3);
+        let servers = value["mcpServers"].as_object().expect("a map");
+        assert_eq!(servers.keys().collect::<Vec<_>>(), ["new", "mine"]);
+    }
+
+    /// A setup that was killed has changed some files and not the others.
+    #[test]
+    fn what_was_interrupted_can_be_undone() {
+        let world = World::new();
+        world.write("a", "old a");
+        world.write("b", "old b");
+        let changes = [
+            world.change("a", Some("old a"), "new a"),
+            world.change("b", Some("old b"), "new b"),
+        ];
+        world.apply(&changes).expect("done");
+        world.write("b", "old b");
+        world.undo();
+        assert_eq!(world.text("a").as_deref(), Some("old a"));
+        assert_eq!(world.text("b").as_deref(), Some("old b"));
+    }
+
+    #[test]
+    fn a_file_that_was_removed_since_comes_back() {
+        let world = World::new();
+        world.write("a", "old");
+        let changes = [world.change("a", Some("old"), "new")];
+        world.apply(&changes).expect("done");
+        fs::remove_file(world.path("a")).expect("removed");
+        world.undo();
+        assert_eq!(world.text("a").as_deref(), Some("old"));
+    }
+
+    #[test]
+    fn the_configuration_loses_what_setup_added() {
+        let path = Path::new("config.json");
+        let server = |name: &str| format!("    \"{name}\": {{\"command\": \"{name}\"}}");
+        let text = |names: &[&str]| {
+            let servers: Vec<String> = names.iter().map(|name| server(name)).collect();
+            format!("{{\n  \"mcpServers\": {{\n{}\n  }}\n}}\n", servers.join(",\n"))
+        };
+        let check = |before: Option<&str>, now: &str| {
+            configuration(path, before, &text(&["mine", "added"]), now).expect("read")
+        };
+        let mine = text(&["mine"]);
+        let names = |text: &str| {
+            let document = Document::read(text, Syntax::of(path)).expect("read");
+            let entries = document.entries().into_iter();
+            entries.map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        // Another server came since.
+        let (left, kept) = check(Some(&mine), &text(&["mine", "added", "later"]));
+        assert_eq!(names(&left.expect("a file")), ["mine", "later"]);
+        assert!(kept.is_empty());
+        // One of those was changed since.
+        let changed = text(&["mine", "added"]).replace("\"added\"}", "\"other\"}");
+        let (left, kept) = check(Some(&mine), &changed);
+        assert_eq!(left.as_deref(), Some(changed.as_str()));
+        assert_eq!(kept, ["added"]);
+        // There was no file, and nothing of others is in it.
+        let (left, _) = check(None, &text(&["added", "mine"]));
+        assert_eq!(left, None);
+        let (left, _) = check(None, &text(&["added", "later"]));
+        assert_eq!(names(&left.expect("a file")), ["later"]);
+    }
+}
