@@ -92,9 +92,12 @@ impl Setup {
         };
         let found = plan::clients();
         let front = self.front()?;
-        let is_named = |client| self.client.is_empty() || self.client.contains(&client);
-        let mut plan = Plan::of(&found, &origin, &front, is_named)?;
-        plan.notes.extend(self.cautions(&plan));
+        let made = |is_chosen: &dyn Fn(Client) -> bool| {
+            let mut plan = Plan::of(&found, &origin, &front, is_chosen)?;
+            plan.notes.extend(self.cautions(&plan));
+            Ok(plan)
+        };
+        let mut plan = made(&|client| self.client.is_empty() || self.client.contains(&client))?;
         if plan.changes.is_empty() {
             return self.tell_unchanged(&plan);
         }
@@ -103,33 +106,13 @@ impl Setup {
             return self.tell(&plan, None);
         }
         if !self.yes {
-            if !io::stdin().is_terminal() || self.json {
-                return Err(CommandError::Usage {
-                    message: "nobody can be asked: stdin is no terminal".to_owned(),
-                    hint: Some(
-                        "`mainstay setup --dry-run` shows what would be done, --yes does it"
-                            .to_owned(),
-                    ),
-                });
-            }
-            self.show(&plan)?;
-            match answer("go on? [y]es, [n]o, [c]hoose the clients")? {
-                'y' => {}
-                'c' => {
-                    let mut chosen = Vec::new();
-                    for client in &plan.clients {
-                        if answer(&format!("have {client} use Mainstay? [y/n]"))? == 'y' {
-                            chosen.push(*client);
-                        }
-                    }
-                    plan = Plan::of(&found, &origin, &front, |client| chosen.contains(&client))?;
-                    self.show(&plan)?;
-                }
-                _ => {
+            plan = match self.agreed(plan, &made)? {
+                Some(plan) => plan,
+                None => {
                     complain("nothing was changed");
                     return Ok(Exit::FAILED);
                 }
-            }
+            };
         }
         let wants_service = !self.no_service
             && (self.yes || answer("start Mainstay now and whenever you log in? [y/n]")? == 'y');
@@ -161,6 +144,45 @@ impl Setup {
             None
         };
         self.tell(&plan, service)
+    }
+
+    /// Shows the plan to a person, who agrees, refuses or chooses among its clients.
+    fn agreed(
+        &self,
+        mut plan: Plan,
+        made: &dyn Fn(&dyn Fn(Client) -> bool) -> Result<Plan, CommandError>,
+    ) -> Result<Option<Plan>, CommandError> {
+        if !io::stdin().is_terminal() || self.json {
+            return Err(CommandError::Usage {
+                message: "nobody can be asked: stdin is no terminal".to_owned(),
+                hint: Some(
+                    "`mainstay setup --dry-run` shows what would be done, --yes does it".to_owned(),
+                ),
+            });
+        }
+        let clients = plan.clients.clone();
+        loop {
+            self.show(&plan)?;
+            tell_notes(&plan);
+            match answer("go on? [y]es, [n]o, [c]hoose the clients")? {
+                'y' => break,
+                'c' => {}
+                _ => return Ok(None),
+            }
+            let mut chosen = Vec::new();
+            for client in &clients {
+                if answer(&format!("have {client} use Mainstay? [y/n]"))? == 'y' {
+                    chosen.push(*client);
+                }
+            }
+            plan = made(&|client| chosen.contains(&client))?;
+            if plan.changes.is_empty() {
+                return Ok(None);
+            }
+        }
+        // They are told.
+        plan.notes.clear();
+        Ok(Some(plan))
     }
 
     async fn undo(&self, state: &StateDir) -> Result<Exit, CommandError> {
