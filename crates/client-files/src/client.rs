@@ -118,6 +118,16 @@ impl Client {
         )
     }
 
+    /// Whether it speaks HTTP+SSE, which came before Streamable HTTP.
+    pub(crate) fn speaks_sse(self) -> bool {
+        !matches!(self, Self::Codex | Self::Goose | Self::AmazonQ)
+    }
+
+    /// Whether it takes a URL without a transport for one of HTTP+SSE.
+    pub(crate) fn assumes_sse(self) -> bool {
+        matches!(self, Self::Cline | Self::LibreChat)
+    }
+
     /// Whether its file can name a server by its URL.
     pub fn speaks_http(self) -> bool {
         self != Self::ClaudeDesktop

@@ -6,8 +6,9 @@ use std::{cell::RefCell, path::Path};
 use crate::client::Client;
 
 /// Names that editors give to the folder they have open.
-const WORKSPACE: [&str; 6] = [
+const WORKSPACE: [&str; 7] = [
     "${workspaceFolder}",
+    "${CLAUDE_PROJECT_DIR}",
     "${workspaceRoot}",
     "${workspaceFolderBasename}",
     "${PROJECT_DIR}",

@@ -223,7 +223,11 @@ fn user_files(client: Client, machine: &Machine) -> Places {
             None => home(".codex/config.toml"),
         }),
         Client::GeminiCli => one(home(".gemini/settings.json")),
-        Client::Windsurf => one(home(".codeium/windsurf/mcp_config.json")),
+        Client::Windsurf => Places {
+            main: vec![home(".codeium/windsurf/mcp_config.json")],
+            // That of its plugins for other editors.
+            others: vec![home(".codeium/mcp_config.json")],
+        },
         Client::Zed => one(if is_windows {
             machine.roaming().join("Zed").join("settings.json")
         } else {
@@ -243,7 +247,10 @@ fn user_files(client: Client, machine: &Machine) -> Places {
         ),
         Client::Opencode => Places {
             main: vec![config("opencode/opencode.json")],
-            others: vec![config("opencode/opencode.jsonc")],
+            others: vec![
+                config("opencode/opencode.jsonc"),
+                config("opencode/config.json"),
+            ],
         },
         Client::Goose => one(if is_windows {
             let folder = machine.roaming().join("Block").join("goose");
@@ -293,7 +300,12 @@ fn project_files(client: Client) -> &'static [&'static str] {
         Client::GeminiCli => &[".gemini/settings.json"],
         Client::Zed => &[".zed/settings.json"],
         Client::Roo => &[".roo/mcp.json"],
-        Client::Opencode => &["opencode.json", "opencode.jsonc"],
+        Client::Opencode => &[
+            "opencode.json",
+            "opencode.jsonc",
+            ".opencode/opencode.json",
+            ".opencode/opencode.jsonc",
+        ],
         Client::LibreChat => &["librechat.yaml"],
         Client::AmazonQ => &[".amazonq/mcp.json"],
         Client::JetBrains => &[".junie/mcp/mcp.json"],
@@ -315,7 +327,10 @@ fn project_of(client: Client, path: &Path) -> Option<PathBuf> {
             (at.file_name()? == it).then(|| at.parent()).flatten()
         })?;
         // A folder of settings is no project.
-        (folder.is_absolute() && !folder.ends_with("opencode")).then(|| folder.to_owned())
+        let of_settings = ["opencode", ".opencode"]
+            .iter()
+            .any(|it| folder.ends_with(it));
+        (folder.is_absolute() && !of_settings).then(|| folder.to_owned())
     })
 }
 

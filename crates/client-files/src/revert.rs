@@ -204,7 +204,11 @@ mod tests {
         let reverted = revert(&file, CLAUDE, &pointed(&file, CLAUDE), now).expect("reverted");
         assert_eq!(reverted.kept, ["files"]);
         let value = document::value(file.format, &reverted.text).expect("JSON");
-        let labels: Vec<&String> = value["mcpServers"].as_object().expect("map").keys().collect();
+        let labels: Vec<&String> = value["mcpServers"]
+            .as_object()
+            .expect("map")
+            .keys()
+            .collect();
         assert_eq!(labels, ["files", "web"]);
         assert_eq!(value["mcpServers"]["files"]["command"], "other");
     }
@@ -221,7 +225,12 @@ mod tests {
         let check = |before, after, now, expected: Option<&str>| {
             assert_eq!(unpatched(before, after, now).as_deref(), expected);
         };
-        check("a\nb\nc\n", "a\nc\n", "0\na\nc\nd\n", Some("0\na\nb\nc\nd\n"));
+        check(
+            "a\nb\nc\n",
+            "a\nc\n",
+            "0\na\nc\nd\n",
+            Some("0\na\nb\nc\nd\n"),
+        );
         check("a\nb\nc\n", "a\nc\n", "a\nx\n", Some("a\nb\nx\n"));
         check("a\nb\nc\n", "a\nc\n", "x\nc\n", Some("x\nb\nc\n"));
         check("a\nb\nc\n", "a\nc\n", "x\ny\n", None);

@@ -1,6 +1,6 @@
 //! Puts an entry of our configuration into the words of a client.
 
-use mainstay_core::config::edit::Entry;
+use mainstay_core::config::{ALLOWED_TOOLS, DISABLED_TOOLS, edit::Entry};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -192,12 +192,19 @@ impl Writing<'_> {
             .find_map(|key| ours.get(key)?.as_str());
         let is_sse = stated == Some("sse");
         if self.client == Client::Goose {
+            // goose refuses an entry without these.
             self.put("name", name);
+            let description = kept(ours, Client::Goose).and_then(|kept| kept.get("description"));
+            let description = description.cloned().unwrap_or_else(|| "".into());
+            self.put("description", description);
         }
         match (ours.get("command").and_then(Value::as_str), url) {
             (Some(command), _) => {
                 if let Some([word, _, _]) = words.types {
                     self.put("type", word);
+                }
+                if self.client == Client::Zed {
+                    self.put("source", "custom");
                 }
                 self.command(command);
                 self.env(words.env);
@@ -219,8 +226,9 @@ impl Writing<'_> {
                     Client::GeminiCli if !is_sse => self.put("httpUrl", url),
                     _ => self.put(words.url, url),
                 }
-                if is_sse && self.client == Client::Codex {
-                    self.report("type", "Codex speaks Streamable HTTP only");
+                if is_sse && !self.client.speaks_sse() {
+                    let text = format!("{} speaks Streamable HTTP only", self.client);
+                    self.report("type", text);
                 }
                 self.headers(words.headers);
             }
@@ -248,7 +256,8 @@ impl Writing<'_> {
             }
             _ => {
                 self.put("command", command);
-                if !is_empty {
+                // Some versions of these refuse an entry without it.
+                if !is_empty || matches!(self.client, Client::LibreChat | Client::Zed) {
                     self.put("args", args);
                 }
             }
@@ -285,8 +294,7 @@ impl Writing<'_> {
             | Client::GeminiCli
             | Client::Cline
             | Client::Roo
-            | Client::Continue
-            | Client::Opencode => self.put("cwd", cwd),
+            | Client::Continue => self.put("cwd", cwd),
             client => self.report(
                 "cwd",
                 format!("{client} starts servers in a folder of its own choice"),
@@ -384,6 +392,7 @@ impl Writing<'_> {
                 | Client::LibreChat
                 | Client::AmazonQ
                 | Client::LmStudio
+                | Client::Opencode
                 | Client::Zed => match translate::unit(self.client) {
                     Unit::Seconds => self.put("timeout", whole(seconds)),
                     Unit::Milliseconds => self.put("timeout", whole(seconds * 1000.0)),
@@ -397,7 +406,17 @@ impl Writing<'_> {
         if let Some(milliseconds) = number("connectTimeoutMs") {
             match self.client {
                 Client::Codex => self.put("startup_timeout_sec", whole(milliseconds / 1000.0)),
-                Client::Opencode => self.put("timeout", whole(milliseconds)),
+                // Its one time is for every request.
+                Client::Opencode => {
+                    let one = whole(milliseconds);
+                    let stated = self.theirs.entry("timeout").or_insert_with(|| one.clone());
+                    if *stated != one {
+                        self.report(
+                            "connectTimeoutMs",
+                            "opencode has one time for every request",
+                        );
+                    }
+                }
                 Client::Continue => self.put("connectionTimeout", whole(milliseconds)),
                 Client::LibreChat => self.put("initTimeout", whole(milliseconds)),
                 client => self.report(
@@ -409,12 +428,7 @@ impl Writing<'_> {
     }
 
     fn tools(&mut self) {
-        for key in [
-            "disabledTools",
-            "disabled_tools",
-            "excludeTools",
-            "suppressedTools",
-        ] {
+        for key in DISABLED_TOOLS {
             let Some(names) = self
                 .ours
                 .get(key)
@@ -435,14 +449,7 @@ impl Writing<'_> {
                 ),
             }
         }
-        for key in [
-            "allowedTools",
-            "allowed_tools",
-            "enabledTools",
-            "enabled_tools",
-            "includeTools",
-            "tools",
-        ] {
+        for key in ALLOWED_TOOLS {
             let Some(names) = self.ours.get(key).cloned() else {
                 continue;
             };
@@ -478,7 +485,9 @@ impl Writing<'_> {
         let keys: Vec<String> = self.ours.keys().cloned().collect();
         for key in keys {
             let is_note = key.starts_with(['_', '$']) || key.starts_with("//");
-            if !is_note && !SAID.contains(&key.as_str()) {
+            let is_of_tools = ALLOWED_TOOLS.iter().chain(&DISABLED_TOOLS);
+            let mut said = SAID.iter().chain(is_of_tools);
+            if !is_note && !said.any(|said| *said == key) {
                 self.report(&key, format!("{} knows no such setting", self.client));
             }
         }
@@ -486,7 +495,7 @@ impl Writing<'_> {
 }
 
 /// Keys of ours that are said in a client's words, or told of.
-const SAID: [&str; 34] = [
+const SAID: [&str; 24] = [
     "command",
     "args",
     "env",
@@ -507,16 +516,6 @@ const SAID: [&str; 34] = [
     "timeout",
     "timeout_s",
     "connectTimeoutMs",
-    "disabledTools",
-    "disabled_tools",
-    "excludeTools",
-    "suppressedTools",
-    "allowedTools",
-    "allowed_tools",
-    "enabledTools",
-    "enabled_tools",
-    "includeTools",
-    "tools",
     "inputParams",
     "name",
     "description",

@@ -24,7 +24,7 @@ struct Case {
 /// settings.json.
 fn corpus() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/work/app".into()));
+    let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me/app".into()));
     let mut cases = Vec::new();
     for client in Client::ALL {
         let folder = fs::read_dir(root.join(client.id())).expect("a folder for each client");

@@ -70,7 +70,7 @@ pub use syntax::Syntax;
 pub use target::{Target, folded};
 pub use telemetry::Telemetry;
 pub use unreadable::Unreadable;
-pub use withheld::Withheld;
+pub use withheld::{ALLOWED_TOOLS, DISABLED_TOOLS, Withheld};
 
 /// A valid configuration; servers stand in the order of the file.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,12 @@ use crate::{
 
 use super::{
     Isolation, Launch, PathOrder, Protocol, Root, Secret, ServerConfig, Withheld, defaults,
-    dialect::Unit, entry::Entry, fields::Fields, node::Node, policies::Policies,
+    dialect::Unit,
+    entry::Entry,
+    fields::Fields,
+    node::Node,
+    policies::Policies,
+    withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 
 impl<'e> Entry<'e, '_, '_> {
@@ -81,12 +86,7 @@ impl<'e> Entry<'e, '_, '_> {
             }
         }
         let mut disabled = Vec::new();
-        for key in [
-            "disabledTools",
-            "disabled_tools",
-            "excludeTools",
-            "suppressedTools",
-        ] {
+        for key in DISABLED_TOOLS {
             let node = self.fields.take(key);
             disabled.extend(node.into_iter().flat_map(|node| node.strings(self.report)));
         }
@@ -96,14 +96,7 @@ impl<'e> Entry<'e, '_, '_> {
             disabled.extend(tools.strings(self.report));
         }
         withheld.disabled = disabled.into();
-        for key in [
-            "allowedTools",
-            "allowed_tools",
-            "enabledTools",
-            "enabled_tools",
-            "includeTools",
-            "tools",
-        ] {
+        for key in ALLOWED_TOOLS {
             if let Some(node) = self.fields.take(key) {
                 withheld.allow(&node.strings(self.report));
             }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{
     defaults, entry, journal, parse,
     schema::{Key, Least, Object, Shape, document},
+    withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 
 /// The JSON Schema of a configuration (draft 2020-12).
@@ -455,24 +456,12 @@ const OPTIONS: &[Key] = &[
         "What health.method \"http\" asks: an http:// or https:// URL.",
     ),
     key(
-        &[
-            "disabledTools",
-            "disabled_tools",
-            "excludeTools",
-            "suppressedTools",
-        ],
+        &DISABLED_TOOLS,
         TEXTS,
         "Tools, by the server's own names, that are neither listed nor called.",
     ),
     key(
-        &[
-            "allowedTools",
-            "allowed_tools",
-            "enabledTools",
-            "enabled_tools",
-            "includeTools",
-            "tools",
-        ],
+        &ALLOWED_TOOLS,
         TEXTS,
         "The only tools that are listed and called, by the server's own names. \"*\" is all of them.",
     ),

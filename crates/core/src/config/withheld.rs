@@ -9,6 +9,24 @@ use super::{
 };
 use crate::names;
 
+/// The keys of an entry that name tools to hide: ours, and those of other clients.
+pub const DISABLED_TOOLS: [&str; 4] = [
+    "disabledTools",
+    "disabled_tools",
+    "excludeTools",
+    "suppressedTools",
+];
+
+/// The keys that name the only tools to show.
+pub const ALLOWED_TOOLS: [&str; 6] = [
+    "allowedTools",
+    "allowed_tools",
+    "enabledTools",
+    "enabled_tools",
+    "includeTools",
+    "tools",
+];
+
 /// Names of one list that are reported.
 const MAX_UNMATCHED: usize = 20;
 

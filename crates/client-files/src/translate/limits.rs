@@ -1,0 +1,99 @@
+//! What a client's file restricts: times, tools, a sandbox.
+
+use serde_json::Value;
+
+use super::{Reading, is_off, whole};
+use crate::client::Client;
+
+/// In what a client counts the `timeout` of a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Seconds,
+    Milliseconds,
+}
+
+/// The unit of `timeout`, and `None` where that is no time of a call.
+pub(crate) fn unit(client: Client) -> Unit {
+    match client {
+        Client::Cline | Client::Roo | Client::Goose | Client::Zed => Unit::Seconds,
+        _ => Unit::Milliseconds,
+    }
+}
+
+impl Reading<'_> {
+    pub(super) fn timeout(&mut self, key: &str, value: &Value, unit: Unit) {
+        let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
+            return self.odd(key, value, "a time above zero");
+        };
+        self.honoured(key);
+        let seconds = match unit {
+            Unit::Seconds => number,
+            Unit::Milliseconds => number / 1000.0,
+        };
+        self.set("timeout_s", whole(seconds));
+    }
+
+    /// The time for the start, in milliseconds once it is multiplied.
+    pub(super) fn connect_timeout(&mut self, key: &str, value: &Value, factor: f64) {
+        let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
+            return self.odd(key, value, "a time above zero");
+        };
+        self.honoured(key);
+        self.set("connectTimeoutMs", whole(number * factor));
+    }
+
+    pub(super) fn tools(&mut self, key: &str, own: &str, value: &Value) {
+        let names: Option<Vec<String>> = match value {
+            Value::Array(names) => names
+                .iter()
+                .map(|name| name.as_str().map(str::to_owned))
+                .collect(),
+            _ => None,
+        };
+        let Some(names) = names else {
+            // A restriction that cannot be read must not become none.
+            self.disable();
+            return self.keep_and_report(
+                key,
+                value,
+                "expected a list of tools: the server is disabled until you correct it",
+            );
+        };
+        self.honoured(key);
+        if names.is_empty() && own == "disabledTools" {
+            return;
+        }
+        let known = self.read.entry.get(own).and_then(Value::as_array).cloned();
+        let names: Vec<Value> = names.into_iter().map(Value::from).collect();
+        let names = match known {
+            None => names,
+            // Each list restricts.
+            Some(known) if own == "allowedTools" => known
+                .into_iter()
+                .filter(|name| names.contains(name))
+                .collect(),
+            Some(mut known) => {
+                known.extend(
+                    names
+                        .into_iter()
+                        .filter(|name| !known.contains(name))
+                        .collect::<Vec<_>>(),
+                );
+                known
+            }
+        };
+        self.set(own, names);
+    }
+
+    pub(super) fn sandbox(&mut self, key: &str, value: &Value) {
+        if is_off(value) {
+            return self.honoured(key);
+        }
+        self.disable();
+        self.keep_and_report(
+            key,
+            value,
+            "Mainstay has no sandbox for servers: it is disabled until you enable it",
+        );
+    }
+}

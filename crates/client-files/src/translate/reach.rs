@@ -1,0 +1,181 @@
+//! How a server is reached over HTTP: its URL, its transport, its headers.
+
+use serde_json::{Map, Value, json};
+
+use super::{Reading, is_off};
+use crate::{client::Client, read::Fate};
+
+impl Reading<'_> {
+    pub(super) fn url(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
+        let Some(text) = value.as_str() else {
+            return self.odd(key, value, "a URL");
+        };
+        // What Gemini CLI calls `url` is SSE, and `httpUrl` wins over it.
+        let has_http = members.get("httpUrl").is_some_and(Value::is_string);
+        if self.client == Client::GeminiCli && key == "url" && has_http {
+            return self.keep_and_report(key, value, "`httpUrl` stands beside it and counts");
+        }
+        let text = self.ours(key, text);
+        if let Some(known) = self.read.entry.get("url")
+            && *known != text
+        {
+            return self.keep_and_report(key, value, "another URL stands beside it and counts");
+        }
+        let scheme = text
+            .split_once("://")
+            .map(|(scheme, _)| scheme.to_lowercase());
+        if matches!(scheme.as_deref(), Some("ws" | "wss")) {
+            self.disable();
+            self.report(key, "Mainstay speaks no WebSocket: the server is disabled");
+            return self.set("url", text);
+        }
+        self.honoured(key);
+        self.set("url", text);
+        let stated = ["type", "transport", "transportType"];
+        let is_stated = stated.iter().any(|key| members.contains_key(*key));
+        match (self.client, key) {
+            (Client::GeminiCli, "url") if !is_stated => self.set("type", "sse"),
+            (client, _) if !is_stated && client.assumes_sse() => {
+                let text = format!("{client} takes a URL without a type for one of HTTP+SSE");
+                self.note(key, Fate::Honoured, text);
+                self.set("type", "sse");
+            }
+            (_, "httpUrl") if !is_stated => self.set("type", "http"),
+            _ => {}
+        }
+    }
+
+    pub(super) fn transport(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
+        let Some(word) = value.as_str() else {
+            return self.odd(key, value, "a word");
+        };
+        let simple = word.replace(['-', '_', ' '], "").to_lowercase();
+        match simple.as_str() {
+            // The command says it already.
+            "stdio" | "local" => self.honoured(key),
+            "sse" => {
+                self.honoured(key);
+                self.set("type", "sse");
+            }
+            "http" | "streamablehttp" => {
+                self.honoured(key);
+                // VS Code says `http`, and in another key which of both it is.
+                if self
+                    .read
+                    .entry
+                    .get("type")
+                    .is_none_or(|known| known != "sse")
+                {
+                    self.set("type", "http");
+                }
+            }
+            "remote" => self.honoured(key),
+            _ => {
+                self.disable();
+                let has_url = members.contains_key("url");
+                let what = if has_url {
+                    "the server is disabled"
+                } else {
+                    "it changes nothing here"
+                };
+                self.keep_and_report(key, value, format!("Mainstay speaks no {word:?}: {what}"));
+            }
+        }
+    }
+
+    pub(super) fn headers(&mut self, key: &str, value: &Value) {
+        self.pairs(key, "headers", value);
+    }
+
+    /// Headers whose values are names of variables.
+    pub(super) fn env_headers(&mut self, key: &str, value: &Value) {
+        let Value::Object(members) = value else {
+            return self.odd(key, value, "headers with names of variables");
+        };
+        let texts = members.iter().map(|(name, value)| {
+            let variable = value.as_str().map(|variable| format!("${{{variable}}}"));
+            (name.clone(), variable.map_or(Value::Null, Value::String))
+        });
+        let texts: Map<String, Value> = texts.filter(|(_, value)| !value.is_null()).collect();
+        if texts.len() < members.len() {
+            self.report(key, "what names no variable is left out");
+        }
+        self.honoured(key);
+        match self
+            .read
+            .entry
+            .get_mut("headers")
+            .and_then(Value::as_object_mut)
+        {
+            Some(known) => known.extend(texts),
+            None => self.set("headers", texts),
+        }
+    }
+
+    pub(super) fn token_variable(&mut self, key: &str, value: &Value) {
+        match value.as_str() {
+            Some(variable) => {
+                self.honoured(key);
+                self.set("bearerToken", format!("${{{variable}}}"));
+            }
+            None => self.odd(key, value, "the name of a variable"),
+        }
+    }
+
+    /// `requestOptions` of Continue, `requestInit` of the SDK.
+    pub(super) fn request_options(&mut self, key: &str, value: &Value) {
+        let Value::Object(members) = value else {
+            return self.odd(key, value, "an object");
+        };
+        self.honoured(key);
+        for (inner, value) in members {
+            let place = format!("{key}.{inner}");
+            if inner == "headers" {
+                self.headers(&place, value);
+            } else {
+                self.keep_and_report(
+                    &place,
+                    value,
+                    "not known to Mainstay: it changes nothing here",
+                );
+            }
+        }
+    }
+
+    /// LibreChat's key of an administrator, as the header that LibreChat makes of it.
+    pub(super) fn api_key(&mut self, key: &str, value: &Value) {
+        let text = |name: &str| value.get(name).and_then(Value::as_str);
+        let header = match (text("source"), text("key"), text("authorization_type")) {
+            (Some("admin"), Some(secret), Some("bearer")) => {
+                Some(("Authorization", format!("Bearer {secret}")))
+            }
+            (Some("admin"), Some(secret), Some("basic")) => {
+                Some(("Authorization", format!("Basic {secret}")))
+            }
+            (Some("admin"), Some(secret), Some("custom")) => Some((
+                text("custom_header").unwrap_or("X-Api-Key"),
+                secret.to_owned(),
+            )),
+            _ => None,
+        };
+        match header {
+            Some((name, secret)) => self.headers(key, &json!({ name: secret })),
+            None => self.keep_and_report(
+                key,
+                value,
+                "what LibreChat asks of each of its users has to stand in `headers`",
+            ),
+        }
+    }
+
+    pub(super) fn sign_in(&mut self, key: &str, value: &Value) {
+        if is_off(value) {
+            return self.keep(key, value);
+        }
+        self.keep_and_report(
+            key,
+            value,
+            "Mainstay cannot sign in by OAuth: get a token in another way, and give it as `bearerToken`",
+        );
+    }
+}
