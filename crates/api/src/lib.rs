@@ -195,6 +195,9 @@ pub struct Server {
     pub connected_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
+    /// How long the handshake of its session took, with the start of its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

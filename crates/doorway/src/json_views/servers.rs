@@ -94,6 +94,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .connected_at
             .and_then(|since| since.elapsed().ok())
             .map(millis),
+        handshake_ms: view.handshake.map(millis),
         health_status: connected.then(|| if degraded { "degraded" } else { "healthy" }.to_owned()),
         consecutive_health_failures: health.map(|health| health.failures),
         last_ping_ms: health.and_then(|health| health.last_ping).map(millis),

@@ -1,6 +1,9 @@
 //! The published view of a server, and the error of a server that cannot be called.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use mainstay_core::{
     catalog::ServerCatalog,
@@ -30,6 +33,8 @@ pub struct ServerView {
     /// Whether the first attempt, with its listing, is over, however it went.
     pub attempted: bool,
     pub connected_at: Option<SystemTime>,
+    /// How long the handshake of the session took, from the start of its attempt.
+    pub handshake: Option<Duration>,
     /// The transport of the last session, which says what a URL without a transport turned out to be.
     pub spoken: Option<&'static str>,
     /// Shared sessions that have been opened.

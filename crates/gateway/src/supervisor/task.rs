@@ -138,6 +138,7 @@ impl Task {
             listed: None,
             list_trouble: None,
             connected_at: None,
+            handshake: None,
             spoken: None,
             sessions: 0,
             eras,
@@ -397,6 +398,7 @@ impl Task {
             }
             if session.is_none() {
                 view.connected_at = None;
+                view.handshake = None;
             }
             view.session.clone_from(&session);
             view.status = status.clone();

@@ -9,8 +9,8 @@ use std::{
 
 use clap::Args;
 use mainstay_api::{Client, ClientError};
-use mainstay_core::config::Secret;
-use mainstay_gateway::GatewayOptions;
+use mainstay_core::config::{Config, Secret};
+use mainstay_gateway::{GatewayOptions, registry::Registry};
 use mainstay_platform::{
     environment::{Loaded, Origin, Process},
     lineage::Lineage,
@@ -250,6 +250,12 @@ impl Occasion {
         let loaded = origin.load()?;
         serve::tell_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;
+        let kept = keep(&loaded, &lineage)?;
+        Self::of(&loaded.config, lineage, kept)
+    }
+
+    /// The daemon of this configuration.
+    pub fn of(config: &Config, lineage: Lineage, kept: Kept) -> Result<Self, CommandError> {
         let any = (Ipv4Addr::LOCALHOST, 0).into();
         let unbound = |source| CommandError::Listen {
             address: any,
@@ -259,9 +265,8 @@ impl Occasion {
         let address = listener.local_addr().map_err(unbound)?;
         let token = state::random_token()?;
         let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
-        let kept = keep(&loaded, &lineage)?;
         let daemon = Daemon::start(
-            &loaded.config,
+            config,
             GatewayOptions {
                 journal: kept.journal.clone(),
                 lineage,
@@ -280,6 +285,10 @@ impl Occasion {
     /// Waits until every server is up or is known not to be.
     pub async fn settled(&self) {
         self.daemon.gateway.registry.settled().await;
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.daemon.gateway.registry
     }
 
     pub async fn stop(self, signals: &mut Signals) -> Result<Exit, CommandError> {

@@ -28,7 +28,18 @@ async fn doctor(home: &Home, arguments: &[&str]) -> Run {
 
 async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
     let run = doctor(home, &[arguments, &["--json"]].concat()).await;
-    run.json().as_array().expect("an array").clone()
+    complete(&run)
+}
+
+/// The findings. Each that is not in order says why it matters and what mends it.
+fn complete(run: &Run) -> Vec<Value> {
+    let all = run.json().as_array().expect("an array").clone();
+    for finding in all.iter().filter(|finding| finding["level"] != "ok") {
+        let says = |key: &str| finding[key].as_str().is_some_and(|text| !text.is_empty());
+        assert!(says("why"), "{finding}");
+        assert!(says("mend") || says("fixed"), "{finding}");
+    }
+    all
 }
 
 fn found<'f>(findings: &'f [Value], id: &str) -> &'f Value {
@@ -67,8 +78,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
     chmod(Path::new(&config), 0o644);
     let run = doctor(&home, &["--config", &config, "--json"]).await;
     assert_eq!(run.code, Some(1), "{run}");
-    let all = run.json();
-    let all = all.as_array().expect("an array");
+    let all = &complete(&run);
     let good = found(all, "server.connected");
     assert_eq!(good["server"], "good");
     let what = good["what"].as_str().expect("text");
@@ -139,10 +149,17 @@ async fn a_running_daemon_is_asked_instead() {
     let all = findings(&home, &["--config", &config]).await;
     assert!(has(&all, "daemon.running"));
     let good = found(&all, "server.connected");
+    let what = good["what"].as_str().expect("text");
     assert!(
-        good["what"].as_str().expect("text").contains("answers in"),
+        what.starts_with("connected, handshake done in ") && what.contains(", answers in "),
         "{good}"
     );
+    // What the daemon measured is what is shown.
+    let list = home.run(&["list", "--json"]).await.json();
+    let servers = list["servers"].as_array().expect("servers");
+    let measured = servers.iter().find(|it| it["name"] == "good");
+    let measured = measured.and_then(|it| it["handshakeMs"].as_u64());
+    assert!(measured.is_some_and(|it| it < 60_000), "{list}");
     let bad = found(&all, "server.down");
     assert_eq!(
         bad["stderr"],

@@ -324,7 +324,11 @@ async fn changes_of_others_stay_when_setup_is_undone() {
         "Claude Desktop"
     );
     assert_eq!(after[1], before[1], "Cursor");
-    assert_eq!(text(&after, 2), text(&before, 2).replace("o4", "o5"), "Codex");
+    assert_eq!(
+        text(&after, 2),
+        text(&before, 2).replace("o4", "o5"),
+        "Codex"
+    );
     let ours: Value = serde_json::from_str(&text(&after, 3)).expect("JSON");
     let servers = ours["mcpServers"].as_object().expect("a map");
     assert_eq!(servers.keys().collect::<Vec<_>>(), ["later"]);

@@ -10,6 +10,7 @@ use mainstay_core::{
     start::Rank,
 };
 use mainstay_transport::{self as transport, HealthUrl, Opening, Session};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::Task;
@@ -115,8 +116,11 @@ impl Task {
         if which == SessionKey::Shared {
             self.first = self.view.borrow().eras.first();
             self.asked.send_replace(false);
+            let begun = self.shared.status().begun;
+            let now = Instant::now().into_std();
             self.view.send_modify(|view| {
                 view.connected_at = Some(SystemTime::now());
+                view.handshake = begun.map(|begun| now.saturating_duration_since(begun));
                 view.spoken = Some(transport);
                 view.sessions += 1;
             });

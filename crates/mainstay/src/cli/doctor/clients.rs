@@ -3,7 +3,10 @@
 use mainstay_client_files as client_files;
 use mainstay_platform::environment::Process;
 
-use super::{super::output, finding::Finding};
+use super::{
+    super::output,
+    finding::{Finding, quoted},
+};
 
 pub fn check() -> Vec<Finding> {
     let Some(machine) = client_files::Machine::of(&Process) else {
@@ -27,10 +30,14 @@ pub fn check() -> Vec<Finding> {
                         .filter(|server| server.left_out.is_none());
                     own.extend(servers.map(|server| server.label));
                 }
-                Err(error) => findings.push(Finding::note(
-                    "client.unreadable",
-                    format!("{path} of {} cannot be read: {error}", found.client),
-                )),
+                Err(error) => findings.push(
+                    Finding::note(
+                        "client.unreadable",
+                        format!("{path} of {} cannot be read: {error}", found.client),
+                    )
+                    .why("its servers can neither be taken over nor be told")
+                    .mend(format!("\"${{EDITOR:-vi}}\" {}", quoted(&it.file.path))),
+                ),
             }
         }
         if !own.is_empty() {

@@ -56,16 +56,17 @@ fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
             "config.warning"
         };
         let finding = Finding::warning(id, warning.at(path.display()).to_string());
-        let finding = if is_unknown {
-            finding.why("the key has no effect")
+        let finding = finding.why(if is_unknown {
+            "the key has no effect"
         } else {
-            finding
-        };
+            "it may not be what you mean"
+        });
         findings.push(finding.mend(correct(path, warning)));
     }
     if servers.is_empty() {
         findings.push(
             Finding::note("config.no_servers", "the configuration has no servers")
+                .why("clients get no tools")
                 .mend("mainstay add NAME -- COMMAND"),
         );
     }
@@ -89,7 +90,11 @@ fn of_error(error: &LoadError) -> Vec<Finding> {
                 .mend(format!("ls -l {}  # {}", quoted(path), source.hint())),
         ],
         LoadError::Gone { .. } => {
-            vec![Finding::error("config.unreadable", error.to_string()).why(why)]
+            vec![
+                Finding::error("config.unreadable", error.to_string())
+                    .why(why)
+                    .mend("mainstay reload  # does without it; or bring the file back"),
+            ]
         }
     }
 }

@@ -98,7 +98,11 @@ impl Doctor {
             Err(error @ CommandError::Interrupted { .. }) => return Err(error),
             Err(error) => {
                 let finding = Finding::error("server.unknown", sentence(&error));
-                findings.push(finding.why("the servers could not be examined"));
+                findings.push(
+                    finding
+                        .why("the servers could not be examined")
+                        .mend("mainstay list  # shows what the daemon knows of them"),
+                );
                 Asked::default()
             }
         };

@@ -1,17 +1,15 @@
 //! The servers themselves: asked through the daemon that runs, or started once.
 
-use std::{net::Ipv4Addr, pin::pin, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use mainstay_api::{Client, HealthStatus, Server, ServerHealth};
-use mainstay_gateway::{GatewayOptions, registry::Registry};
-use mainstay_platform::{environment::Loaded, lineage::Lineage, state};
+use mainstay_platform::{environment::Loaded, lineage::Lineage};
 
 use super::{
-    super::{CommandError, output, serve, signals::Signals, trouble},
+    super::{CommandError, connect::Occasion, instance::Kept, output, signals::Signals, trouble},
     finding::Finding,
 };
-use crate::daemon::{self, Daemon};
 
 /// Lines of stderr that are shown of each server.
 const STDERR: usize = 5;
@@ -47,13 +45,14 @@ fn of_running(server: &Server, health: Option<&ServerHealth>) -> Finding {
     }
     match health {
         Some(health) if server.connected && health.status == HealthStatus::Healthy => {
-            let ping = health.ping_ms.unwrap_or_default();
-            let offer = offer(server);
-            Finding::ok(
-                "server.connected",
-                format!("connected, answers in {ping} ms: {offer}"),
-            )
-            .of(name)
+            let answers = health.ping_ms.map(|ping| format!(", answers in {ping} ms"));
+            let what = format!(
+                "connected, {}{}: {}",
+                handshake(server),
+                answers.unwrap_or_default(),
+                offer(server)
+            );
+            with_stderr(Finding::ok("server.connected", what).of(name), server)
         }
         Some(health) if server.connected => {
             let message = health.message.clone();
@@ -72,11 +71,16 @@ fn unwanted(server: &Server) -> Option<Finding> {
     let name = &server.name;
     let finding = if server.pending.is_some() {
         Finding::note("server.pending", "waits for your approval")
+            .why("an MCP client added it, and nothing of it runs before you have looked at it")
             .mend(format!("mainstay approve {name}"))
     } else if !server.enabled {
-        Finding::note("server.disabled", "is disabled").mend(format!("mainstay enable {name}"))
+        Finding::note("server.disabled", "is disabled")
+            .why("clients do not get its tools")
+            .mend(format!("mainstay enable {name}"))
     } else if !server.wanted && !server.connected {
-        Finding::note("server.stopped", "is not started").mend(format!("mainstay start {name}"))
+        Finding::note("server.stopped", "is not started")
+            .why("clients do not get its tools")
+            .mend(format!("mainstay start {name}"))
     } else {
         return None;
     };
@@ -96,6 +100,15 @@ fn with_stderr(mut finding: Finding, server: &Server) -> Finding {
     let lines = &server.stderr;
     finding.stderr = lines[lines.len().saturating_sub(STDERR)..].to_vec();
     finding
+}
+
+/// How long the handshake of its session took, with the start of its process.
+fn took(server: &Server) -> Duration {
+    Duration::from_millis(server.handshake_ms.unwrap_or_default())
+}
+
+fn handshake(server: &Server) -> String {
+    format!("handshake done in {}", output::span(took(server)))
 }
 
 /// `14 tools, 9 resources`
@@ -121,87 +134,51 @@ pub async fn start(loaded: &Loaded, limit: Duration) -> Result<Asked, CommandErr
     }
     let lineage = Lineage::begin(loaded.path.as_deref())?;
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-    let any = (Ipv4Addr::LOCALHOST, 0).into();
-    let unbound = |source| CommandError::Listen {
-        address: any,
-        source,
-    };
-    let listener = daemon::bind(any).map_err(unbound)?;
-    let address = listener.local_addr().map_err(unbound)?;
-    let token = state::random_token()?;
-    let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
-    let options = GatewayOptions {
-        lineage,
-        ..GatewayOptions::default()
-    };
-    let daemon = Daemon::start(&config, options);
-    let doors = daemon.serve_http(listener, address, token);
-    let registry = Arc::clone(&daemon.gateway.registry);
+    let occasion = Occasion::of(&config, lineage, Kept::default())?;
     let outcome = tokio::select! {
-        outcome = examined(&registry, &client, limit) => outcome,
+        outcome = examined(&occasion, limit) => outcome,
         signal = signals.next() => Err(CommandError::Interrupted {
             name: signal.name,
             exit: signal.exit_code(),
         }),
     };
-    let stopped = serve::stop(daemon, Some(doors), &mut signals).await;
+    let stopped = occasion.stop(&mut signals).await;
     outcome.and_then(|asked| stopped.map(|_| asked))
 }
 
-async fn examined(
-    registry: &Registry,
-    client: &Client,
-    limit: Duration,
-) -> Result<Asked, CommandError> {
-    let examined = registry.servers().into_iter().map(|server| async move {
-        let mut changes = server.changes();
-        let mut attempt = pin!(server.settled(limit));
-        let mut begun = None;
-        loop {
-            begun = begun.or(changes.borrow_and_update().status.begun);
-            tokio::select! {
-                () = attempt.as_mut() => break,
-                news = changes.changed() => if news.is_err() { break },
-            }
-        }
-        let took = begun.map(|begun: std::time::Instant| begun.elapsed());
+/// Waits for each server until it is up, or is known not to be.
+async fn examined(occasion: &Occasion, limit: Duration) -> Result<Asked, CommandError> {
+    let servers = occasion.registry().servers().into_iter();
+    let examined = servers.map(|server| async move {
+        server.settled(limit).await;
         if server.view().is_to_be_listed() {
             server.listed(limit).await;
         }
-        (server.name.to_string(), took)
     });
-    let times = join_all(examined).await;
-    let servers = client.servers().await?.servers;
-    let findings = servers.iter().map(|server| {
-        let took = times.iter().find(|(name, _)| *name == server.name);
-        of_started(server, took.and_then(|(_, took)| *took), limit)
-    });
+    join_all(examined).await;
+    let servers = occasion.client.servers().await?.servers;
+    let findings = servers.iter().map(|server| of_started(server, limit));
     Ok(Asked {
         findings: findings.collect(),
         servers,
     })
 }
 
-fn of_started(server: &Server, took: Option<Duration>, limit: Duration) -> Finding {
+fn of_started(server: &Server, limit: Duration) -> Finding {
     let name = &server.name;
     if let Some(finding) = unwanted(server) {
         return finding;
     }
-    let took = took.unwrap_or_default();
     if server.connected {
-        let what = format!(
-            "handshake done in {}: {}",
-            output::span(took),
-            offer(server)
-        );
-        return if took > SLOW {
+        let what = format!("{}: {}", handshake(server), offer(server));
+        let finding = if took(server) > SLOW {
             Finding::warning("server.slow", what)
-                .of(name)
                 .why("clients that start it themselves may give it up")
                 .mend("mainstay service install  # a daemon keeps it running")
         } else {
-            Finding::ok("server.connected", what).of(name)
+            Finding::ok("server.connected", what)
         };
+        return with_stderr(finding.of(name), server);
     }
     if server.last_error.is_none() && server.status == "connecting" {
         let what = format!("no handshake within {}", output::span(limit));

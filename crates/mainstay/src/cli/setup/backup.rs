@@ -177,7 +177,10 @@ fn put(change: &FileChange) -> Result<(), CommandError> {
 pub fn changed_meanwhile(path: &Path, command: &str) -> CommandError {
     CommandError::Cannot {
         code: "changed_meanwhile",
-        message: format!("{} was changed meanwhile; nothing is changed", path.display()),
+        message: format!(
+            "{} was changed meanwhile; nothing is changed",
+            path.display()
+        ),
         hint: Some(format!(
             "close the program that writes it, and run `{command}` again"
         )),

@@ -276,7 +276,9 @@ mod tests {
 
     /// A file of Cursor with this server, and with another key.
     fn cursor(server: &str, other: u8) -> String {
-        format!("{{\n  \"mcpServers\": {{\n    \"{server}\": {{\"command\": \"{server}\", \"args\": [\"connect\"]}}\n  }},\n  \"x\": 0,\n  \"other\": {other}\n}}\n")
+        format!(
+            "{{\n  \"mcpServers\": {{\n    \"{server}\": {{\"command\": \"{server}\", \"args\": [\"connect\"]}}\n  }},\n  \"x\": 0,\n  \"other\": {other}\n}}\n"
+        )
     }
 
     #[test]
@@ -375,7 +377,10 @@ mod tests {
         let server = |name: &str| format!("    \"{name}\": {{\"command\": \"{name}\"}}");
         let text = |names: &[&str]| {
             let servers: Vec<String> = names.iter().map(|name| server(name)).collect();
-            format!("{{\n  \"mcpServers\": {{\n{}\n  }}\n}}\n", servers.join(",\n"))
+            format!(
+                "{{\n  \"mcpServers\": {{\n{}\n  }}\n}}\n",
+                servers.join(",\n")
+            )
         };
         let check = |before: Option<&str>, now: &str| {
             configuration(path, before, &text(&["mine", "added"]), now).expect("read")
@@ -384,7 +389,9 @@ mod tests {
         let names = |text: &str| {
             let document = Document::read(text, Syntax::of(path)).expect("read");
             let entries = document.entries().into_iter();
-            entries.map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+            entries
+                .map(|(name, _)| name.to_string())
+                .collect::<Vec<_>>()
         };
         // Another server came since.
         let (left, kept) = check(Some(&mine), &text(&["mine", "added", "later"]));
