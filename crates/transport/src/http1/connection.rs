@@ -16,8 +16,9 @@ use mainstay_platform::{
 };
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tokio::{
-    io::AsyncWrite,
+    io::{AsyncWrite, Interest},
     net::{TcpStream, lookup_host},
+    time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
@@ -104,7 +105,7 @@ impl Endpoint {
             let tls = tls.map_err(|error| connect_error::unencrypted(host, authority, &error))?;
             Ok(Stream::Tls(Box::new(tls)))
         };
-        let stream = tokio::time::timeout(CONNECT_LIMIT, connecting)
+        let stream = timeout(CONNECT_LIMIT, connecting)
             .await
             .unwrap_or_else(|_| Err(connect_error::too_late(authority, CONNECT_LIMIT)))?;
         Ok(Connection {
@@ -170,24 +171,32 @@ pub struct Connection {
 impl Connection {
     /// Whether an idle connection still may be used: nothing has come, not even its end.
     pub fn is_quiet(&self) -> bool {
-        let tcp = match &self.stream {
-            Stream::Plain(tcp) => tcp,
-            Stream::Tls(tls) => tls.get_ref().0,
-        };
         let mut probe = [0];
-        matches!(tcp.try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        matches!(self.tcp().try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// How the connection ended, of which the end has been read. The system notes an error on a connection
-    /// whose other end was closed before it had read all.
-    pub fn end(&self) -> io::ErrorKind {
-        let tcp = match &self.stream {
+    fn tcp(&self) -> &TcpStream {
+        match &self.stream {
             Stream::Plain(tcp) => tcp,
             Stream::Tls(tls) => tls.get_ref().0,
+        }
+    }
+
+    /// How the connection ended, of which the end has been read. The system resets a connection whose other
+    /// end was closed before it had read all. A process that ends its side of the connection first and
+    /// closes it a moment later makes the end arrive before the reset, which is waited for this long.
+    pub async fn end(self, reset_wait: Duration) -> io::ErrorKind {
+        if !self.buffer.is_empty() {
+            return io::ErrorKind::UnexpectedEof;
+        }
+        let is_reset = async {
+            let tcp = self.tcp();
+            // The error stays in the readiness, whoever has taken it.
+            matches!(tcp.take_error(), Ok(Some(_))) || tcp.ready(Interest::ERROR).await.is_ok()
         };
-        match tcp.take_error() {
-            Ok(Some(_)) if self.buffer.is_empty() => io::ErrorKind::ConnectionReset,
-            _ => io::ErrorKind::UnexpectedEof,
+        match timeout(reset_wait, is_reset).await {
+            Ok(true) => io::ErrorKind::ConnectionReset,
+            Ok(false) | Err(_) => io::ErrorKind::UnexpectedEof,
         }
     }
 

@@ -52,12 +52,22 @@ pub struct Client {
     lingering: Mutex<Vec<Response>>,
     /// The span that names the server in events about new connections.
     span: Span,
+    /// How long a reset is waited for after the end of a connection.
+    reset_wait: Duration,
 }
 
 impl Client {
     /// Events about new connections are in the current span.
     pub fn new(uri: &Uri) -> Result<Arc<Self>, Unusable> {
+        Self::waiting_for_reset(uri, Duration::ZERO)
+    }
+
+    /// A client that tells a request that was not read ([`io::ErrorKind::ConnectionReset`]) from one that was
+    /// ([`io::ErrorKind::UnexpectedEof`]) where a connection ends without an answer. The proof is the
+    /// system's reset, which may come a moment after the end.
+    pub fn waiting_for_reset(uri: &Uri, reset_wait: Duration) -> Result<Arc<Self>, Unusable> {
         Ok(Arc::new(Self {
+            reset_wait,
             endpoint: Endpoint::new(uri)?,
             idle: Mutex::default(),
             lingering: Mutex::default(),
@@ -148,6 +158,8 @@ impl Client {
     }
 }
 
+type Ending = std::pin::Pin<Box<dyn Future<Output = io::ErrorKind> + Send + Sync>>;
+
 type Connecting = std::pin::Pin<Box<dyn Future<Output = io::Result<Connection>> + Send + Sync>>;
 
 /// A request on its way; resolves to its response. Nothing is lost when polling pauses.
@@ -166,13 +178,18 @@ enum Phase {
     Reading {
         connection: Connection,
     },
+    /// The connection has ended without an answer.
+    Ending(Ending),
     Over,
 }
 
 impl Responding {
     /// Whether the whole request has been handed to the system.
     pub fn is_written(&self) -> bool {
-        matches!(self.phase, Phase::Reading { .. } | Phase::Over)
+        match self.phase {
+            Phase::Connecting(_) | Phase::Writing { .. } => false,
+            Phase::Reading { .. } | Phase::Ending(_) | Phase::Over => true,
+        }
     }
 }
 
@@ -253,7 +270,8 @@ impl Future for Responding {
                     let polled = connection.poll_read(context);
                     match polled {
                         Poll::Ready(Ok(0)) => {
-                            return Poll::Ready(Err(Error::Broken(connection.end().into())));
+                            let ending = Box::pin(connection.end(this.client.reset_wait));
+                            this.phase = Phase::Ending(ending);
                         }
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Broken(error))),
                         Poll::Ready(Ok(_)) => this.phase = Phase::Reading { connection },
@@ -263,6 +281,13 @@ impl Future for Responding {
                         }
                     }
                 }
+                Phase::Ending(mut ending) => match ending.as_mut().poll(context) {
+                    Poll::Ready(kind) => return Poll::Ready(Err(Error::Broken(kind.into()))),
+                    Poll::Pending => {
+                        this.phase = Phase::Ending(ending);
+                        return Poll::Pending;
+                    }
+                },
                 Phase::Over => return Poll::Pending,
             }
         }
@@ -477,6 +502,92 @@ mod tests {
             ask(&client).await.expect("answered on a new connection").0,
             200
         );
+    }
+
+    /// A client with a request on its way, written over a new connection, and the other end of that.
+    async fn written(reset_wait: Duration) -> (Responding, tokio::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let uri = format!("http://{}", listener.local_addr().expect("an address"));
+        let client = Client::waiting_for_reset(&uri.parse().expect("a URI"), reset_wait);
+        let request = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\nhi".to_vec();
+        let mut asked = client.expect("usable").send(request);
+        let writing = std::future::poll_fn(|context| {
+            let polled = std::pin::Pin::new(&mut asked).poll(context);
+            assert!(polled.is_pending(), "{polled:?}");
+            if asked.is_written() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        let ((), accepted) = tokio::join!(writing, listener.accept());
+        (asked, accepted.expect("a connection").0)
+    }
+
+    /// Polls a request until the end of its connection has been read.
+    async fn end_read(asked: &mut Responding) {
+        std::future::poll_fn(|context| {
+            let polled = std::pin::Pin::new(&mut *asked).poll(context);
+            assert!(polled.is_pending(), "{polled:?}");
+            if matches!(asked.phase, Phase::Ending(_)) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    fn broken(answer: Result<Response, Error>) -> io::ErrorKind {
+        match answer {
+            Err(Error::Broken(error)) => error.kind(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const PATIENT: Duration = Duration::from_mins(1);
+
+    /// The server ends its side while the request arrives, and closes the connection a moment later.
+    #[tokio::test]
+    async fn a_request_that_was_not_read_is_known_by_the_reset_after_the_end() {
+        for read in [0, 1, 20] {
+            let (mut asked, mut server) = written(PATIENT).await;
+            server.readable().await.expect("the request");
+            let mut piece = vec![0; read];
+            server.read_exact(&mut piece).await.expect("a piece");
+            server.shutdown().await.expect("ended");
+            end_read(&mut asked).await;
+            drop(server);
+            assert_eq!(broken(asked.await), io::ErrorKind::ConnectionReset);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_not_read_is_known_by_the_reset_alone() {
+        let (asked, server) = written(PATIENT).await;
+        server.readable().await.expect("the request");
+        drop(server);
+        assert_eq!(broken(asked.await), io::ErrorKind::ConnectionReset);
+    }
+
+    /// No reset follows, however long it is waited for.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_was_read_is_not_taken_for_one_that_was_not() {
+        for ends_first in [true, false] {
+            let (mut asked, mut server) = written(PATIENT).await;
+            let mut request = Vec::new();
+            while !request.ends_with(b"hi") {
+                server.read_buf(&mut request).await.expect("read");
+            }
+            if ends_first {
+                server.shutdown().await.expect("ended");
+                end_read(&mut asked).await;
+            }
+            drop(server);
+            let since = Instant::now();
+            assert_eq!(broken(asked.await), io::ErrorKind::UnexpectedEof);
+            assert!(since.elapsed() >= PATIENT);
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! The daemon as a front reaches it: where it is, and the requests that it gets.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use http::Uri;
 use mainstay_core::{
@@ -17,6 +17,10 @@ use crate::cli::{
     CommandError,
     connect::{Found, locate},
 };
+
+/// How long it may take from the end of a connection to its reset. The daemon closes a connection right after
+/// it has ended its side; a machine may be busy in between.
+const RESET_WAIT: Duration = Duration::from_secs(1);
 
 /// How a front finds its daemon, each time anew: a restarted one may listen elsewhere.
 #[derive(Clone, Debug)]
@@ -107,7 +111,8 @@ impl Daemon {
         let uri: Uri = format!("{base}{path}")
             .parse()
             .map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
-        let client = Client::new(&uri).map_err(|error| unusable(error.to_string()))?;
+        let client = Client::waiting_for_reset(&uri, RESET_WAIT)
+            .map_err(|error| unusable(error.to_string()))?;
         let mut common = format!(
             "host: {}\r\nuser-agent: mainstay/{}\r\n{}: 1\r\n",
             client.authority(),
