@@ -7,8 +7,15 @@ use serde_json::{Map, Value};
 use super::{Syntax, server_name};
 use crate::ids::ServerName;
 
-/// The content of a file that does not exist yet.
+/// What a file means that does not exist.
 pub const EMPTY: &str = "{\n  \"mcpServers\": {}\n}\n";
+
+/// The content of a file that is made anew. Its schema stands beside it as [`SCHEMA_FILE`].
+pub const NEW: &str =
+    "{\n  \"$schema\": \"./mainstay.schema.json\",\n  \"mcpServers\": {}\n}\n";
+
+/// The name of the schema beside a configuration.
+pub const SCHEMA_FILE: &str = "mainstay.schema.json";
 
 /// An entry, as a file has it.
 pub type Entry = Map<String, Value>;

@@ -77,6 +77,16 @@ pub fn parse(
     source: &Source<'_>,
     environment: &dyn Environment,
 ) -> Result<Parsed, ConfigErrors> {
+    parse_as(text, source, environment, References::Replaced)
+}
+
+/// Reads a configuration, and leaves references as they are where they are to be kept.
+pub fn parse_as(
+    text: &str,
+    source: &Source<'_>,
+    environment: &dyn Environment,
+    references: References,
+) -> Result<Parsed, ConfigErrors> {
     // Some editors on Windows begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = Lines::new(text);
@@ -89,7 +99,7 @@ pub fn parse(
     let mut report = Report::new(lines);
     let mut config = Config::default();
     if root.is_object() {
-        read_root(&root, &mut config, source, environment, &mut report);
+        read_root(&root, &mut config, source, environment, references, &mut report);
     } else {
         let hint = format!("found {}", root.kind());
         report.error_with_hint(&root.place, "Config must be an object", hint);
@@ -226,6 +236,7 @@ fn read_root<'a>(
     config: &mut Config,
     source: &Source<'a>,
     environment: &'a dyn Environment,
+    references: References,
     report: &mut Report<'_>,
 ) {
     let Some(mut fields) = Fields::open(root, report) else {
@@ -240,7 +251,7 @@ fn read_root<'a>(
     let dialect = Dialect::of(source.path, &entry_nodes(root), environment);
     let context = Context {
         environment,
-        references: References::Replaced,
+        references,
         path: source.path,
         folder: source.folder(),
         dialect: &dialect,

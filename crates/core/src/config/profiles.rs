@@ -113,6 +113,14 @@ impl Profile {
         self.edits.get(server)?.get(tool)
     }
 
+    /// What it says of tools, by server and the tool's own name.
+    pub fn edits(&self) -> impl Iterator<Item = (&ServerName, &str, &ToolEdit)> {
+        self.edits.iter().flat_map(|(server, tools)| {
+            let tools = tools.iter();
+            tools.map(move |(tool, edit)| (server, &**tool, edit))
+        })
+    }
+
     /// Whether the servers' items are the same in both, name for name.
     pub fn selects_like(&self, other: &Self) -> bool {
         self.servers == other.servers

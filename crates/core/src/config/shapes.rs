@@ -73,6 +73,11 @@ pub(super) static FILE: Object = Object {
 };
 
 const FILE_KEYS: &[Key] = &[
+    key(
+        &["$schema"],
+        TEXT,
+        "Where this schema is found, for editors. Mainstay does not look at it.",
+    ),
     key(&["mcpServers"], Shape::Map(&ENTRY), "The servers, by name."),
     key(
         &["servers"],

@@ -13,5 +13,6 @@ mod plan;
 mod policies;
 mod profiles;
 mod properties;
+mod shown;
 mod telemetry;
 mod world;

@@ -1,0 +1,564 @@
+//! A configuration as Mainstay understands it, in the words of its file: other programs' spellings are
+//! translated, policies stand where they hold, and secrets are placeholders.
+
+use std::{collections::HashMap, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Alert, AlertCommand, AlertKind, Config, Durability, Expose, Glob, HttpTransport, InheritEnv,
+    Isolation, Journal, Launch, ListChanged, Naming, PathOrder, Payloads, Profile, Protocol,
+    Receiver, Secret, ServerConfig, ServerRequests, Telemetry, defaults,
+    edit::{Document, Entry},
+    masking,
+};
+use crate::{
+    health::{self, Action, Method},
+    ids::ServerName,
+    lifecycle::{InitialFailure, Policy, Preset, ReconnectMode, RestartMode},
+};
+
+/// A note that Mainstay passes over, for what is wrong with an entry.
+const PROBLEM: &str = "_problem";
+
+/// Keys of an entry that are needed where references were kept, and that nothing else says.
+const OF_REFERENCES: [&str; 2] = ["envFile", "inputParams"];
+
+/// What becomes of settings that the file leaves alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defaults {
+    LeftOut,
+    Shown,
+}
+
+/// The configuration without its secrets, to be read by people. `config` was parsed from `document` with
+/// [`super::References::Kept`]. It can be read as a configuration again, placeholders aside.
+pub fn shown(config: &Config, document: &Document, defaults: Defaults) -> Value {
+    let written: HashMap<ServerName, Entry> = document.entries().into_iter().collect();
+    let servers = config.servers.iter().map(|server| {
+        let entry = entry(server, written.get(&server.name), defaults);
+        (server.name.to_string(), Value::Object(entry))
+    });
+    let mut file = Map::new();
+    file.insert("mcpServers".to_owned(), Value::Object(servers.collect()));
+    let asked = document.value().ok();
+    if let Some(inputs) = asked.as_ref().and_then(|whole| whole.get("inputs")) {
+        file.insert("inputs".to_owned(), inputs.clone());
+    }
+    let settings = settings(config);
+    file.extend(match defaults {
+        Defaults::Shown => settings,
+        Defaults::LeftOut => without(settings, &self::settings(&Config::default())),
+    });
+    let profiles = profiles(config, defaults);
+    if !profiles.is_empty() {
+        file.insert("profiles".to_owned(), profiles.into());
+    }
+    masking::masked(&Value::Object(file), "")
+}
+
+/// The members that differ from those of another object.
+fn without(object: Map<String, Value>, other: &Map<String, Value>) -> Map<String, Value> {
+    let differing = object.into_iter().filter_map(|(key, value)| {
+        let value = match (value, other.get(&key)) {
+            (value, Some(other)) if value == *other => return None,
+            (Value::Object(members), Some(Value::Object(other))) => without(members, other).into(),
+            (value, _) => value,
+        };
+        Some((key, value))
+    });
+    differing.collect()
+}
+
+/// An object without members that are `null`, which stand for what is not set.
+fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
+    let set = members.into_iter().filter(|(_, value)| !value.is_null());
+    set.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// A duration in milliseconds.
+fn ms(time: Duration) -> Value {
+    match u64::try_from(time.as_millis()) {
+        Ok(whole) if time == Duration::from_millis(whole) => whole.into(),
+        _ => (time.as_secs_f64() * 1000.0).into(),
+    }
+}
+
+/// A limit where zero is none.
+fn limit(limit: Option<u32>) -> Value {
+    limit.unwrap_or_default().into()
+}
+
+fn globs(globs: &[Glob]) -> Value {
+    globs.iter().map(Glob::as_str).collect()
+}
+
+fn headers(headers: &[(String, Secret)]) -> Value {
+    let headers = headers.iter();
+    let headers = headers.map(|(name, value)| (name.clone(), Value::from(value.expose())));
+    match headers.collect::<Map<_, _>>() {
+        none if none.is_empty() => Value::Null,
+        headers => headers.into(),
+    }
+}
+
+/// All but the servers and the profiles.
+fn settings(config: &Config) -> Map<String, Value> {
+    // The rest of a configuration stands elsewhere.
+    let Config {
+        servers: _,
+        naming,
+        max_name_length,
+        startup_wait,
+        shutdown_grace,
+        page_size,
+        max_body_bytes,
+        max_bodies_bytes,
+        max_unread_bytes,
+        body_timeout,
+        max_sessions,
+        max_sessions_per_client,
+        max_connections,
+        max_connections_per_address,
+        allowed_hosts,
+        allowed_origins,
+        require_token,
+        max_attempts_per_second,
+        max_concurrent_starts,
+        alerts,
+        journal,
+        telemetry,
+        registry_url,
+        profiles: _,
+    } = config;
+    let startup = object([
+        ("waitMs", ms(*startup_wait)),
+        ("maxConcurrent", json!(max_concurrent_starts)),
+    ]);
+    let http = object([
+        ("maxBodyBytes", json!(max_body_bytes)),
+        ("maxBodiesBytes", json!(max_bodies_bytes)),
+        ("maxUnreadBytes", json!(max_unread_bytes)),
+        ("bodyTimeoutMs", ms(*body_timeout)),
+        ("maxSessions", json!(max_sessions)),
+        ("maxSessionsPerClient", json!(max_sessions_per_client)),
+        ("maxConnections", json!(max_connections)),
+        ("maxConnectionsPerAddress", json!(max_connections_per_address)),
+        ("allowedHosts", json!(allowed_hosts)),
+        ("allowedOrigins", json!(allowed_origins)),
+        ("requireToken", json!(require_token)),
+    ]);
+    object([
+        ("naming", naming_word(*naming).into()),
+        ("maxNameLength", json!(max_name_length)),
+        ("pageSize", json!(page_size)),
+        ("registryUrl", json!(registry_url)),
+        ("maxAttemptsPerSecond", json!(max_attempts_per_second)),
+        ("startup", startup.into()),
+        ("shutdown", json!({"graceMs": ms(*shutdown_grace)})),
+        ("http", http.into()),
+        ("alerts", alerts.iter().map(alert).collect()),
+        ("journal", self::journal(journal).into()),
+        (
+            "telemetry",
+            telemetry.as_ref().map(self::telemetry).into(),
+        ),
+    ])
+}
+
+fn naming_word(naming: Naming) -> &'static str {
+    match naming {
+        Naming::DoubleUnderscore => "double_underscore",
+        Naming::Slash => "slash",
+        Naming::None => "none",
+        Naming::McpPrefix => "mcp_prefix",
+    }
+}
+
+fn alert(alert: &Alert) -> Value {
+    let Alert {
+        on,
+        servers,
+        to,
+        after,
+        flapping,
+        timeout,
+    } = alert;
+    let (key, receiver) = match to {
+        Receiver::Webhook(webhook) => {
+            let url = webhook.url.expose();
+            let webhook = object([("url", url.into()), ("headers", headers(&webhook.headers))]);
+            ("webhook", webhook.into())
+        }
+        Receiver::Command(AlertCommand { program, args }) => {
+            let words = std::iter::once(program).chain(args).cloned();
+            ("command", words.collect())
+        }
+    };
+    object([
+        ("on", on.iter().copied().map(AlertKind::as_str).collect()),
+        ("servers", globs(servers)),
+        (key, receiver),
+        ("afterMs", ms(*after)),
+        (
+            "flapping",
+            json!({"losses": flapping.losses, "withinMs": ms(flapping.within)}),
+        ),
+        ("timeoutMs", ms(*timeout)),
+    ])
+    .into()
+}
+
+fn journal(journal: &Journal) -> Map<String, Value> {
+    const DAY: u64 = 24 * 60 * 60;
+    let Journal {
+        enabled,
+        durability,
+        payloads,
+        retention,
+        max_bytes,
+        redact,
+    } = journal;
+    let durability = match durability {
+        Durability::Relaxed => "relaxed",
+        Durability::Strict => "strict",
+    };
+    let payloads = match payloads {
+        Payloads::Full => "full",
+        Payloads::Digest => "digest",
+        Payloads::Off => "off",
+    };
+    object([
+        ("enabled", json!(enabled)),
+        ("durability", durability.into()),
+        ("payloads", payloads.into()),
+        ("retentionDays", (retention.as_secs() / DAY).into()),
+        ("maxBytes", json!(max_bytes)),
+        (
+            "redact",
+            json!({"defaults": redact.defaults, "keys": redact.keys, "patterns": redact.patterns}),
+        ),
+    ])
+}
+
+fn telemetry(telemetry: &Telemetry) -> Value {
+    // The rest is the environment's.
+    let Telemetry {
+        collector,
+        service_name,
+        sample_ratio,
+        attributes: _,
+        other_protocol: _,
+    } = telemetry;
+    object([
+        ("endpoint", collector.url.expose().into()),
+        ("headers", headers(&collector.headers)),
+        ("serviceName", service_name.as_str().into()),
+        ("sampleRatio", (*sample_ratio).into()),
+    ])
+    .into()
+}
+
+/// A server's entry. One that cannot be used is shown as it is written, with what is wrong.
+fn entry(
+    server: &ServerConfig,
+    written: Option<&Entry>,
+    defaults: Defaults,
+) -> Map<String, Value> {
+    let Some(mut entry) = launch(&server.launch, defaults) else {
+        let problems: Vec<String> = server.problems().map(ToString::to_string).collect();
+        let mut entry = written.cloned().unwrap_or_default();
+        entry.insert(PROBLEM.to_owned(), problems.join("; ").into());
+        return entry;
+    };
+    let of_references = written.into_iter().flatten();
+    let of_references = of_references.filter(|(key, _)| OF_REFERENCES.contains(&key.as_str()));
+    entry.extend(of_references.map(|(key, value)| (key.clone(), value.clone())));
+    let preset = preset(server);
+    let options = options(server);
+    let options = match defaults {
+        Defaults::Shown => options,
+        Defaults::LeftOut => without(options, &self::options(&base(server, preset))),
+    };
+    // It says where PATH is looked for, and nothing else does.
+    if preset != Preset::Default {
+        entry.insert("preset".to_owned(), preset.as_str().into());
+    }
+    entry.extend(options);
+    entry
+}
+
+/// The preset that an entry must name; what others set is shown by itself.
+fn preset(server: &ServerConfig) -> Preset {
+    match &server.launch {
+        Launch::Stdio(launch) if launch.path_order == PathOrder::StandardFirst => Preset::Desktop,
+        _ => Preset::Default,
+    }
+}
+
+/// A server of which the file says no more than how it is reached, and its preset.
+fn base(server: &ServerConfig, preset: Preset) -> ServerConfig {
+    let mut base = ServerConfig::new(server.name.clone(), server.launch.clone());
+    base.policy = preset.policy();
+    if preset == Preset::Desktop {
+        base.max_message_bytes = defaults::MAX_MESSAGE_BYTES_DESKTOP;
+        base.withheld.strict_names = true;
+    }
+    base.max_call_timeout = defaults::max_call_timeout(server.call_timeout);
+    base
+}
+
+/// How a server is reached. `None` if its entry cannot be used.
+fn launch(launch: &Launch, defaults: Defaults) -> Option<Map<String, Value>> {
+    let is_whole = defaults == Defaults::Shown;
+    match launch {
+        Launch::Stdio(launch) => {
+            let set = launch.env.iter();
+            let set = set.map(|(name, value)| (name.clone(), Value::from(value.expose())));
+            let unset = launch.unset.iter();
+            let unset = unset.map(|name| (name.clone(), Value::Null));
+            let env: Map<String, Value> = set.chain(unset).collect();
+            let inherits = match launch.inherit_env {
+                InheritEnv::Process => is_whole.then_some("process"),
+                InheritEnv::LoginShell => Some("loginShell"),
+                InheritEnv::None => Some("none"),
+            };
+            let shown = |value: Value, is_empty: bool| {
+                if is_empty && !is_whole {
+                    Value::Null
+                } else {
+                    value
+                }
+            };
+            Some(object([
+                ("type", json!(is_whole.then_some("stdio"))),
+                ("command", launch.command.as_str().into()),
+                ("args", shown(json!(launch.args), launch.args.is_empty())),
+                ("env", shown(json!(env), env.is_empty())),
+                ("cwd", json!(launch.cwd)),
+                ("inheritEnv", json!(inherits)),
+            ]))
+        }
+        Launch::Http(launch) => {
+            let kind = match launch.transport {
+                HttpTransport::Detect => is_whole.then_some("remote"),
+                HttpTransport::StreamableHttp => Some("http"),
+                HttpTransport::Sse => Some("sse"),
+            };
+            Some(object([
+                ("type", json!(kind)),
+                ("url", launch.url.as_str().into()),
+                ("headers", headers(&launch.headers)),
+            ]))
+        }
+        Launch::Broken(_) | Launch::Unapproved => None,
+    }
+}
+
+/// An entry's switches, limits, times and policies.
+fn options(server: &ServerConfig) -> Map<String, Value> {
+    let ServerConfig {
+        name: _,
+        launch: _,
+        further_problems: _,
+        enabled,
+        auto_start,
+        call_timeout,
+        max_call_timeout,
+        policy,
+        // Whether it is stated follows from its being shown.
+        health_interval_stated: _,
+        call_retry,
+        list_changed,
+        max_message_bytes,
+        max_inline_bytes,
+        withheld,
+        max_sessions,
+        isolation,
+        protocol,
+        server_requests,
+        roots,
+        health_check_url,
+    } = server;
+    let list_changed = match list_changed {
+        ListChanged::Propagate => "propagate",
+        ListChanged::Ignore => "ignore",
+    };
+    let isolation = isolation.map(|isolation| match isolation {
+        Isolation::Shared => "shared",
+        Isolation::Session => "session",
+    });
+    let protocol = match protocol {
+        Protocol::Auto => "auto",
+        Protocol::At(revision) => revision.as_str(),
+    };
+    let server_requests = server_requests.map(|requests| match requests {
+        ServerRequests::Forward => "forward",
+        ServerRequests::Queue => "queue",
+        ServerRequests::Reject => "reject",
+    });
+    let roots = roots.iter().map(|root| match &root.name {
+        Some(name) => json!({"uri": root.uri, "name": name}),
+        None => root.uri.as_str().into(),
+    });
+    let result = max_inline_bytes.map(|bytes| json!({"maxInlineBytes": bytes}));
+    let mut options = object([
+        ("enabled", json!(enabled)),
+        ("autoStart", json!(auto_start)),
+        ("timeout_s", seconds(*call_timeout)),
+        ("maxTimeoutMs", ms(*max_call_timeout)),
+        ("callRetry", json!(call_retry)),
+        ("listChanged", list_changed.into()),
+        ("maxMessageBytes", json!(max_message_bytes)),
+        ("result", json!(result)),
+        ("maxSessions", json!(max_sessions)),
+        ("isolation", json!(isolation)),
+        ("protocol", protocol.into()),
+        ("serverRequests", json!(server_requests)),
+        ("roots", roots.collect()),
+        (
+            "healthCheckUrl",
+            json!(health_check_url.as_ref().map(Secret::expose)),
+        ),
+        ("disabledTools", json!(withheld.disabled[..])),
+        ("allowedTools", json!(withheld.allowed.as_deref())),
+        ("strictToolNames", json!(withheld.strict_names)),
+    ]);
+    options.extend(policies(policy));
+    options
+}
+
+/// A duration in seconds, whole where it can be.
+fn seconds(time: Duration) -> Value {
+    if time.subsec_nanos() == 0 {
+        time.as_secs().into()
+    } else {
+        time.as_secs_f64().into()
+    }
+}
+
+fn policies(policy: &Policy) -> Map<String, Value> {
+    let reconnect = &policy.reconnect;
+    let mode = match reconnect.mode {
+        ReconnectMode::Auto => "auto",
+        ReconnectMode::Manual => "manual",
+        ReconnectMode::Off => "off",
+    };
+    let failure = match reconnect.initial_failure {
+        InitialFailure::Retry => "retry",
+        InitialFailure::Error => "error",
+    };
+    let restarts = match policy.restart.mode {
+        RestartMode::OnCrash => "on_crash",
+        RestartMode::AsReconnect => "as_reconnect",
+        RestartMode::Never => "never",
+    };
+    object([
+        ("connectTimeoutMs", ms(policy.connect_timeout)),
+        ("startTimeoutMs", ms(policy.start_timeout)),
+        (
+            "reconnect",
+            json!({
+                "mode": mode,
+                "maxAttempts": limit(reconnect.max_attempts),
+                "initialDelayMs": ms(reconnect.initial_delay),
+                "maxDelayMs": ms(reconnect.max_delay),
+                "multiplier": reconnect.multiplier,
+                "jitter": reconnect.jitter,
+                "unauthorizedDelayMs": ms(reconnect.unauthorized_delay),
+                "initialFailure": failure,
+                "onCall": reconnect.on_call,
+                "forgiveAfterMs": ms(reconnect.forgive_after),
+            }),
+        ),
+        (
+            "restart",
+            json!({
+                "mode": restarts,
+                "maxAttempts": limit(policy.restart.max_attempts),
+                "resetAfterMs": ms(policy.restart.reset_after),
+            }),
+        ),
+        ("health", health(&policy.health)),
+    ])
+}
+
+fn health(policy: &health::Policy) -> Value {
+    let method = match policy.method {
+        Method::Ping => "ping",
+        Method::ToolsList => "tools_list",
+        Method::Http => "http",
+    };
+    let action = match policy.action {
+        Action::Verify => "verify",
+        Action::Reconnect => "reconnect",
+        Action::Event => "event",
+        Action::Log => "log",
+    };
+    json!({
+        "intervalMs": ms(policy.interval.unwrap_or_default()),
+        "jitter": policy.jitter,
+        "timeoutMs": ms(policy.timeout),
+        "method": method,
+        "threshold": policy.threshold,
+        "action": action,
+        "hangAfterMs": ms(policy.hang_after),
+        "unansweredCalls": limit(policy.unanswered_calls),
+    })
+}
+
+fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {
+    let built_in = Profile::built_in();
+    let shown = config.profiles.iter().filter_map(|it| {
+        let known = built_in.iter().find(|known| known.name == it.name);
+        let members = profile(it);
+        if defaults == Defaults::Shown {
+            return Some((it.name.to_string(), members.into()));
+        }
+        let base = match known {
+            Some(known) => profile(known),
+            None => profile(&Profile::everything(it.name.clone())),
+        };
+        let own_tools = members.get("ownTools").cloned();
+        let mut members = without(members, &base);
+        if known.is_some() && members.is_empty() {
+            return None;
+        }
+        // Where nothing else is exposed, own tools that are left out are not none.
+        if it.expose == Expose::Meta {
+            members.extend(own_tools.map(|own_tools| ("ownTools".to_owned(), own_tools)));
+        }
+        Some((it.name.to_string(), members.into()))
+    });
+    shown.collect()
+}
+
+fn profile(profile: &Profile) -> Map<String, Value> {
+    let (mut rename, mut descriptions) = (Map::new(), Map::new());
+    for (server, tool, edit) in profile.edits() {
+        let path = format!("{server}/{tool}");
+        if let Some(name) = &edit.name {
+            rename.insert(path.clone(), name.as_str().into());
+        }
+        if let Some(description) = &edit.description {
+            descriptions.insert(path, description.as_str().into());
+        }
+    }
+    let expose = match profile.expose {
+        Expose::Direct => "direct",
+        Expose::Meta => "meta",
+    };
+    let own_tools = profile.own_tools.iter().map(|group| group.name());
+    object([
+        ("servers", globs(&profile.servers)),
+        (
+            "tools",
+            json!({"allow": globs(&profile.tools.allow), "deny": globs(&profile.tools.deny)}),
+        ),
+        ("rename", rename.into()),
+        ("descriptions", descriptions.into()),
+        ("expose", expose.into()),
+        ("naming", json!(profile.naming.map(naming_word))),
+        ("ownTools", own_tools.collect()),
+    ])
+}
