@@ -40,6 +40,8 @@ pub const APPROVE: &str = "/api/servers/{name}/approve";
 pub const EXECUTE: &str = "/api/servers/{name}/tools/{tool}/call";
 /// The configuration as its file has it.
 pub const CONFIG: &str = "/api/config";
+/// The JSON Schema of the configuration.
+pub const CONFIG_SCHEMA: &str = "/api/config/schema";
 /// Takes a server's name beside its entry.
 pub const CONNECT_CLIENT: &str = "/api/mcp-clients/connect";
 pub const CLIENT: &str = "/api/mcp-clients/{name}";

@@ -24,7 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{alerts, registry::Registry};
 
-pub use self::edit::{Change, change_file, restored};
+pub use self::{
+    edit::{Change, change_file, create_file, restored},
+    save::schema_beside,
+};
 pub use crate::registry::OnDuplicate;
 
 /// Editors write a file in several steps; it is read once they are through.

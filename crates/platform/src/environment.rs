@@ -13,7 +13,7 @@ use mainstay_core::{
         Config, ConfigError, ConfigErrors, Environment, Inline, Location, ParsedEntry, References,
         Source, Telemetry, Unreadable,
         edit::{self, Entry},
-        locate, locate_clients, parse, parse_entry,
+        locate, locate_clients, parse, parse_as, parse_entry,
     },
     failure::{Failure, FailureKind},
     ids::ServerName,
@@ -261,6 +261,24 @@ impl Origin {
             loaded.config = loaded.config.with_health_interval(interval);
         }
         Ok(loaded)
+    }
+
+    /// The file's text with its references as they stand there: nothing that they name is read.
+    pub fn parse_kept(&self, text: &str) -> Result<Loaded, LoadError> {
+        let path = self.path().unwrap_or_default();
+        let absolute = absolute(&path)?;
+        let source = Source {
+            require_transport: self.requires_transport(),
+            ..Source::file(&absolute)
+        };
+        match parse_as(text, &source, &Process, References::Kept) {
+            Ok(parsed) => Ok(Loaded {
+                config: parsed.config,
+                path: Some(path),
+                warnings: parsed.warnings,
+            }),
+            Err(errors) => Err(LoadError::Invalid { path, errors }),
+        }
     }
 
     fn parse_file(&self, text: &str, path: PathBuf) -> Result<Loaded, LoadError> {

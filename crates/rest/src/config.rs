@@ -1,16 +1,32 @@
-//! `GET|PUT /api/config`: the configuration file's content, with placeholders for secrets.
+//! `GET|PUT /api/config`: the configuration file's content, with placeholders for secrets, and its
+//! schema.
 
-use axum::{Json, extract::State};
+use std::sync::LazyLock;
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use http::header;
 use mainstay_api as api;
-use mainstay_core::config::masking;
+use mainstay_core::config::{self, masking};
 use mainstay_gateway::reload::Change;
 use serde_json::Value;
 
-use super::{RestDoor, body::Body, entries::reloader, refusal::Refusal};
+use super::{RestDoor, body::Body, entries::reloader, operation::JSON_SCHEMA, refusal::Refusal};
+
+static SCHEMA: LazyLock<String> = LazyLock::new(config::schema_text);
 
 pub async fn get(State(door): State<RestDoor>) -> Result<Json<Value>, Refusal> {
     let document = reloader(&door)?.document()?;
     Ok(Json(masking::masked(&document, "")))
+}
+
+/// `GET /api/config/schema`
+pub async fn schema() -> Response {
+    let schema = [(header::CONTENT_TYPE, JSON_SCHEMA)];
+    (schema, SCHEMA.as_str()).into_response()
 }
 
 /// `PUT /api/config`. A configuration that cannot be used is refused as a whole.

@@ -93,6 +93,7 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::APPROVE, post(entries::approve))
         .route(api::EXECUTE, post(execute::execute))
         .route(api::CONFIG, get(config::get).put(config::put))
+        .route(api::CONFIG_SCHEMA, get(config::schema))
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))
         .route(api::RELOAD, post(reload::reload))

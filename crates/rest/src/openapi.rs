@@ -255,6 +255,7 @@ fn operations() -> Vec<Operation> {
         )
         .answers_with(&json!({"type": "object"}))
         .fails(&OF_THE_FILE),
+        get(api::CONFIG_SCHEMA, "The JSON Schema of the configuration").answers_schema(),
         put(
             api::CONFIG,
             "Replace the configuration; placeholders keep their secrets",

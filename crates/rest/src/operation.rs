@@ -13,6 +13,8 @@ use utoipa::{
 use super::code::{Code, EVERYWHERE, INVALID_REQUEST, OF_BODIES};
 
 pub const JSON: &str = "application/json";
+/// JSON Schema (draft 2020-12, core, section 14).
+pub const JSON_SCHEMA: &str = "application/schema+json";
 const EVENT_STREAM: &str = "text/event-stream";
 const BYTES: &str = "application/octet-stream";
 
@@ -91,6 +93,14 @@ impl Operation {
     pub fn answers_with(mut self, schema: &Value) -> Self {
         self.answer
             .insert(JSON.to_owned(), json!({"schema": schema}));
+        self
+    }
+
+    pub fn answers_schema(mut self) -> Self {
+        self.answer.insert(
+            JSON_SCHEMA.to_owned(),
+            json!({"schema": {"type": "object"}}),
+        );
         self
     }
 

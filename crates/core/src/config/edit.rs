@@ -11,8 +11,7 @@ use crate::ids::ServerName;
 pub const EMPTY: &str = "{\n  \"mcpServers\": {}\n}\n";
 
 /// The content of a file that is made anew. Its schema stands beside it as [`SCHEMA_FILE`].
-pub const NEW: &str =
-    "{\n  \"$schema\": \"./mainstay.schema.json\",\n  \"mcpServers\": {}\n}\n";
+pub const NEW: &str = "{\n  \"$schema\": \"./mainstay.schema.json\",\n  \"mcpServers\": {}\n}\n";
 
 /// The name of the schema beside a configuration.
 pub const SCHEMA_FILE: &str = "mainstay.schema.json";

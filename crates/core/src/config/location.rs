@@ -60,10 +60,7 @@ pub fn locate(flag: Option<&Path>, environment: &dyn Environment) -> Option<Loca
 }
 
 /// The same file, and what says so.
-pub fn named_by(
-    flag: Option<&Path>,
-    environment: &dyn Environment,
-) -> Option<(NamedBy, PathBuf)> {
+pub fn named_by(flag: Option<&Path>, environment: &dyn Environment) -> Option<(NamedBy, PathBuf)> {
     const FILE: &str = "config.json";
     let var = |name| {
         environment

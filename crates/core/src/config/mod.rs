@@ -66,7 +66,7 @@ pub use plan::Plan;
 pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use server_name::adopt;
-pub use shapes::schema;
+pub use shapes::{schema, schema_text};
 pub use shown::{Defaults, shown};
 pub use syntax::Syntax;
 pub use target::{Target, folded};

@@ -99,7 +99,14 @@ pub fn parse_as(
     let mut report = Report::new(lines);
     let mut config = Config::default();
     if root.is_object() {
-        read_root(&root, &mut config, source, environment, references, &mut report);
+        read_root(
+            &root,
+            &mut config,
+            source,
+            environment,
+            references,
+            &mut report,
+        );
     } else {
         let hint = format!("found {}", root.kind());
         report.error_with_hint(&root.place, "Config must be an object", hint);

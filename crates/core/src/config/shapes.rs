@@ -13,6 +13,11 @@ pub fn schema() -> Value {
     document(&FILE)
 }
 
+/// The same as text, as docs/config.schema.json has it.
+pub fn schema_text() -> String {
+    format!("{:#}\n", schema())
+}
+
 /// The file.
 pub(super) static FILE_SHAPE: Shape = Shape::Object(&FILE);
 

@@ -143,7 +143,10 @@ fn settings(config: &Config) -> Map<String, Value> {
         ("maxSessions", json!(max_sessions)),
         ("maxSessionsPerClient", json!(max_sessions_per_client)),
         ("maxConnections", json!(max_connections)),
-        ("maxConnectionsPerAddress", json!(max_connections_per_address)),
+        (
+            "maxConnectionsPerAddress",
+            json!(max_connections_per_address),
+        ),
         ("allowedHosts", json!(allowed_hosts)),
         ("allowedOrigins", json!(allowed_origins)),
         ("requireToken", json!(require_token)),
@@ -159,10 +162,7 @@ fn settings(config: &Config) -> Map<String, Value> {
         ("http", http.into()),
         ("alerts", alerts.iter().map(alert).collect()),
         ("journal", self::journal(journal).into()),
-        (
-            "telemetry",
-            telemetry.as_ref().map(self::telemetry).into(),
-        ),
+        ("telemetry", telemetry.as_ref().map(self::telemetry).into()),
     ])
 }
 
@@ -260,11 +260,7 @@ fn telemetry(telemetry: &Telemetry) -> Value {
 }
 
 /// A server's entry. One that cannot be used is shown as it is written, with what is wrong.
-fn entry(
-    server: &ServerConfig,
-    written: Option<&Entry>,
-    defaults: Defaults,
-) -> Map<String, Value> {
+fn entry(server: &ServerConfig, written: Option<&Entry>, defaults: Defaults) -> Map<String, Value> {
     let Some(mut entry) = launch(&server.launch, defaults) else {
         let problems: Vec<String> = server.problems().map(ToString::to_string).collect();
         let mut entry = written.cloned().unwrap_or_default();

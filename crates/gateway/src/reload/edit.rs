@@ -116,6 +116,7 @@ fn change_and_save(
     })?;
     let text = match (origin.text(), in_force) {
         (Ok(Some(text)), _) => text,
+        (Ok(None), None) => edit::NEW.to_owned(),
         (Ok(None), _)
         | (
             Err(LoadError::Unreadable {
@@ -127,11 +128,25 @@ fn change_and_save(
         (Err(error), _) => return Err(error.failure()),
     };
     let changed = apply(origin, &path, &text, change)?;
-    save::save(&path, &changed.text).map_err(|error| {
+    write(&path, &changed.text)?;
+    Ok(changed)
+}
+
+/// Makes a configuration without servers, and the schema that it names.
+pub fn create_file(path: &Path) -> Result<(), Failure> {
+    write(path, edit::NEW)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let is_new = !path.exists();
+    save::save(path, text).map_err(|error| {
         let message = format!("cannot write {}: {error}", path.display());
         Failure::new(FailureKind::NotSaved, message)
     })?;
-    Ok(changed)
+    if is_new && text.contains(edit::SCHEMA_FILE) {
+        save::schema_beside(path);
+    }
+    Ok(())
 }
 
 /// The text after the change, if it can be used.

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::{fs, io, path::Path};
 
+use mainstay_core::config::{self, edit::SCHEMA_FILE};
 use mainstay_platform::state;
 
 /// Writes the file whole: a reader has the old content or the new, and so does the disk after a power
@@ -23,6 +24,19 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::other("somebody else wrote it at the same time"))
+    }
+}
+
+/// Writes the schema of the configuration beside it, where it is not there yet. A configuration does
+/// without one, so a failure is logged only.
+pub fn schema_beside(path: &Path) {
+    let schema = path.with_file_name(SCHEMA_FILE);
+    let text = config::schema_text();
+    if fs::read_to_string(&schema).is_ok_and(|known| known == text) {
+        return;
+    }
+    if let Err(error) = state::write_private(&schema, text.as_bytes()) {
+        tracing::warn!(path = %schema.display(), %error, "the schema was not written");
     }
 }
 

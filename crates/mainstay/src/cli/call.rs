@@ -15,10 +15,11 @@ Examples:
   mainstay call alpha/echo text=hello
   mainstay call alpha/add a=2 b=3
   mainstay call alpha/add --args '{\"a\": 2, \"b\": 3}'
-  mainstay call files/write --args @arguments.json      (@- reads stdin)
+  mainstay call files/write --args @arguments.json              (@- reads stdin)
 
-The value of KEY=VALUE is taken as JSON where that is of a type the tool's schema has for KEY, else
-as a string. The exit code is 1 if the tool reports an error, 5 if it does not answer in time.";
+The value of KEY=VALUE is taken as JSON where that is of a type the tool's
+schema has for KEY, else as a string. The exit code is 1 if the tool reports an
+error, 5 if it does not answer in time.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

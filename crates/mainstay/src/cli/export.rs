@@ -16,14 +16,15 @@ use super::{CommandError, Exit, import, output, screen::complain};
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay export --for codex                    your servers, in the words of Codex
-  mainstay export --for zed --write              put them into the file of Zed
+  mainstay export --for codex            your servers, in the words of Codex
+  mainstay export --for zed --write      put them into the file of Zed
+  mainstay export --for vscode --http    the entry with the daemon's URL
   mainstay export --for cursor --connect --write --replace
-                                                 have Cursor use Mainstay instead of its own servers
-  mainstay export --for vscode --http            the entry with the daemon's URL
+                                         have Cursor use Mainstay alone
 
-Without --connect and --http the servers themselves are exported, each as the client would start it:
-the client then does without Mainstay. What is printed holds the secrets of the configuration.";
+Without --connect and --http the servers themselves are exported, each as the
+client would start it: the client then does without Mainstay. What is printed
+holds the secrets of the configuration.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

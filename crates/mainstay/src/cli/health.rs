@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   mainstay health
   mainstay health files
-  mainstay health --watch                        again after each change, until Ctrl-C
+  mainstay health --watch                  again after each change, until Ctrl-C
   mainstay health --format '{name} {status} {pingMs}'";
 
 /// How often `--watch` asks on a terminal where nothing happens.

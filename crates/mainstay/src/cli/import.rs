@@ -15,7 +15,7 @@ use mainstay_core::{
     },
     ids::ServerName,
 };
-use mainstay_gateway::reload::{Change, change_file};
+use mainstay_gateway::reload::{Change, change_file, create_file};
 use mainstay_platform::{
     environment::{Origin, Process},
     files,
@@ -26,13 +26,14 @@ use super::{CommandError, Exit, connect, output, screen::complain};
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay import --dry-run                      what would be imported, from all clients found
+  mainstay import --dry-run                      what would be imported
   mainstay import                                import it
   mainstay import --from cursor                  from one client
   mainstay import --from ./team/.mcp.json        from a file
 
-Clients: claude-desktop, claude-code, cursor, vscode, vscode-insiders, codex, gemini-cli, windsurf,
-zed, cline, roo, opencode, goose, continue, librechat, amazon-q, jetbrains, lm-studio, warp.";
+Clients: claude-desktop, claude-code, cursor, vscode, vscode-insiders, codex,
+gemini-cli, windsurf, zed, cline, roo, opencode, goose, continue, librechat,
+amazon-q, jetbrains, lm-studio, warp.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -83,7 +84,7 @@ impl Import {
             Err(_) if !path.exists() => None,
             text => text?,
         };
-        let text = text.unwrap_or_else(|| edit::EMPTY.to_owned());
+        let text = text.unwrap_or_else(|| edit::NEW.to_owned());
         let document =
             Document::read(&text, Syntax::of(&path)).map_err(|error| unusable(&path, &error))?;
         let sources = self.sources()?;
@@ -111,7 +112,7 @@ impl Import {
         if applied {
             if !path.exists() {
                 // `--config` names a file that is to be made.
-                make(&path)?;
+                create_file(&path)?;
             }
             let loaded = change_file(&origin, Change::Import(new.clone()))?;
             let names: Vec<&ServerName> = new.iter().map(|(name, _)| name).collect();
@@ -225,7 +226,7 @@ fn unreadable(path: &Path, reason: &str) -> CommandError {
     }
 }
 
-fn unusable(path: &Path, error: &edit::EditError) -> CommandError {
+pub(super) fn unusable(path: &Path, error: &edit::EditError) -> CommandError {
     CommandError::Usage {
         message: format!("{}: {error}", path.display()),
         hint: Some(format!("mainstay validate {}", path.display())),
@@ -260,13 +261,6 @@ pub(super) fn unknown(client: &str) -> CommandError {
             None => format!("known are {}", ids.join(", ")),
         }),
     }
-}
-
-fn make(path: &Path) -> Result<(), CommandError> {
-    mainstay_client_files::write(path, edit::EMPTY).map_err(|source| CommandError::Read {
-        path: path.display().to_string(),
-        source,
-    })
 }
 
 /// Has a running daemon read its configuration, and says so where it reads another one.

@@ -19,7 +19,7 @@ use super::{
 const EXAMPLES: &str = "\
 Examples:
   mainstay list
-  mainstay list --watch                          again after each change, until Ctrl-C
+  mainstay list --watch                    again after each change, until Ctrl-C
   mainstay list -o wide
   mainstay list --format '{name}\\t{status}'";
 

@@ -7,6 +7,7 @@ mod approve;
 mod archive;
 mod call;
 mod clients;
+mod config;
 mod connect;
 mod content;
 mod doctor;
@@ -73,11 +74,11 @@ use self::{connect::DaemonArgs, shape::Shape};
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay serve --demo                          three small servers to play with
-  mainstay serve                                 your servers, at http://127.0.0.1:7420/mcp
-  mainstay list                                  how the servers are
-  mainstay call alpha/echo text=hello            call a tool
-  mainstay tools --config servers.json           ask without a daemon
+  mainstay serve --demo                  three small servers to play with
+  mainstay serve                         your servers, at 127.0.0.1:7420/mcp
+  mainstay list                          how the servers are
+  mainstay call alpha/echo text=hello    call a tool
+  mainstay tools --config servers.json   ask without a daemon
 
 Exit codes: 0 done, 1 the operation failed, 2 wrong usage or configuration,
 3 the daemon cannot be reached, 4 not found, 5 timed out.";
@@ -119,6 +120,8 @@ pub enum Command {
     Mcp(mcp::Mcp),
     /// Serve a running daemon's tools to one client on stdin and stdout
     Connect(front::Connect),
+    /// Show, check and edit the configuration, or tell which file it is
+    Config(config::ConfigCommand),
     /// Check a configuration
     Validate(validate::Validate),
     /// Show the servers and how they are
@@ -280,6 +283,7 @@ impl Command {
             | Self::Service(_)
             | Self::Setup(_)
             | Self::Token(_)
+            | Self::Config(_)
             | Self::Validate(_)
             | Self::Resolve(_)
             | Self::Top(_)
@@ -291,6 +295,7 @@ impl Command {
         match self {
             Self::Serve(command) => command.json,
             Self::Shell(command) => command.json,
+            Self::Config(command) => command.is_json(),
             Self::Validate(command) => command.json,
             Self::Resolve(command) => command.json,
             Self::Doctor(command) => command.json,
@@ -332,6 +337,7 @@ impl Command {
             // A future of the others' size.
             Self::Shell(command) => Box::pin(command.run()).await,
             Self::Connect(command) => command.run().await,
+            Self::Config(command) => command.run().await,
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
             Self::Get(command) => command.run().await,

@@ -9,7 +9,7 @@ use super::{CommandError, Exit, connect::DaemonArgs, content, output};
 const EXAMPLES: &str = "\
 Examples:
   mainstay read demo://alpha/about
-  mainstay read alpha demo://alpha/about     from this server, whoever else has it";
+  mainstay read alpha demo://alpha/about   from this server, whoever else has it";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "mainstay read [OPTIONS] [SERVER] <URI>")]

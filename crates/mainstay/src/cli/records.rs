@@ -33,8 +33,8 @@ Examples:
   mainstay records 4711
   mainstay records --since 1h --json
 
-Without a daemon, what it left is read, and what `mainstay mcp` and commands with --config recorded:
-their records are named INSTANCE/ID.";
+Without a daemon, what it left is read, and what `mainstay mcp` and commands
+with --config recorded: their records are named INSTANCE/ID.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

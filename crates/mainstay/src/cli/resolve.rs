@@ -13,7 +13,8 @@ const EXAMPLES: &str = "\
 Examples:
   mainstay resolve npx
 
-PATH is searched first, then the usual folders of the system, Homebrew, installers and version managers.";
+PATH is searched first, then the usual folders of the system, Homebrew,
+installers and version managers.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

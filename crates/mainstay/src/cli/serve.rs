@@ -57,7 +57,7 @@ Examples:
 Endpoints:
   /mcp                  every server's tools, resources and prompts
   /servers/NAME/mcp     one server, nothing renamed
-  /api/…                for the other commands, with the token in the state directory
+  /api/…                for the other commands; it takes the control token
   /healthz, /readyz     for machines";
 
 #[derive(Debug, Args)]

@@ -34,7 +34,7 @@ Examples:
   mainstay token add laptop --expires 90d
   mainstay token list
   mainstay token remove laptop
-  mainstay token rotate            a new control token, for /api and these commands";
+  mainstay token rotate         a new control token, for /api and these commands";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -291,11 +291,13 @@ async fn a_package_is_shown_tried_and_saved() {
     );
     assert_eq!(
         saved(&home),
-        Some(json!({"mcpServers": {"thing": {
-            "command": "npx",
-            "args": ["-y", "@a/thing@1.2.3", "--mode", "safe"],
-            "env": {"API_KEY": "s3cret", "REGION": "eu", "MORE": "1"},
-        }}}))
+        Some(
+            json!({"$schema": "./mainstay.schema.json", "mcpServers": {"thing": {
+                "command": "npx",
+                "args": ["-y", "@a/thing@1.2.3", "--mode", "safe"],
+                "env": {"API_KEY": "s3cret", "REGION": "eu", "MORE": "1"},
+            }}})
+        )
     );
 }
 

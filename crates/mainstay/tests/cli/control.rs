@@ -139,7 +139,7 @@ async fn without_a_daemon_the_file_is_changed() {
     let text = std::fs::read_to_string(&file).expect("it was made");
     assert_eq!(
         text,
-        "{\n  \"mcpServers\": {\n    \"one\": {\n      \"command\": \"no-such-program-anywhere\",\n      \"args\": [\"-y\"],\n      \"enabled\": false\n    }\n  }\n}\n"
+        "{\n  \"$schema\": \"./mainstay.schema.json\",\n  \"mcpServers\": {\n    \"one\": {\n      \"command\": \"no-such-program-anywhere\",\n      \"args\": [\"-y\"],\n      \"enabled\": false\n    }\n  }\n}\n"
     );
     let mode = std::fs::metadata(&file)
         .expect("there")

@@ -6,6 +6,7 @@
 mod add;
 mod client_files;
 mod commands;
+mod config;
 mod connect;
 mod control;
 mod doctor;
@@ -13,6 +14,7 @@ mod events;
 mod failures;
 mod fakes;
 mod health;
+mod help;
 mod inline;
 mod journal;
 mod killed;

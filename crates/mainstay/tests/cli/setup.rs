@@ -81,13 +81,13 @@ impl Machinery {
 
     /// The bytes and permissions of everything that setup may change.
     fn state(&self) -> Vec<Option<(Vec<u8>, u32)>> {
-        let config = self.home.state().join("config.json");
+        let ours = ["config.json", "mainstay.schema.json"].map(|name| self.home.state().join(name));
         let files = FILES.iter().map(|name| self.home.path().join(name));
         let look = |path: PathBuf| {
             let mode = fs::metadata(&path).ok()?.permissions().mode();
             Some((fs::read(&path).ok()?, mode))
         };
-        files.chain([config]).map(look).collect()
+        files.chain(ours).map(look).collect()
     }
 
     /// Calls a tool as each client would: by the entry in its own file.
@@ -260,9 +260,10 @@ async fn what_was_changed_since_is_not_overwritten() {
     let run = machine.run(&arguments).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(run.json()["clients"], json!(["cursor"]));
+    // The configuration, its schema, and the client's file.
     assert_eq!(
         run.json()["changed"].as_array().map(Vec::len),
-        Some(2),
+        Some(3),
         "{run}"
     );
     assert_eq!(machine.state()[0], before[0]);

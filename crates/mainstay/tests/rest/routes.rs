@@ -593,6 +593,26 @@ async fn streams_of_events_are_bounded() {
     world.end().await;
 }
 
+/// Editors and programs get the schema that is committed.
+#[tokio::test]
+async fn the_schema_of_the_configuration_is_served() {
+    let world = World::new().await;
+    let answer = world.get("/api/config/schema").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(
+        answer.headers[header::CONTENT_TYPE],
+        "application/schema+json"
+    );
+    assert_eq!(
+        answer.text,
+        include_str!("../../../../docs/config.schema.json")
+    );
+    let unasked = Request::get("/api/config/schema").body(Body::empty());
+    let refused = world.send(unasked.expect("a request")).await;
+    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    world.end().await;
+}
+
 /// Figures are those of the calls that ended, and the first look is where the last minute begins.
 #[tokio::test]
 async fn figures_are_of_calls_since_the_first_look() {

@@ -31,6 +31,16 @@ impl Person {
         })
     }
 
+    /// Whether somebody can be asked.
+    pub fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// The line that a person types as an answer; `None` at the end of the input.
+    pub async fn answer(&mut self, question: &str) -> Result<Option<String>, CommandError> {
+        self.line(question, Echo::Shown).await
+    }
+
     /// Whether this may be done. Where nobody is there, the command line has said it.
     pub async fn agrees(&mut self, what: &str, yes: bool) -> Result<(), CommandError> {
         if yes || !self.is_there {

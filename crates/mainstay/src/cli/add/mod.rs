@@ -1,7 +1,7 @@
 //! `mainstay add`: adds a server, in the configuration unless `--ephemeral` is given. It is started once
 //! before it is saved.
 
-mod ask;
+pub(super) mod ask;
 pub mod bundle;
 mod from_client;
 mod prepared;
@@ -38,13 +38,13 @@ use super::{
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/projects
+  mainstay add files -- npx -y @modelcontextprotocol/server-filesystem ~/docs
   mainstay add -e API_KEY='${API_KEY}' search -- uvx search-server
-  mainstay add --header 'Authorization: Bearer ${TOKEN}' tracker https://tracker.example.com/mcp
-  mainstay add io.github.someone/thing          a server of the MCP registry
+  mainstay add --header 'X-Key: ${KEY}' tracker https://tracker.example.com/mcp
+  mainstay add io.github.someone/thing              a server of the MCP registry
   mainstay add --package oci thing io.github.someone/thing@1.2.0
   mainstay add --set folder=/home/me/projects ./thing.mcpb
-  mainstay add --from cursor github             a server of another client";
+  mainstay add --from cursor github                 a server of another client";
 
 #[derive(Debug, Args)]
 #[command(

@@ -26,13 +26,13 @@ use super::{CommandError, Exit, output, serve, stderr::complain};
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay service install                start the daemon now, and whenever you log in
+  mainstay service install                start it now, and whenever you log in
   mainstay service install --dry-run      show what would be written and run
   mainstay service status
   mainstay service uninstall
 
-The service is a user unit of systemd on Linux, and an agent of launchd on macOS. It is started
-again when it fails.";
+The service is a user unit of systemd on Linux, and an agent of launchd on
+macOS. It is started again when it fails.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

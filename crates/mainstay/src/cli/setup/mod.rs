@@ -30,13 +30,13 @@ use super::{
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay setup --dry-run       show what would be changed, and change nothing
-  mainstay setup                 show it, and ask
-  mainstay setup --yes           do it
-  mainstay setup --undo          put every file back as it was
+  mainstay setup --dry-run        show what would be changed, and change nothing
+  mainstay setup                  show it, and ask
+  mainstay setup --yes            do it
+  mainstay setup --undo           put every file back as it was
 
-It reads the servers of the clients on this machine, writes them into the configuration of
-Mainstay, and has the clients use Mainstay.";
+It reads the servers of the clients on this machine, writes them into the
+configuration of Mainstay, and has the clients use Mainstay.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

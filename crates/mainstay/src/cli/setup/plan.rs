@@ -12,7 +12,7 @@ use mainstay_client_files::{
     Merged, Server, Standing,
 };
 use mainstay_core::config::{
-    Syntax,
+    self, Syntax,
     edit::{self, Document},
     masking,
 };
@@ -113,7 +113,7 @@ impl Plan {
             hint: Some("correct it, or name another with --config".to_owned()),
         };
         let document =
-            Document::read(text.unwrap_or(edit::EMPTY), Syntax::of(&path)).map_err(invalid)?;
+            Document::read(text.unwrap_or(edit::NEW), Syntax::of(&path)).map_err(invalid)?;
         if let Ok(value) = document.value() {
             self.learn(&value);
         }
@@ -138,12 +138,21 @@ impl Plan {
             self.notes
                 .push(format!("{name} cannot be started yet: {problem}"));
         }
+        let is_new = text.is_none();
+        let schema = path.with_file_name(edit::SCHEMA_FILE);
         self.change(FileChange {
             path,
             client: None,
             before,
             after,
         });
+        if is_new {
+            self.change(FileChange {
+                before: read(&schema)?,
+                after: config::schema_text(),
+                path: schema,
+            });
+        }
         Ok(())
     }
 
@@ -225,6 +234,11 @@ impl Plan {
 
     /// The difference of a file, without the secrets in it.
     pub fn difference(&self, change: &FileChange) -> String {
+        // It is long, and nobody's own.
+        if change.path.ends_with(edit::SCHEMA_FILE) {
+            let path = change.path.display();
+            return format!("+++ {path}: the schema of the configuration, for editors\n");
+        }
         let hide = |text: &str| {
             let mut text = text.to_owned();
             for secret in &self.secrets {

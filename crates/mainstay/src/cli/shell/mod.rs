@@ -52,13 +52,13 @@ const TERMINAL_LOOK: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay shell                                  at the daemon that runs
-  mainstay shell --config servers.json            with servers of its own
+  mainstay shell                                        at the daemon that runs
+  mainstay shell --config servers.json                  with servers of its own
   mainstay shell -c '/call alpha/echo text=hello'
-  mainstay shell < commands.txt                   one command on each line
+  mainstay shell < commands.txt                         one command on each line
 
-/help shows the commands. Without a terminal on stdin there is no prompt, and the exit code is the highest
-of the commands'.";
+/help shows the commands. Without a terminal on stdin there is no prompt, and
+the exit code is the highest of the commands'.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

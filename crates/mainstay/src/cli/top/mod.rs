@@ -42,8 +42,8 @@ use super::{
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay top                                   the servers of the running daemon
-  mainstay top --json                            what they do now, once, for programs
+  mainstay top                              the servers of the running daemon
+  mainstay top --json                       what they do now, once, for programs
 
 Press ? for the keys.";
 

@@ -1,0 +1,102 @@
+//! `mainstay config`: which file the configuration is, what it means, its editing and its schema.
+
+mod edit;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use mainstay_core::config::{NamedBy, named_by, schema_text};
+use mainstay_platform::environment::{Origin, Process};
+use serde_json::json;
+
+use super::{CommandError, Exit, connect, import, output, screen::complain};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay config path                       the file that is read
+  mainstay config show                       what it means, without defaults
+  mainstay config show --defaults -o yaml    every setting
+  mainstay config edit                       edit it, and save it if it is right
+  mainstay config schema > mainstay.schema.json";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ConfigCommand {
+    #[command(subcommand)]
+    action: Action,
+    /// The configuration [default: the one that `mainstay serve` would read]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// Print JSON on stdout, and errors as JSON on stderr
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print which file is read; --json tells what names it
+    Path,
+    /// Show what the configuration means: other programs' spellings translated, secrets hidden
+    Show(show::Show),
+    /// Open the configuration in an editor, and save it if it can be used
+    Edit,
+    /// Print the JSON Schema of the configuration
+    Schema,
+}
+
+impl ConfigCommand {
+    pub fn is_json(&self) -> bool {
+        let shows_json = matches!(&self.action, Action::Show(show) if show.is_json());
+        self.json || shows_json
+    }
+
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let origin = Origin {
+            flag: self.config.clone(),
+            ..Origin::default()
+        };
+        match &self.action {
+            Action::Path => self.path()?,
+            Action::Show(show) => show.run(&origin, self.json)?,
+            Action::Edit => edit::run(&origin, self.json).await?,
+            Action::Schema => output::data(&schema_text())?,
+        }
+        Ok(Exit::DONE)
+    }
+
+    fn path(&self) -> Result<(), CommandError> {
+        let located = named_by(self.config.as_deref(), &Process);
+        let (by, path) = located.ok_or_else(|| import::no_home("the configuration"))?;
+        let path = import::absolute(&path)?;
+        // A daemon may have been started with another one.
+        let daemon = connect::locate(None).ok().and_then(|found| found.file);
+        let served = daemon.and_then(|file| file.config);
+        if self.json {
+            return output::json(&json!({
+                "path": path,
+                "namedBy": by.as_str(),
+                "exists": path.exists(),
+                "servedByDaemon": served,
+            }));
+        }
+        output::line(&path.display().to_string())?;
+        if !path.exists() {
+            complain(match by {
+                NamedBy::Flag | NamedBy::Variable => "warning: there is no such file",
+                NamedBy::StateDir | NamedBy::ConfigFolder | NamedBy::Home => {
+                    "there is no such file yet, and so no servers"
+                }
+            });
+        }
+        if let Some(served) = served.filter(|served| !is_same(Path::new(served), &path)) {
+            complain(&format!("warning: the running daemon has read {served}"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file that a daemon serves is this one.
+fn is_same(served: &Path, path: &Path) -> bool {
+    std::fs::canonicalize(path).is_ok_and(|path| path == served)
+}

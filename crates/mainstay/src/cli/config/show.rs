@@ -1,0 +1,66 @@
+//! `mainstay config show`: prints the configuration as Mainstay understands it.
+
+use clap::{Args, ValueEnum};
+use mainstay_core::config::{
+    Defaults, Syntax,
+    edit::{self, Document},
+    shown,
+};
+use mainstay_platform::environment::Origin;
+
+use super::super::{CommandError, import, output, screen::complain, yaml};
+
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Print settings that the file leaves alone, too
+    #[arg(long)]
+    defaults: bool,
+    /// Print json (one line, as --json) or yaml [default: JSON on many lines]
+    #[arg(
+        short,
+        long,
+        value_name = "FORM",
+        conflicts_with = "json",
+        hide_possible_values = true
+    )]
+    output: Option<Form>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Json,
+    Yaml,
+}
+
+impl Show {
+    pub fn is_json(&self) -> bool {
+        self.output == Some(Form::Json)
+    }
+
+    pub fn run(&self, origin: &Origin, json: bool) -> Result<(), CommandError> {
+        let path = origin
+            .path()
+            .ok_or_else(|| import::no_home("the configuration"))?;
+        let text = origin.text()?;
+        if text.is_none() && !json {
+            let path = path.display();
+            complain(&format!("there is no {path} yet, and so no servers"));
+        }
+        let text = text.unwrap_or_else(|| edit::EMPTY.to_owned());
+        let loaded = origin.parse_kept(&text)?;
+        let document = Document::read(&text, Syntax::of(&path));
+        let document = document.map_err(|error| import::unusable(&path, &error))?;
+        let defaults = if self.defaults {
+            Defaults::Shown
+        } else {
+            Defaults::LeftOut
+        };
+        let shown = shown(&loaded.config, &document, defaults);
+        match self.output {
+            Some(Form::Yaml) => output::data(&yaml::document(&shown)),
+            Some(Form::Json) => output::json(&shown),
+            None if json => output::json(&shown),
+            None => output::pretty(&shown),
+        }
+    }
+}

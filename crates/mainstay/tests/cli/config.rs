@@ -1,0 +1,315 @@
+//! `mainstay config`: which file, what it means, its editing in an editor, and its schema.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+};
+
+use insta::assert_snapshot;
+use mainstay_testkit::{Home, Run, Terminal, home, within};
+use serde_json::{Value, json};
+
+use crate::fakes::fakes;
+
+/// An editor that replaces the file by this text.
+fn editor(home: &Home, text: &str) -> String {
+    home.file("new-text", text);
+    let script = home.file("editor", "#!/bin/sh\ncat \"$HOME/new-text\" > \"$1\"\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
+    script
+}
+
+/// `config` with these arguments and this editor, where nobody can be asked.
+async fn edit(home: &Home, editor: &str, arguments: &[&str]) -> Run {
+    let arguments = [&["config", "edit"], arguments].concat();
+    let mut command = home.command(&arguments);
+    command.env("EDITOR", editor).env_remove("VISUAL");
+    command.env("TMPDIR", home.path());
+    let output = within(command.output()).await.expect("it starts");
+    Run::new(&arguments, &output)
+}
+
+fn mode(path: &str) -> u32 {
+    fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn the_file_is_named_with_the_reason() {
+    let home = home!();
+    let run = home.run(&["config", "path"]).await;
+    let usual = home.state().join("config.json").display().to_string();
+    assert_eq!(run.stdout.trim_end(), usual);
+    assert_eq!(run.stderr, "there is no such file yet, and so no servers\n");
+    assert_eq!(run.code, Some(0));
+    let config = fakes(&home, &[("one", &[])]);
+    let json = home
+        .run(&["config", "path", "--json", "--config", &config])
+        .await
+        .json();
+    let expected =
+        json!({"path": config, "namedBy": "--config", "exists": true, "servedByDaemon": null});
+    assert_eq!(json, expected);
+    let mut named = home.command(&["config", "path", "--json"]);
+    named.env("MAINSTAY_CONFIG", &config);
+    let named = within(named.output()).await.expect("it starts");
+    let named = Run::new(&["config", "path"], &named).json();
+    assert_eq!(named["namedBy"], "MAINSTAY_CONFIG");
+
+    // A daemon may have read another one.
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let run = home.run(&["config", "path"]).await;
+    let served = fs::canonicalize(&config).expect("there");
+    let warning = format!(
+        "warning: the running daemon has read {}\n",
+        served.display()
+    );
+    assert!(run.stderr.ends_with(&warning), "{run}");
+    let same = home.run(&["config", "path", "--config", &config]).await;
+    assert_eq!(same.stderr, "", "{same}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_file_means_is_shown_without_secrets() {
+    let home = home!();
+    let file = home.file(
+        "vscode.json",
+        r#"{"servers": [
+            {"name": "files", "command": "npx", "args": ["-y", "${HOME}/x"], "env": {"API_KEY": "s3cret"}},
+            {"name": "web", "serverUrl": "https://example.com/mcp", "preset": "manual", "isActive": false},
+            {"name": "bad", "args": []}
+        ], "naming": "slash"}"#,
+    );
+    let show = ["config", "show", "--config", &file];
+    let with = |more: &[&'static str]| [show.as_slice(), more].concat();
+    assert_snapshot!(
+        home.transcript(&[
+            &show,
+            &with(&["-o", "yaml"]),
+            &["config", "show"],
+            &["config", "show", "--config", "nowhere.json"],
+            &["config", "show", "--config", "nowhere.json", "-o", "json"],
+        ])
+        .await
+    );
+    let json = home.run(&with(&["--json"])).await;
+    assert_eq!(json.stdout.lines().count(), 1);
+    assert_eq!(json.json()["mcpServers"]["web"]["enabled"], false);
+    let whole = home.run(&with(&["--defaults", "-o", "json"])).await.json();
+    assert_eq!(whole["mcpServers"]["files"]["timeout_s"], 30);
+    assert_eq!(whole["http"]["maxSessions"], 20_000);
+}
+
+#[tokio::test]
+async fn the_schema_is_printed() {
+    let home = home!();
+    let run = home.run(&["config", "schema"]).await;
+    assert_eq!(
+        run.stdout,
+        include_str!("../../../../docs/config.schema.json")
+    );
+}
+
+#[tokio::test]
+async fn a_text_that_can_be_used_is_saved_with_its_mode_and_links() {
+    let home = home!();
+    let config = fakes(&home, &[("one", &[]), ("two", &[])]);
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o640)).expect("set");
+    let link = home.path().join("link.json").display().to_string();
+    symlink(&config, &link).expect("linked");
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let program = fake_server::binary();
+    let text = json!({"mcpServers": {
+        "one": {"command": program, "timeout": 9000},
+        "three": {"command": program},
+    }});
+    let text = format!("{text:#}\n");
+    let run = edit(&home, &editor(&home, &text), &["--config", &link]).await;
+    assert_snapshot!(home.redacted(&run.to_string()));
+    assert_eq!(fs::read_to_string(&config).expect("there"), text);
+    assert_eq!(mode(&config), 0o640);
+    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+    daemon.says("three  connected").await;
+
+    let unchanged = edit(&home, "true", &["--config", &config]).await;
+    assert_eq!(
+        (unchanged.code, &*unchanged.stderr),
+        (Some(0), "nothing was changed\n")
+    );
+    let json = edit(
+        &home,
+        "sed -i s/9000/8000/",
+        &["--config", &config, "--json"],
+    )
+    .await
+    .json();
+    assert_eq!(json["plan"]["servers"][0]["action"], "changed", "{json}");
+    assert_eq!(json["servedByDaemon"], true);
+    daemon.stop().await;
+    // No copy is left behind.
+    let left = fs::read_dir(home.path()).expect("there");
+    let copies = left.filter_map(|it| it.ok()?.file_name().into_string().ok());
+    assert_eq!(copies.filter(|it| it.starts_with("mainstay-")).count(), 0);
+}
+
+#[tokio::test]
+async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
+    let home = home!();
+    let config = fakes(&home, &[("one", &[])]);
+    let before = fs::read_to_string(&config).expect("there");
+    let mut runs = Vec::new();
+    for text in [
+        "{\"mcpServers\": {",
+        r#"{"mcpServers": {"one": {"command": "x"}}, "naming": "colon"}"#,
+        r#"{"mcpServers": {"one": {"args": []}}}"#,
+    ] {
+        let run = edit(&home, &editor(&home, text), &["--config", &config]).await;
+        assert_eq!(run.code, Some(2), "{run}");
+        assert_eq!(fs::read_to_string(&config).expect("there"), before);
+        let (_, kept) = run
+            .stderr
+            .split_once("the new text is in ")
+            .expect("a path");
+        let kept = kept.lines().next().expect("a line");
+        assert_eq!(fs::read_to_string(kept).expect("kept"), text);
+        let folder = Path::new(kept).parent().expect("a folder");
+        assert_eq!(
+            fs::metadata(folder).expect("there").permissions().mode() & 0o777,
+            0o700
+        );
+        runs.push(
+            run.to_string()
+                .replace(folder.to_str().expect("UTF-8"), "[COPY]"),
+        );
+    }
+    let failed = edit(&home, "false", &["--config", &config]).await;
+    assert_eq!(failed.code, Some(1));
+    runs.push(failed.to_string());
+    // A server that was as wrong before keeps nobody from changing another.
+    let wrong = home.file("wrong.json", r#"{"mcpServers": {"bad": {"args": []}}}"#);
+    let text = r#"{"mcpServers": {"bad": {"args": []}, "good": {"command": "x"}}}"#;
+    let saved = edit(&home, &editor(&home, text), &["--config", &wrong]).await;
+    assert_eq!(saved.code, Some(0), "{saved}");
+    assert_eq!(fs::read_to_string(&wrong).expect("there"), text);
+    assert_snapshot!(home.redacted(&runs.join("\n")));
+    let json = edit(&home, &editor(&home, "{"), &["--config", &config, "--json"]).await;
+    let error: Value = serde_json::from_str(json.stderr.trim()).expect("one line of JSON");
+    assert_eq!(error["error"], "invalid_config");
+}
+
+/// What somebody else saved meanwhile is not overwritten.
+#[tokio::test]
+async fn a_file_that_was_changed_meanwhile_stays() {
+    let home = home!();
+    let config = home.file("c.json", r#"{"mcpServers": {}}"#);
+    let theirs = r#"{"mcpServers": {}, "pageSize": 5}"#;
+    home.file("theirs", theirs);
+    let script = format!("cp \"$HOME/theirs\" '{config}'; sed -i 's/}}}}/}}, \"pageSize\": 9}}/'");
+    let run = edit(&home, &script, &["--config", &config]).await;
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains("was changed meanwhile"), "{run}");
+    assert_eq!(fs::read_to_string(&config).expect("there"), theirs);
+}
+
+/// The first edit makes the file, for its owner alone, and the schema that it names beside it.
+#[tokio::test]
+async fn a_file_is_made_with_its_schema() {
+    let home = home!();
+    let none = edit(&home, "true", &[]).await;
+    assert_eq!(none.stderr, "nothing was changed\n");
+    assert!(!home.state().join("config.json").exists());
+    let run = edit(&home, "sed -i 's/{}/{\"a\": {\"command\": \"x\"}}/'", &[]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let made = home.state().join("config.json");
+    let text = fs::read_to_string(&made).expect("there");
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(value["$schema"], "./mainstay.schema.json");
+    assert_eq!(value["mcpServers"]["a"]["command"], "x");
+    assert_eq!(mode(made.to_str().expect("UTF-8")), 0o600);
+    let schema = fs::read_to_string(home.state().join("mainstay.schema.json"));
+    assert_eq!(
+        schema.expect("there"),
+        include_str!("../../../../docs/config.schema.json")
+    );
+    // The file and its notes are no cause of a warning.
+    let valid = home.run(&["validate"]).await;
+    assert_eq!((&*valid.stdout, &*valid.stderr), ("ok: 1 server\n", ""));
+}
+
+/// Files that `add` and `import` make name the schema, and others are left alone.
+#[tokio::test]
+async fn new_files_name_the_schema() {
+    let home = home!();
+    let program = fake_server::binary().display().to_string();
+    let added = home.run(&["add", "one", "--yes", "--", &program]).await;
+    assert_eq!(added.code, Some(0), "{added}");
+    let made = home.state().join("config.json");
+    let text = fs::read_to_string(&made).expect("there");
+    assert!(
+        text.starts_with("{\n  \"$schema\": \"./mainstay.schema.json\",\n"),
+        "{text}"
+    );
+    assert!(home.state().join("mainstay.schema.json").exists());
+
+    let from = fakes(&home, &[("two", &[])]);
+    let new = home.path().join("folder/new.json");
+    fs::create_dir(home.path().join("folder")).expect("made");
+    let new = new.to_str().expect("UTF-8");
+    let imported = home
+        .run(&["import", "--from", &from, "--config", new])
+        .await;
+    assert_eq!(imported.code, Some(0), "{imported}");
+    let text = fs::read_to_string(new).expect("there");
+    assert!(
+        text.contains("\"$schema\": \"./mainstay.schema.json\""),
+        "{text}"
+    );
+    assert!(home.path().join("folder/mainstay.schema.json").exists());
+
+    let old = home.file("old.json", r#"{"mcpServers": {}}"#);
+    home.run(&["import", "--from", &from, "--config", &old])
+        .await;
+    assert!(!fs::read_to_string(&old).expect("there").contains("$schema"));
+    assert!(!home.path().join("mainstay.schema.json").exists());
+}
+
+/// On a terminal the text can be edited again, saved as it is, or given up.
+#[tokio::test]
+async fn a_person_is_asked_what_becomes_of_a_bad_text() {
+    if !Terminal::is_available() {
+        return;
+    }
+    let home = home!();
+    let config = home.file("c.json", r#"{"mcpServers": {}}"#);
+    // The first time a text that is no JSON, the second time one with a server that cannot be started.
+    let script = home.file(
+        "editor",
+        "#!/bin/sh\nif grep -q broken \"$1\"; then echo '{\"mcpServers\": {\"bad\": {\"args\": []}}}' > \"$1\"; else echo '{broken' > \"$1\"; fi\n",
+    );
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
+    let mut command = home.command(&["config", "edit", "--config", &config]);
+    command.env("VISUAL", &script).env("EDITOR", "false");
+    let terminal = Terminal::start(&command, 100, 30).await;
+    terminal.shows("[e]dit again, or [d]iscard it?").await;
+    terminal.press(&["e", "Enter"]).await;
+    let screen = terminal.shows("[s]ave it nevertheless").await;
+    assert!(
+        screen.contains("Server bad: command is required"),
+        "{screen}"
+    );
+    terminal.press(&["s", "Enter"]).await;
+    assert_eq!(terminal.ended().await, Some(0));
+    let saved = fs::read_to_string(&config).expect("there");
+    assert_eq!(saved, "{\"mcpServers\": {\"bad\": {\"args\": []}}}\n");
+
+    let script = home.file("editor", "#!/bin/sh\necho '{' > \"$1\"\n");
+    let terminal = Terminal::start(&command, 100, 30).await;
+    assert!(Path::new(&script).exists());
+    terminal.shows("[e]dit again, or [d]iscard it?").await;
+    terminal.press(&["d", "Enter"]).await;
+    assert_eq!(terminal.ended().await, Some(2));
+    assert_eq!(fs::read_to_string(&config).expect("there"), saved);
+}

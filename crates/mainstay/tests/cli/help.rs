@@ -1,0 +1,95 @@
+//! The help of every command, walked along the tree of commands: none can be missed.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use clap::{Command, CommandFactory as _};
+use mainstay::cli::Cli;
+
+/// As wide as a terminal is at least.
+const WIDTH: usize = 80;
+
+const FOLDER: &str = "snapshots/help";
+
+/// Every command with its own, by path: `mainstay`, `mainstay config show`.
+fn walk(command: &Command, path: &str, seen: &mut Vec<(String, Command)>) {
+    for subcommand in command.get_subcommands() {
+        if subcommand.get_name() != "help" {
+            walk(
+                subcommand,
+                &format!("{path} {}", subcommand.get_name()),
+                seen,
+            );
+        }
+    }
+    seen.push((path.to_owned(), command.clone()));
+}
+
+fn commands() -> Vec<(String, Command)> {
+    let mut root = Cli::command()
+        .term_width(WIDTH)
+        .color(clap::ColorChoice::Never);
+    root.build();
+    let mut seen = Vec::new();
+    walk(&root, "mainstay", &mut seen);
+    seen
+}
+
+/// `-h`, and `--help` where it says more.
+#[test]
+fn the_help_of_every_command() {
+    let mut names = BTreeSet::new();
+    for (path, mut command) in commands() {
+        let short = command.render_help().to_string();
+        let long = command.render_long_help().to_string();
+        let shown = match long == short {
+            true => short,
+            false => format!("{short}\n==== --help\n{long}"),
+        };
+        let name = path.replace(' ', "_");
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path(FOLDER);
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.bind(|| insta::assert_snapshot!(&*name, shown));
+        names.insert(format!("{name}.snap"));
+        for line in shown.lines() {
+            assert!(line.chars().count() <= WIDTH, "{path}: {line}");
+            assert!(!line.contains('\u{1b}'), "{path}: {line}");
+        }
+    }
+    // The snapshots of commands that are gone go, too.
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cli")
+        .join(FOLDER);
+    let files = fs::read_dir(folder).expect("there");
+    let files = files.filter_map(|it| it.ok()?.file_name().into_string().ok());
+    let files: BTreeSet<String> = files.filter(|it| it.ends_with(".snap")).collect();
+    assert_eq!(files, names);
+}
+
+/// They are to be copied, and would be wrapped in the middle of a word of theirs.
+#[test]
+fn examples_fit_the_terminal() {
+    for (path, command) in commands() {
+        let examples = command.get_after_help().map(ToString::to_string);
+        for line in examples.unwrap_or_default().lines() {
+            assert!(line.chars().count() <= WIDTH, "{path}: {line}");
+        }
+    }
+}
+
+/// Somebody who has found a command knows what each of its options means.
+#[test]
+fn every_option_and_command_says_what_it_is_for() {
+    for (path, command) in commands() {
+        assert!(command.get_about().is_some(), "{path} says nothing");
+        for argument in command.get_arguments().filter(|it| !it.is_hide_set()) {
+            let id = argument.get_id();
+            let is_plain = argument.is_positional();
+            assert!(
+                is_plain || argument.get_help().is_some(),
+                "{path}: {id} says nothing"
+            );
+        }
+    }
+}
