@@ -116,9 +116,10 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             let count = if wanted { number("n").max(1) } else { 0 };
             let mut actions: Vec<Action> = (1..=count)
                 .map(|n| {
+                    let data = json!(script.tainted(&format!("line {n}")));
                     let text = message::notification(
                         "notifications/message",
-                        &format!(r#"{{"level":"{level}","logger":"fake","data":"line {n}"}}"#),
+                        &format!(r#"{{"level":"{level}","logger":"fake","data":{data}}}"#),
                     );
                     if arguments["outside"] == json!(true) && !request.is_modern() {
                         Action::Publish(Arc::clone(session), text)
@@ -357,7 +358,8 @@ fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
 
 fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {
     let message = if request.client.revision.as_str() >= "2025-03-26" {
-        format!(r#","message":"step {step}""#)
+        let message = request.script.tainted(&format!("step {step}"));
+        format!(r#","message":{}"#, json!(message))
     } else {
         String::new()
     };

@@ -131,6 +131,11 @@ impl Terminal {
         self.told("#{alternate_on}").await == "1"
     }
 
+    /// The title that the program has given to the terminal.
+    pub async fn title(&self) -> String {
+        self.told("#{pane_title}").await
+    }
+
     pub async fn is_cursor_visible(&self) -> bool {
         self.told("#{cursor_flag}").await == "1"
     }

@@ -206,7 +206,7 @@ impl Cli {
         let command = Self::command().color(style::When::of_arguments().into());
         let parsed = command.try_get_matches();
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
-        parsed.map_err(|error| screen::usage(&error))
+        parsed.map_err(screen::usage)
     }
 
     /// Runs the command and says what went wrong.

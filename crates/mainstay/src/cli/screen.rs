@@ -16,6 +16,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
+use clap::error::ContextValue;
 use mainstay_core::{display, message};
 use serde::{Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
@@ -256,7 +257,8 @@ pub fn ask(question: &str) {
 
 /// Says why the arguments are wrong, which may have been copied from a server's words; or prints the
 /// help that was asked for.
-pub fn usage(error: &clap::Error) -> ExitCode {
+pub fn usage(mut error: clap::Error) -> ExitCode {
+    escape_arguments(&mut error);
     let text = error.render().to_string();
     if error.use_stderr() && asks_for_json(env::args_os().skip(1)) {
         complain_json(&usage_as_json(&text));
@@ -267,6 +269,25 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         error.print().ok();
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Escapes the arguments that an error quotes: a line break in one would begin another line.
+fn escape_arguments(error: &mut clap::Error) {
+    let escaped = |text: &String| display::line(text).into_owned();
+    let context = error.context().filter_map(|(kind, value)| {
+        Some(match value {
+            ContextValue::String(text) => (kind, ContextValue::String(escaped(text))),
+            ContextValue::Strings(texts) => {
+                let texts = texts.iter().map(escaped).collect();
+                (kind, ContextValue::Strings(texts))
+            }
+            _ => return None,
+        })
+    });
+    let context: Vec<_> = context.collect();
+    for (kind, value) in context {
+        error.insert(kind, value);
+    }
 }
 
 /// Whether `--json` or `-o json` is among the arguments, and not among those of a server's command.

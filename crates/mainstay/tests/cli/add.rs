@@ -27,7 +27,7 @@ use crate::terminal::Terminal;
 
 /// What a path is answered with.
 #[derive(Clone)]
-enum Answer {
+pub enum Answer {
     /// The whole answer, head and body.
     Raw(Vec<u8>),
     /// The beginning of one that does not go on.
@@ -37,7 +37,7 @@ enum Answer {
 }
 
 impl Answer {
-    fn json(value: &Value) -> Self {
+    pub fn json(value: &Value) -> Self {
         Self::of("200 OK", "application/json", value.to_string().as_bytes())
     }
 
@@ -58,8 +58,8 @@ impl Answer {
 }
 
 /// A registry of the test's own.
-struct Registry {
-    url: String,
+pub struct Registry {
+    pub url: String,
     answers: Arc<Mutex<HashMap<String, Answer>>>,
     asked: Arc<Mutex<Vec<String>>>,
     serving: JoinHandle<()>,
@@ -72,7 +72,7 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let answers = Arc::<Mutex<HashMap<String, Answer>>>::default();
@@ -126,7 +126,7 @@ impl Registry {
         }
     }
 
-    fn answer(&self, path: &str, answer: Answer) {
+    pub fn answer(&self, path: &str, answer: Answer) {
         self.answers
             .lock()
             .expect("whole")

@@ -257,18 +257,31 @@ async fn a_flag_of_002_is_a_configuration() {
 
 /// Adds a server from inside an MCP client that bears the control token (group `control`).
 pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
+    let answer = call_as(home, url, "hand", "add_server", entry).await;
+    assert!(answer.contains("pending"), "{answer}");
+}
+
+/// What a client of this name gets for the call of a tool, with the head of the answer.
+pub async fn call_as(
+    home: &Home,
+    url: &str,
+    client: &str,
+    tool: &str,
+    arguments: &Value,
+) -> String {
     let token = home.token();
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": client, "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let params = json!({"name": "add_server", "arguments": entry, "_meta": meta});
+    let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let body = body.to_string();
     let request = format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
         accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n\
-        mcp-method: tools/call\r\nmcp-name: add_server\r\nauthorization: Bearer {}\r\n\
+        mcp-method: tools/call\r\nmcp-name: {tool}\r\nauthorization: Bearer {}\r\n\
         content-length: {}\r\n\r\n{body}",
         token.trim(),
         body.len()
@@ -281,7 +294,7 @@ pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
         stream.read_to_string(&mut answer).await.expect("answered");
     })
     .await;
-    assert!(answer.contains("pending"), "{answer}");
+    answer
 }
 
 /// What would run is shown whole, and approved by its digest: no person can be asked here.

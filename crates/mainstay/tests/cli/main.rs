@@ -15,6 +15,7 @@ mod failures;
 mod fakes;
 mod health;
 mod help;
+mod hostile;
 mod inline;
 mod journal;
 mod killed;

@@ -1,0 +1,496 @@
+//! Every command of the program in all its forms, on a terminal and in pipes, against hostile text.
+
+use std::{collections::BTreeSet, fs};
+
+use clap::CommandFactory as _;
+use fake_server::{Fake, Script, binary};
+use futures_util::{StreamExt as _, stream};
+use mainstay::cli::Cli;
+use mainstay_testkit::{Home, Run, found, home, limits::PROGRAMS, within};
+use serde_json::{Value, json};
+
+use super::{
+    is_told, servers,
+    text::{FORGED, HOSTILE, harmless},
+};
+use crate::{
+    add::{Answer, Registry},
+    control::call_as,
+    terminal::Terminal,
+};
+
+/// Commands that change nothing, and their arguments. `§` is the hostile text, `{…}` is made by the test.
+const LOOKING: &[(&str, &[&str])] = &[
+    ("list", &[]),
+    ("list", &["--url", "§"]),
+    ("get", &["evil"]),
+    ("get", &["dead"]),
+    ("get", &["§"]),
+    ("health", &[]),
+    ("health", &["§"]),
+    ("tools list", &[]),
+    ("tools list", &["§"]),
+    ("tools get", &["evil/t§"]),
+    ("tools get", &["evil/plain"]),
+    ("tools get", &["§"]),
+    ("call", &["evil/echo", "text=§"]),
+    ("call", &["evil/plain", "§=§"]),
+    ("call", &["evil/plain"]),
+    ("call", &["evil/error"]),
+    ("call", &["remote/error"]),
+    ("call", &["remote/rpc_error"]),
+    ("call", &["evil/rpc_error"]),
+    ("call", &["evil/t§", "text=§"]),
+    ("call", &["evil/§"]),
+    ("call", &["evil/echo", "§"]),
+    ("call", &["evil/echo", "--args", "§"]),
+    ("call", &["evil/progress", "steps=4", "intervalMs=250"]),
+    ("call", &["evil/log", "n=2", "level=error"]),
+    ("resources", &[]),
+    ("read", &["fake://text§"]),
+    ("read", &["evil", "fake://text"]),
+    ("read", &["evil", "fake://§"]),
+    ("read", &["evil", "§"]),
+    ("read", &["remote", "fake://text"]),
+    ("prompts list", &[]),
+    ("prompts get", &["evil/greet§", "name=§"]),
+    ("prompts get", &["evil/p§", "§=§"]),
+    ("prompts get", &["evil/§"]),
+    ("records", &[]),
+    ("records", &["{record}"]),
+    ("records", &["--status", "§"]),
+    ("records", &["--since", "§"]),
+    ("records", &["--instance", "§"]),
+    ("records", &["§"]),
+    ("object", &["{result}"]),
+    ("object", &["{arguments}"]),
+    ("object", &["§"]),
+    ("stats", &[]),
+    ("events", &[]),
+    ("events", &["--after", "§"]),
+    ("requests list", &[]),
+    ("logs", &["evil"]),
+    ("logs", &["dead"]),
+    ("logs", &["§"]),
+    ("switches list", &[]),
+    ("token list", &[]),
+    ("reload", &["--dry-run"]),
+    ("validate", &["{odd}"]),
+    ("validate", &["§"]),
+    ("resolve", &["§"]),
+    ("search", &["files", "--registry", "{registry}"]),
+    ("search", &["§", "--registry", "{registry}"]),
+    ("import", &["--dry-run"]),
+    ("import", &["--from", "§"]),
+    ("export", &["--for", "cursor"]),
+    ("export", &["--for", "§"]),
+    ("doctor", &["--no-start", "--config", "{config}"]),
+    ("setup", &["--dry-run"]),
+    ("setup", &["--client", "§"]),
+    ("service install", &["--dry-run", "--config", "§"]),
+    ("service uninstall", &["--dry-run"]),
+    ("service status", &[]),
+    ("serve", &["--listen", "§"]),
+    ("mcp", &["--config", "§"]),
+    ("connect", &["--server", "§"]),
+    ("top", &["--json"]),
+    ("top", &["§"]),
+    (
+        "shell",
+        &[
+            "-c",
+            "/servers",
+            "-c",
+            "/health",
+            "-c",
+            "/tools",
+            "-c",
+            "/tools evil/plain",
+            "-c",
+            "/call evil/error",
+            "-c",
+            "/call evil/progress steps=2",
+            "-c",
+            "/prompt",
+            "-c",
+            "/read",
+            "-c",
+            "/records",
+            "-c",
+            "/events",
+            "-c",
+            "/log evil",
+            "-c",
+            "/§",
+        ],
+    ),
+];
+
+/// Commands that change something, in this order.
+const CHANGING: &[(&str, &[&str])] = &[
+    ("switches off", &["§", "evil"]),
+    ("switches on", &["§", "evil"]),
+    ("switches clear", &["§"]),
+    ("token add", &["§"]),
+    ("token remove", &["§"]),
+    ("requests answer", &["99", "§"]),
+    ("requests refuse", &["99", "§"]),
+    ("add", &["x", "--", "§"]),
+    (
+        "add",
+        &[
+            "--config",
+            "{other}",
+            "--replace",
+            "-y",
+            "new",
+            "--",
+            "{program}",
+            "--taint",
+            "§",
+            "--stderr",
+            "§",
+            "--instructions",
+            "§",
+            "--name",
+            "§",
+            "--tool",
+            "{tool}",
+        ],
+    ),
+    (
+        "add",
+        &[
+            "--config",
+            "{other}",
+            "-y",
+            "new",
+            "--",
+            "{program}",
+            "--initialize-error",
+            "--taint",
+            "§",
+            "--stderr",
+            "§",
+        ],
+    ),
+    ("approve", &["§"]),
+    ("reconnect", &["dead"]),
+    ("start", &["dead"]),
+    ("restart", &["--all"]),
+    ("stop", &["dead"]),
+    ("stop", &["§"]),
+    ("call", &["evil/crash"]),
+    ("disable", &["dead"]),
+    ("enable", &["dead"]),
+    ("remove", &["§"]),
+    ("remove", &["dead"]),
+    ("reload", &[]),
+    ("token rotate", &[]),
+];
+
+/// Commands that no case is for.
+const WITHOUT: &[(&str, &str)] = &[(
+    "demo-server",
+    "is a server: its stdout is the protocol, its stderr goes to a log",
+)];
+
+/// Commands that print a text of several lines as it is.
+const OF_LINES: &[&str] = &[
+    "call",
+    "read",
+    "prompts get",
+    "tools get",
+    "object",
+    "shell",
+];
+
+/// Commands whose output in a pipe has the bytes that it was made of.
+const OF_DATA: &[&str] = &[
+    "call",
+    "read",
+    "prompts get",
+    "object",
+    "resolve",
+    "shell",
+    "top",
+];
+
+/// The paths of all commands that have no others below them.
+fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+    for below in command.get_subcommands() {
+        let path = format!("{path} {}", below.get_name());
+        if below.get_subcommands().next().is_some() {
+            leaves(below, &path, found);
+        } else {
+            found.insert(path.trim().to_owned());
+        }
+    }
+}
+
+#[test]
+fn every_command_is_looked_at() {
+    let mut all = BTreeSet::new();
+    leaves(&Cli::command(), "", &mut all);
+    let cases = LOOKING.iter().chain(CHANGING).map(|(path, _)| *path);
+    let listed: BTreeSet<String> = cases
+        .chain(WITHOUT.iter().map(|(path, _)| *path))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(
+        all, listed,
+        "each command needs a case here, or a reason in WITHOUT"
+    );
+}
+
+/// What the cases are run against.
+struct World {
+    home: Home,
+    registry: Registry,
+    /// Texts that stand for `{…}`.
+    made: Vec<(&'static str, String)>,
+}
+
+impl World {
+    fn arguments(&self, path: &str, arguments: &[&str]) -> Vec<String> {
+        let filled = arguments.iter().map(|argument| {
+            let made = self.made.iter();
+            let argument = made.fold((*argument).to_owned(), |text, (name, made)| {
+                text.replace(name, made)
+            });
+            argument.replace('§', &HOSTILE)
+        });
+        path.split(' ').map(str::to_owned).chain(filled).collect()
+    }
+
+    /// Runs a case in all forms. Returns how often hostile text was told of.
+    async fn look(&self, path: &str, arguments: &[&str]) -> usize {
+        let all = self.arguments(path, arguments);
+        let base: Vec<&str> = all.iter().map(String::as_str).collect();
+        let mut told = 0;
+        // Unless the command fails before it knows them.
+        let mut every_field = "{id}".to_owned();
+        let mut shaped = Vec::new();
+        let forms = [(vec![], true), (vec!["--json"], true), (vec![], false)];
+        if is_shaped(path) {
+            let unknown = [&base[..], &["--format", "{no_such_field}"]].concat();
+            let refused = self.home.run(&unknown).await.stderr;
+            let fields = refused
+                .split_once("the fields are ")
+                .map(|(_, fields)| fields.trim().to_owned());
+            let template = fields.map(|fields| format!("{{{}}}", fields.replace(", ", "}|{")));
+            every_field = template.unwrap_or(every_field);
+            shaped = vec![
+                (vec!["-o", "yaml"], true),
+                (vec!["-o", "yaml"], false),
+                (vec!["-o", "wide"], false),
+                (vec!["-o", "name"], false),
+                (vec!["--format", &every_field], false),
+            ];
+        }
+        for (form, on_terminal) in forms.into_iter().chain(shaped) {
+            // Only `top` has no `--json` that could be given twice.
+            if form == ["--json"] && base.contains(&"--json") {
+                continue;
+            }
+            told += self.run(path, &base, &form, on_terminal).await;
+        }
+        told
+    }
+
+    async fn run(&self, path: &str, base: &[&str], form: &[&str], on_terminal: bool) -> usize {
+        // What comes after `--` is not ours.
+        let at = base.iter().position(|it| *it == "--").unwrap_or(base.len());
+        let all = [&base[..at], form, &base[at..]].concat();
+        let (stdout, stderr) = if on_terminal {
+            (shown(&self.home, &all).await, String::new())
+        } else {
+            let Run { stdout, stderr, .. } = self.home.run(&all).await;
+            let stdout = if OF_DATA.contains(&path) {
+                stdout
+            } else {
+                harmless(&all, stdout.into_bytes())
+            };
+            (stdout, harmless(&all, stderr.into_bytes()))
+        };
+        // Notices and wrong usage are told in words.
+        let lines = stdout.lines().chain(stderr.lines());
+        for line in lines.filter(|line| form == ["--json"] && line.starts_with("{\"")) {
+            serde_json::from_str::<Value>(line)
+                .unwrap_or_else(|error| panic!("{all:?}: {error}: {line}"));
+        }
+        if !OF_LINES.contains(&path) {
+            for line in stdout.lines().chain(stderr.lines()) {
+                assert!(
+                    !line.starts_with(FORGED),
+                    "{all:?} shows a forged line:\n{stdout}{stderr}"
+                );
+            }
+        }
+        usize::from(is_told(&stdout) || is_told(&stderr))
+    }
+}
+
+/// Whether a command has `-o` and `--format`.
+fn is_shaped(path: &str) -> bool {
+    let mut command = Cli::command();
+    command.build();
+    let mut command = &command;
+    for word in path.split(' ') {
+        command = command.find_subcommand(word).expect(path);
+    }
+    let mut arguments = command.get_arguments();
+    arguments.any(|argument| argument.get_long() == Some("format"))
+}
+
+/// What a command shows on a terminal.
+pub async fn shown(home: &Home, arguments: &[&str]) -> String {
+    let mut terminal = Terminal::open();
+    let mut child = terminal.start(home.command(arguments));
+    within(child.wait()).await.expect("it ends");
+    harmless(arguments, terminal.end().await)
+}
+
+/// Files of clients, of a registry and of the journal, all of them hostile.
+async fn world(home: Home, url: &str) -> World {
+    let hostile = HOSTILE.as_str();
+    let registry = Registry::start().await;
+    let published = json!({"servers": [
+        {"server": {"name": format!("a.b/{hostile}"), "description": hostile, "version": hostile,
+            "packages": [{"registryType": hostile, "identifier": hostile, "version": "1.0.0", "transport": {"type": "stdio"}}],
+            "remotes": [{"type": "sse", "url": hostile}]},
+            "_meta": {"io.modelcontextprotocol.registry/official": {"status": hostile}}},
+        {"server": {"name": "a.b/c", "description": hostile, "version": "1"}}],
+        "metadata": {"nextCursor": hostile}});
+    let page = "/v0.1/servers?search=files&version=latest&limit=20";
+    registry.answer(page, Answer::json(&published));
+    let odd = json!({hostile: 1, "mcpServers": {
+        hostile: {"command": "x"}, "b": {"command": "x", hostile: hostile}, "c": {"url": hostile}, "d": {"command": hostile},
+    }});
+    let odd = home.file("odd.json", &odd.to_string());
+    let cursor = json!({"mcpServers": {
+        hostile: {"command": hostile, "args": [hostile], hostile: hostile},
+        "fine": {"command": "x", "env": {"A": hostile}, hostile: 1},
+    }});
+    fs::create_dir(home.path().join(".cursor")).expect("made");
+    home.file(".cursor/mcp.json", &cursor.to_string());
+    let other = home.file("other.json", r#"{"mcpServers": {}}"#);
+    let tool = json!({"name": format!("t{hostile}"), "description": hostile, "inputSchema": {"type": "object"}});
+
+    call_as(
+        &home,
+        url,
+        hostile,
+        "evil__echo",
+        &json!({"text": hostile, hostile: hostile}),
+    )
+    .await;
+    let record = found(PROGRAMS, "a record", async || {
+        let listed = home
+            .run(&["records", "--json", "--tool", "echo"])
+            .await
+            .json();
+        listed["calls"].get(0).cloned()
+    })
+    .await;
+    let of_record = |member: &str| record[member].as_str().expect(member).to_owned();
+    let made = vec![
+        ("{record}", of_record("id")),
+        ("{result}", of_record("result_cid")),
+        ("{arguments}", of_record("arguments_cid")),
+        ("{odd}", odd),
+        ("{other}", other),
+        (
+            "{config}",
+            home.path()
+                .join("servers.json")
+                .to_str()
+                .expect("UTF-8")
+                .to_owned(),
+        ),
+        ("{registry}", registry.url.clone()),
+        ("{program}", binary().to_str().expect("UTF-8").to_owned()),
+        ("{tool}", tool.to_string()),
+    ];
+    World {
+        home,
+        registry,
+        made,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_command_shows_hostile_text_as_it_is() {
+    let home = home!();
+    // No argument of a program can hold NUL, so it comes over HTTP.
+    let taint = Some(format!("\0{}", *HOSTILE));
+    let script = Script {
+        taint,
+        ..Script::default()
+    };
+    let remote = Fake::http(script).await.expect("a free port");
+    let config = servers(&home, Some(remote.url()));
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 3").await;
+    let world = world(home, &daemon.url).await;
+    let question = json!({"method": "elicitation/create", "params": {"message": HOSTILE.as_str(), "requestedSchema": {}}});
+    let arguments = question.to_string();
+    let asking = ["call", "evil/ask", "--args", &arguments];
+    let mut asking = world.home.command(&asking).spawn().expect("it starts");
+    found(PROGRAMS, "a request", async || {
+        let waiting = world.home.run(&["requests", "--json"]).await.json();
+        (waiting["requests"][0]["id"].is_u64()).then_some(())
+    })
+    .await;
+    assert!(
+        world
+            .home
+            .run(&["switches", "off", "hand", "dead"])
+            .await
+            .code
+            == Some(0)
+    );
+
+    let looked = stream::iter(LOOKING).map(|(path, arguments)| world.look(path, arguments));
+    let told: Vec<usize> = looked.buffer_unordered(4).collect().await;
+    let told: usize = told.into_iter().sum();
+    assert!(told > 150, "the hostile text is told of {told} times only");
+    asking.kill().await.expect("killed");
+
+    let mut told = 0;
+    for (path, arguments) in CHANGING {
+        told += world.look(path, arguments).await;
+    }
+    assert!(told > 20, "the hostile text is told of {told} times only");
+    drop(world.registry);
+    daemon.stop().await;
+
+    // What the daemon left behind.
+    let left = [
+        "list",
+        "records",
+        "logs",
+        "object",
+        "stats",
+        "tools list",
+        "call",
+    ];
+    for (path, arguments) in LOOKING.iter().filter(|(path, _)| left.contains(path)) {
+        let all = world
+            .made
+            .iter()
+            .fold(arguments.join("\t"), |all, (name, made)| {
+                all.replace(name, made)
+            });
+        let all: Vec<String> = all
+            .split('\t')
+            .map(|it| it.replace('§', &HOSTILE))
+            .collect();
+        let all: Vec<&str> = path
+            .split(' ')
+            .chain(all.iter().map(String::as_str))
+            .filter(|it| !it.is_empty())
+            .collect();
+        shown(&world.home, &all).await;
+    }
+}

@@ -1,0 +1,52 @@
+//! What hostile servers, clients, files and registries say, as every command shows it: nothing of it may reach a
+//! terminal as it is.
+
+mod commands;
+mod screens;
+mod text;
+
+use mainstay_testkit::Home;
+use serde_json::json;
+
+use self::text::HOSTILE;
+
+/// A configuration with one server all of whose texts are hostile, and one that is down for a hostile reason. A
+/// third one may be remote.
+fn servers(home: &Home, remote: Option<String>) -> String {
+    let program = fake_server::binary();
+    let hostile = HOSTILE.as_str();
+    let property = json!({hostile: {"type": hostile, "description": hostile, "enum": [hostile], "default": hostile}});
+    let schema =
+        json!({"type": "object", "title": hostile, "properties": property, "required": [hostile]});
+    let tool = |name: &str| {
+        json!({"name": name, "title": hostile, "description": format!("{hostile}\n{hostile}"), "inputSchema": schema,
+            "annotations": {"title": hostile}})
+        .to_string()
+    };
+    let prompt = json!({"name": format!("p{hostile}"), "description": hostile,
+        "arguments": [{"name": hostile, "description": hostile, "required": true}]});
+    let mut config = json!({"ownTools": ["control"], "mcpServers": {
+        "evil": {
+            "command": program,
+            "serverRequests": "queue",
+            "args": [
+                "--taint", hostile, "--stderr", hostile, "--instructions", hostile, "--name", hostile,
+                "--tool", tool(&format!("t{hostile}")), "--tool", tool("plain"), "--prompt", prompt.to_string(),
+                "--resource", format!("fake://{hostile}"), "--template", format!("fake://{hostile}/{{x}}"),
+            ],
+            "env": {"SHOWN": hostile},
+        },
+        "dead": {"command": program, "args": ["--initialize-error", "--noise", "--taint", hostile, "--stderr", hostile]},
+    }});
+    if let Some(url) = remote {
+        config["mcpServers"]["remote"] = json!({"url": url});
+    }
+    home.file("servers.json", &config.to_string())
+}
+
+/// Whether a text shows that hostile text was there.
+fn is_told(text: &str) -> bool {
+    ["\\u{9b}", "\\u009b", "\\x9b"]
+        .iter()
+        .any(|it| text.contains(it))
+}

@@ -1,0 +1,274 @@
+//! Programs that stay on the screen, or ask on it, against hostile text.
+
+use std::path::Path;
+
+use mainstay_testkit::{Home, Terminal as Tmux, home, within};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{
+    commands::shown,
+    is_told, servers,
+    text::{FORGED, HOSTILE, TITLE, characters, harmless},
+};
+use crate::{control::add_from_inside, terminal::Terminal};
+
+/// The daemon's own screen, its log among it, what is followed, and what is asked on a terminal.
+#[tokio::test]
+async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
+    let home = home!();
+    let config = servers(&home, None);
+    let mut screen = Terminal::open();
+    let serve = [
+        "-vv",
+        "serve",
+        "--config",
+        &config,
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let mut daemon = screen.start(home.command(&serve));
+    screen.until("ready: 1 of 2").await;
+    let file = std::fs::read(home.state().join("daemon.json")).expect("a file");
+    let file: Value = serde_json::from_slice(&file).expect("JSON");
+    let url = file["url"].as_str().expect("a URL").to_owned();
+
+    for arguments in [
+        ["logs", "evil", "--follow", "--tail", "9000"].as_slice(),
+        &["events", "--follow"],
+        &["list", "--watch"],
+        &["health", "--watch"],
+    ] {
+        // Wide enough for why a server is down.
+        let mut terminal = Terminal::of_width(4000);
+        let mut child = terminal.start(home.command(arguments));
+        terminal.until("x\\u{9b}").await;
+        child.kill().await.expect("killed");
+        harmless(arguments, terminal.end().await);
+    }
+
+    let hostile = HOSTILE.as_str();
+    let entry = json!({
+        "name": "new", "command": "n\u{440}x", "args": [hostile], "env": {hostile.replace('=', ""): hostile},
+        "cwd": format!("/{hostile}"),
+    });
+    add_from_inside(&home, &url, &entry).await;
+    shown(&home, &["list"]).await;
+    shown(&home, &["get", "new"]).await;
+    let mut terminal = Terminal::open();
+    let mut child = terminal.start(home.command(&["approve", "new"]));
+    terminal.until("approve it?").await;
+    child.kill().await.expect("killed");
+    let text = harmless(&["approve"], terminal.end().await);
+    let lines: Vec<&str> = text.lines().collect();
+    let [.., command, again, question] = lines[..] else {
+        panic!("{text}")
+    };
+    assert!(question.starts_with("approve it?"), "{text}");
+    assert_eq!(again, r#"  that is "n\u{440}x" with 1 argument"#);
+    assert!(
+        command.starts_with(r#"  "n\u{440}x" "x\u{9b}31m"#),
+        "{text}"
+    );
+    assert!(
+        text.contains("! \"n\\u{440}x\": U+0440 looks like 'p'"),
+        "{text}"
+    );
+
+    let pid = daemon.id().expect("it runs").cast_signed();
+    kill_process(Pid::from_raw(pid).expect("a process"), Signal::TERM).expect("signalled");
+    within(daemon.wait()).await.expect("it ends");
+    let text = harmless(&["serve"], screen.end().await);
+    assert!(is_told(&text), "{text}");
+    assert!(!text.lines().any(|line| line.starts_with(FORGED)), "{text}");
+}
+
+/// The protocol itself, tried out by hand.
+#[tokio::test]
+async fn the_protocol_on_a_terminal_is_escaped() {
+    let home = home!();
+    let config = servers(&home, None);
+    let mut terminal = Terminal::open();
+    let mut child = terminal.start(home.command(&["mcp", "--config", &config]));
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "hand", "version": "1"},
+    }});
+    terminal.types(&format!("{hello}\n"));
+    terminal.until("serverInfo").await;
+    terminal.types("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+    terminal.types("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"prompts/list\"}\n");
+    terminal.until("\"prompts\":[").await;
+    terminal.types("\u{4}");
+    within(child.wait()).await.expect("it ends");
+    let text = harmless(&["mcp"], terminal.end().await);
+    let list = text.lines().find(|line| line.contains("\"prompts\":["));
+    let list: Value = serde_json::from_str(list.expect("a list")).expect("JSON");
+    assert!(list.to_string().contains('\u{9b}'), "{text}");
+}
+
+/// Pipes get the bytes as they are from commands whose output is data.
+#[tokio::test]
+async fn data_keeps_its_bytes_where_no_terminal_is() {
+    let home = home!();
+    let config = servers(&home, None);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    let hostile = HOSTILE.as_str();
+    let call = home
+        .run(&["call", "evil/echo", &format!("text={hostile}")])
+        .await;
+    assert_eq!(call.stdout, format!("{hostile}\n"));
+    let read = home.run(&["read", "evil", "fake://text"]).await;
+    assert_eq!(read.stdout, format!("the text of the fake{hostile}\n"));
+    let raw = home.run(&["call", "evil/error", "--json"]).await;
+    assert!(raw.stdout.contains('\u{9b}'), "{raw}");
+    let arguments = json!({"text": hostile}).to_string();
+    home.run(&["call", "evil/echo", "--args", &arguments]).await;
+    let record = within(async {
+        loop {
+            let found = home
+                .run(&["records", "--json", "--tool", "echo"])
+                .await
+                .json();
+            if found["total_count"] == 2 {
+                return found["calls"][0].clone();
+            }
+        }
+    })
+    .await;
+    let cid = record["arguments_cid"].as_str().expect("an identifier");
+    assert_eq!(home.run(&["object", cid]).await.stdout, arguments);
+    daemon.stop().await;
+    assert_eq!(home.run(&["object", cid]).await.stdout, arguments);
+}
+
+/// Checks what was sent to a terminal beside the sequences of those who draw on it.
+fn obeyed_nothing(written: &Path, what: &str) {
+    let written = std::fs::read(written).expect("what was written");
+    let written = String::from_utf8_lossy(&written);
+    // Colours, places and modes are set with ESC and CSI, lines end with CR LF.
+    let drawn = [
+        '\u{1b}', '\r', '\n', '\t', '\u{8}', '\u{7}', '\u{e}', '\u{f}',
+    ];
+    let bad: Vec<char> = characters()
+        .filter(|c| !drawn.contains(c) && written.contains(*c))
+        .collect();
+    assert!(bad.is_empty(), "{what} shows {bad:?}: {written:?}");
+    for sequence in [
+        "\u{1b}]",
+        "\u{1b}P",
+        "\u{1b}c",
+        "\u{1b}[c",
+        "\u{1b}[3J",
+        TITLE_SET,
+    ] {
+        assert!(
+            !written.contains(sequence),
+            "{what} sends {sequence:?}: {written:?}"
+        );
+    }
+}
+
+/// The end of a sequence that sets the title.
+const TITLE_SET: &str = "TAKEN OVER\u{7}";
+
+/// A terminal in which a program runs, and what the program writes to it.
+async fn in_tmux(home: &Home, command: &Command) -> (Tmux, std::path::PathBuf) {
+    let terminal = Tmux::start(command, 100, 40).await;
+    let written = home.path().join("written");
+    terminal.records(&written).await;
+    (terminal, written)
+}
+
+#[tokio::test]
+async fn hostile_text_does_nothing_in_the_shell() {
+    if !Tmux::is_available() {
+        return;
+    }
+    let home = home!();
+    let config = servers(&home, None);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    let (terminal, written) = in_tmux(&home, &home.command(&["shell"])).await;
+    terminal.shows("mainstay>").await;
+    // The names that cannot be shown as they are cannot be chosen.
+    terminal.types("/call evil/plai").await;
+    terminal.press(&["Tab"]).await;
+    terminal.shows("/call evil/plain").await;
+    terminal.press(&["Tab"]).await;
+    terminal.press(&["C-c"]).await;
+    for (line, told) in [
+        ("/servers", "x\\u{9b}31m"),
+        ("/tools evil/t", "x\\u{9b}31m"),
+        ("/tools evil/plain", "x\\u{9b}31m"),
+        ("/call evil/error", "the tool failedx\\u{9b}31m"),
+        ("/call evil/rpc_error", "the request failedx\\u{9b}31m"),
+        ("/call evil/log n=1 level=error", "1 lines logged"),
+        ("/call evil/progress steps=4 intervalMs=300", "4 steps done"),
+        ("/prompt", "x\\u{9b}31m"),
+        ("/read", "x\\u{9b}31m"),
+        ("/read evil fake://text", "the text of the fakex\\u{9b}31m"),
+        ("/records", "x\\u{9b}31m"),
+        ("/events", "x\\u{9b}31m"),
+        ("/log evil -n 4", "x\\u{9b}31m"),
+        ("/server restart dead", "x\\u{9b}31m"),
+    ] {
+        terminal.types(line).await;
+        terminal.press(&["Enter"]).await;
+        terminal.shows(told).await;
+        terminal
+            .shows_when("the prompt", |screen| {
+                screen.trim_end().ends_with("mainstay>")
+            })
+            .await;
+        assert!(!terminal.is_alternate().await, "{line}");
+        assert_ne!(terminal.title().await, TITLE, "{line}");
+        terminal.press(&["C-l"]).await;
+        terminal.hides(told).await;
+    }
+    terminal.press(&["C-d"]).await;
+    assert_eq!(terminal.ended().await, Some(0));
+    obeyed_nothing(&written, "the shell");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn hostile_text_does_nothing_on_the_screen_of_top() {
+    if !Tmux::is_available() {
+        return;
+    }
+    let home = home!();
+    let config = servers(&home, None);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    home.run(&["call", "evil/error"]).await;
+    home.run(&["call", "evil/rpc_error"]).await;
+    let (terminal, written) = in_tmux(&home, &home.command(&["top"])).await;
+    terminal.shows("dead").await;
+    terminal.press(&["Enter"]).await;
+    // The log, the events and the calls of both servers.
+    for server in ["evil", "dead"] {
+        terminal.press(&["/"]).await;
+        terminal.types(server).await;
+        terminal.press(&["Enter"]).await;
+        terminal.shows(&format!("> {server}")).await;
+        for topic in ["[log]", "[events]", "[calls]"] {
+            terminal.shows(topic).await;
+            if topic != "[calls]" || server == "evil" {
+                terminal
+                    .shows(if topic == "[log]" { "\\u{9b}" } else { server })
+                    .await;
+            }
+            terminal.press(&["Tab"]).await;
+        }
+        terminal.press(&["Escape"]).await;
+        assert_ne!(terminal.title().await, TITLE);
+        assert!(terminal.is_alternate().await);
+    }
+    terminal.press(&["q"]).await;
+    assert_eq!(terminal.ended().await, Some(0));
+    assert_ne!(terminal.title().await, TITLE);
+    obeyed_nothing(&written, "top");
+    daemon.stop().await;
+}

@@ -1,0 +1,67 @@
+//! Text that would do something to a terminal, and how to see that it did nothing.
+
+use std::sync::LazyLock;
+
+/// The title that hostile text gives to a terminal.
+pub const TITLE: &str = "TAKEN OVER";
+
+/// What begins a line of its own where a line break of hostile text comes through.
+pub const FORGED: &str = "FORGED LINE";
+
+/// All that a terminal obeys or hides, but NUL, which no argument of a program can hold: sequences first, so that
+/// tables do not cut them all, then each character.
+pub static HOSTILE: LazyLock<String> = LazyLock::new(|| {
+    let sequences = [
+        // Of C1, cut off by no table.
+        "x\u{9b}31m".to_owned(),
+        // Clear the screen and what was scrolled off it, take the other screen, begin anew.
+        "\u{1b}[2J\u{1b}[3J\u{1b}[?1049h\u{1b}c".to_owned(),
+        // Set the title, in both forms and both ends.
+        format!("\u{1b}]0;{TITLE}\u{7}\u{1b}]2;{TITLE}\u{1b}\\\u{9d}0;{TITLE}\u{9c}"),
+        // Write the clipboard, pass for a link, ask for the terminal's name, draw a picture.
+        "\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}]8;;http://e.x\u{7}\u{1b}[c\u{1b}P0;1|17/ab\u{1b}\\"
+            .to_owned(),
+        // Go back in the line, and begin another.
+        format!("\r\u{8}\u{b}\n{FORGED}"),
+        // A stack of marks.
+        format!("a{}", "\u{336}".repeat(9)),
+    ];
+    sequences.concat() + &characters().filter(|c| *c != '\0').collect::<String>() + "y"
+});
+
+/// Each character that is obeyed or not seen.
+pub fn characters() -> impl Iterator<Item = char> {
+    let controls = ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
+    let directions = ['\u{61c}', '\u{200e}', '\u{200f}']
+        .into_iter()
+        .chain('\u{202a}'..='\u{202e}')
+        .chain('\u{2066}'..='\u{2069}');
+    let unseen = "\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180e}\u{200b}\u{200c}\u{200d}\u{2028}\u{2029}\
+        \u{2060}\u{2061}\u{2062}\u{2063}\u{2064}\u{206a}\u{206f}\u{3164}\u{fe00}\u{fe0d}\u{feff}\u{ffa0}\u{fff9}\u{fffb}\
+        \u{e000}\u{e0001}\u{e0041}\u{e007f}\u{e0100}\u{10ffff}";
+    controls.chain(directions).chain(unseen.chars())
+}
+
+/// What Mainstay itself sends to a terminal without colours: the line of what is under way is taken away, or
+/// written again in its place.
+const OURS: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
+
+/// Checks each character of what a terminal or a pipe got. A terminal itself writes a carriage return before each
+/// line break.
+pub fn harmless(what: &[&str], bytes: Vec<u8>) -> String {
+    let mut text = String::from_utf8(bytes).expect("UTF-8");
+    for ours in OURS {
+        text = text.replace(ours, if ours == "\r\n" { "\n" } else { "" });
+    }
+    let bad: Vec<char> = text
+        .chars()
+        .filter(|c| !matches!(c, '\n' | '\t') && characters().any(|bad| bad == *c))
+        .collect();
+    assert!(bad.is_empty(), "{what:?} shows {bad:?}:\n{text:?}");
+    let marks = "\u{336}".repeat(5);
+    assert!(
+        !text.contains(&marks),
+        "{what:?} shows a stack of marks:\n{text:?}"
+    );
+    text
+}
