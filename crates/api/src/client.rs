@@ -297,15 +297,6 @@ impl Client {
         self.post(CALL, call).await
     }
 
-    /// Makes a call over this path, and waits for its answer.
-    pub async fn make_call<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<T, ClientError> {
-        self.post(path, body).await
-    }
-
     pub async fn resources(&self) -> Result<Resources, ClientError> {
         self.get(RESOURCES).await
     }

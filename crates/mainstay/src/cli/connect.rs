@@ -5,6 +5,7 @@ use std::{
     env,
     net::Ipv4Addr,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use clap::Args;
@@ -19,7 +20,10 @@ use mainstay_platform::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::task::JoinHandle;
 
-use super::{CommandError, Exit, instance::Kept, news::Shown, serve, signals::Signals, suggest};
+use super::{
+    CommandError, Exit, fate, instance::Kept, news::Shown, output, progress, serve,
+    signals::Signals, suggest,
+};
 use crate::daemon::{self, Daemon};
 
 /// The options of commands that change the configuration.
@@ -111,16 +115,47 @@ impl DaemonArgs {
         }
     }
 
-    /// Makes a call over this path. Where its news is shown, dropping the future cancels the call.
+    /// Makes a call of `what` over this path, and shows how far it is. Dropping the future cancels the call;
+    /// so does a signal, unless somebody else listens for signals.
     pub async fn call<T: DeserializeOwned>(
         &self,
         client: &Client,
+        what: &str,
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, CommandError> {
-        Ok(match &self.news {
-            Some(news) => client.follow_call(path, body, |it| news.hear(it)).await?,
-            None => client.make_call(path, body).await?,
+        if let Some(news) = &self.news {
+            return Ok(client.follow_call(path, body, |it| news.hear(it)).await?);
+        }
+        let begun = SystemTime::now();
+        let news = Shown::new(&output::one_line(what));
+        let call = async {
+            let hear = |it| {
+                if !self.json {
+                    news.hear(it);
+                }
+            };
+            let call = client.follow_call(path, body, hear);
+            if self.json {
+                call.await
+            } else {
+                progress::ticking(call, |_| news.tick()).await
+            }
+        };
+        if self.starts_servers() {
+            return Ok(call.await?);
+        }
+        let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+        let signal = tokio::select! {
+            answer = call => return Ok(answer?),
+            signal = signals.next() => signal,
+        };
+        let fate = fate::of_cancelled(client, what, begun);
+        Err(CommandError::Cancelled {
+            what: what.to_owned(),
+            signal: signal.name,
+            exit: signal.exit_code(),
+            fate: fate.await,
         })
     }
 
@@ -310,7 +345,7 @@ async fn for_the_occasion<T>(
     let occasion = Occasion::start(&origin, keep)?;
     let outcome = tokio::select! {
         outcome = async {
-            occasion.settled().await;
+            progress::during("starting the servers", occasion.settled()).await;
             suggest::completed(&occasion.client, work(&occasion.client).await).await
         } => outcome,
         signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),

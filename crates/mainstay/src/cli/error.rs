@@ -17,6 +17,7 @@ use mainstay_transport::DownloadError;
 use serde_json::{Map, Value};
 
 use super::{
+    fate::Fate,
     screen::{complain, complain_json},
     suggest,
 };
@@ -82,6 +83,14 @@ pub enum CommandError {
     Output(#[source] io::Error),
     #[error("interrupted by {name}")]
     Interrupted { name: &'static str, exit: u8 },
+    /// A call that its caller did not wait for.
+    #[error("{what} was cancelled by {signal}: {}", fate.words())]
+    Cancelled {
+        what: String,
+        signal: &'static str,
+        exit: u8,
+        fate: Fate,
+    },
     #[error("not stopped within {seconds} s")]
     StillRunning { seconds: u64 },
     #[error("{0} is not approved")]
@@ -144,7 +153,7 @@ impl CommandError {
             Self::Missing { .. } => Exit::USAGE,
             Self::Registry(DownloadError::Late { .. }) => Exit::TIMED_OUT,
             Self::Registry(DownloadError::Lost { .. }) => Exit::UNREACHABLE,
-            Self::Interrupted { exit, .. } => Exit(*exit),
+            Self::Interrupted { exit, .. } | Self::Cancelled { exit, .. } => Exit(*exit),
             Self::NotAttached { exit, .. } => *exit,
             Self::State(_)
             | Self::Journal(_)
@@ -183,6 +192,7 @@ impl CommandError {
             Self::Read { .. } => "cannot_read",
             Self::Signals(_) | Self::Output(_) => "internal_error",
             Self::Interrupted { .. } => "interrupted",
+            Self::Cancelled { .. } => "cancelled",
             Self::StillRunning { .. } => "stop_timeout",
             Self::NotApproved(_) | Self::Declined => "not_approved",
             Self::NotStarted { .. } => "not_started",
@@ -236,6 +246,13 @@ impl CommandError {
                 own.or_else(|| hint_of(failure.kind.code()))
                     .map(str::to_owned)
             }
+            Self::Cancelled {
+                fate: Fate::NotSent,
+                ..
+            } => None,
+            Self::Cancelled { what, .. } => Some(format!(
+                "check before you call again; `mainstay records --text {what}` shows its record"
+            )),
             Self::NotFound { hint, .. } | Self::Missing { hint, .. } => Some(hint.clone()),
             Self::Usage { hint, .. } | Self::Cannot { hint, .. } | Self::Unusable { hint, .. } => {
                 hint.clone()

@@ -7,10 +7,11 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{output, screen};
-
-/// What takes longer is told of.
-const PATIENCE: Duration = Duration::from_millis(500);
+use super::{
+    output,
+    progress::{self, PATIENCE},
+    screen,
+};
 
 /// The line of one call. Dropped, it is taken away.
 #[derive(Clone, Debug)]
@@ -21,6 +22,7 @@ struct State {
     what: String,
     begun: Instant,
     progress: Option<Progress>,
+    has_news: bool,
 }
 
 impl Shown {
@@ -29,6 +31,7 @@ impl Shown {
             what: what.to_owned(),
             begun: Instant::now(),
             progress: None,
+            has_news: false,
         })))
     }
 
@@ -39,28 +42,33 @@ impl Shown {
             CallNews::Progress(progress) => state.progress = Some(progress),
             CallNews::Log(log) => screen::complain(&log_line(&log)),
         }
-        state.show();
-    }
-
-    /// Shows how long it takes, where that is long.
-    pub fn tick(&self) {
-        let state = self.0.lock();
+        state.has_news = true;
         if state.begun.elapsed() >= PATIENCE {
             state.show();
         }
+    }
+
+    /// Shows how long it takes.
+    pub fn tick(&self) {
+        self.0.lock().show();
+    }
+
+    /// Whether the server has said anything during the call.
+    pub fn has_news(&self) -> bool {
+        self.0.lock().has_news
     }
 }
 
 impl State {
     fn show(&self) {
         let line = line(&self.what, self.begun.elapsed(), self.progress.as_ref());
-        screen::status(&line);
+        progress::show(&line);
     }
 }
 
 impl Drop for State {
     fn drop(&mut self) {
-        screen::clear_status();
+        progress::clear();
     }
 }
 

@@ -87,7 +87,7 @@ fn accepts(property: &Value, json: &Value) -> bool {
 }
 
 /// The types that a schema names; none where it does not say.
-fn types(schema: &Value) -> Vec<&str> {
+pub fn types(schema: &Value) -> Vec<&str> {
     let of_value = |value: &Value| match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

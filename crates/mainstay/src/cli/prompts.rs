@@ -91,7 +91,7 @@ impl Prompts {
         let is_json = self.shape.only_json(self.daemon.json)?;
         let answer: api::Answer = self
             .daemon
-            .recorded(async |client| self.daemon.call(client, api::GET_PROMPT, &get).await)
+            .recorded(async |client| self.daemon.call(client, name, api::GET_PROMPT, &get).await)
             .await?;
         if is_json {
             return output::json(&answer.result);

@@ -24,13 +24,18 @@ pub struct Read {
 impl Read {
     pub async fn run(mut self) -> Result<Exit, CommandError> {
         let uri = self.resource.pop();
+        let what = uri.clone().unwrap_or_default();
         let request = api::Read {
             server: self.resource.pop(),
             uri,
         };
         let read: api::WholeRead = self
             .daemon
-            .recorded(async |client| self.daemon.call(client, api::READ_WHOLE, &request).await)
+            .recorded(async |client| {
+                self.daemon
+                    .call(client, &what, api::READ_WHOLE, &request)
+                    .await
+            })
             .await?;
         if self.daemon.json {
             output::json(&read.result)?;

@@ -1,6 +1,6 @@
 //! The only way to stdout and stderr. What is printed here may hold text from outside, so all of it is
 //! shown by [`mainstay_core::display`]: a terminal gets no character that it would obey or hide.
-//! `clippy.toml` forbids the handles everywhere else.
+//! `clippy.toml` forbids the handles everywhere else; what is under way is drawn by `progress`.
 //!
 //! Text for people is shown so wherever stdout leads, for it may be a pager. Data ([`data`], [`bytes`],
 //! [`json`]) keeps its bytes unless stdout is a terminal. stderr has no data. Colours are put around text
@@ -13,7 +13,6 @@ use std::{
     ffi::OsString,
     io::{self, IsTerminal as _, Write},
     process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use clap::error::ContextValue;
@@ -25,7 +24,7 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::{
-    CommandError, output,
+    CommandError, progress,
     style::{Palette, Tone},
 };
 
@@ -39,6 +38,10 @@ const CANVAS: usize = 64 * 1024;
 
 pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+pub fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
 }
 
 /// Stdout for a program that draws the whole screen. Text from outside on it must have gone through
@@ -182,15 +185,18 @@ fn json_text(text: &str) -> Result<(), CommandError> {
 
 /// A reader that has seen enough (`| head`) is no error.
 fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
-    clear_status();
-    let mut stdout = io::stdout().lock();
     let end: &[u8] = if ends_line && !bytes.ends_with(b"\n") {
         b"\n"
     } else {
         b""
     };
-    let printed = stdout.write_all(bytes).and_then(|()| stdout.write_all(end));
-    match printed.and_then(|()| stdout.flush()) {
+    let printed = progress::beside(|| {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.write_all(end)?;
+        stdout.flush()
+    });
+    match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
         _ => Ok(()),
     }
@@ -213,44 +219,19 @@ pub fn complain(line: &str) {
         None => shown.into_owned(),
     };
     // Without stderr there is no place to report to.
-    writeln!(io::stderr().lock(), "{line}").ok();
-}
-
-/// Shows a line on stderr in the place of the last one, where stderr is a terminal. It is cut to one row.
-pub fn status(line: &str) {
-    let mut stderr = io::stderr().lock();
-    if stderr.is_terminal() {
-        let shown = display::line(line);
-        let row = output::rows(&shown).swap_remove(0);
-        // Without stderr there is no place to report to.
-        write!(stderr, "\r\u{1b}[K{row}").ok();
-        stderr.flush().ok();
-        STATUS.store(true, Relaxed);
-    }
-}
-
-/// Whether the line of [`status`] is shown. There is one terminal.
-static STATUS: AtomicBool = AtomicBool::new(false);
-
-/// Takes the line of [`status`] away, if there is one.
-pub fn clear_status() {
-    if STATUS.swap(false, Relaxed) {
-        let mut stderr = io::stderr().lock();
-        // Without stderr nothing is shown.
-        write!(stderr, "\r\u{1b}[K").ok();
-        stderr.flush().ok();
-    }
+    progress::beside(|| writeln!(io::stderr().lock(), "{line}").ok());
 }
 
 /// JSON as a line on stderr.
 pub fn complain_json(value: &serde_json::Value) {
-    clear_status();
     let text = value.to_string();
-    writeln!(io::stderr().lock(), "{}", display::json(&text)).ok();
+    progress::beside(|| writeln!(io::stderr().lock(), "{}", display::json(&text)).ok());
 }
 
 /// A question on stderr, whose answer is typed behind it.
 pub fn ask(question: &str) {
+    // The answer is typed on the same row.
+    progress::clear();
     // With stderr gone the question is not seen.
     write!(io::stderr().lock(), "{} ", display::line(question)).ok();
 }
@@ -424,7 +405,7 @@ impl Write for LogLine {
             Some(level) => coloured(&shown, level),
             None => shown.into_owned(),
         };
-        writeln!(io::stderr().lock(), "{line}")?;
+        progress::beside(|| writeln!(io::stderr().lock(), "{line}"))?;
         Ok(event.len())
     }
 

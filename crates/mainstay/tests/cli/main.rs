@@ -4,6 +4,7 @@
 #![cfg(unix)]
 
 mod add;
+mod call;
 mod client_files;
 mod commands;
 mod config;

@@ -23,8 +23,7 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::{
-    super::{CommandError, screen::complain},
-    ask::Person,
+    super::{CommandError, person::Person, screen::complain},
     prepared::Prepared,
     registry::short_name,
     shown::Shown,

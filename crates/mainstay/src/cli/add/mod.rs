@@ -1,7 +1,6 @@
 //! `mainstay add`: adds a server, in the configuration unless `--ephemeral` is given. It is started once
 //! before it is saved.
 
-pub(super) mod ask;
 pub mod bundle;
 mod from_client;
 mod prepared;
@@ -28,11 +27,12 @@ use mainstay_install::{listing, offer::Kind, question::Answers};
 use mainstay_platform::{environment::Origin, lineage::Lineage};
 use serde_json::{Map, Value, json};
 
-use self::{ask::Person, prepared::Prepared, registry::Registry, shown::Shown};
+use self::{prepared::Prepared, registry::Registry, shown::Shown};
 use super::{
     CommandError, Exit,
     connect::{ChangeArgs, ServerSource},
     operate, output,
+    person::Person,
     stderr::complain,
 };
 

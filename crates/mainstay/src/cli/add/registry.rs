@@ -13,8 +13,7 @@ use mainstay_platform::environment::Origin;
 use mainstay_transport::{self as transport, DownloadError, Resolution, Wanted, download};
 
 use super::{
-    super::{CommandError, output, screen::complain},
-    ask::Person,
+    super::{CommandError, output, person::Person, screen::complain},
     bundle,
     prepared::Prepared,
     shown::Shown,

@@ -14,7 +14,7 @@ use mainstay_platform::{
 use serde_json::json;
 use tokio::process::Command;
 
-use super::super::{CommandError, add::ask::Person, connect, import, output, screen::complain};
+use super::super::{CommandError, connect, import, output, person::Person, screen::complain};
 
 /// What is opened where nothing says otherwise (POSIX names vi).
 const DEFAULT: &str = if cfg!(windows) { "notepad" } else { "vi" };
@@ -180,7 +180,7 @@ impl Editing {
             "[e]dit again, or [d]iscard it?"
         };
         loop {
-            let answer = self.person.answer(question).await?;
+            let answer = self.person.ask(question).await?;
             let answer = answer.map(|answer| answer.trim().to_ascii_lowercase());
             match answer.as_deref() {
                 Some("e" | "edit" | "") => return Ok(Choice::Again),

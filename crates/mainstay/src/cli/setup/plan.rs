@@ -148,6 +148,7 @@ impl Plan {
         });
         if is_new {
             self.change(FileChange {
+                client: None,
                 before: read(&schema)?,
                 after: config::schema_text(),
                 path: schema,

@@ -14,7 +14,6 @@ mod watch;
 use std::{
     io::{self, IsTerminal as _},
     path::PathBuf,
-    pin::pin,
     time::Duration,
 };
 
@@ -39,13 +38,10 @@ use super::{
     connect::{DaemonArgs, Occasion},
     instance::Kept,
     news::Shown,
-    output, screen, serve,
+    output, progress, screen, serve,
     signals::{Signal, Signals},
     stderr::complain,
 };
-
-/// How often it is shown how long a command takes.
-const TICK: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether the terminal is still there.
 const TERMINAL_LOOK: Duration = Duration::from_secs(1);
@@ -279,18 +275,17 @@ impl Session<'_> {
             .words
             .iter()
             .any(|word| matches!(&*word.text, "--follow" | "-f"));
-        let mut tick = interval(TICK);
         let ended = {
-            let mut work = pin!(runner.run(command, &line.words));
-            loop {
-                tokio::select! {
-                    ended = &mut work => break Ok(ended),
-                    signal = self.signals.next() => break Err(signal),
-                    _ = tick.tick(), if is_interactive && !is_stream => shown.tick(),
+            let work = progress::ticking(runner.run(command, &line.words), |_| {
+                if is_interactive && !is_stream {
+                    shown.tick();
                 }
+            });
+            tokio::select! {
+                ended = work => Ok(ended),
+                signal = self.signals.next() => Err(signal),
             }
         };
-        screen::clear_status();
         match ended {
             Ok(Ok(Outcome::Done(exit))) => End::Done(exit),
             Ok(Ok(Outcome::Quit)) => End::Quit,

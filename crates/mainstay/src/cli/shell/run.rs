@@ -7,9 +7,22 @@ use super::{
     line::{Line, Word},
 };
 use crate::cli::{
-    CommandError, Exit, call::Call, connect::DaemonArgs, events::Events, health::Health,
-    list::List, logs::Logs, operate::Operate, output, prompts::Prompts, read::Read,
-    records::Records, resources::Resources, suggest, switch::Switch, tools,
+    CommandError, Exit,
+    call::{Call, Input},
+    connect::DaemonArgs,
+    events::Events,
+    health::Health,
+    list::List,
+    logs::Logs,
+    operate::Operate,
+    output,
+    prompts::Prompts,
+    read::Read,
+    records::Records,
+    resources::Resources,
+    suggest,
+    switch::Switch,
+    tools,
 };
 
 /// How a line ended.
@@ -189,7 +202,7 @@ impl Runner<'_> {
         };
         let mut call: Call = read(command, &words)?;
         call.daemon = self.daemon(&call.daemon);
-        call.run().await
+        call.run_with(Input::Shells).await
     }
 
     fn history(&self, command: &Command, words: &[&str]) -> Result<Exit, CommandError> {

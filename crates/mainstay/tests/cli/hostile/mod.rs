@@ -15,7 +15,7 @@ use self::text::HOSTILE;
 fn servers(home: &Home, remote: Option<String>) -> String {
     let program = fake_server::binary();
     let hostile = HOSTILE.as_str();
-    let property = json!({hostile: {"type": hostile, "description": hostile, "enum": [hostile], "default": hostile}});
+    let property = json!({hostile: {"type": hostile, "description": hostile, "enum": [hostile]}});
     let schema =
         json!({"type": "object", "title": hostile, "properties": property, "required": [hostile]});
     let tool = |name: &str| {

@@ -48,6 +48,16 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         harmless(arguments, terminal.end().await);
     }
 
+    // What a tool needs is asked for.
+    let mut terminal = Terminal::open();
+    let mut child = terminal.start(home.command(&["call", "evil/plain"]));
+    terminal.until("one of: x\\u{9b}31m").await;
+    terminal.types("other\n");
+    terminal.until("must be one of").await;
+    terminal.types("\u{4}");
+    within(child.wait()).await.expect("it ends");
+    harmless(&["call", "evil/plain"], terminal.end().await);
+
     let hostile = HOSTILE.as_str();
     let entry = json!({
         "name": "new", "command": "n\u{440}x", "args": [hostile], "env": {hostile.replace('=', ""): hostile},

@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal as _};
 
 use mainstay_install::question::{self, Answers, Format, Question};
 
-use super::super::{
+use super::{
     CommandError, output,
-    screen::{ask, complain},
+    screen::{ask, complain, stderr_is_terminal},
     signals::Signals,
 };
 
@@ -27,7 +27,7 @@ impl Person {
     pub fn new() -> Result<Self, CommandError> {
         Ok(Self {
             signals: Signals::listen().map_err(CommandError::Signals)?,
-            is_there: io::stdin().is_terminal(),
+            is_there: io::stdin().is_terminal() && stderr_is_terminal(),
         })
     }
 
@@ -37,7 +37,7 @@ impl Person {
     }
 
     /// The line that a person types as an answer; `None` at the end of the input.
-    pub async fn answer(&mut self, question: &str) -> Result<Option<String>, CommandError> {
+    pub async fn ask(&mut self, question: &str) -> Result<Option<String>, CommandError> {
         self.line(question, Echo::Shown).await
     }
 
@@ -64,19 +64,7 @@ impl Person {
         answers: &mut Answers,
     ) -> Result<(), CommandError> {
         question::check(questions, answers).map_err(|error| bad_answer(questions, &error))?;
-        for question in questions {
-            let is_open = question.is_open(answers);
-            if !self.is_there
-                || answers.contains_key(&question.key)
-                || !is_askable(question, is_open)
-            {
-                continue;
-            }
-            let values = self.values(question, is_open).await?;
-            if !values.is_empty() {
-                answers.insert(question.key.clone(), values);
-            }
-        }
+        self.answer(questions, answers).await?;
         let missing = question::open(questions, answers);
         if missing.is_empty() {
             return Ok(());
@@ -96,6 +84,28 @@ impl Person {
                 settings.collect::<Vec<_>>().join(" ")
             ),
         })
+    }
+
+    /// Asks for what has no answer yet, where somebody can be asked.
+    pub async fn answer(
+        &mut self,
+        questions: &[Question],
+        answers: &mut Answers,
+    ) -> Result<(), CommandError> {
+        for question in questions {
+            let is_open = question.is_open(answers);
+            if !self.is_there
+                || answers.contains_key(&question.key)
+                || !is_askable(question, is_open)
+            {
+                continue;
+            }
+            let values = self.values(question, is_open).await?;
+            if !values.is_empty() {
+                answers.insert(question.key.clone(), values);
+            }
+        }
+        Ok(())
     }
 
     /// The values that a person gives; none if the default is taken.

@@ -1,0 +1,228 @@
+//! `mainstay call`: where its arguments come from, what it asks for, what it shows, and how it is ended.
+
+use std::process::Stdio;
+
+use insta::assert_snapshot;
+use mainstay_testkit::{Home, Run, Running, Serving, found, home, limits::PROGRAMS, within};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::{fakes::fakes, terminal::Terminal};
+
+/// A tool that needs a value of each kind.
+fn needy() -> String {
+    let schema = json!({"type": "object", "required": ["text", "mode", "count", "loud"], "properties": {
+        "text": {"type": "string", "description": "What to say"},
+        "mode": {"enum": ["fast", "slow"]},
+        "count": {"type": "integer", "minimum": 1},
+        "loud": {"type": "boolean"},
+        "extra": {"type": "string"},
+    }});
+    json!({"name": "needy", "description": "Needs much", "inputSchema": schema}).to_string()
+}
+
+/// A daemon, and the file in which its server notes what it got.
+async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
+    let got = home.path().join("got");
+    let tool = needy();
+    let flags = ["--tool", &tool, "--record", got.to_str().expect("UTF-8")];
+    let config = fakes(home, &[("one", &flags)]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    (daemon, got)
+}
+
+/// A call that reads this on stdin.
+async fn with_stdin(home: &Home, arguments: &[&str], text: &str) -> Run {
+    let mut command = home.command(arguments);
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    within(stdin.write_all(text.as_bytes()))
+        .await
+        .expect("it reads");
+    drop(stdin);
+    Run::new(
+        arguments,
+        &within(child.wait_with_output()).await.expect("it ends"),
+    )
+}
+
+#[tokio::test]
+async fn arguments_come_from_files_and_stdin() {
+    let home = home!();
+    let (daemon, _) = serve(&home).await;
+    home.file("text.txt", "from a\nfile");
+    home.file("all.json", "{\"text\": \"from JSON\"}");
+    assert_snapshot!(
+        home.transcript(&[
+            &["call", "one/echo", "text=@text.txt"],
+            &["call", "one/echo", "@all.json"],
+            &["call", "one/echo", "--args", "@all.json"],
+            &["call", "one/echo", "text=@@somebody"],
+            &["call", "one/echo", "text=@nowhere.txt"],
+            &["call", "one/echo", "@text.txt"],
+        ])
+        .await
+    );
+    let all = "{\"text\": \"from stdin\"}";
+    for (arguments, stdin, expected) in [
+        (["call", "one/echo", "-"].as_slice(), all, "from stdin\n"),
+        (&["call", "one/echo", "@-"], all, "from stdin\n"),
+        (&["call", "one/echo", "--args", "@-"], all, "from stdin\n"),
+        (&["call", "one/echo", "text=@-"], "as it is", "as it is\n"),
+    ] {
+        let run = with_stdin(&home, arguments, stdin).await;
+        assert_eq!((run.code, &*run.stdout), (Some(0), expected), "{run}");
+    }
+    let twice = ["call", "one/echo", "a=@-", "b=@-"];
+    let twice = with_stdin(&home, &twice, "x").await;
+    assert_eq!(twice.code, Some(2), "{twice}");
+    let in_shell = home.run(&["shell", "-c", "/call one/echo text=@-"]).await;
+    assert_eq!(in_shell.code, Some(2), "{in_shell}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_where_nobody_can_be_asked() {
+    let home = home!();
+    let (daemon, _) = serve(&home).await;
+    assert_snapshot!(
+        home.transcript(&[
+            &["call", "one/needy"],
+            &["call", "one/needy", "text=x", "mode=fast"],
+            &["call", "one/needy", "text=x", "--json"],
+            &[
+                "call",
+                "one/needy",
+                "text=x",
+                "mode=fast",
+                "count=2",
+                "loud=true"
+            ],
+            &["call", "one/needy", "--args", "{}"],
+            &["shell", "-c", "/call one/needy"],
+        ])
+        .await
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_missing_is_asked_for_on_a_terminal() {
+    let home = home!();
+    let (daemon, got) = serve(&home).await;
+    let mut terminal = Terminal::open();
+    let mut child = terminal.start(home.command(&["call", "one/needy", "text=given"]));
+    terminal.until("one of: fast, slow").await;
+    terminal.types("fats\n");
+    terminal.until("mode must be one of: fast, slow").await;
+    terminal.types("slow\n");
+    terminal.until("(integer)").await;
+    terminal.types("0\n");
+    terminal.until("count must be at least 1").await;
+    terminal.types("3\n");
+    terminal.until("(boolean)").await;
+    terminal.types("yes\n");
+    assert_eq!(within(child.wait()).await.expect("it ends").code(), Some(0));
+    terminal.end().await;
+    let got = std::fs::read_to_string(&got).expect("what it got");
+    let arguments = r#""arguments":{"text":"given","count":3,"loud":true,"mode":"slow"}"#;
+    assert!(got.contains(arguments), "{got}");
+
+    // Who does not answer calls nothing.
+    for (keys, code) in [("\u{4}", 2), ("\u{3}", 130)] {
+        let mut terminal = Terminal::open();
+        let mut child = terminal.start(home.command(&["call", "one/needy", "text=given"]));
+        terminal.until("mode:").await;
+        if code == 130 {
+            let pid = child.id().expect("it runs").cast_signed();
+            kill_process(Pid::from_raw(pid).expect("a process"), Signal::INT).expect("signalled");
+        } else {
+            terminal.types(&keys.repeat(3));
+        }
+        assert_eq!(
+            within(child.wait()).await.expect("it ends").code(),
+            Some(code)
+        );
+        terminal.end().await;
+    }
+    daemon.stop().await;
+}
+
+/// Only on a terminal, and only where it takes longer.
+#[tokio::test]
+async fn a_call_that_takes_longer_shows_how_far_it_is() {
+    let home = home!();
+    let (daemon, _) = serve(&home).await;
+    let slow = ["call", "one/progress", "steps=8", "intervalMs=200"];
+    let on_terminal = async |arguments: &[&str]| {
+        let mut terminal = Terminal::open();
+        let mut child = terminal.start(home.command(arguments));
+        within(child.wait()).await.expect("it ends");
+        String::from_utf8(terminal.end().await).expect("UTF-8")
+    };
+    let shown = on_terminal(&slow).await;
+    assert!(
+        shown.contains("one/progress: 5 of 8, step 5 ("),
+        "{shown:?}"
+    );
+    assert!(!shown.contains("step 1 "), "{shown:?}");
+    // At the end the line is taken away.
+    let end = shown.rsplit_once('(').expect("progress").1;
+    assert!(
+        end.contains("\u{1b}[2K") && end.ends_with("8 steps done\r\n"),
+        "{shown:?}"
+    );
+    for quiet in [
+        &["call", "one/echo", "text=x"][..],
+        &[&slow[..], &["--json"]].concat(),
+    ] {
+        let shown = on_terminal(quiet).await;
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    }
+    let piped = home.run(&slow).await;
+    assert_eq!(
+        piped.to_string(),
+        format!("$ mainstay {}\n8 steps done\n", slow.join(" "))
+    );
+    let log = home.run(&["call", "one/log", "n=2", "level=error"]).await;
+    assert_eq!(
+        (&*log.stdout, &*log.stderr),
+        ("2 lines logged\n", "error: line 1\nerror: line 2\n")
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_cancels_the_call_and_says_whether_it_ran() {
+    let home = home!();
+    let (daemon, got) = serve(&home).await;
+    for (json, expected) in [
+        (
+            false,
+            "error: one/sleep was cancelled by SIGINT: its server had it, and it may have run in part or as a whole",
+        ),
+        (true, r#""error":"cancelled""#),
+    ] {
+        let _ = std::fs::remove_file(&got);
+        let mut arguments = vec!["call", "one/sleep", "ms=600000"];
+        arguments.extend(json.then_some("--json"));
+        let mut call = Running::start(home.command(&arguments));
+        let has = |words: &str| {
+            std::fs::read_to_string(&got)
+                .is_ok_and(|got| got.contains(words))
+                .then_some(())
+        };
+        found(PROGRAMS, "the call", async || has("600000")).await;
+        call.signal(Signal::INT);
+        let said = call.says("cancelled").await;
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(call.ended().await.code(), Some(130));
+        found(PROGRAMS, "the cancellation", async || {
+            has("notifications/cancelled")
+        })
+        .await;
+    }
+    daemon.stop().await;
+}
