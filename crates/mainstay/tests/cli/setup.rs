@@ -310,7 +310,8 @@ async fn changes_of_others_stay_when_setup_is_undone() {
     let run = machine.run(&add).await;
     assert_eq!(run.code, Some(0), "{run}");
     let run = machine.run(&["setup", "--undo", "--dry-run"]).await;
-    assert_eq!(run.stdout.matches("would restore").count(), 4, "{run}");
+    // Three clients' files, the configuration and its schema.
+    assert_eq!(run.stdout.matches("would restore").count(), 5, "{run}");
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(run.stderr.matches("other changes stay").count(), 3, "{run}");

@@ -18,12 +18,13 @@ Examples:
   mainstay call files/write @arguments.json
   jq … | mainstay call files/write -
 
-The value of KEY=VALUE is taken as JSON where that is of a type the tool's schema has for KEY, else
-as a string. @FILE stands for the text of a file, - or @- for stdin, @@ for a single @. On a terminal
-what the tool needs and is not given is asked for.
+The value of KEY=VALUE is taken as JSON where that is of a type the tool's
+schema has for KEY, else as a string. @FILE stands for the text of a file, - or
+@- for stdin, @@ for a single @. On a terminal, required arguments that are
+missing are asked for.
 
-The exit code is 1 if the tool reports an error, 2 if arguments are missing, 5 if it does not answer
-in time, 130 after Ctrl-C, which cancels the call.";
+The exit code is 1 if the tool reports an error, 2 if arguments are missing, 5
+if it does not answer in time, 130 after Ctrl-C, which cancels the call.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -76,6 +76,9 @@ const LOOKING: &[(&str, &[&str])] = &[
     ("reload", &["--dry-run"]),
     ("validate", &["{odd}"]),
     ("validate", &["§"]),
+    ("config path", &["--config", "§"]),
+    ("config show", &["--config", "{odd}"]),
+    ("config show", &["--config", "§"]),
     ("resolve", &["§"]),
     ("search", &["files", "--registry", "{registry}"]),
     ("search", &["§", "--registry", "{registry}"]),
@@ -189,10 +192,17 @@ const CHANGING: &[(&str, &[&str])] = &[
 ];
 
 /// Commands that no case is for.
-const WITHOUT: &[(&str, &str)] = &[(
-    "demo-server",
-    "is a server: its stdout is the protocol, its stderr goes to a log",
-)];
+const WITHOUT: &[(&str, &str)] = &[
+    (
+        "demo-server",
+        "is a server: its stdout is the protocol, its stderr goes to a log",
+    ),
+    (
+        "config edit",
+        "needs an editor; what it finds is shown as `validate` shows it",
+    ),
+    ("config schema", "prints a text of ours"),
+];
 
 /// Commands that print a text of several lines as it is.
 const OF_LINES: &[&str] = &[
