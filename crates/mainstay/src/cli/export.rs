@@ -55,6 +55,14 @@ pub struct Export {
     pub json: bool,
 }
 
+/// The client's file after the export.
+struct Edited {
+    text: String,
+    /// The client's own servers that were taken out.
+    removed: Vec<String>,
+    notes: Vec<(String, Note)>,
+}
+
 /// What goes into the file.
 struct Exported {
     changes: Vec<Change>,
@@ -80,11 +88,21 @@ impl Export {
             return self.print(&file, &text, front.as_ref());
         }
         let edited = match &front {
-            Some(front) => point_at_mainstay(&file, &text, front, self.replace)
-                .map(|pointed| (pointed.text, pointed.removed, Vec::new())),
+            Some(front) => {
+                let pointed = point_at_mainstay(&file, &text, front, self.replace);
+                pointed.map(|pointed| Edited {
+                    text: pointed.text,
+                    removed: pointed.removed,
+                    notes: Vec::new(),
+                })
+            }
             None => self.with_servers(&file, &text)?,
         };
-        let (new, removed, notes) = match edited {
+        let Edited {
+            text: new,
+            removed,
+            notes,
+        } = match edited {
             Ok(edited) => edited,
             Err(EditError::Unwritable {
                 reason,
@@ -227,15 +245,12 @@ impl Export {
         Ok(exported)
     }
 
-    #[expect(
-        clippy::type_complexity,
-        reason = "the outcome of the other way to edit"
-    )]
+    /// The file with the servers of the configuration. The inner error is that of the edit.
     fn with_servers(
         &self,
         file: &ClientFile,
         text: &str,
-    ) -> Result<Result<(String, Vec<String>, Vec<(String, Note)>), EditError>, CommandError> {
+    ) -> Result<Result<Edited, EditError>, CommandError> {
         let section = Self::section(file, text)?;
         let Exported { mut changes, notes } = self.exported(file, &section)?;
         let mut removed = Vec::new();
@@ -255,7 +270,11 @@ impl Export {
                 }
             }
         }
-        Ok(apply(file, text, &changes).map(|text| (text, removed, notes)))
+        Ok(apply(file, text, &changes).map(|text| Edited {
+            text,
+            removed,
+            notes,
+        }))
     }
 
     /// Prints what a new file of the client would hold.

@@ -153,7 +153,7 @@ mod tests {
 
     use insta::assert_snapshot;
 
-    use super::*;
+    use super::{super::steps::told, *};
 
     #[test]
     fn agents_hold_any_path() {
@@ -171,20 +171,9 @@ mod tests {
     #[test]
     fn what_is_as_it_should_be_is_left_alone() {
         let place = Path::new("/a/mainstay.daemon.plist");
-        let told = |found: Option<&str>, is_loaded: bool| {
-            let steps = install(501, place, "new", found, is_loaded);
-            let lines: Vec<String> = steps.iter().map(ToString::to_string).collect();
-            lines.join("\n")
-        };
-        assert_snapshot!(
-            [
-                told(None, false),
-                told(Some("old"), true),
-                told(Some("new"), false),
-                told(Some("new"), true),
-            ]
-            .join("\n--\n")
-        );
+        assert_snapshot!(told::installations(|found, is_loaded| install(
+            501, place, "new", found, is_loaded
+        )));
     }
 
     #[test]

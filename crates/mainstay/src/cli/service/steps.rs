@@ -164,3 +164,25 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(&new, text)?;
     fs::rename(&new, &path)
 }
+
+#[cfg(test)]
+pub mod told {
+    use super::Step;
+
+    /// The steps of an installation, where nothing is there, where an old text is active, where the
+    /// text is right and nothing runs, and where all is as it should be.
+    pub fn installations(install: impl Fn(Option<&str>, bool) -> Vec<Step>) -> String {
+        let cases = [
+            (None, false),
+            (Some("old"), true),
+            (Some("new"), false),
+            (Some("new"), true),
+        ];
+        let told = cases.map(|(found, is_active)| {
+            let steps = install(found, is_active);
+            let lines: Vec<String> = steps.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        });
+        told.join("\n--\n")
+    }
+}

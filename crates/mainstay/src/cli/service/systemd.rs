@@ -146,7 +146,7 @@ mod tests {
 
     use insta::assert_snapshot;
 
-    use super::*;
+    use super::{super::steps::told, *};
 
     fn plain() -> Definition {
         Definition {
@@ -227,20 +227,9 @@ mod tests {
     #[test]
     fn what_is_as_it_should_be_is_left_alone() {
         let place = Path::new("/u/mainstay.service");
-        let told = |found: Option<&str>, is_active: bool| {
-            let steps = install(place, "new", found, is_active);
-            let lines: Vec<String> = steps.iter().map(ToString::to_string).collect();
-            lines.join("\n")
-        };
-        assert_snapshot!(
-            [
-                told(None, false),
-                told(Some("old"), true),
-                told(Some("new"), false),
-                told(Some("new"), true),
-            ]
-            .join("\n--\n")
-        );
+        assert_snapshot!(told::installations(|found, is_active| install(
+            place, "new", found, is_active
+        )));
     }
 
     #[test]

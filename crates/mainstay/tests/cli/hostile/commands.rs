@@ -14,7 +14,7 @@ use super::{
     text::{FORGED, HOSTILE, harmless},
 };
 use crate::{
-    add::{Answer, Registry},
+    add::fake_registry::{Answer, Registry},
     control::call_as,
     terminal::Terminal,
 };

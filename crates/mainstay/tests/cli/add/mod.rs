@@ -1,0 +1,45 @@
+//! `mainstay add` and `mainstay search`.
+
+mod bundles;
+mod clients;
+pub mod fake_registry;
+mod packages;
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use mainstay_testkit::Home;
+use serde_json::{Value, json};
+
+/// A stand-in for a program that runs packages: notes its words and becomes a fake server.
+fn stand_in(home: &Home, name: &str, script: &str) {
+    let bin = home.path().join("bin");
+    fs::create_dir_all(&bin).expect("a folder");
+    let program = bin.join(name);
+    let fake = fake_server::binary();
+    let text = format!(
+        "#!/bin/sh\nfor word in \"$0\" \"$@\"; do printf '%s\\n' \"${{word##*/}}\"; done > '{}'\n{}\n",
+        home.path().join(format!("{name}.words")).display(),
+        script.replace("FAKE", fake.to_str().expect("UTF-8")),
+    );
+    fs::write(&program, text).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+}
+
+fn words(home: &Home, name: &str) -> Vec<String> {
+    let words = fs::read_to_string(home.path().join(format!("{name}.words"))).expect("it was run");
+    words.lines().map(str::to_owned).collect()
+}
+
+/// The saved configuration, if anything was saved.
+fn saved(home: &Home) -> Option<Value> {
+    let text = fs::read_to_string(home.state().join("config.json")).ok()?;
+    Some(serde_json::from_str(&text).expect("JSON"))
+}
+
+fn npm(more: &Value) -> Value {
+    let mut package = json!({"registryType": "npm", "identifier": "@a/thing", "version": "1.2.3", "transport": {"type": "stdio"}});
+    for (key, value) in more.as_object().expect("an object") {
+        package[key] = value.clone();
+    }
+    json!({"packages": [package]})
+}
