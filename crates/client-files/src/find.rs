@@ -7,6 +7,7 @@ use crate::{
     client::Client,
     machine::Machine,
     places::{ClientFile, files_of},
+    read::servers,
 };
 
 /// A client that has files on this machine.
@@ -25,6 +26,14 @@ pub struct FoundFile {
     pub text: Result<String, Unreadable>,
 }
 
+/// A file of a client that belongs to a project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectFile {
+    pub file: ClientFile,
+    /// The names of its servers.
+    pub labels: Vec<String>,
+}
+
 /// The clients that have files here. Reads regular files only, and waits for no disk that hangs.
 pub fn find(machine: &Machine) -> Vec<Found> {
     let clients = Client::ALL.into_iter();
@@ -36,6 +45,23 @@ pub fn find(machine: &Machine) -> Vec<Found> {
             .collect(),
     });
     found.filter(|found| !found.files.is_empty()).collect()
+}
+
+/// The files of clients in the machine's project that name servers which Mainstay could run.
+pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
+    let clients = Client::ALL.into_iter();
+    let files = clients.flat_map(|client| files_of(client, machine));
+    let files = files.filter(|file| file.project().is_some());
+    let found = files.filter_map(read).filter_map(|found| {
+        let servers = servers(&found.file, found.text.as_ref().ok()?).ok()?;
+        let own = servers.into_iter().filter(|it| it.left_out.is_none());
+        let labels: Vec<String> = own.map(|server| server.label).collect();
+        (!labels.is_empty()).then_some(ProjectFile {
+            file: found.file,
+            labels,
+        })
+    });
+    found.collect()
 }
 
 /// `None` if there is no such file.

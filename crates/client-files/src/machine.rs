@@ -70,10 +70,10 @@ impl Machine {
         })
     }
 
-    /// With the files of this project.
+    /// With the files of this project. The home folder is none: its files are those of all projects.
     #[must_use]
     pub fn with_project(mut self, project: Option<PathBuf>) -> Self {
-        self.project = project;
+        self.project = project.filter(|folder| *folder != self.home);
         self
     }
 

@@ -1,11 +1,14 @@
 //! `mainstay import`: takes servers from the files of other MCP clients into the configuration.
 
-use std::path::{Path, PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use mainstay_client_files::{
-    Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, Server, Standing, find, merge,
-    read_file, servers,
+    Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
+    find, find_in_project, merge, read_file, servers,
 };
 use mainstay_core::{
     config::{
@@ -30,6 +33,7 @@ Examples:
   mainstay import                                import it
   mainstay import --from cursor                  from one client
   mainstay import --from ./team/.mcp.json        from a file
+  mainstay import --project                      from the files of the project in this folder, too
 
 Clients: claude-desktop, claude-code, cursor, vscode, vscode-insiders, codex,
 gemini-cli, windsurf, zed, cline, roo, opencode, goose, continue, librechat,
@@ -41,8 +45,8 @@ pub struct Import {
     /// Import from this client or file only; may be repeated [default: all clients found]
     #[arg(long, value_name = "CLIENT|FILE")]
     from: Vec<String>,
-    /// Read the files that clients have in this project as well
-    #[arg(long, value_name = "DIR")]
+    /// Read the files that clients have in this project as well [default: this folder]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     project: Option<PathBuf>,
     /// Show what would change, and write nothing
     #[arg(long)]
@@ -127,6 +131,11 @@ impl Import {
             for finding in &findings {
                 complain(&format!("warning: {finding}"));
             }
+            if self.from.is_empty() && self.project.is_none() {
+                for note in unread_here("import") {
+                    complain(&format!("note: {note}"));
+                }
+            }
             let count = output::count(new.len(), "server");
             output::line(&match (new.is_empty(), self.dry_run) {
                 (true, _) => format!("nothing to import: {} has all of them", path.display()),
@@ -174,6 +183,25 @@ impl Import {
         }
         Ok(sources)
     }
+}
+
+/// What clients have in the project in this folder, a sentence for each file. It is not taken unasked: a
+/// cloned repository must not be able to start commands.
+pub(super) fn unread_here(command: &str) -> Vec<String> {
+    let here = env::current_dir().ok();
+    let Some(machine) = Machine::of(&Process).filter(|_| here.is_some()) else {
+        return Vec::new();
+    };
+    let found = find_in_project(&machine.with_project(here)).into_iter();
+    let note = |found: ProjectFile| {
+        format!(
+            "{} of {} has servers of this project, which are left alone: {}; `mainstay {command} --project` takes them, too",
+            found.file.path.display(),
+            found.file.client,
+            found.labels.join(", ")
+        )
+    };
+    found.map(note).collect()
 }
 
 /// The files of one client. What cannot be read is an error, for the client was asked for.

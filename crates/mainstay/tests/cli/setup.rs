@@ -459,3 +459,59 @@ async fn an_interrupt_at_any_question_changes_nothing() {
     let run = machine.run(&["setup", "--undo"]).await;
     assert!(run.stderr.contains("nothing to undo"), "{run}");
 }
+
+/// A project's files are shared with others, and may come from anybody.
+#[tokio::test]
+async fn files_of_a_project_are_told_and_taken_when_asked() {
+    let machine = Machinery::new();
+    let before = machine.state();
+    let project = machine.home.path().join("app");
+    fs::create_dir_all(project.join(".vscode")).expect("made");
+    let fake = fake_server::binary();
+    let texts = [
+        (
+            ".mcp.json",
+            json!({"mcpServers": {"team": {"command": fake, "args": ["--tools", "3"]}}}),
+        ),
+        (
+            ".vscode/mcp.json",
+            json!({"servers": {"lint": {"command": fake, "args": ["--tools", "4"]}}}),
+        ),
+    ];
+    for (name, text) in &texts {
+        fs::write(project.join(name), text.to_string()).expect("written");
+    }
+    let run_here = async |arguments: &[&str]| {
+        let mut command = machine.command(arguments);
+        let output = within(command.current_dir(&project).output()).await;
+        Run::new(arguments, &output.expect("it starts"))
+    };
+    for arguments in [["import", "--dry-run"], ["setup", "--dry-run"]] {
+        let run = run_here(&arguments).await;
+        assert_eq!(run.code, Some(0), "{run}");
+        assert_eq!(run.stderr.matches("left alone").count(), 2, "{run}");
+        assert!(!run.stdout.contains("team"), "{run}");
+        let asked = format!("`mainstay {} --project`", arguments[0]);
+        assert!(run.stderr.contains(&asked), "{run}");
+    }
+    let run = run_here(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let look = |name: &str| fs::read_to_string(project.join(name)).expect("there");
+    for (name, text) in &texts {
+        assert_eq!(look(name), text.to_string());
+    }
+    let run = run_here(&["setup", "--yes", "--no-service", "--project", "--json"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let servers = run.json()["servers"].clone();
+    let servers = servers.as_array().expect("an array").iter();
+    let new: Vec<_> = servers.filter(|it| it["new"] == true).collect();
+    assert_eq!(new.len(), 2, "{run}");
+    assert!(!look(".mcp.json").contains("team"), "{run}");
+    assert!(!look(".vscode/mcp.json").contains("lint"), "{run}");
+    let run = run_here(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    for (name, text) in &texts {
+        assert_eq!(look(name), text.to_string());
+    }
+    assert_eq!(machine.state(), before);
+}

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use self::plan::Plan;
 use super::{
-    CommandError, Exit, output,
+    CommandError, Exit, import, output,
     screen::ask,
     service::{self, Wanted},
     stderr::complain,
@@ -56,6 +56,10 @@ pub struct Setup {
     /// Only this client; may be repeated
     #[arg(long, value_name = "CLIENT", conflicts_with = "undo", value_parser = client)]
     client: Vec<Client>,
+    /// Take the servers out of the files that clients have in this project as well, which others may
+    /// share [default: this folder]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".", conflicts_with = "undo")]
+    project: Option<PathBuf>,
     /// How clients reach Mainstay: `mainstay connect`, which needs no token, or its URL
     #[arg(long, value_name = "WAY", default_value = "connect")]
     via: Via,
@@ -90,11 +94,15 @@ impl Setup {
             flag: self.config.clone(),
             ..Origin::default()
         };
-        let found = plan::clients();
+        let project = self.project.as_deref().map(import::absolute).transpose()?;
+        let found = plan::clients(project);
         let front = self.front()?;
         let made = |is_chosen: &dyn Fn(Client) -> bool| {
             let mut plan = Plan::of(&found, &origin, &front, is_chosen)?;
             plan.notes.extend(self.cautions(&plan));
+            if self.project.is_none() {
+                plan.notes.extend(import::unread_here("setup"));
+            }
             Ok(plan)
         };
         let mut plan = made(&|client| self.client.is_empty() || self.client.contains(&client))?;

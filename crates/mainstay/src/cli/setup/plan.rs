@@ -316,10 +316,10 @@ pub fn read(path: &Path) -> Result<Option<String>, CommandError> {
     }
 }
 
-/// The clients on this machine.
-pub fn clients() -> Vec<Found> {
+/// The clients on this machine, with their files in a project.
+pub fn clients(project: Option<PathBuf>) -> Vec<Found> {
     let machine = Machine::of(&mainstay_platform::environment::Process);
     machine
-        .map(|machine| client_files::find(&machine))
+        .map(|machine| client_files::find(&machine.with_project(project)))
         .unwrap_or_default()
 }
