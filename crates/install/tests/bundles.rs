@@ -1,11 +1,12 @@
 //! Real bundles on a real disk: good ones, and each kind of hostile one.
 
-use std::{fs, path::PathBuf};
+mod answers;
+
+use std::{error::Error as _, fs, path::PathBuf};
 
 use mainstay_install::{
     bundle::Refused,
     manifest::{BadManifest, Folders},
-    question::Answers,
     recipe::{Recipe, Text},
     system::System,
     unpack::{Bundle, BundleError},
@@ -13,6 +14,8 @@ use mainstay_install::{
 use mainstay_testkit::zip::{ZipEntry, ZipFile};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use answers::answers;
 
 fn manifest() -> Value {
     json!({
@@ -54,6 +57,28 @@ fn unpacked(zip: &ZipFile) -> (Result<(), BundleError>, Vec<PathBuf>) {
         .flatten()
         .map(|it| it.expect("an entry").path());
     (done, left.collect())
+}
+
+/// What of a bundle is at fault.
+#[derive(Debug, PartialEq)]
+enum Part {
+    Zip,
+    Entries,
+    Manifest,
+    Other,
+}
+
+/// It is refused for this part of it, in these words.
+fn check(part: Part, words: &str, error: &BundleError) {
+    let at_fault = match error {
+        BundleError::Zip { .. } => Part::Zip,
+        BundleError::Refused { .. } => Part::Entries,
+        BundleError::Manifest { .. } => Part::Manifest,
+        _ => Part::Other,
+    };
+    assert_eq!(at_fault, part, "{words}: {error:?}");
+    let reason = error.source().expect("a reason").to_string();
+    assert!(reason.contains(words), "{words}: {reason}");
 }
 
 #[test]
@@ -134,11 +159,7 @@ fn hostile_entries_are_refused_and_leave_nothing() {
     ];
     for (words, zip) in cases {
         let (refused, left) = unpacked(&zip);
-        let refused = refused.expect_err(words);
-        let BundleError::Refused { source, .. } = &refused else {
-            panic!("{words}: {refused:?}");
-        };
-        assert!(source.to_string().contains(words), "{words}: {source}");
+        check(Part::Entries, words, &refused.expect_err(words));
         assert!(left.is_empty(), "{words}: {left:?}");
     }
 }
@@ -160,11 +181,7 @@ fn lies_about_contents_are_found_while_unpacking() {
         ),
     ] {
         let (refused, left) = unpacked(&zip);
-        let refused = refused.expect_err(words);
-        let BundleError::Zip { source, .. } = &refused else {
-            panic!("{words}: {refused:?}");
-        };
-        assert!(source.to_string().contains(words), "{words}: {source}");
+        check(Part::Zip, words, &refused.expect_err(words));
         assert!(left.is_empty(), "{words}: {left:?}");
     }
 }
@@ -199,11 +216,7 @@ fn what_is_no_zip_file_is_refused() {
         ("not UTF-8", good().entry(name).bytes()),
     ] {
         let (_folder, opened) = open(&bytes);
-        let refused = opened.expect_err(words);
-        let BundleError::Zip { source, .. } = &refused else {
-            panic!("{words}: {refused:?}");
-        };
-        assert!(source.to_string().contains(words), "{words}: {source}");
+        check(Part::Zip, words, &opened.expect_err(words));
     }
 }
 
@@ -259,17 +272,13 @@ fn bad_manifests_are_refused() {
             .with("manifest.json", manifest.to_string())
             .with("server/index.js", "");
         let (_folder, opened) = open(&zip.bytes());
-        let refused = opened.expect_err(words);
-        let BundleError::Manifest { source, .. } = &refused else {
-            panic!("{words}: {refused:?}");
-        };
-        assert!(source.to_string().contains(words), "{words}: {source}");
+        check(Part::Manifest, words, &opened.expect_err(words));
     }
 }
 
 fn recipe(
     change: impl FnOnce(&mut Value),
-    answers: &[(&str, &str)],
+    given: &[(&str, &str)],
     system: System,
 ) -> Result<Recipe, BadManifest> {
     let mut manifest = manifest();
@@ -281,17 +290,10 @@ fn recipe(
     let folders = Folders {
         home: PathBuf::from("/home/me"),
     };
-    let mut given = Answers::new();
-    for (key, value) in answers {
-        given
-            .entry((*key).to_owned())
-            .or_default()
-            .push((*value).to_owned());
-    }
     let bundle = opened.expect("good");
     bundle
         .manifest
-        .recipe(&PathBuf::from("/b"), &folders, &given, system)
+        .recipe(&PathBuf::from("/b"), &folders, &answers(given), system)
 }
 
 #[test]
@@ -398,4 +400,51 @@ fn uv_needs_no_launch() {
     let values: Vec<_> = args.iter().map(|it| it.value.as_str()).collect();
     assert_eq!(command.value, "uv");
     assert_eq!(values, ["run", "--directory", "/b", "server/index.js"]);
+}
+
+/// Every version of the specification, and the name that the field had first.
+#[test]
+fn every_version_of_the_specification_is_read() {
+    for version in ["0.1", "0.2", "0.3", "0.4"] {
+        let change = |it: &mut Value| it["manifest_version"] = version.into();
+        assert!(recipe(change, &[], System::Linux).is_ok(), "{version}");
+    }
+    let first = |it: &mut Value| {
+        let members = it.as_object_mut().expect("an object");
+        let version = members.remove("manifest_version").expect("it is there");
+        members.insert("dxt_version".to_owned(), version);
+    };
+    assert!(recipe(first, &[], System::Linux).is_ok());
+}
+
+/// The full example of the specification: fields that matter to hosts only, and files named relative to
+/// the bundle.
+#[test]
+fn the_fields_of_hosts_are_no_trouble() {
+    let change = |it: &mut Value| {
+        let more = json!({
+            "display_name": "Thing", "long_description": "…", "icon": "icon.png",
+            "icons": [{"src": "i.png", "size": "16x16", "theme": "light"}],
+            "localization": {"resources": "r/${locale}.json", "default_locale": "en-US"},
+            "tools": [{"name": "t", "description": "d"}], "tools_generated": true,
+            "prompts": [{"name": "p", "arguments": ["topic"], "text": "${arguments.topic}"}],
+            "privacy_policies": ["https://example.com/privacy"],
+            "compatibility": {
+                "claude_desktop": ">=1.0.0", "platforms": ["darwin", "win32", "linux"],
+                "runtimes": {"node": ">=16.0.0"},
+            },
+            "_meta": {"com.example": {"static_responses": {}}},
+        });
+        let members = it.as_object_mut().expect("an object");
+        members.extend(more.as_object().expect("an object").clone());
+        it["server"]["mcp_config"]["args"] =
+            json!(["server/index.js", "${pathSeparator}", "${DOCUMENTS}"]);
+    };
+    let made = recipe(change, &[], System::Linux).expect("made");
+    let Recipe::Command { args, cwd, .. } = made else {
+        panic!("a command");
+    };
+    let values: Vec<_> = args.iter().map(|it| it.value.as_str()).collect();
+    assert_eq!(values, ["server/index.js", "/", "/home/me/Documents"]);
+    assert_eq!(cwd.as_deref(), Some("/b"));
 }

@@ -1,5 +1,7 @@
 //! Answers of a registry become commands and URLs.
 
+mod answers;
+
 use mainstay_install::{
     command::recipe,
     listing::{self, Server},
@@ -8,6 +10,8 @@ use mainstay_install::{
     recipe::Recipe,
 };
 use serde_json::{Value, json};
+
+use answers::answers;
 
 fn server(of: &Value) -> Server {
     let mut whole = json!({"name": "io.github.a/b", "description": "it", "version": "1.0.0"});
@@ -36,19 +40,13 @@ fn offered(server: &Server) -> Offer {
 }
 
 /// The command line of a package, or the reason why there is none.
-fn line(of: &Value, answers: &[(&str, &str)]) -> String {
+fn line(of: &Value, given: &[(&str, &str)]) -> String {
     let server = package(of);
     let (offers, unusable) = offers(&server, |_| true);
     let Some(offer) = offers.first() else {
         return unusable[0].to_string();
     };
-    let mut given = Answers::new();
-    for (key, value) in answers {
-        given
-            .entry((*key).to_owned())
-            .or_default()
-            .push((*value).to_owned());
-    }
+    let given = answers(given);
     if let Err(error) = question::check(&offer.questions, &given) {
         return error.to_string();
     }

@@ -494,6 +494,18 @@ async fn files_of_a_project_are_told_and_taken_when_asked() {
         let asked = format!("`mainstay {} --project`", arguments[0]);
         assert!(run.stderr.contains(&asked), "{run}");
     }
+    let doctor = ["doctor", "--json", "--no-start", "--listen", "127.0.0.1:0"];
+    let found = run_here(&doctor).await.json();
+    let all = found.as_array().expect("an array").iter();
+    let of_project = all.filter(|it| it["id"] == "client.project_servers");
+    let mends: Vec<&Value> = of_project.map(|it| &it["mend"]).collect();
+    assert_eq!(
+        mends,
+        [
+            "mainstay setup --project --client claude-code",
+            "mainstay setup --project --client vscode"
+        ]
+    );
     let run = run_here(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     let look = |name: &str| fs::read_to_string(project.join(name)).expect("there");

@@ -1,5 +1,7 @@
 //! Clients that still start servers of their own.
 
+use std::env;
+
 use mainstay_client_files as client_files;
 use mainstay_platform::environment::Process;
 
@@ -13,6 +15,19 @@ pub fn check() -> Vec<Finding> {
         return Vec::new();
     };
     let mut findings = Vec::new();
+    let here = machine.clone().with_project(env::current_dir().ok());
+    for found in client_files::find_in_project(&here) {
+        let (client, path) = (found.file.client, found.file.path.display());
+        let what = format!(
+            "{client} starts servers of the project here: {} ({path})",
+            found.labels.join(", ")
+        );
+        findings.push(
+            Finding::note("client.project_servers", what)
+                .why("nobody restarts them, and other clients start them again")
+                .mend(format!("mainstay setup --project --client {}", client.id())),
+        );
+    }
     for found in client_files::find(&machine) {
         let mut own = Vec::new();
         for it in &found.files {
