@@ -147,7 +147,8 @@ impl Import {
             })?;
         }
         if applied {
-            hand_over(&new, &path).await;
+            let names: Vec<&ServerName> = new.iter().map(|(name, _)| name).collect();
+            hand_over(&names, &path).await;
         }
         Ok(Exit::DONE)
     }
@@ -292,7 +293,7 @@ pub(super) fn unknown(client: &str) -> CommandError {
 }
 
 /// Has a running daemon read its configuration, and says so where it reads another one.
-async fn hand_over(new: &[(ServerName, Entry)], path: &Path) {
+pub(super) async fn hand_over(new: &[&ServerName], path: &Path) {
     let Ok(client) = connect::running(None) else {
         return;
     };
@@ -303,9 +304,9 @@ async fn hand_over(new: &[(ServerName, Entry)], path: &Path) {
     match known {
         Ok(known) => {
             let known: Vec<&str> = known.servers.iter().map(|it| it.name.as_str()).collect();
-            if !new.iter().all(|(name, _)| known.contains(&name.as_str())) {
+            if !new.iter().all(|name| known.contains(&name.as_str())) {
                 complain(&format!(
-                    "warning: the running daemon does not read {}; import into its own file with --config",
+                    "warning: the running daemon does not read {}; name its own file with --config",
                     path.display()
                 ));
             }

@@ -527,3 +527,22 @@ async fn files_of_a_project_are_told_and_taken_when_asked() {
     }
     assert_eq!(machine.state(), before);
 }
+
+#[tokio::test]
+async fn a_running_daemon_follows() {
+    let machine = Machinery::new();
+    let config = machine.home.state().join("config.json");
+    fs::create_dir(machine.home.state()).expect("made");
+    fs::set_permissions(machine.home.state(), fs::Permissions::from_mode(0o700)).expect("set");
+    fs::write(&config, "{\"mcpServers\": {}}\n").expect("written");
+    let daemon = machine.home.serve(&[]).await;
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = machine.run(&["call", "files/echo", "text=here"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let list = machine.run(&["list", "--json"]).await.json();
+    assert_eq!(list["servers"], json!([]), "{list}");
+    daemon.stop().await;
+}

@@ -7,12 +7,12 @@ mod undo;
 use std::{
     env,
     io::{self, IsTerminal as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
 use mainstay_client_files::{Client, DEFAULT_URL, Front, Standing};
-use mainstay_core::config::PathOrder;
+use mainstay_core::{config::PathOrder, ids::ServerName};
 use mainstay_platform::{
     environment::{Origin, Process},
     state::StateDir,
@@ -151,7 +151,13 @@ impl Setup {
         } else {
             None
         };
-        self.tell(&plan, service)
+        let told = self.tell(&plan, service);
+        let new: Vec<&ServerName> = plan.new_servers().map(|server| &server.name).collect();
+        let ours = plan.changes.iter().find(|change| change.client.is_none());
+        if let Some(ours) = ours {
+            import::hand_over(&new, &ours.path).await;
+        }
+        told
     }
 
     /// Shows the plan to a person, who agrees, refuses or chooses among its clients.
@@ -197,6 +203,10 @@ impl Setup {
         let undone = undo::undo(state, self.force, self.dry_run)?;
         if undone.service && !self.dry_run {
             service::uninstall(self.json).await?;
+        }
+        if !self.dry_run && undone.files.iter().any(|file| file.is_configuration) {
+            // The daemon forgets the servers that setup added.
+            import::hand_over(&[], Path::new("")).await;
         }
         if self.json {
             let merged = undone.files.iter().filter(|file| file.is_merged);

@@ -30,6 +30,8 @@ pub struct Undone {
 #[derive(Debug)]
 pub struct Restored {
     pub path: PathBuf,
+    /// Whether it is our configuration, and not a client's file.
+    pub is_configuration: bool,
     /// What it holds now. `None` where there is no file.
     now: Option<String>,
     /// What it is to hold.
@@ -58,7 +60,7 @@ pub fn undo(state: &StateDir, force: bool, dry_run: bool) -> Result<Undone, Comm
             let index = match known {
                 Some(index) => index,
                 None => {
-                    undone.files.push(Restored::now(&kept.path, force)?);
+                    undone.files.push(Restored::now(kept, force)?);
                     undone.files.len() - 1
                 }
             };
@@ -108,7 +110,8 @@ fn setups(state: &StateDir) -> Result<Vec<Done>, CommandError> {
 }
 
 impl Restored {
-    fn now(path: &Path, force: bool) -> Result<Self, CommandError> {
+    fn now(kept: &Kept, force: bool) -> Result<Self, CommandError> {
+        let path = &kept.path;
         let now = match backup::current(path) {
             // What it holds does not count.
             Err(_) if force => None,
@@ -116,6 +119,7 @@ impl Restored {
         };
         Ok(Self {
             path: path.to_owned(),
+            is_configuration: kept.client.is_none(),
             content: now.clone(),
             now,
             made: None,
