@@ -26,7 +26,8 @@ pub struct ClientFile {
     pub path: PathBuf,
     pub format: Format,
     pub scope: Scope,
-    /// Whether the client itself writes new servers here. Of several such files the first counts.
+    /// Whether the client itself writes new servers here. Several such files are those of several
+    /// installations, such as an extension in several editors; the usual one is the first.
     pub is_main: bool,
 }
 
@@ -182,7 +183,7 @@ pub fn files_of(client: Client, machine: &Machine) -> Vec<ClientFile> {
 }
 
 struct Places {
-    /// Where the client writes, the usual place first.
+    /// Where each installation writes, the usual place first.
     main: Vec<PathBuf>,
     /// Where it reads, too, or did once.
     others: Vec<PathBuf>,
@@ -224,9 +225,12 @@ fn user_files(client: Client, machine: &Machine) -> Places {
         }),
         Client::GeminiCli => one(home(".gemini/settings.json")),
         Client::Windsurf => Places {
-            main: vec![home(".codeium/windsurf/mcp_config.json")],
-            // That of its plugins for other editors.
-            others: vec![home(".codeium/mcp_config.json")],
+            main: vec![
+                home(".codeium/windsurf/mcp_config.json"),
+                // Its plugins for other editors.
+                home(".codeium/mcp_config.json"),
+            ],
+            others: Vec::new(),
         },
         Client::Zed => one(if is_windows {
             machine.roaming().join("Zed").join("settings.json")
@@ -268,6 +272,7 @@ fn user_files(client: Client, machine: &Machine) -> Places {
             others: vec![
                 home(".aws/amazonq/default.json"),
                 home(".aws/amazonq/agents/default.json"),
+                home(".aws/amazonq/cli-agents/default.json"),
             ],
         },
         Client::JetBrains => one(home(".junie/mcp/mcp.json")),
@@ -279,14 +284,13 @@ fn user_files(client: Client, machine: &Machine) -> Places {
     }
 }
 
-/// The file of an extension of VS Code, in VS Code and in the editors that are made of it.
+/// The files of an extension of VS Code: in VS Code, and in the editors that are made of it.
 fn of_extension(settings: &dyn Fn(&str) -> PathBuf, file: &str) -> Places {
     let path = |editor: &str| settings(&format!("{editor}/User/globalStorage/{file}"));
+    let editors = ["Code", "Code - Insiders", "Cursor", "Windsurf", "VSCodium"];
     Places {
-        main: vec![path("Code")],
-        others: ["Code - Insiders", "Cursor", "Windsurf", "VSCodium"]
-            .map(path)
-            .into(),
+        main: editors.map(path).into(),
+        others: Vec::new(),
     }
 }
 

@@ -359,3 +359,57 @@ fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
         }
     }
 }
+
+/// Where each client has its files, on each system.
+#[test]
+fn the_places_of_files() {
+    let systems = [
+        (System::Linux, "/home/me"),
+        (System::MacOs, "/Users/me"),
+        (System::Windows, "C:/Users/me"),
+    ];
+    let mut text = String::new();
+    for (system, home) in systems {
+        let project = Path::new(home).join("app");
+        let machine = Machine::new(system, home).with_project(Some(project));
+        writeln!(text, "{system:?}").expect("a text");
+        for client in Client::ALL {
+            let files = files_of(client, &machine).into_iter();
+            // The places in a project are the same on every system.
+            let files = files.filter(|it| it.project().is_none() || system == System::Linux);
+            for file in files {
+                let mark = if file.is_main { "*" } else { " " };
+                let path = file.path.display().to_string().replace('\\', "/");
+                writeln!(text, "  {:<15} {mark} {path}", client.id()).expect("a text");
+            }
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// Variables that name folders count, and the home folder is no project.
+#[test]
+fn folders_that_variables_name() {
+    let mut machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me".into()));
+    assert_eq!(machine.project, None);
+    machine.xdg_config_home = Some("/xdg".into());
+    machine.codex_home = Some("/codex".into());
+    machine.claude_config_dir = Some("/claude".into());
+    let main = |client| files_of(client, &machine)[0].path.clone();
+    for (client, path) in [
+        (
+            Client::ClaudeDesktop,
+            "/xdg/Claude/claude_desktop_config.json",
+        ),
+        (Client::ClaudeCode, "/claude/.claude.json"),
+        (Client::Codex, "/codex/config.toml"),
+        (Client::Opencode, "/xdg/opencode/opencode.json"),
+        (Client::Cursor, "/home/me/.cursor/mcp.json"),
+    ] {
+        assert_eq!(main(client), Path::new(path), "{client}");
+    }
+    let mut windows = Machine::new(System::Windows, "C:/Users/me");
+    windows.appdata = Some("D:/Roaming".into());
+    let main = files_of(Client::VsCode, &windows)[0].path.clone();
+    assert_eq!(main, Path::new("D:/Roaming/Code/User/mcp.json"));
+}

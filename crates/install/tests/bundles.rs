@@ -60,7 +60,7 @@ fn unpacked(zip: &ZipFile) -> (Result<(), BundleError>, Vec<PathBuf>) {
 }
 
 /// What of a bundle is at fault.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
     Zip,
     Entries,

@@ -546,3 +546,42 @@ async fn a_running_daemon_follows() {
     assert_eq!(list["servers"], json!([]), "{list}");
     daemon.stop().await;
 }
+
+/// An extension has a file in each editor, and each needs its entry.
+#[tokio::test]
+async fn every_installation_of_a_client_is_pointed_at_mainstay() {
+    let machine = Machinery::new();
+    let file = |editor: &str| {
+        let below = "User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
+        machine.home.path().join(".config").join(editor).join(below)
+    };
+    let fake = fake_server::binary();
+    for (editor, tools) in [("Code", "3"), ("Cursor", "4")] {
+        let path = file(editor);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        let text = json!({"mcpServers": {editor: {"command": fake, "args": ["--tools", tools]}}});
+        fs::write(path, text.to_string()).expect("written");
+    }
+    let setup = [
+        "setup",
+        "--yes",
+        "--no-service",
+        "--client",
+        "cline",
+        "--json",
+    ];
+    let run = machine.run(&setup).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(run.json()["clients"], json!(["cline"]));
+    assert_eq!(
+        run.json()["servers"].as_array().map(Vec::len),
+        Some(2),
+        "{run}"
+    );
+    for editor in ["Code", "Cursor"] {
+        let text = fs::read_to_string(file(editor)).expect("there");
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        let servers = value["mcpServers"].as_object().expect("a map");
+        assert_eq!(servers.keys().collect::<Vec<_>>(), ["mainstay"], "{editor}");
+    }
+}

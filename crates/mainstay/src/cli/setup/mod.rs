@@ -97,15 +97,18 @@ impl Setup {
         let project = self.project.as_deref().map(import::absolute).transpose()?;
         let found = plan::clients(project);
         let front = self.front()?;
-        let made = |is_chosen: &dyn Fn(Client) -> bool| {
-            let mut plan = Plan::of(&found, &origin, &front, is_chosen)?;
+        let made = |chosen: &[Client]| {
+            let mut plan = Plan::of(&found, &origin, &front, |it| chosen.contains(&it))?;
             plan.notes.extend(self.cautions(&plan));
             if self.project.is_none() {
                 plan.notes.extend(import::unread_here("setup"));
             }
             Ok(plan)
         };
-        let mut plan = made(&|client| self.client.is_empty() || self.client.contains(&client))?;
+        let mut plan = made(match &*self.client {
+            [] => &Client::ALL,
+            named => named,
+        })?;
         if plan.changes.is_empty() {
             return self.tell_unchanged(&plan);
         }
@@ -164,7 +167,7 @@ impl Setup {
     fn agreed(
         &self,
         mut plan: Plan,
-        made: &dyn Fn(&dyn Fn(Client) -> bool) -> Result<Plan, CommandError>,
+        made: &dyn Fn(&[Client]) -> Result<Plan, CommandError>,
     ) -> Result<Option<Plan>, CommandError> {
         if !io::stdin().is_terminal() || self.json {
             return Err(CommandError::Usage {
@@ -189,7 +192,7 @@ impl Setup {
                     chosen.push(*client);
                 }
             }
-            plan = made(&|client| chosen.contains(&client))?;
+            plan = made(&chosen)?;
             if plan.changes.is_empty() {
                 return Ok(None);
             }

@@ -163,15 +163,16 @@ impl Plan {
             let text = it.text.as_ref().ok();
             text.is_some_and(|text| client_files::servers(&it.file, text).is_ok())
         };
-        let main = found.files.iter().filter(readable);
-        let main = main
-            .clone()
-            .find(|it| it.file.is_main)
-            .or_else(|| main.clone().next());
+        // Each installation of the client has a main file.
+        let has_main = found
+            .files
+            .iter()
+            .filter(readable)
+            .any(|it| it.file.is_main);
         let mut is_pointed = false;
-        for it in found.files.iter().filter(readable) {
+        for (index, it) in found.files.iter().filter(readable).enumerate() {
             let Ok(text) = &it.text else { continue };
-            let is_main = main.is_some_and(|main| main.file.path == it.file.path);
+            let is_main = it.file.is_main || !has_main && index == 0;
             let after = if is_main {
                 let pointed = client_files::point_at_mainstay(&it.file, text, front, true);
                 pointed.map(|pointed| pointed.text)
