@@ -21,12 +21,13 @@ use tokio::{net::TcpStream, time::timeout};
 
 use super::{
     APPROVE, AddToken, AddedToken, Answer, Approval, CALL, CALL_RECORD, CALL_RECORDS, Call,
-    CallRecords, Cleared, ClientTokens, FIGURES, Figures, GET_PROMPT, GetPrompt, HEALTH,
-    HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE,
-    RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded, Removed, RemovedToken, Replied,
-    Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, STATISTICS, SWITCH, SWITCHES,
-    ServerDetails, ServerRequests, Servers, SetSwitch, Statistics, Switched, Switches, TEMPLATES,
-    TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT, WholeCallRecord, WholeRead,
+    CallRecords, Cleared, ClientTokens, FIGURES, Figures, GET_PROMPT, GetPrompt, HAND_OVER, HEALTH,
+    HandOver, HandedOver, HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated, PROMPTS,
+    Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded, Removed,
+    RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS,
+    STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch, Statistics,
+    Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT,
+    WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -221,6 +222,11 @@ impl Client {
     /// Has the configuration read again, or only compared.
     pub async fn reload(&self, dry_run: bool) -> Result<Reloaded, ClientError> {
         self.post(RELOAD, &Reload { dry_run }).await
+    }
+
+    /// Asks a `mainstay mcp` for the state directory.
+    pub async fn hand_over(&self, config: Option<String>) -> Result<HandedOver, ClientError> {
+        self.post(HAND_OVER, &HandOver { config }).await
     }
 
     /// Records that fit the query: its parameters and their values.

@@ -49,6 +49,8 @@ pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
 pub const DISCONNECT_CLIENT: &str = "/api/mcp-clients/{name}/disconnect";
 pub const HEALTH: &str = "/api/health";
 pub const RELOAD: &str = "/api/reload";
+/// Takes a [`HandOver`].
+pub const HAND_OVER: &str = "/api/hand-over";
 /// [`ServerRequests`]
 pub const SERVER_REQUESTS: &str = "/api/server-requests";
 /// Takes a [`Reply`].
@@ -410,6 +412,23 @@ pub struct ClientLeft {
 pub struct Reload {
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// `POST /api/hand-over`: another Mainstay wants the state directory.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HandOver {
+    /// The configuration that it serves, with nothing given beside it on its command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+}
+
+/// The directory will be free in a while.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HandedOver {
+    /// The process that has it.
+    pub pid: u32,
 }
 
 /// `PUT /api/config`

@@ -2,6 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use mainstay_api::HandOver;
 use mainstay_core::config::{Config, Plan, Secret};
 pub use mainstay_doors::http::bind;
 use mainstay_doors::{
@@ -20,6 +21,7 @@ use mainstay_platform::{descriptors, environment::LoadError};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
+    sync::mpsc,
     task::JoinHandle,
     time::{Instant, sleep},
 };
@@ -35,6 +37,8 @@ pub struct DaemonOptions {
     pub insecure: bool,
     /// How long clients may stand still.
     pub pauses: Pauses,
+    /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
+    pub hand_over: Option<mpsc::Sender<HandOver>>,
 }
 
 impl From<GatewayOptions> for DaemonOptions {
@@ -84,6 +88,7 @@ pub struct Daemon {
     /// Cancelled to close the doors and stop the tasks.
     stop: CancellationToken,
     telling: JoinHandle<()>,
+    hand_over: Option<mpsc::Sender<HandOver>>,
 }
 
 impl Daemon {
@@ -94,6 +99,7 @@ impl Daemon {
             session_key,
             insecure,
             pauses,
+            hand_over,
         } = options.into();
         // Without a key no session is revived.
         let state = options.state.clone().filter(|_| session_key.is_some());
@@ -127,6 +133,7 @@ impl Daemon {
             grace: config.shutdown_grace,
             stop,
             telling,
+            hand_over,
         }
     }
 
@@ -162,6 +169,7 @@ impl Daemon {
             tokens: tokens.into(),
             bodies: self.bodies,
             stop: self.stop.clone(),
+            hand_over: self.hand_over.clone(),
         })
     }
 
@@ -178,13 +186,14 @@ impl Daemon {
         }
     }
 
-    /// Serves one client of a profile on stdio, until it has gone or the daemon stops. An error is one of
-    /// writing to it while it was there.
+    /// Serves one client of a profile on stdio, until it has gone, the daemon stops, or all is answered after
+    /// `leave`. An error is one of writing to it while it was there.
     pub fn serve_stdio<I, O>(
         &self,
         profile: Arc<Profile>,
         input: I,
         output: O,
+        leave: CancellationToken,
     ) -> impl Future<Output = io::Result<()>> + Send + use<I, O>
     where
         I: AsyncRead + Unpin + Send,
@@ -192,6 +201,10 @@ impl Daemon {
     {
         let (mcp, stop) = (Arc::clone(&self.mcp), self.stop.clone());
         let max_body = self.bodies.of_body;
+        let ends = stdio::Ends {
+            stop: stop.clone(),
+            leave,
+        };
         async move {
             // A client that does not read its last answers delays no end.
             let too_late = async {
@@ -199,10 +212,20 @@ impl Daemon {
                 sleep(DRAIN_LIMIT).await;
             };
             tokio::select! {
-                served = stdio::serve(mcp, profile, input, output, max_body, stop.clone()) => served,
+                served = stdio::serve(mcp, profile, input, output, max_body, ends) => served,
                 () = too_late => Ok(()),
             }
         }
+    }
+
+    /// The longest message of a client on stdio.
+    pub fn max_message(&self) -> usize {
+        self.bodies.of_body
+    }
+
+    /// How long calls at work may take at the end.
+    pub fn grace(&self) -> Duration {
+        self.grace
     }
 
     /// What [`Daemon::stop`] may take, and a little more.

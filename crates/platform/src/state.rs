@@ -202,6 +202,7 @@ impl StateDir {
             token,
             session_key,
             config: None,
+            hands_over: false,
             _lock: lock,
         })
     }
@@ -308,6 +309,8 @@ pub struct Ownership {
     pub session_key: Secret,
     /// The configuration that the owner serves, with nothing given beside it, for `daemon.json`.
     pub config: Option<String>,
+    /// Whether the owner gives the directory to a `mainstay serve` that asks for it, for `daemon.json`.
+    pub hands_over: bool,
     _lock: File,
 }
 
@@ -350,6 +353,7 @@ impl Ownership {
             pid: std::process::id(),
             token_file: self.dir.0.join(TOKEN),
             config: self.config.clone(),
+            hands_over: self.hands_over,
             stops_within_ms: None,
         }
     }

@@ -12,6 +12,7 @@ mod events;
 mod execute;
 mod figures;
 mod followed;
+mod hand_over;
 mod health;
 mod lists;
 mod logs;
@@ -46,6 +47,7 @@ use mainstay_core::{
     principal::Principal,
 };
 use mainstay_gateway::{Gateway, calls::Closing};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::refusal::Refusal;
@@ -62,6 +64,8 @@ pub struct RestDoor {
     pub bodies: BodyLimits,
     /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
     pub stop: CancellationToken,
+    /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
+    pub hand_over: Option<mpsc::Sender<api::HandOver>>,
 }
 
 pub fn router(door: RestDoor) -> Router {
@@ -97,6 +101,7 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))
         .route(api::RELOAD, post(reload::reload))
+        .route(api::HAND_OVER, post(hand_over::hand_over))
         .route(api::SERVER_REQUESTS, get(requests::list))
         .route(api::REPLY, post(requests::answer))
         .route(

@@ -270,6 +270,13 @@ fn operations() -> Vec<Operation> {
         .may_take::<api::Reload>()
         .answers::<api::Reloaded>()
         .fails(&[NotReloadable, INVALID_CONFIG]),
+        post(
+            api::HAND_OVER,
+            "Ask a `mainstay mcp` for the state directory, as `mainstay serve` does",
+        )
+        .takes::<api::HandOver>()
+        .answers::<api::HandedOver>()
+        .fails(&[UnknownRoute]),
         get(
             api::SERVER_REQUESTS,
             "What servers ask and no client could be asked",

@@ -1,23 +1,29 @@
 //! `mainstay mcp`: the aggregate for one client on stdin and stdout: a front for the daemon that serves the
 //! same configuration, or else a Mainstay with servers of its own, which the other commands can ask.
 
-use std::{net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{
+    convert::Infallible, future::pending, net::Ipv4Addr, path::PathBuf, pin::pin, time::Duration,
+};
 
 use clap::Args;
+use mainstay_api::HandOver;
 use mainstay_core::ids::ProfileName;
 use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{
-    environment::{Loaded, Origin},
     lineage::Lineage,
     state::{Ownership, StateDir, StateError},
 };
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
 
 use super::{
     CommandError, Exit,
     clients::ClientsArgs,
-    front::{self, Finder, Starter},
+    front::{self, ClientInput, Finder, Leaving, Starter},
     instance::Kept,
     screen::{self, complain},
     serve,
@@ -84,6 +90,7 @@ impl Announced {
             }
         };
         state.config = config;
+        state.hands_over = true;
         let listener = daemon::bind((Ipv4Addr::LOCALHOST, 0).into());
         let bound = listener.and_then(|listener| {
             let address = listener.local_addr()?;
@@ -113,19 +120,25 @@ impl Announced {
 }
 
 impl Mcp {
-    /// Serves the client by the daemon that serves the same configuration, if there is one.
-    async fn attach(&self, origin: &Origin, loaded: &Loaded) -> Option<Result<Exit, CommandError>> {
-        let config = serve::shareable(origin, loaded).filter(|_| !self.standalone)?;
+    /// Finds the daemon that serves this configuration, if the client may be served by one.
+    fn finder(&self, config: Option<&str>) -> Option<(Finder, Starter)> {
+        let config = config.filter(|_| !self.standalone)?;
+        // A URL in the environment is for the commands.
+        if std::env::var_os("MAINSTAY_URL").is_some() {
+            return None;
+        }
         let finder = Finder {
             url: None,
             path: front::path(Some(&self.profile), None).ok()?,
-            config: Some(config.clone()),
+            config: Some(config.to_owned()),
         };
-        // A URL in the environment is for the commands.
-        if std::env::var_os("MAINSTAY_URL").is_some() || finder.find(0).is_err() {
-            return None;
-        }
-        let starter = Starter::new(config.into());
+        Some((finder, Starter::new(config.into())))
+    }
+
+    /// Serves the client by the daemon that serves the same configuration, if there is one.
+    async fn attach(&self, config: Option<&str>) -> Option<Result<Exit, CommandError>> {
+        let (finder, starter) = self.finder(config)?;
+        finder.find(0).ok()?;
         Some(Box::pin(front::run(finder, WAIT, Some(starter))).await)
     }
 
@@ -149,7 +162,8 @@ impl Mcp {
             });
         }
         let lineage = Lineage::begin(loaded.path.as_deref())?;
-        if let Some(served) = Box::pin(self.attach(&origin, &loaded)).await {
+        let config = serve::shareable(&origin, &loaded);
+        if let Some(served) = Box::pin(self.attach(config.as_deref())).await {
             return served;
         }
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
@@ -158,8 +172,9 @@ impl Mcp {
             instance,
             journal,
         } = Kept::open(&loaded, &lineage)?;
-        let announced = Announced::new(state.as_ref(), serve::shareable(&origin, &loaded));
+        let announced = Announced::new(state.as_ref(), config.clone());
         let session_key = announced.as_ref().map(|it| it.state.session_key.clone());
+        let (hand_over, mut wanted) = mpsc::channel(1);
         let daemon = Daemon::start(
             &loaded.config,
             DaemonOptions {
@@ -174,11 +189,12 @@ impl Mcp {
                     ..GatewayOptions::default()
                 },
                 session_key,
+                hand_over: Some(hand_over),
                 ..DaemonOptions::default()
             },
         );
         // The directory is ours until the servers have stopped.
-        let (directory, http) = match announced {
+        let (mut directory, http) = match announced {
             None => (None, None),
             Some(announced) => {
                 let Announced {
@@ -205,7 +221,10 @@ impl Mcp {
         let profile = registry.profile(&self.profile);
         let profile = profile.expect("the configuration has it, and is not read again");
         let (stdout, shown) = screen::protocol();
-        let serving = daemon.serve_stdio(profile, tokio::io::stdin(), stdout);
+        let mut client = ClientInput::new(tokio::io::stdin(), daemon.max_message());
+        let (feed, input) = front::door_input();
+        let leaving = Leaving::default();
+        let serving = daemon.serve_stdio(profile, input, stdout, leaving.leave.clone());
         let (tell, mut told) = oneshot::channel();
         // A door like others: the client is heard while calls have their time to end.
         let door = tokio::spawn(async move {
@@ -213,37 +232,92 @@ impl Mcp {
             // The receiver is gone if the time limit has passed.
             tell.send(served).ok();
         });
-        let mut served = None;
-        tokio::select! {
-            ended = &mut told => {
-                served = Some(ended);
-                signals.asked_otherwise();
+        let ending = async {
+            let mut served = None;
+            let mut gone = pin!(screen::gone());
+            let mut successor = loop {
+                tokio::select! {
+                    ended = &mut told => {
+                        served = Some(ended);
+                        signals.asked_otherwise();
+                        break None;
+                    }
+                    () = &mut gone => {
+                        signals.asked_otherwise();
+                        break None;
+                    }
+                    _ = signals.next() => break None,
+                    Some(HandOver { config: theirs }) = wanted.recv() => {
+                        let same = config.as_deref().filter(|_| config == theirs);
+                        let successor = self.finder(same);
+                        if successor.is_some() {
+                            break successor;
+                        }
+                        give_up(&mut directory);
+                    }
+                }
+            };
+            let announce_stop = |limit| {
+                if let Some((state, url)) = &directory
+                    && let Err(error) = state.announce_stop(url, limit)
+                {
+                    tracing::warn!(%error, "others are not told that this Mainstay is stopping");
+                }
+            };
+            if successor.is_some() {
+                complain("handing the client and the servers over to `mainstay serve`");
+                announce_stop(daemon.grace() + daemon.stop_limit());
+                leaving.asked.cancel();
+                // Calls that take longer get the same time again, as all calls do when a daemon stops.
+                tokio::select! {
+                    ended = &mut told => served = Some(ended),
+                    () = sleep(daemon.grace()) => {}
+                    _ = signals.next() => successor = None,
+                }
+            } else {
+                announce_stop(daemon.stop_limit());
             }
-            () = screen::gone() => signals.asked_otherwise(),
-            _ = signals.next() => {}
-        }
-        if let Some((state, url)) = &directory
-            && let Err(error) = state.announce_stop(url, daemon.stop_limit())
-        {
-            tracing::warn!(%error, "others are not told that this Mainstay is stopping");
-        }
-        let doors = tokio::spawn(async move {
-            if let Some(http) = http
-                && let Err(error) = http.await
-            {
-                tracing::error!(%error, "the HTTP door failed");
-            }
-            if let Err(error) = door.await {
-                tracing::error!(%error, "the client's door failed");
-            }
-        });
-        let exit = serve::stop(daemon, Some(doors), &mut signals).await?;
-        let served = match served {
-            Some(served) => served,
-            None => told.await,
+            let doors = tokio::spawn(async move {
+                if let Some(http) = http
+                    && let Err(error) = http.await
+                {
+                    tracing::error!(%error, "the HTTP door failed");
+                }
+                if let Err(error) = door.await {
+                    tracing::error!(%error, "the client's door failed");
+                }
+            });
+            let exit = serve::stop(daemon, Some(doors), &mut signals).await?;
+            let served = match served {
+                Some(served) => served,
+                None => told.await,
+            };
+            // Without a word of it, its time has run out.
+            served.unwrap_or(Ok(())).map_err(CommandError::Output)?;
+            Ok::<_, CommandError>((exit, successor))
         };
-        // Without a word of it, its time has run out.
-        let served = served.unwrap_or(Ok(()));
-        served.map(|()| exit).map_err(CommandError::Output)
+        let feeding = async {
+            client.feed(feed, &leaving).await;
+            pending::<Infallible>().await
+        };
+        let (exit, successor) = tokio::select! {
+            ended = ending => ended,
+            never = feeding => match never {},
+        }?;
+        let Some((finder, starter)) = successor else {
+            return Ok(exit);
+        };
+        // They are the successor's now.
+        drop((directory, instance));
+        Box::pin(front::serve(client, finder, WAIT, Some(starter), signals)).await
+    }
+}
+
+/// Gives the state directory to a daemon that serves something else. The client keeps its servers.
+fn give_up(directory: &mut Option<(Ownership, String)>) {
+    if directory.take().is_some() {
+        complain(
+            "another Mainstay takes the state directory: the other commands do not see these servers any more",
+        );
     }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::Args;
+use mainstay_api::{Client, HandOver};
 use mainstay_core::config::{Config, Plan};
 use mainstay_doorway::tokens::{self, Tokens};
 use mainstay_gateway::{GatewayOptions, reload::Reloader};
@@ -17,10 +18,11 @@ use mainstay_journal::Journal;
 use mainstay_platform::{
     environment::{Clients, LoadError, Loaded, Origin, Process},
     lineage::Lineage,
-    state::{Ownership, StateDir, StateError},
+    state::{self, Ownership, StateDir, StateError},
 };
 use serde_json::json;
 use tokio::{
+    sync::mpsc,
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -41,6 +43,9 @@ use crate::{
 
 /// Between two looks at whether the last daemon has stopped.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a `mainstay mcp` may take to hand the state directory over. Its calls and servers have their time.
+const HAND_OVER_LIMIT: Duration = Duration::from_mins(2);
 
 /// How often it is tried to tell the commands where we are.
 const ANNOUNCE_EVERY: Duration = Duration::from_mins(1);
@@ -137,8 +142,15 @@ impl Serve {
             .for_each(|warning| complain(&warning));
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let mut state = own(state, &mut signals).await?;
-        state.config = shareable(&origin, &loaded);
+        let config = shareable(&origin, &loaded);
+        // One that a front has started takes nothing from another front.
+        let wish = (!self.until_stdin_ends).then(|| HandOver {
+            config: config.clone(),
+        });
+        let mut state = own(state, wish, &mut signals).await?;
+        state.config = config;
+        state.hands_over = self.until_stdin_ends;
+        let (hand_over, mut wanted) = mpsc::channel(1);
         let tokens = Tokens::open(state.dir().clone(), &state.token)?;
         let unbound = |source| CommandError::Listen {
             address: self.listen,
@@ -164,6 +176,7 @@ impl Serve {
                 },
                 session_key: Some(state.session_key.clone()),
                 insecure: self.insecure,
+                hand_over: self.until_stdin_ends.then_some(hand_over),
                 ..DaemonOptions::default()
             },
         );
@@ -185,6 +198,7 @@ impl Serve {
         let signal = tokio::select! {
             signal = ending(&mut signals, daemon.reloader()) => signal.name,
             () = end_of_stdin(self.until_stdin_ends) => "stdin has ended",
+            Some(_) = wanted.recv() => "another daemon takes over",
             never = welcome => never,
             () = watching => unreachable!("it ends with the daemon"),
             () = following => unreachable!("it never ends"),
@@ -303,25 +317,38 @@ async fn end_of_stdin(matters: bool) {
         .ok();
 }
 
-/// Takes the state directory. Waits for a daemon that is stopping, as long as that daemon may need.
-async fn own(state: StateDir, signals: &mut Signals) -> Result<Ownership, CommandError> {
+/// Takes the state directory. Waits for a daemon that is stopping, as long as that daemon may need. With a
+/// `wish`, a `mainstay mcp` that has the directory is asked for it.
+async fn own(
+    state: StateDir,
+    wish: Option<HandOver>,
+    signals: &mut Signals,
+) -> Result<Ownership, CommandError> {
     let taken = match state.clone().own() {
         Err(taken @ StateError::Taken { .. }) => taken,
         owned => return Ok(owned?),
     };
-    let Some((pid, limit)) = stopping(&taken) else {
+    let (owner, limit) = if let Some((pid, limit)) = stopping(&taken) {
+        complain(&format!(
+            "waiting for the daemon that is stopping (pid {pid})"
+        ));
+        (None, limit)
+    } else if let Some(pid) = hands_over(&taken, wish).await {
+        complain(&format!("taking over from `mainstay mcp` (pid {pid})"));
+        (Some(pid), HAND_OVER_LIMIT)
+    } else {
         return Err(taken.into());
     };
-    complain(&format!(
-        "waiting for the daemon that is stopping (pid {pid})"
-    ));
     let freed = async {
         loop {
             sleep(LOOK).await;
             match state.clone().own() {
                 // Its file goes a moment before its lock.
                 Err(StateError::Taken { daemon: None, .. }) => {}
-                Err(error) if stopping(&error).is_some() => {}
+                Err(StateError::Taken {
+                    daemon: Some(daemon),
+                    ..
+                }) if daemon.stops_within().is_some() || owner == Some(daemon.pid) => {}
                 owned => return owned,
             }
         }
@@ -329,6 +356,28 @@ async fn own(state: StateDir, signals: &mut Signals) -> Result<Ownership, Comman
     tokio::select! {
         owned = timeout(limit, freed) => Ok(owned.unwrap_or(Err(taken))?),
         signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
+    }
+}
+
+/// Asks the owner of the directory for it, if it is one that hands it over. Returns its process id.
+async fn hands_over(taken: &StateError, wish: Option<HandOver>) -> Option<u32> {
+    let StateError::Taken {
+        daemon: Some(daemon),
+        ..
+    } = taken
+    else {
+        return None;
+    };
+    // The token goes to no other machine.
+    let wish = wish.filter(|_| daemon.hands_over && daemon.is_loopback())?;
+    let token = state::read_token(&daemon.token_file).ok()?;
+    let client = Client::new(&daemon.url, Some(token)).ok()?;
+    match client.hand_over(wish.config).await {
+        Ok(_) => Some(daemon.pid),
+        Err(error) => {
+            tracing::debug!(%error, "the state directory is not handed over");
+            None
+        }
     }
 }
 

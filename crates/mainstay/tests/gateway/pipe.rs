@@ -9,6 +9,8 @@ use tokio::{
     task::JoinHandle,
 };
 
+use tokio_util::sync::CancellationToken;
+
 use crate::{
     client::{initialize, try_raw, value},
     gateway::soon,
@@ -30,7 +32,9 @@ impl Pipe {
         let (far_output, output) = io::duplex(64 * 1024);
         let profile = daemon.gateway.registry.profile(profile).expect("a profile");
         let server = tokio::spawn(async move {
-            let served = daemon.serve_stdio(profile, far_input, far_output).await;
+            let served = daemon
+                .serve_stdio(profile, far_input, far_output, CancellationToken::new())
+                .await;
             served.expect("a pipe is written or closed");
         });
         Self {

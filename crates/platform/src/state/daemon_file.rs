@@ -22,6 +22,9 @@ pub struct DaemonFile {
     /// The configuration that it serves, with nothing given beside it on its command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
+    /// It hands the directory over to a `mainstay serve` that asks for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hands_over: bool,
     /// Only while the daemon stops: the longest time that this takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stops_within_ms: Option<u64>,

@@ -149,6 +149,12 @@ impl Conversation {
         if let Some(session) = self.session() {
             session.questions.close();
         }
+        self.idle().await;
+    }
+
+    /// Waits until nothing is at work.
+    pub async fn idle(&self) {
+        self.greeted().await;
         self.at_work.close();
         self.at_work.wait().await;
     }

@@ -15,15 +15,24 @@ use super::{
 use crate::mcp::sessions::session::Scope;
 use mainstay_doorway::peer::Visitor;
 
-/// Serves one client until its input ends and all is answered, its output is gone, or `stop`. A client
-/// that reads no more has left, which is no error.
+/// What ends the door beside its client.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    /// At once.
+    pub stop: CancellationToken,
+    /// When all that was asked for is answered. The client is heard until then.
+    pub leave: CancellationToken,
+}
+
+/// Serves one client until its input ends and all is answered, its output is gone, or one of `ends`. A
+/// client that reads no more has left, which is no error.
 pub async fn serve(
     mcp: Arc<Mcp>,
     profile: Arc<Profile>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     max_message: usize,
-    stop: CancellationToken,
+    Ends { stop, leave }: Ends,
 ) -> io::Result<()> {
     let tasks = TaskTracker::new();
     let writer = Arc::new(LineWriter::default());
@@ -53,6 +62,10 @@ pub async fn serve(
                 break;
             }
             () = stop.cancelled() => break,
+            () = async {
+                leave.cancelled().await;
+                client.idle().await;
+            } => break,
         };
         let refused = match line {
             Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,

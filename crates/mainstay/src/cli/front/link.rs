@@ -152,8 +152,15 @@ async fn settle(
     before: Option<&Listening>,
     found: Daemon,
 ) -> Result<Listening, Unattached> {
-    let held = front.state().held.clone();
+    let (held, is_open) = {
+        let state = front.state();
+        (state.held.clone(), state.session.is_open())
+    };
     let Some(session) = held else {
+        if is_open {
+            // The client was handed over, with a session of another door.
+            return begin_anew(front, &found).await;
+        }
         check(found.get(None).await?).await?;
         return Ok(Listening {
             daemon: Arc::new(found),
@@ -183,23 +190,26 @@ async fn settle(
                 last_event,
             })
         }
-        404 => {
-            let daemon = open_anew(front, &daemon).await?;
-            let response = daemon.get(None).await?;
-            if response.head.status != 200 {
-                return Err(Unattached::Refused(response.head.status));
-            }
-            replay(front, &daemon).await?;
-            tell_changes(front).await;
-            Ok(Listening {
-                daemon: Arc::new(daemon),
-                events: Some(Events::new(response, MAX_MESSAGE)),
-                last_event: None,
-            })
-        }
+        404 => begin_anew(front, &daemon).await,
         401 | 403 => Err(Unattached::Unauthorized),
         status => Err(Unattached::Refused(status)),
     }
+}
+
+/// Opens a session anew, and sets it to what the client has set it to.
+async fn begin_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Listening, Unattached> {
+    let daemon = open_anew(front, daemon).await?;
+    let response = daemon.get(None).await?;
+    if response.head.status != 200 {
+        return Err(Unattached::Refused(response.head.status));
+    }
+    replay(front, &daemon).await?;
+    tell_changes(front).await;
+    Ok(Listening {
+        daemon: Arc::new(daemon),
+        events: Some(Events::new(response, MAX_MESSAGE)),
+        last_event: None,
+    })
 }
 
 /// Looks at the answer to a GET without a session, which says whether there is such an endpoint.
@@ -234,6 +244,9 @@ async fn open_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Daemon, Unatta
     };
     let (session, initialized) = {
         let mut state = front.state();
+        if let Ok(request) = Frame::read(initialize.into()) {
+            state.session.answered(&request, &answer);
+        }
         let version = state.session.version_header().map(str::to_owned);
         let session = Session { id, version };
         state.held = Some(session.clone());

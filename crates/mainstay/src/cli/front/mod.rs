@@ -3,6 +3,7 @@
 //!
 //! `fate`, `session` and `questions` decide; `link` keeps the connection, and `relay` carries messages.
 
+mod client;
 mod command;
 mod daemon;
 mod fate;
@@ -19,7 +20,7 @@ use mainstay_core::{
     era::{code, modern},
     message::{self, Kind, Method},
 };
-use mainstay_transport::{Frame, Line, LineReader, LineWriter, Unreadable};
+use mainstay_transport::{Frame, Line, LineWriter, Unreadable};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     io::AsyncRead,
@@ -29,6 +30,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
+    client::{ClientInput, Leaving, door_input},
     command::{Connect, path},
     daemon::{Finder, NoDaemon},
     starter::Starter,
@@ -128,9 +130,21 @@ enum Sorted {
 pub async fn run(
     finder: Finder,
     wait: Duration,
-    mut starter: Option<Starter>,
+    starter: Option<Starter>,
 ) -> Result<Exit, CommandError> {
-    let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+    let signals = Signals::listen().map_err(CommandError::Signals)?;
+    let client = ClientInput::new(tokio::io::stdin(), MAX_MESSAGE);
+    serve(client, finder, wait, starter, signals).await
+}
+
+/// Serves a client that may have been served otherwise before; see [`run`].
+pub async fn serve(
+    mut client: ClientInput<impl AsyncRead + Unpin>,
+    finder: Finder,
+    wait: Duration,
+    mut starter: Option<Starter>,
+    mut signals: Signals,
+) -> Result<Exit, CommandError> {
     let (stdout, shown) = screen::protocol();
     let front = Arc::new(Front {
         finder,
@@ -138,7 +152,10 @@ pub async fn run(
         link: watch::Sender::new(Link::Down),
         lost: watch::Sender::new(0),
         opened: Notify::new(),
-        state: Mutex::default(),
+        state: Mutex::new(State {
+            session: std::mem::take(&mut client.session),
+            ..State::default()
+        }),
         ending: CancellationToken::new(),
         hopeless: CancellationToken::new(),
         tasks: TaskTracker::new(),
@@ -149,7 +166,7 @@ pub async fn run(
     };
     let serving = async {
         let served = tokio::select! {
-            served = front.serve(tokio::io::stdin(), wait) => served,
+            served = front.serve(client, wait) => served,
             never = link::keep(&front, starter.as_mut()) => match never {},
             _ = signals.next() => Ok(Exit::DONE),
             () = screen::gone() => Ok(Exit::DONE),
@@ -247,13 +264,13 @@ impl Front {
     /// Serves the client until it closes stdin and is answered.
     async fn serve(
         self: &Arc<Self>,
-        input: impl AsyncRead + Unpin,
+        client: ClientInput<impl AsyncRead + Unpin>,
         wait: Duration,
     ) -> Result<Exit, CommandError> {
         // The messages' bytes are bounded by the room that they hold.
         let (queue, queued) = mpsc::unbounded_channel();
         let reading = async {
-            self.read(input, queue).await;
+            self.read(client, queue).await;
             self.end_input();
         };
         let sending = async {
@@ -303,16 +320,15 @@ impl Front {
     /// Reads stdin to its end. What cannot wait is done at once, the rest is queued in order.
     async fn read(
         self: &Arc<Self>,
-        input: impl AsyncRead + Unpin,
+        mut client: ClientInput<impl AsyncRead + Unpin>,
         queue: mpsc::UnboundedSender<Queued>,
     ) {
         let room = Arc::new(Semaphore::new(MAX_QUEUED));
-        let mut lines = LineReader::new(input, MAX_MESSAGE);
         loop {
-            let line = match lines.next().await {
+            let line = match client.next().await {
                 Ok(Some(Line::Whole(line))) => line,
-                Ok(Some(Line::TooLong { .. })) => {
-                    let why = format!("a message may have {MAX_MESSAGE} bytes");
+                Ok(Some(Line::TooLong { limit, .. })) => {
+                    let why = format!("a message may have {limit} bytes");
                     let error = message::error_response(None, code::INVALID_REQUEST, &why, None);
                     self.say(&error).await;
                     continue;

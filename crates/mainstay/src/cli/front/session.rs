@@ -3,14 +3,24 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use mainstay_core::{
     era::{Revision, code},
-    message::{self, Method},
+    message::{self, Kind, Method},
 };
 use mainstay_transport::Frame;
 
 /// Subscriptions that are remembered: as many as the daemon keeps for one session.
 const MAX_SUBSCRIPTIONS: usize = 1000;
+
+/// The longest line that sets something of a session, and the words of which it has one.
+const MAX_SETTING: usize = 64 * 1024;
+const SETTINGS: [&str; 4] = [
+    "initialize",
+    "logging/setLevel",
+    "/subscribe",
+    "/unsubscribe",
+];
 
 /// The client's side of its session.
 #[derive(Debug, Default)]
@@ -37,11 +47,37 @@ struct Opened {
 }
 
 impl ClientSession {
-    /// Notes that `request` was answered.
-    pub fn answered(&mut self, request: &Frame, answer: &Frame) {
-        let Some(result) = answer.result() else {
+    /// Notes a line that a door was given whose answers are not seen. A request counts as answered.
+    pub fn sent(&mut self, line: &[u8]) {
+        // Most lines do not have to be read for it.
+        let says = |word: &&str| line.windows(word.len()).any(|it| it == word.as_bytes());
+        if line.len() > MAX_SETTING || !SETTINGS.iter().any(|word| says(word)) {
+            return;
+        }
+        let Ok(frame) = Frame::read(Bytes::copy_from_slice(line)) else {
             return;
         };
+        match frame.envelope().kind {
+            Kind::Request { .. } => self.took(&frame, "{}"),
+            Kind::Notification { method } => self.notified(method),
+            Kind::Response { .. } => {}
+        }
+    }
+
+    /// Whether the client has opened a session.
+    pub fn is_open(&self) -> bool {
+        self.opened.is_some()
+    }
+
+    /// Notes that `request` was answered.
+    pub fn answered(&mut self, request: &Frame, answer: &Frame) {
+        if let Some(result) = answer.result() {
+            self.took(request, result);
+        }
+    }
+
+    /// Notes that `request` was answered with this result (JSON text).
+    fn took(&mut self, request: &Frame, result: &str) {
         match request.method() {
             Some(Method::Initialize) => {
                 let version = message::text_member(result, "protocolVersion");

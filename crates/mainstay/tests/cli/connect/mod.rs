@@ -2,6 +2,7 @@
 
 mod attach;
 mod front;
+mod hand_over;
 mod restarts;
 mod shared;
 mod through;

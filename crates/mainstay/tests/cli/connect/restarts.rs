@@ -10,14 +10,14 @@ use super::{front::Front, through::modern};
 use crate::fakes::fakes;
 
 /// A configuration with one fake that notes what it runs, and the place of the notes.
-fn counted(home: &Home) -> (String, std::path::PathBuf) {
+pub fn counted(home: &Home) -> (String, std::path::PathBuf) {
     let counts = home.path().join("counts");
     let flags = ["--count-file", counts.to_str().expect("UTF-8")];
     (fakes(home, &[("fake", &flags)]), counts)
 }
 
 /// How often each key ran.
-fn runs(counts: &Path) -> HashMap<String, usize> {
+pub fn runs(counts: &Path) -> HashMap<String, usize> {
     let mut runs = HashMap::new();
     for line in fs::read_to_string(counts).unwrap_or_default().lines() {
         if let Some(key) = line.split(' ').nth(2) {
@@ -34,7 +34,7 @@ async fn end(daemon: Serving, signal: Signal) {
     daemon.ended().await;
 }
 
-async fn running(counts: &Path, key: &str) {
+pub async fn running(counts: &Path, key: &str) {
     until(PROGRAMS, "a call that runs", || {
         runs(counts).contains_key(key)
     })

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::front::Front;
 use crate::fakes::fakes;
 
-async fn pid(front: &mut Front) -> String {
+pub async fn pid(front: &mut Front) -> String {
     let said = front.call("fake__pid", json!({})).await;
     let text = said["result"]["content"][0]["text"].as_str();
     text.unwrap_or_else(|| panic!("no process: {said}"))
         .to_owned()
 }
 
-async fn listed(home: &Home) -> Value {
+pub async fn listed(home: &Home) -> Value {
     let run = home.run(&["list", "--json"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     run.json()["servers"][0].clone()

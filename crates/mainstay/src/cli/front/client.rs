@@ -1,0 +1,339 @@
+//! What the client says on stdin: to the door of a Mainstay with servers of its own, which may hand the client
+//! over to a front, and to the front.
+
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, Bytes};
+use mainstay_core::message::{Kind, Method};
+use mainstay_transport::{Frame, Line, LineReader};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    sync::{mpsc, watch},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::session::ClientSession;
+
+/// Bytes of requests that are held back; beyond them stdin is not read.
+const MAX_HELD: usize = 16 * 1024 * 1024;
+
+/// By so much more than the limit a line is certainly too long: a reader reads less at once.
+const MARGIN: usize = 256 * 1024;
+
+/// The lines of a client, and what the client has made of its session.
+pub struct ClientInput<R> {
+    lines: LineReader<R>,
+    max_message: usize,
+    /// Requests that no door was given.
+    held: VecDeque<Bytes>,
+    held_bytes: usize,
+    pub session: ClientSession,
+}
+
+/// When a door is to be left.
+#[derive(Default)]
+pub struct Leaving {
+    /// Cancelled when the client is to be handed over.
+    pub asked: CancellationToken,
+    /// Cancelled when the door has all that it will be asked.
+    pub leave: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> ClientInput<R> {
+    /// Lines of at most so many bytes.
+    pub fn new(input: R, max_message: usize) -> Self {
+        Self {
+            lines: LineReader::new(input, max_message),
+            max_message,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            session: ClientSession::default(),
+        }
+    }
+
+    /// The next line: first those that were held back.
+    pub async fn next(&mut self) -> io::Result<Option<Line>> {
+        match self.held.pop_front() {
+            Some(held) => Ok(Some(Line::Whole(held))),
+            None => self.lines.next().await,
+        }
+    }
+
+    /// Gives a door what the client says, until the client or the door has ended. When the client is to be
+    /// handed over, requests are held back; what belongs to requests at work still goes to the door.
+    pub async fn feed(&mut self, mut door: DoorFeed, leaving: &Leaving) {
+        let mut is_leaving = false;
+        loop {
+            let has_room = self.held_bytes < MAX_HELD;
+            let line = tokio::select! {
+                biased;
+                () = door.lines.closed() => return,
+                () = leaving.asked.cancelled(), if !is_leaving => {
+                    is_leaving = true;
+                    door.taken().await;
+                    leaving.leave.cancel();
+                    continue;
+                }
+                line = self.lines.next(), if has_room => line,
+            };
+            let line = match line {
+                Ok(Some(Line::Whole(line))) if is_leaving => self.hold(line),
+                Ok(Some(Line::Whole(line))) => {
+                    self.session.sent(&line);
+                    Some(line)
+                }
+                // The door finds it too long, too, and says so.
+                Ok(Some(Line::TooLong { .. })) => {
+                    Some(vec![b'x'; self.max_message.saturating_add(MARGIN)].into())
+                }
+                Ok(None) | Err(_) => return,
+            };
+            if let Some(line) = line {
+                door.give(line).await;
+            }
+        }
+    }
+
+    /// Holds a request back. Returns a line that goes to the door all the same.
+    fn hold(&mut self, line: Bytes) -> Option<Bytes> {
+        let frame = Frame::read(line.clone());
+        let kind = frame.as_ref().map(|frame| frame.envelope().kind);
+        match kind {
+            Ok(Kind::Response { .. }) => return Some(line),
+            Ok(Kind::Notification { method }) => {
+                let cancels = frame.ok().filter(|_| method == Method::Cancelled);
+                if cancels.is_some_and(|frame| self.drop_held(frame.param("requestId"))) {
+                    return None;
+                }
+                self.session.notified(method);
+                return Some(line);
+            }
+            // A batch, or what cannot be read: the front knows what to do with it.
+            Ok(Kind::Request { .. }) | Err(_) => {}
+        }
+        self.held_bytes += line.len();
+        self.held.push_back(line);
+        None
+    }
+
+    /// Drops a request of this id that was held back. Says whether there was one.
+    fn drop_held(&mut self, id: Option<&str>) -> bool {
+        let is_it = |line: &Bytes| {
+            Frame::read(line.clone()).is_ok_and(|frame| frame.id().is_some() && frame.id() == id)
+        };
+        let Some(at) = self.held.iter().position(is_it) else {
+            return false;
+        };
+        let dropped = self.held.remove(at);
+        self.held_bytes -= dropped.map_or(0, |line| line.len());
+        true
+    }
+}
+
+/// The end of a [`DoorInput`] to which lines are given.
+pub struct DoorFeed {
+    lines: mpsc::Sender<Bytes>,
+    given: u64,
+    /// How many lines the door has dealt with.
+    dealt_with: watch::Receiver<u64>,
+}
+
+impl DoorFeed {
+    async fn give(&mut self, line: Bytes) {
+        self.given += 1;
+        // A door that has ended is noticed by its closing.
+        self.lines.send(line).await.ok();
+    }
+
+    /// Waits until the door has dealt with all lines, or has ended.
+    async fn taken(&mut self) {
+        let given = self.given;
+        self.dealt_with.wait_for(|count| *count >= given).await.ok();
+    }
+}
+
+/// Lines as a stream of bytes for a door. The stream has one line at a time: a door that reads on has dealt
+/// with the line before.
+pub struct DoorInput {
+    lines: mpsc::Receiver<Bytes>,
+    line: Bytes,
+    is_line_ended: bool,
+    read: u64,
+    dealt_with: watch::Sender<u64>,
+}
+
+/// A stream for a door, and its other end.
+pub fn door_input() -> (DoorFeed, DoorInput) {
+    let (sender, receiver) = mpsc::channel(1);
+    let (tell, told) = watch::channel(0);
+    let feed = DoorFeed {
+        lines: sender,
+        given: 0,
+        dealt_with: told,
+    };
+    let input = DoorInput {
+        lines: receiver,
+        line: Bytes::new(),
+        is_line_ended: true,
+        read: 0,
+        dealt_with: tell,
+    };
+    (feed, input)
+}
+
+impl AsyncRead for DoorInput {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.line.is_empty() && self.is_line_ended {
+            let read = self.read;
+            self.dealt_with.send_replace(read);
+            let Some(line) = ready!(self.lines.poll_recv(context)) else {
+                return Poll::Ready(Ok(()));
+            };
+            self.line = line;
+            self.is_line_ended = false;
+            self.read += 1;
+        }
+        let piece = self.line.len().min(buffer.remaining());
+        buffer.put_slice(&self.line[..piece]);
+        self.line.advance(piece);
+        if self.line.is_empty() && buffer.remaining() > 0 {
+            buffer.put_slice(b"\n");
+            self.is_line_ended = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex};
+
+    use super::*;
+
+    const MAX: usize = 1024;
+
+    fn request(id: u32) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"x"}}}}"#)
+    }
+
+    /// What the door was given before the handing over stays the door's; requests after it are kept, less
+    /// those that the client has cancelled, and what belongs to requests at work reaches the door.
+    #[tokio::test]
+    async fn requests_are_held_back_while_the_door_is_left() {
+        let (mut client, stdin) = duplex(MAX);
+        let mut input = ClientInput::new(stdin, MAX);
+        let (feed, door) = door_input();
+        let leaving = Leaving::default();
+        let mut door = BufReader::with_capacity(16, door).lines();
+        let says = |line: String| format!("{line}\n").into_bytes();
+        let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
+        let scene = async {
+            client
+                .write_all(&says(initialize.into()))
+                .await
+                .expect("written");
+            client.write_all(&says(request(1))).await.expect("written");
+            for expected in [initialize.to_owned(), request(1)] {
+                let line = door.next_line().await.expect("UTF-8");
+                assert_eq!(line, Some(expected));
+            }
+            leaving.asked.cancel();
+            let answer = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
+            let cancel = |id| {
+                let method = "notifications/cancelled";
+                format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"requestId":{id}}}}}"#)
+            };
+            // The door has dealt with the last line as soon as it reads on.
+            let line = {
+                let mut reading = pin!(door.next_line());
+                tokio::select! {
+                    biased;
+                    line = &mut reading => panic!("{line:?}"),
+                    () = leaving.leave.cancelled() => {}
+                }
+                for line in [request(2), request(3), cancel(2), answer.into(), cancel(1)] {
+                    client.write_all(&says(line)).await.expect("written");
+                }
+                reading.await.expect("UTF-8")
+            };
+            assert_eq!(line.as_deref(), Some(answer));
+            let line = door.next_line().await.expect("UTF-8");
+            assert_eq!(line, Some(cancel(1)));
+            drop(door);
+        };
+        tokio::join!(input.feed(feed, &leaving), scene);
+        client.write_all(&says(request(4))).await.expect("written");
+        for expected in [request(3), request(4)] {
+            let line = input.next().await.expect("a line");
+            assert_eq!(line, Some(Line::Whole(expected.into())));
+        }
+        assert!(input.session.initialize().is_some());
+        drop(client);
+        assert_eq!(input.next().await.expect("the end"), None);
+    }
+
+    /// A door that is still at a line is not left.
+    #[tokio::test]
+    async fn a_door_is_left_when_it_has_dealt_with_every_line() {
+        let (mut client, stdin) = duplex(MAX);
+        let mut input = ClientInput::new(stdin, MAX);
+        let (feed, mut door) = door_input();
+        let leaving = Leaving::default();
+        let scene = async {
+            let line = format!("{}\n", request(1));
+            client.write_all(line.as_bytes()).await.expect("written");
+            let mut read = vec![0; line.len()];
+            tokio::io::AsyncReadExt::read_exact(&mut door, &mut read)
+                .await
+                .expect("the line");
+            leaving.asked.cancel();
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!leaving.leave.is_cancelled());
+            let mut more = [0];
+            tokio::select! {
+                biased;
+                read = tokio::io::AsyncReadExt::read(&mut door, &mut more) => panic!("{read:?}"),
+                () = leaving.leave.cancelled() => {}
+            }
+            drop(door);
+        };
+        tokio::join!(input.feed(feed, &leaving), scene);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_too_long_for_the_door() {
+        // More than is read at once.
+        const LIMIT: usize = 1024 * 1024;
+        let (mut client, stdin) = duplex(MAX);
+        let mut input = ClientInput::new(stdin, LIMIT);
+        let (feed, door) = door_input();
+        let mut door = LineReader::new(door, LIMIT);
+        let leaving = Leaving::default();
+        let writing = async {
+            let lines = format!("{}\n{}\n", "y".repeat(3 * LIMIT), request(1));
+            client.write_all(lines.as_bytes()).await.expect("written");
+            drop(client);
+        };
+        let reading = async {
+            let first = door.next().await.expect("a line");
+            assert!(matches!(first, Some(Line::TooLong { .. })));
+            let second = door.next().await.expect("a line");
+            assert_eq!(second, Some(Line::Whole(request(1).into())));
+            assert_eq!(door.next().await.expect("the end"), None);
+        };
+        tokio::join!(input.feed(feed, &leaving), writing, reading);
+    }
+}

@@ -1,0 +1,217 @@
+//! `mainstay serve` takes over from a `mainstay mcp` that has the state directory.
+
+use std::{cell::Cell, path::PathBuf};
+
+use mainstay_testkit::{Home, Serving, home};
+use serde_json::{Value, json};
+
+use super::{
+    front::Front,
+    restarts::{counted, running, runs},
+    shared::{listed, pid},
+};
+use crate::fakes::fakes;
+
+/// A client that calls, and what it called.
+struct Caller {
+    front: Front,
+    name: &'static str,
+    keys: Vec<String>,
+}
+
+impl Caller {
+    async fn open(home: &Home, arguments: &[&str], name: &'static str) -> Self {
+        Self {
+            front: Front::open(home, arguments, "2025-11-25").await,
+            name,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Makes some calls at once, each of which must be answered.
+    async fn call(&mut self) {
+        let mut asked = Vec::new();
+        for _ in 0..3 {
+            let key = format!("{}-{}", self.name, self.keys.len());
+            let arguments = json!({"text": key, "key": key});
+            asked.push((self.front.begin("fake__echo", arguments).await, key.clone()));
+            self.keys.push(key);
+        }
+        for (id, key) in asked {
+            let said = self.front.answer(id).await;
+            assert_eq!(said["result"]["content"][0]["text"], key.as_str(), "{said}");
+        }
+    }
+
+    /// Calls until there is a daemon, and a little longer.
+    async fn call_until(&mut self, is_there: &Cell<bool>) {
+        while !is_there.get() {
+            self.call().await;
+        }
+        self.call().await;
+    }
+
+    async fn sleep(&mut self, counts: &PathBuf) -> u64 {
+        let key = format!("{}-asleep", self.name);
+        let arguments = json!({"ms": 700, "key": key});
+        let asked = self.front.begin("fake__sleep", arguments).await;
+        running(counts, &key).await;
+        self.keys.push(key);
+        asked
+    }
+
+    async fn slept(&mut self, asked: u64) {
+        let said = self.front.answer(asked).await;
+        let text = &said["result"]["content"][0]["text"];
+        assert_eq!(text, "slept 700 ms", "{said}");
+    }
+}
+
+async fn set(front: &mut Front, method: &str, params: &Value) {
+    let asked = front.ask(method, params).await;
+    let said = front.answer(asked).await;
+    assert!(said["result"].is_object(), "{said}");
+}
+
+async fn served(home: &Home, config: &str, is_there: &Cell<bool>) -> Serving {
+    let daemon = home.serve(&["--config", config]).await;
+    is_there.set(true);
+    daemon
+}
+
+/// The sessions of its client and of one that uses its servers go on under calls. No call is lost, none runs
+/// twice, and those at work have their time to end.
+#[tokio::test]
+async fn a_daemon_takes_over_under_calls() {
+    let home = home!();
+    let (config, counts) = counted(&home);
+    let arguments = ["mcp", "--config", &config];
+    let mut owner = Caller::open(&home, &arguments, "owner").await;
+    let before = pid(&mut owner.front).await;
+    let uri = json!({"uri": "fake://text"});
+    set(&mut owner.front, "resources/subscribe", &uri).await;
+    set(
+        &mut owner.front,
+        "logging/setLevel",
+        &json!({"level": "info"}),
+    )
+    .await;
+    let mut guest = Caller::open(&home, &arguments, "guest").await;
+    let asleep = (owner.sleep(&counts).await, guest.sleep(&counts).await);
+
+    let is_there = Cell::new(false);
+    let (daemon, (), ()) = tokio::join!(
+        served(&home, &config, &is_there),
+        owner.call_until(&is_there),
+        guest.call_until(&is_there),
+    );
+    owner.slept(asleep.0).await;
+    guest.slept(asleep.1).await;
+    let process = pid(&mut owner.front).await;
+    assert_ne!(process, before);
+    assert_eq!(pid(&mut guest.front).await, process);
+    assert_eq!(listed(&home).await["pid"].to_string(), process);
+
+    owner.front.hear("notifications/tools/list_changed").await;
+    owner.front.call("fake__touch", uri).await;
+    let heard = owner.front.hear("notifications/resources/updated").await;
+    assert_eq!(heard["params"]["uri"], "fake://text", "{heard}");
+    owner.front.call("fake__log", json!({"n": 1})).await;
+    owner.front.hear("notifications/message").await;
+
+    let runs = runs(&counts);
+    assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
+    for key in owner.keys.iter().chain(&guest.keys) {
+        assert!(runs.contains_key(key), "{key} was answered and never ran");
+    }
+    let (code, stderr) = owner.front.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        stderr.contains("handing the client and the servers over"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("attached to the daemon at"), "{stderr}");
+    let (code, stderr) = guest.front.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    daemon.stop().await;
+}
+
+/// A client that has said nothing yet is handed over as well.
+#[tokio::test]
+async fn a_silent_client_is_handed_over() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &["--stderr", "up"])]);
+    let mut silent = Front::start(&home, &["mcp", "--config", &config]);
+    mainstay_testkit::until(mainstay_testkit::limits::PROGRAMS, "its state", || {
+        home.state().join("daemon.json").exists()
+    })
+    .await;
+    let daemon = home.serve(&["--config", &config]).await;
+    let initialize = super::front::initialize("2025-11-25");
+    let asked = silent.ask("initialize", &initialize).await;
+    let said = silent.answer(asked).await;
+    assert_eq!(said["result"]["protocolVersion"], "2025-11-25", "{said}");
+    silent.initialized().await;
+    let process = pid(&mut silent).await;
+    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    let (code, stderr) = silent.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    daemon.stop().await;
+}
+
+/// A daemon that serves something else gets the state directory, and the client keeps its servers.
+#[tokio::test]
+async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
+    for standalone in [true, false] {
+        let home = home!();
+        let config = fakes(&home, &[("fake", &[])]);
+        let mut arguments = vec!["mcp", "--config", &config];
+        if standalone {
+            arguments.push("--standalone");
+        }
+        let mut client = Front::open(&home, &arguments, "2025-11-25").await;
+        let process = pid(&mut client).await;
+        let theirs = if standalone {
+            config.clone()
+        } else {
+            let text = std::fs::read_to_string(&config).expect("a file");
+            home.file("other.json", &text)
+        };
+        let daemon = home.serve(&["--config", &theirs]).await;
+        assert_eq!(pid(&mut client).await, process);
+        assert_ne!(listed(&home).await["pid"].to_string(), process);
+        let (code, stderr) = client.end().await;
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(
+            stderr.contains("another Mainstay takes the state directory"),
+            "{stderr}"
+        );
+        daemon.stop().await;
+    }
+}
+
+/// The daemon that a front has started gives way as well.
+#[tokio::test]
+async fn a_daemon_takes_over_from_one_that_a_front_has_started() {
+    let home = home!();
+    let (config, counts) = counted(&home);
+    let arguments = ["mcp", "--config", &config];
+    let first = Front::open(&home, &arguments, "2025-11-25").await;
+    let mut second = Caller::open(&home, &arguments, "second").await;
+    first.end().await;
+    // Answered by a daemon that the second one has started.
+    let before = pid(&mut second.front).await;
+    let is_there = Cell::new(false);
+    let (daemon, ()) = tokio::join!(
+        served(&home, &config, &is_there),
+        second.call_until(&is_there),
+    );
+    let process = pid(&mut second.front).await;
+    assert_ne!(process, before);
+    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    let runs = runs(&counts);
+    assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
+    let (code, stderr) = second.front.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    daemon.stop().await;
+}
