@@ -89,6 +89,15 @@ pub const LOG_MESSAGE: &str = "log";
 /// The last event: `{"status", "body"}` of the answer that a caller gets that does not follow.
 pub const ANSWER: &str = "answer";
 
+/// The data of an [`ANSWER`].
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FollowedAnswer {
+    /// The HTTP status of the answer.
+    pub status: u16,
+    /// Its body.
+    pub body: serde_json::Value,
+}
+
 /// How far a call has come, in the words of its server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -75,6 +75,7 @@ fn operations() -> Vec<Operation> {
         post(api::CALL, "Call a tool")
             .takes::<api::Call>()
             .answers::<api::Answer>()
+            .follows()
             .fails(&OF_CLIENTS)
             .fails(&OF_CALLS)
             .fails(&[MissingParameter, InvalidToolName])
@@ -88,6 +89,7 @@ fn operations() -> Vec<Operation> {
             .takes::<api::Read>()
             .needing(&json!({"required": ["server"], "properties": {"server": text()}}))
             .answers::<api::Content>()
+            .follows()
             .fails(&OF_CLIENTS)
             .fails(&OF_CALLS)
             .fails(&[MissingParameter, Failed(FailureKind::ResourceNotFound)]),
@@ -105,6 +107,7 @@ fn operations() -> Vec<Operation> {
         )
         .takes::<api::Read>()
         .answers::<api::WholeRead>()
+        .follows()
         .fails(&OF_CALLS)
         .fails(&[MissingParameter, Failed(FailureKind::ResourceNotFound)]),
         get(api::PROMPTS, "The prompts of all servers, or of one")
@@ -114,6 +117,7 @@ fn operations() -> Vec<Operation> {
         post(api::GET_PROMPT, "Get a prompt")
             .takes::<api::GetPrompt>()
             .answers::<api::Answer>()
+            .follows()
             .fails(&OF_CALLS)
             .fails(&[MissingParameter, Failed(FailureKind::PromptNotFound)]),
         get(
@@ -167,7 +171,8 @@ fn operations() -> Vec<Operation> {
             "Call a tool; what goes wrong is said in the answer",
         )
         .may_take::<api::Execute>()
-        .answers::<api::Executed>(),
+        .answers::<api::Executed>()
+        .follows(),
         get(api::CALL_RECORDS, "Records of calls, the newest first")
             .query("limit", "How many at most", &number())
             .query("server", SERVER, &text())

@@ -18,6 +18,13 @@ pub const JSON_SCHEMA: &str = "application/schema+json";
 const EVENT_STREAM: &str = "text/event-stream";
 const BYTES: &str = "application/octet-stream";
 
+/// What a caller that follows its call is sent.
+const FOLLOWED: &str = "Server-sent events, with `Accept: text/event-stream`: `progress` and `log` with the \
+    `params` of the server's notifications, and at the end `answer` with a FollowedAnswer. A caller that \
+    closes the connection before cancels the call.";
+const FOLLOWED_EXAMPLE: &str = "event: progress\ndata: {\"progressToken\":1,\"progress\":1,\"total\":2}\n\n\
+    event: answer\ndata: {\"status\":200,\"body\":{\"result\":{\"content\":[]}}}\n\n";
+
 /// One method of one path.
 pub struct Operation {
     pub method: &'static str,
@@ -106,6 +113,16 @@ impl Operation {
 
     pub fn streams(mut self) -> Self {
         self.answer.insert(EVENT_STREAM.to_owned(), json!({}));
+        self
+    }
+
+    /// A call whose caller may follow it.
+    pub fn follows(mut self) -> Self {
+        self.refer::<api::FollowedAnswer>();
+        let schema =
+            json!({"type": "string", "description": FOLLOWED, "examples": [FOLLOWED_EXAMPLE]});
+        self.answer
+            .insert(EVENT_STREAM.to_owned(), json!({"schema": schema}));
         self
     }
 
