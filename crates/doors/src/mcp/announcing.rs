@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     clients::Clients,
+    endpoint::isolation,
     sessions::session::{Backend, ClientSession},
 };
 
@@ -159,14 +160,15 @@ impl Clients {
         let is_wanted = |wanted: LogLevel| level.is_none_or(|level| level >= wanted);
         let speaker = self.gateway().registry.named(server);
         // Clients with sessions of their own hear those.
-        let is_isolated = speaker
-            .as_ref()
-            .is_some_and(|server| server.is_isolated() && !server.opens_no_sessions());
+        let is_apart = |session: &ClientSession| {
+            let speaker = speaker.as_ref();
+            speaker.is_some_and(|server| isolation::is_apart(session, server))
+        };
         for session in self.shared.sessions.all() {
             let hears = match &session.backend {
                 // Without a wish a client sees all (specification, logging: then the server decides).
                 Backend::Aggregate(profile) => {
-                    !is_isolated
+                    !is_apart(&session)
                         && profile.has_server(server)
                         && session.log_level().is_none_or(is_wanted)
                 }

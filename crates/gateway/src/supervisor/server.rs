@@ -59,6 +59,8 @@ pub struct Server {
     isolated: AtomicBool,
     /// There is one client, and the shared session is its own.
     is_shared_by_one: bool,
+    /// The server has asked the one client something outside of calls.
+    has_asked: Arc<AtomicBool>,
     pub(super) view: watch::Receiver<ServerView>,
     pub(super) commands: mpsc::Sender<Command>,
     started_at: Instant,
@@ -88,10 +90,12 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let is_shared_by_one = fleet.sole.is_some();
     let (task, view, listener) = Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let (suspect_calls, asked) = (Arc::clone(&task.suspect_calls), Arc::clone(&task.asked));
+    let has_asked = Arc::clone(&task.has_asked);
     let server = Arc::new(Server {
         name: config.name.clone(),
         isolated: AtomicBool::new(!is_shared_by_one && isolates(&config)),
         is_shared_by_one,
+        has_asked,
         config: ArcSwap::new(config),
         log,
         view,
@@ -150,6 +154,12 @@ impl Server {
     /// Whether each client has a session of its own on profiles, too.
     pub fn is_isolated(&self) -> bool {
         self.isolated.load(Ordering::Relaxed)
+    }
+
+    /// Whether its shared session is not to be shared by a client beside the one that it belongs to: the
+    /// server has asked that one, so what it does may depend on the answers.
+    pub fn knows_its_client(&self) -> bool {
+        self.has_asked.load(Ordering::Relaxed)
     }
 
     /// Whether the clients of its own path share its one session: the configuration says so, or it opens

@@ -8,7 +8,12 @@ mod questions;
 mod session_events;
 mod suspects;
 
-use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use mainstay_core::{
     config::ServerConfig,
@@ -96,6 +101,8 @@ pub struct Task {
     pub(super) suspect_calls: Arc<SuspectCalls>,
     /// Whether a caller has asked for the server since its shared session was lost.
     pub(super) asked: Arc<watch::Sender<bool>>,
+    /// The server has asked the one client something outside of calls.
+    pub(super) has_asked: Arc<AtomicBool>,
     /// The capabilities of the one client, where there is only one.
     sole: Option<watch::Receiver<Option<Declared>>>,
     /// Until when the first start waits for that.
@@ -167,6 +174,7 @@ impl Task {
             observer: Observer::default(),
             suspect_calls: Arc::default(),
             asked: Arc::new(watch::Sender::new(false)),
+            has_asked: Arc::default(),
             sole,
             held_until: None,
             stopped: false,

@@ -119,6 +119,65 @@ async fn a_question_outside_a_call_reaches_the_one_client() {
     .await;
 }
 
+/// Another client may share the servers. A server that has asked the one client outside of calls knows that
+/// client: others that can be asked get a session of their own, which declares what they declared.
+#[tokio::test]
+async fn another_client_is_asked_for_its_own_roots() {
+    let backend = Backend::http().await;
+    let gateway = alone(&[("x", &backend)]).await;
+    let mut pipe = gateway.silent_pipe();
+    greet(&mut pipe, &capabilities()).await;
+    pipe.hears("x__echo").await;
+    let own = json!({"roots": {"listChanged": true}, "elicitation": {}});
+    let mut guest = gateway.stranger("/mcp");
+    guest.initialize_with(&own).await;
+    let mute = gateway.client().await;
+    for client in [&guest, &mute] {
+        assert_eq!(
+            client.say("x__echo", json!({"text": "shared"})).await,
+            "shared"
+        );
+    }
+    assert_eq!(backend.of_method("initialize").len(), 1);
+
+    let published = r#"{"jsonrpc":"2.0","id":"q7","method":"roots/list"}"#;
+    backend.fake().publish(published);
+    let asked = question(&mut pipe).await;
+    reply(&mut pipe, &asked, json!({"roots": []})).await;
+
+    let params = json!({"name": "x__ask", "arguments": {"method": "roots/list"}}).to_string();
+    let mut stream = guest.begin(guest.request_text("tools/call", &params)).await;
+    let asked = stream.message().await;
+    assert_eq!(asked["method"], "roots/list", "{asked}");
+    let roots = json!({"roots": [{"uri": "file:///guest"}]});
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": roots});
+    guest.post(answer.to_string()).await;
+    let answer = stream.message().await;
+    assert!(
+        text(&answer["result"]).contains("file:///guest"),
+        "{answer}"
+    );
+    assert_eq!(
+        mute.say("x__echo", json!({"text": "shared"})).await,
+        "shared"
+    );
+    assert_eq!(
+        text(&pipe.call("x__echo", json!({"text": "own"})).await),
+        "own"
+    );
+    let greetings = backend.of_method("initialize");
+    assert_eq!(greetings.len(), 2, "{greetings:?}");
+    assert_eq!(greetings[1]["params"]["capabilities"], own);
+
+    // Its roots are its own session's, and nobody else hears of them.
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+    guest.post(changed.to_owned()).await;
+    let method = "notifications/roots/list_changed";
+    backend.until_count(method, 1).await;
+    pipe.call("x__echo", json!({"text": "own"})).await;
+    assert_eq!(backend.of_method(method).len(), 1);
+}
+
 /// A change of its roots reaches the servers, which have no other client.
 #[tokio::test]
 async fn changed_roots_are_passed_on() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mainstay_core::{
     era::code,
     message::{self, Kind, Method, Span},
+    record::Door,
 };
 use mainstay_gateway::{
     calls::{CallSink, Closed, Receipt, RequestedCall, Upstream},
@@ -214,7 +215,8 @@ pub async fn take(shared: &Shared, session: &ClientSession, frame: Frame) {
 
 /// The upstream sessions to which this client's roots were declared, beside those of other clients.
 fn roots_readers(shared: &Shared, session: &ClientSession, profile: &Profile) -> Vec<Arc<Session>> {
-    if shared.gateway.registry.sole().is_none() {
+    let is_sole = session.client.origin.door == Door::McpStdio;
+    if shared.gateway.registry.sole().is_none() || !is_sole {
         return session.own.live();
     }
     let servers = shared.gateway.registry.servers_of(profile).into_iter();

@@ -1,11 +1,13 @@
-//! Isolated upstream sessions of a profile's clients (`isolation: "session"`).
+//! Isolated upstream sessions of a profile's clients: with `isolation: "session"`, and of clients that use the
+//! servers of another client's `mainstay mcp`.
 
 use std::{sync::Arc, time::Duration};
 
 use mainstay_core::{
     config::{ServerConfig, ServerRequests},
     era::Caller,
-    message::{self, Object},
+    message::{self, Method, Object},
+    record::Door,
 };
 use mainstay_gateway::{
     calls::{Client, Upstream},
@@ -81,10 +83,33 @@ pub enum SessionSource<'a> {
     Pool(&'a Seat),
 }
 
-/// The client's own session of this server, where it has one: it opens at its first use. A server that
-/// opens no sessions is shared.
+impl SessionSource<'_> {
+    /// Whether the client does not share the session of this server with all others.
+    pub fn is_apart(self, server: &Server) -> bool {
+        match self {
+            Self::Session(session) => is_apart(session, server),
+            Self::Pool(_) => server.is_isolated(),
+        }
+    }
+}
+
+/// Whether a client has a session of this server for itself. A server that opens no sessions is shared.
+pub fn is_apart(session: &ClientSession, server: &Server) -> bool {
+    let is_apart = server.is_isolated() || (server.knows_its_client() && is_guest(session));
+    is_apart && !server.opens_no_sessions()
+}
+
+/// Whether it is a client that can be asked, and not the one that the servers were started for.
+fn is_guest(session: &ClientSession) -> bool {
+    let caller = &session.client.caller;
+    let asked = [Method::RootsList, Method::CreateMessage, Method::Elicit];
+    session.client.origin.door != Door::McpStdio
+        && asked.into_iter().any(|method| caller.takes(method, "{}"))
+}
+
+/// The client's own session of this server, where it has one: it opens at its first use.
 pub fn own_session(session: &ClientSession, server: &Arc<Server>) -> Option<Arc<IsolatedSession>> {
-    if !server.is_isolated() || server.opens_no_sessions() {
+    if !is_apart(session, server) {
         return None;
     }
     Some(session.own.of(server, || {

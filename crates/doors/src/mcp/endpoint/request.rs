@@ -168,7 +168,7 @@ impl<'a> RequestContext<'a> {
         self.check_state(&server)?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
         let client = Arc::clone(&self.sink.client);
-        let (upstream, _lease) = if server.is_isolated() {
+        let (upstream, _lease) = if self.place.is_apart(&server) {
             Box::pin(isolation::upstream(
                 self.shared,
                 self.place,

@@ -1,4 +1,4 @@
-//! Isolated upstream sessions of one client (`isolation: "session"`).
+//! Isolated upstream sessions of one client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -77,8 +77,9 @@ impl OwnSessions {
     pub fn sweep(&self, idle: Duration, is_listened_to: bool) {
         self.map().retain(|_, isolated_session| {
             // The configuration may have changed.
-            let is_needed =
-                isolated_session.server.is_isolated() && isolated_session.settings.has_resources();
+            let server = &isolated_session.server;
+            let is_needed = (server.is_isolated() || server.knows_its_client())
+                && isolated_session.settings.has_resources();
             if is_listened_to && is_needed {
                 return true;
             }

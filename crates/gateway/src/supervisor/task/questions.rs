@@ -1,5 +1,7 @@
 //! Answers or passes on the questions that a shared session asks outside of calls.
 
+use std::sync::atomic::Ordering;
+
 use mainstay_core::{
     config::ServerRequests,
     era::{code, questions},
@@ -16,10 +18,13 @@ impl Task {
         let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
         let question = match self.fleet.sole_asks().filter(|_| !is_rejected) {
             None => question,
-            Some(client) => match client.ask(&self.config.name, question) {
-                Ok(()) => return,
-                Err(question) => question,
-            },
+            Some(client) => {
+                self.has_asked.store(true, Ordering::Relaxed);
+                match client.ask(&self.config.name, question) {
+                    Ok(()) => return,
+                    Err(question) => question,
+                }
+            }
         };
         let name = question.frame().method_name();
         if question.method() == Method::RootsList && !self.config.roots.is_empty() {

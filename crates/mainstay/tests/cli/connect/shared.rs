@@ -4,7 +4,10 @@
 use mainstay_testkit::{Home, home};
 use serde_json::{Value, json};
 
-use super::front::Front;
+use super::{
+    front::Front,
+    restarts::{counted, running},
+};
 use crate::fakes::fakes;
 
 pub async fn pid(front: &mut Front) -> String {
@@ -50,6 +53,49 @@ async fn mcp_uses_the_servers_of_a_daemon_with_the_same_configuration() {
         );
     }
     daemon.stop().await;
+}
+
+async fn answer_roots(client: &mut Front, uri: &str) {
+    let question = client.hear("roots/list").await;
+    let roots = json!({"roots": [{"uri": uri}]});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": roots});
+    client.say(&answer).await;
+}
+
+/// A question that two clients may have caused goes to the one whose servers these are. From then on the
+/// server has a session for the other, and asks each for its own roots.
+#[tokio::test]
+async fn each_client_is_asked_for_its_own_roots() {
+    let home = home!();
+    let (config, counts) = counted(&home);
+    let arguments = ["mcp", "--config", &config];
+    let mut owner = Front::open(&home, &arguments, "2025-11-25").await;
+    let mut guest = Front::open(&home, &arguments, "2025-11-25").await;
+    let process = pid(&mut owner).await;
+    assert_eq!(pid(&mut guest).await, process);
+    let busy = json!({"ms": 600_000, "key": "busy"});
+    let at_work = owner.begin("fake__sleep", busy).await;
+    running(&counts, "busy").await;
+    let ask = json!({"method": "roots/list"});
+    let asked = guest.begin("fake__ask", ask.clone()).await;
+    answer_roots(&mut owner, "file:///owner").await;
+    guest.answer(asked).await;
+
+    let asked = guest.begin("fake__ask", ask.clone()).await;
+    answer_roots(&mut guest, "file:///guest").await;
+    let said = guest.answer(asked).await.to_string();
+    assert!(said.contains("file:///guest"), "{said}");
+    assert_ne!(pid(&mut guest).await, process);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": at_work}});
+    owner.say(&cancel).await;
+    let asked = owner.begin("fake__ask", ask).await;
+    answer_roots(&mut owner, "file:///owner").await;
+    let said = owner.answer(asked).await.to_string();
+    assert!(said.contains("file:///owner"), "{said}");
+    assert_eq!(pid(&mut owner).await, process);
+    guest.end().await;
+    let (code, stderr) = owner.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
 }
 
 /// The servers of a `mainstay mcp` are seen by the commands, and shared with the next one, which takes over
