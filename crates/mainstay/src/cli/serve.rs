@@ -328,7 +328,7 @@ async fn own(
         Err(taken @ StateError::Taken { .. }) => taken,
         owned => return Ok(owned?),
     };
-    let (owner, limit) = if let Some((pid, limit)) = stopping(&taken) {
+    let (asked, limit) = if let Some((pid, limit)) = stopping(&taken) {
         complain(&format!(
             "waiting for the daemon that is stopping (pid {pid})"
         ));
@@ -348,7 +348,7 @@ async fn own(
                 Err(StateError::Taken {
                     daemon: Some(daemon),
                     ..
-                }) if daemon.stops_within().is_some() || owner == Some(daemon.pid) => {}
+                }) if daemon.stops_within().is_some() || asked == Some(daemon.pid) => {}
                 owned => return owned,
             }
         }
@@ -360,11 +360,11 @@ async fn own(
 }
 
 /// Asks the owner of the directory for it, if it is one that hands it over. Returns its process id.
-async fn hands_over(taken: &StateError, wish: Option<HandOver>) -> Option<u32> {
+async fn hands_over(error: &StateError, wish: Option<HandOver>) -> Option<u32> {
     let StateError::Taken {
         daemon: Some(daemon),
         ..
-    } = taken
+    } = error
     else {
         return None;
     };

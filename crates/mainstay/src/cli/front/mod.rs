@@ -134,7 +134,7 @@ pub async fn run(
 ) -> Result<Exit, CommandError> {
     let signals = Signals::listen().map_err(CommandError::Signals)?;
     let client = ClientInput::new(tokio::io::stdin(), MAX_MESSAGE);
-    serve(client, finder, wait, starter, signals).await
+    Box::pin(serve(client, finder, wait, starter, signals)).await
 }
 
 /// Serves a client that may have been served otherwise before; see [`run`].

@@ -50,8 +50,8 @@ impl ClientSession {
     /// Notes a line that a door was given whose answers are not seen. A request counts as answered.
     pub fn sent(&mut self, line: &[u8]) {
         // Most lines do not have to be read for it.
-        let says = |word: &&str| line.windows(word.len()).any(|it| it == word.as_bytes());
-        if line.len() > MAX_SETTING || !SETTINGS.iter().any(|word| says(word)) {
+        let is_said = |word: &&str| line.windows(word.len()).any(|it| it == word.as_bytes());
+        if line.len() > MAX_SETTING || !SETTINGS.iter().any(is_said) {
             return;
         }
         let Ok(frame) = Frame::read(Bytes::copy_from_slice(line)) else {

@@ -1,6 +1,6 @@
 //! `mainstay serve` takes over from a `mainstay mcp` that has the state directory.
 
-use std::{cell::Cell, path::PathBuf};
+use std::{cell::Cell, path::Path};
 
 use mainstay_testkit::{Home, Serving, home};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Caller {
         self.call().await;
     }
 
-    async fn sleep(&mut self, counts: &PathBuf) -> u64 {
+    async fn sleep(&mut self, counts: &Path) -> u64 {
         let key = format!("{}-asleep", self.name);
         let arguments = json!({"ms": 700, "key": key});
         let asked = self.front.begin("fake__sleep", arguments).await;
