@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use mainstay::{
-    cli::{Cli, Command, stderr},
+    cli::{self, Cli, Command, stderr},
     demo,
 };
 use mainstay_platform::guardian::{self, Post};
@@ -19,6 +19,9 @@ static ALLOCATOR: allocator::Mimalloc = allocator::Mimalloc;
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
+    if let Some(exit) = cli::answered_a_shell() {
+        return exit;
+    }
     let cli = match Cli::from_arguments() {
         Ok(cli) => cli,
         Err(exit) => return exit,

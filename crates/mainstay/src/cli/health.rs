@@ -29,6 +29,9 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// What the names take at least, so that rows of several reports stand below each other.
 const LEAST_NAME: usize = 16;
 
+/// What stands beside the name on a terminal, at least: the status and the beginning of its reason.
+const BESIDE_NAME: usize = 32;
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Health {
@@ -86,14 +89,16 @@ fn names(servers: &[ServerHealth]) -> usize {
     names.max().unwrap_or_default().max(LEAST_NAME)
 }
 
-fn lines(report: &HealthReport, tabular: Tabular, width: Option<usize>) -> Vec<String> {
+pub(super) fn lines(report: &HealthReport, tabular: Tabular, width: Option<usize>) -> Vec<String> {
     let Tabular { wide } = tabular;
     let palette = output::palette();
-    let names = names(&report.servers);
-    let rows = report.servers.iter().map(|server| {
-        let width = width.filter(|_| !wide).unwrap_or(usize::MAX);
-        row(server, names, width, palette)
-    });
+    let width = width.filter(|_| !wide).unwrap_or(usize::MAX);
+    let most = width.saturating_sub(BESIDE_NAME).max(LEAST_NAME);
+    let names = names(&report.servers).min(most);
+    let rows = report
+        .servers
+        .iter()
+        .map(|server| row(server, names, width, palette));
     let head = palette.paint("Server Health", Tone::Head);
     [head].into_iter().chain(rows).collect()
 }
@@ -110,7 +115,7 @@ fn row(server: &ServerHealth, names: usize, width: usize, palette: Palette) -> S
         HealthStatus::Timeout => ("timeout", message()),
         HealthStatus::Error => ("error", message()),
     };
-    let name = output::one_line(&server.name);
+    let name = table::cut(&output::one_line(&server.name), names);
     let row = format!("  {name:<names$} {word:<10} {}", output::one_line(&detail));
     let row = table::cut(row.trim_end(), width);
     // The word stands behind the name, which may be the same.

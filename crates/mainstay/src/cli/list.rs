@@ -90,7 +90,7 @@ fn lines(list: &api::Servers, tabular: Tabular) -> Vec<String> {
     warnings.chain(table).collect()
 }
 
-const COLUMNS: [Column; 8] = [
+pub(super) const COLUMNS: [Column; 8] = [
     Column::new("NAME").cut_to(20),
     Column::new("STATUS"),
     Column::new("TRANSPORT").rank(2),

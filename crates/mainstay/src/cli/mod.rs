@@ -7,6 +7,7 @@ mod approve;
 mod archive;
 mod call;
 mod clients;
+mod completion;
 mod config;
 mod connect;
 mod content;
@@ -22,6 +23,7 @@ mod import;
 mod instance;
 mod list;
 mod logs;
+mod man;
 mod mcp;
 mod news;
 mod object;
@@ -62,6 +64,8 @@ mod top;
 mod trouble;
 mod validate;
 mod watch;
+#[cfg(test)]
+mod widths;
 mod yaml;
 
 use std::{
@@ -72,7 +76,10 @@ use std::{
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-pub use self::error::{CommandError, Exit};
+pub use self::{
+    completion::answered as answered_a_shell,
+    error::{CommandError, Exit},
+};
 use self::{connect::DaemonArgs, shape::Shape};
 
 const EXAMPLES: &str = "\
@@ -197,6 +204,10 @@ pub enum Command {
     Service(service::Service),
     /// Show which program a server's command means
     Resolve(resolve::Resolve),
+    /// Print the script by which a shell completes commands, servers and tools
+    Completions(completion::Completions),
+    /// Print the manual page, or write those of all commands to a folder
+    Man(man::ManPages),
     /// A small MCP server on stdin and stdout
     #[command(hide = true)]
     DemoServer { name: String },
@@ -290,6 +301,8 @@ impl Command {
             | Self::Validate(_)
             | Self::Resolve(_)
             | Self::Top(_)
+            | Self::Completions(_)
+            | Self::Man(_)
             | Self::DemoServer { .. } => None,
         }
     }
@@ -301,6 +314,7 @@ impl Command {
             Self::Config(command) => command.is_json(),
             Self::Validate(command) => command.json,
             Self::Resolve(command) => command.json,
+            Self::Man(command) => command.json,
             Self::Doctor(command) => command.json,
             Self::Service(command) => command.json,
             Self::Setup(command) => command.json,
@@ -329,6 +343,8 @@ impl Command {
             Self::Stats(command) => Some(&command.shape),
             Self::Requests(command) => Some(&command.shape),
             Self::Token(command) => Some(&command.shape),
+            Self::Search(command) => Some(&command.shape),
+            Self::Switches(command) => Some(&command.shape),
             _ => None,
         }
     }
@@ -376,6 +392,8 @@ impl Command {
             Self::Setup(command) => command.run().await,
             Self::Token(command) => command.run().await,
             Self::Resolve(command) => command.run(),
+            Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
             // `main` runs it before there is a runtime.
             Self::DemoServer { .. } => Ok(Exit::DONE),
         }

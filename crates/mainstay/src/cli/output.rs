@@ -31,24 +31,7 @@ pub fn table<const N: usize>(
     rows_of(&cut_column(head, N - 1), rows, false)
 }
 
-/// Prints rows under a head. On a terminal the columns in `cut` share what the others leave.
-pub fn lines<const N: usize>(
-    head: [&'static str; N],
-    cut: &[&str],
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> Result<(), CommandError> {
-    let column = |head: &'static str| {
-        let column = Column::new(head);
-        if cut.contains(&head) {
-            column.cut_to(NAME)
-        } else {
-            column
-        }
-    };
-    rows_of(&head.map(column), rows, false)
-}
-
-fn cut_column<const N: usize>(head: [&'static str; N], cut: usize) -> [Column; N] {
+pub(super) fn cut_column<const N: usize>(head: [&'static str; N], cut: usize) -> [Column; N] {
     let mut columns = head.map(Column::new);
     columns[cut] = columns[cut].cut_to(NAME);
     columns

@@ -13,7 +13,7 @@ use super::{
     table::Column,
 };
 
-const COLUMNS: [Column; 3] = [
+pub(super) const COLUMNS: [Column; 3] = [
     Column::new("NAME").cut_to(24),
     Column::new("ARGUMENTS").cut_to(10).rank(1),
     Column::new("DESCRIPTION").cut_to(20),

@@ -246,7 +246,7 @@ fn left_out(found: &CallRecords) -> String {
     }
 }
 
-const COLUMNS: [Column; 7] = [
+pub(super) const COLUMNS: [Column; 7] = [
     Column::new("ID"),
     Column::new("TIME"),
     Column::new("CALL").cut_to(20),

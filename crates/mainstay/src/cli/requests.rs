@@ -115,7 +115,7 @@ impl Requests {
     }
 }
 
-const COLUMNS: [Column; 5] = [
+pub(super) const COLUMNS: [Column; 5] = [
     Column::new("ID"),
     Column::new("SERVER").cut_to(10),
     Column::new("METHOD").rank(1),

@@ -21,7 +21,7 @@ pub struct Resources {
     pub shape: Shape,
 }
 
-const COLUMNS: [Column; 4] = [
+pub(super) const COLUMNS: [Column; 4] = [
     Column::new("URI").cut_to(24),
     Column::new("SERVER").cut_to(10).rank(2),
     Column::new("TYPE").rank(3),

@@ -12,7 +12,9 @@ use super::{
     CommandError, Exit,
     add::registry::{Registry, is_here},
     output,
+    shape::{Found, Shape, Tabular},
     stderr::complain,
+    table::Column,
 };
 
 /// The most servers of one page.
@@ -46,7 +48,21 @@ pub struct Search {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub shape: Shape,
 }
+
+/// The fields of a server in JSON.
+const FIELDS: [&str; 8] = [
+    "name",
+    "title",
+    "version",
+    "description",
+    "status",
+    "repository",
+    "published",
+    "packages",
+];
 
 impl Search {
     pub async fn run(self) -> Result<Exit, CommandError> {
@@ -58,11 +74,17 @@ impl Search {
         // A registry may send more than was asked for.
         page.servers.truncate(limit);
         page.servers.retain(|it| it.status != Status::Deleted);
-        if self.json {
-            let servers: Vec<_> = page.servers.iter().map(as_json).collect();
-            output::json(&json!({"servers": servers, "nextCursor": page.next}))?;
+        let servers: Vec<_> = page.servers.iter().map(as_json).collect();
+        let whole = json!({"servers": servers, "nextCursor": page.next});
+        let found = Found {
+            whole: &whole,
+            items: &["servers"],
+            names: &["name"],
+            fields: FIELDS.map(str::to_owned).to_vec(),
+        };
+        let Some(Tabular { wide }) = self.shape.print(self.json, &found)? else {
             return Ok(Exit::DONE);
-        }
+        };
         if page.unreadable > 0 {
             let count = output::count(page.unreadable, "server");
             complain(&format!("warning: {count} of the registry cannot be read"));
@@ -74,11 +96,7 @@ impl Search {
             ));
             return Ok(Exit::DONE);
         }
-        output::lines(
-            ["NAME", "VERSION", "RUNS", "WHAT"],
-            &["VERSION", "RUNS", "WHAT"],
-            page.servers.iter().map(row),
-        )?;
+        output::rows_of(&COLUMNS, page.servers.iter().map(row), wide)?;
         if let Some(cursor) = &page.next {
             let cursor = mainstay_core::display::word(cursor);
             complain(&format!(
@@ -89,6 +107,13 @@ impl Search {
         Ok(Exit::DONE)
     }
 }
+
+pub(super) const COLUMNS: [Column; 4] = [
+    Column::new("NAME"),
+    Column::new("VERSION").cut_to(20),
+    Column::new("RUNS").cut_to(20),
+    Column::new("WHAT").cut_to(20),
+];
 
 fn best(listed: &Listed) -> Option<Offer> {
     offers(&listed.server, is_here).0.into_iter().next()

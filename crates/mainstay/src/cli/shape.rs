@@ -49,7 +49,8 @@ pub struct Tabular {
 /// What a command found, with the items in it.
 pub struct Found<'v, T> {
     pub whole: &'v T,
-    /// The members that hold arrays of items; none where the whole is one item.
+    /// The members that hold arrays of items, or objects of items by their names; none where the whole is
+    /// one item.
     pub items: &'static [&'static str],
     /// The fields that name an item, such as `server.name`: the first that it has.
     pub names: &'static [&'static str],
@@ -157,10 +158,19 @@ impl<'v, T: Serialize> Found<'v, T> {
             .filter_map(|member| whole.get_mut(member).map(Value::take));
         let items = arrays.flat_map(|array| match array {
             Value::Array(items) => items,
+            Value::Object(items) => items.into_iter().map(with_name).collect(),
             _ => Vec::new(),
         });
         Ok(items.collect())
     }
+}
+
+/// An item with the name by which it is known.
+fn with_name((name, mut item): (String, Value)) -> Value {
+    if let Some(item) = item.as_object_mut() {
+        item.shift_insert(0, "name".to_owned(), name.into());
+    }
+    item
 }
 
 /// It goes through text, since raw parts serialize to nothing else.

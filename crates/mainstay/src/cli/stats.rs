@@ -76,7 +76,7 @@ impl Stats {
     }
 }
 
-const COLUMNS: [Column; 8] = [
+pub(super) const COLUMNS: [Column; 8] = [
     Column::new("CALL").cut_to(20),
     Column::new("CALLS"),
     Column::new("ERRORS"),

@@ -3,7 +3,14 @@
 use clap::{Args, Subcommand};
 use mainstay_api::{SetSwitch, SwitchedOff};
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,11 +20,18 @@ Examples:
   mainstay switches on claude-code github
   mainstay switches clear claude-code";
 
+pub(super) const COLUMNS: [Column; 2] = [
+    Column::new("CLIENT").cut_to(20),
+    Column::new("SWITCHED OFF").cut_to(20),
+];
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Switches {
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -71,11 +85,12 @@ impl Switches {
             tool,
             enabled,
         };
+        let is_json = self.shape.only_json(self.daemon.json)?;
         let switched = self
             .daemon
             .with(async |client| Ok(client.set_switch(&one.client, &set).await?))
             .await?;
-        if self.daemon.json {
+        if is_json {
             return output::json(&switched);
         }
         let state = if enabled { "on" } else { "off" };
@@ -83,11 +98,12 @@ impl Switches {
     }
 
     async fn clear(&self, client: Option<&str>) -> Result<(), CommandError> {
+        let is_json = self.shape.only_json(self.daemon.json)?;
         let cleared = self
             .daemon
             .with(async |daemon| Ok(daemon.clear_switches(client).await?))
             .await?;
-        if self.daemon.json {
+        if is_json {
             return output::json(&cleared);
         }
         let whom = client.unwrap_or("every client");
@@ -99,9 +115,15 @@ impl Switches {
             .daemon
             .with(async |client| Ok(client.switches().await?))
             .await?;
-        if self.daemon.json {
-            return output::json(&all);
-        }
+        let found = Found {
+            whole: &all,
+            items: &["clients"],
+            names: &["name"],
+            fields: ["name", "servers", "tools"].map(str::to_owned).to_vec(),
+        };
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
+            return Ok(());
+        };
         if all.clients.is_empty() {
             complain("everything is on for every client");
             return Ok(());
@@ -111,6 +133,6 @@ impl Switches {
             let row = |what: &String| [client.clone(), what.clone()];
             servers.iter().chain(tools).map(row)
         });
-        output::table(["CLIENT", "SWITCHED OFF"], rows)
+        output::rows_of(&COLUMNS, rows, wide)
     }
 }

@@ -23,7 +23,7 @@ use super::{
     time,
 };
 
-const COLUMNS: [Column; 3] = [
+pub(super) const COLUMNS: [Column; 3] = [
     Column::new("NAME").cut_to(20),
     Column::new("CREATED").rank(1),
     Column::new("EXPIRES"),

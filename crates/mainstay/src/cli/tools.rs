@@ -131,7 +131,7 @@ pub async fn search(daemon: &DaemonArgs, word: Option<&str>) -> Result<Exit, Com
     Ok(Exit::DONE)
 }
 
-const COLUMNS: [Column; 2] = [
+pub(super) const COLUMNS: [Column; 2] = [
     Column::new("NAME").cut_to(32),
     Column::new("DESCRIPTION").cut_to(20),
 ];

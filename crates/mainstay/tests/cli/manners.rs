@@ -90,6 +90,18 @@ async fn what_is_listed_has_a_form_for_everybody() {
     run(&["call", "good/echo", "text=x"]).await;
     let listed = run(&["records", "--format", "{name} {status}"]).await;
     assert!(listed.stdout.starts_with("good/echo ok\n"), "{listed}");
+    run(&["switches", "off", "editor", "good/echo"]).await;
+    for (form, expected) in [
+        (&["--format", "{name} {tools.0}"][..], "editor good/echo\n"),
+        (&["-o", "name"], "editor\n"),
+        (
+            &["-o", "yaml"],
+            "clients:\n  editor:\n    servers: []\n    tools:\n      - good/echo\n",
+        ),
+    ] {
+        let listed = run(&[&["switches"], form].concat()).await;
+        assert_eq!(listed.stdout, expected, "{listed}");
+    }
     // An error is JSON where the output would be.
     let error = run(&["get", "nobody", "-o", "json"]).await;
     let body: Value = serde_json::from_str(error.stderr.trim()).expect("JSON");

@@ -40,16 +40,8 @@ impl Known {
         resources: &api::Resources,
     ) -> Self {
         let servers = servers.servers.iter().map(|server| server.name.clone());
-        let tools = tools.tools.iter().map(|tool| Offer {
-            name: tool.name.clone(),
-            about: headline(&tool.description),
-            arguments: of_schema(tool.input_schema.get()),
-        });
-        let prompts = prompts.prompts.iter().map(|prompt| Offer {
-            name: prompt.name.clone(),
-            about: headline(&prompt.description),
-            arguments: of_prompt(prompt.arguments.get()),
-        });
+        let tools = tools.tools.iter().map(Offer::from);
+        let prompts = prompts.prompts.iter().map(Offer::from);
         let resources = resources
             .resources
             .iter()
@@ -59,6 +51,33 @@ impl Known {
             tools: tools.filter(|tool| is_plain(&tool.name)).collect(),
             prompts: prompts.filter(|prompt| is_plain(&prompt.name)).collect(),
             resources: resources.filter(|(uri, _)| is_plain(uri)).collect(),
+        }
+    }
+}
+
+impl Offer {
+    /// A tool with this input schema.
+    pub fn of(name: &str, description: &str, schema: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            about: headline(description),
+            arguments: of_schema(schema),
+        }
+    }
+}
+
+impl From<&api::Tool> for Offer {
+    fn from(tool: &api::Tool) -> Self {
+        Self::of(&tool.name, &tool.description, tool.input_schema.get())
+    }
+}
+
+impl From<&api::Prompt> for Offer {
+    fn from(prompt: &api::Prompt) -> Self {
+        Self {
+            name: prompt.name.clone(),
+            about: headline(&prompt.description),
+            arguments: of_prompt(prompt.arguments.get()),
         }
     }
 }

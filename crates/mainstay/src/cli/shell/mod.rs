@@ -3,7 +3,7 @@
 mod commands;
 mod complete;
 mod history;
-mod known;
+pub mod known;
 mod line;
 mod notices;
 mod prompt;

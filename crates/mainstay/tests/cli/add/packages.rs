@@ -416,6 +416,9 @@ async fn servers_are_found() {
             &[
                 &["search", "files"],
                 &["search", "files", "--json"],
+                &["search", "files", "-o", "name"],
+                &["search", "files", "--format", "{name} {version} {nothing}"],
+                &["search", "files", "--format", "{name}@{version}"],
                 &["search", "files", "--cursor", "c/1 é"],
                 &["search", "many", "--limit", "2"],
                 &["search", "html"],

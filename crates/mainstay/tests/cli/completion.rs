@@ -1,0 +1,288 @@
+//! Completion in shells, asked by the variable as a shell asks, and in a real one.
+
+use std::{
+    fs,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use mainstay_testkit::{Home, Run, Terminal, home, within};
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::fakes::fakes;
+
+/// What is offered for the last of these words. One word to a line, as fish is answered: with help.
+async fn offered(home: &Home, words: &[&str]) -> Vec<String> {
+    let run = asked(home, words, "fish").await;
+    assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
+    run.stdout.lines().map(str::to_owned).collect()
+}
+
+async fn asked(home: &Home, words: &[&str], shell: &str) -> Run {
+    let arguments = [&["--", "mainstay"], words].concat();
+    let mut command = home.command(&arguments);
+    command
+        .env("MAINSTAY_COMPLETE", shell)
+        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    let output = within(command.output()).await.expect("it starts");
+    Run::new(&arguments, &output)
+}
+
+/// The values alone.
+fn values(offered: &[String]) -> Vec<&str> {
+    let values = offered.iter().map(|line| line.split('\t').next());
+    values.flatten().collect()
+}
+
+#[tokio::test]
+async fn names_come_from_the_daemon() {
+    let home = home!();
+    let config = fakes(
+        &home,
+        &[
+            ("good", &["--no-resources"]),
+            ("bad", &["--crash-at-start", "7"]),
+        ],
+    );
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    for words in [
+        &["get", ""][..],
+        &["logs", ""],
+        &["restart", "good", ""],
+        &["events", "--server", ""],
+        &["tools", ""],
+    ] {
+        let offered = offered(&home, words).await;
+        let names = values(&offered);
+        assert!(
+            names.contains(&"good") && names.contains(&"bad"),
+            "{words:?}: {offered:?}"
+        );
+    }
+    let servers = offered(&home, &["get", "g"]).await;
+    assert_eq!(servers, ["good\tconnected"]);
+    let tools = offered(&home, &["call", "good/ec"]).await;
+    assert_eq!(values(&tools), ["good/echo"]);
+    let arguments = offered(&home, &["call", "good/add", ""]).await;
+    let names = values(&arguments);
+    assert!(names.contains(&"a=") && names.contains(&"b="), "{names:?}");
+    let prompts = offered(&home, &["prompts", "get", ""]).await;
+    assert!(values(&prompts).contains(&"good/greet"), "{prompts:?}");
+    home.run(&["token", "add", "laptop"]).await;
+    let clients = offered(&home, &["token", "remove", ""]).await;
+    assert!(values(&clients).contains(&"laptop"), "{clients:?}");
+    let both = offered(&home, &["switches", "off", "laptop", "good"]).await;
+    assert!(
+        values(&both).contains(&"good") && values(&both).contains(&"good/echo"),
+        "{both:?}"
+    );
+    daemon.stop().await;
+}
+
+/// Without a daemon the file says which servers there are, and nothing is started to ask them.
+#[tokio::test]
+async fn names_come_from_the_file_without_a_daemon() {
+    let home = home!();
+    fs::create_dir_all(home.state()).expect("made");
+    let marker = home.path().join("started");
+    let text = json!({
+        "mcpServers": {
+            "files": {"command": "touch", "args": [marker]},
+            "tracker": {"url": "http://127.0.0.1:9/mcp"},
+        },
+        "profiles": {"review": {}},
+    });
+    home.file("state/config.json", &text.to_string());
+    let servers = offered(&home, &["get", ""]).await;
+    assert!(
+        ["files", "tracker"]
+            .iter()
+            .all(|it| values(&servers).contains(it)),
+        "{servers:?}"
+    );
+    let tools = offered(&home, &["call", "f"]).await;
+    assert_eq!(values(&tools), ["files/"]);
+    let profiles = offered(&home, &["mcp", "--profile", ""]).await;
+    assert_eq!(values(&profiles), ["review", "default", "meta"]);
+    // A file that is named on the line.
+    let other = home.file(
+        "other.json",
+        r#"{"mcpServers": {"other": {"command": "x"}}}"#,
+    );
+    let named = offered(&home, &["get", "--config", &other, "o"]).await;
+    assert_eq!(values(&named), ["other"]);
+    let programs = offered(&home, &["export", "--for", "cur"]).await;
+    assert_eq!(programs, ["cursor\tCursor"]);
+    // Commands and options are offered in any case.
+    let commands = offered(&home, &["rec"]).await;
+    assert_eq!(values(&commands), ["reconnect", "records"]);
+    let options = offered(&home, &["list", "--wa"]).await;
+    assert_eq!(values(&options), ["--watch"]);
+    let forms = offered(&home, &["list", "-o", "y"]).await;
+    assert_eq!(values(&forms), ["yaml"]);
+    assert!(!marker.exists(), "a server was started");
+    assert!(!home.state().join("daemon.json").exists());
+}
+
+/// A daemon that does not answer, a file that cannot be read: the shell gets no names, soon, and no words.
+#[tokio::test]
+async fn what_cannot_be_asked_is_not_waited_for() {
+    let home = home!();
+    // It takes connections and never answers.
+    let mute = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("bound");
+    let url = format!("http://{}", mute.local_addr().expect("bound"));
+    fs::create_dir_all(home.state()).expect("made");
+    home.file("state/config.json", "{\"mcpServers\": {\"files\": ");
+    for words in [
+        &["get", "--url", &url, ""][..],
+        &["call", ""],
+        &["mcp", "--profile", "m"],
+    ] {
+        let began = Instant::now();
+        let run = asked(&home, words, "fish").await;
+        let took = began.elapsed();
+        assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{words:?}: {run}");
+        assert!(!run.stdout.contains("files"), "{words:?}: {run}");
+        // 300 ms by itself; a busy machine takes longer to start it.
+        assert!(took < Duration::from_secs(5), "{words:?} took {took:?}");
+    }
+    let unknown = asked(&home, &["get", ""], "tcsh").await;
+    assert_eq!((&*unknown.stdout, &*unknown.stderr), ("", ""));
+}
+
+#[tokio::test]
+async fn every_shell_has_its_script() {
+    let home = home!();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let run = home.run(&["completions", shell]).await;
+        assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
+        assert!(run.stdout.contains("MAINSTAY_COMPLETE"), "{run}");
+        assert!(run.stdout.contains(env!("CARGO_BIN_EXE_mainstay")), "{run}");
+        // As fish and PowerShell ask it, with nothing that a terminal obeys.
+        let asked = asked(&home, &["li"], shell).await;
+        assert!(asked.stdout.contains("list"), "{shell}: {asked}");
+        assert!(!asked.stdout.contains('\u{1b}'), "{shell}: {asked}");
+    }
+    let unknown = home.run(&["completions", "tcsh"]).await;
+    assert_eq!(unknown.code, Some(2), "{unknown}");
+}
+
+fn is_installed(shell: &str) -> bool {
+    let found = std::process::Command::new(shell)
+        .args(["-c", "true"])
+        .stdin(Stdio::null())
+        .status();
+    let is_installed = found.is_ok_and(|status| status.success());
+    if !is_installed {
+        eprintln!("skipped: {shell} is missing");
+    }
+    is_installed
+}
+
+/// A person types in a real bash, at a real terminal.
+#[tokio::test]
+async fn bash_completes() {
+    if !Terminal::is_available() || !is_installed("bash") {
+        return;
+    }
+    let home = home!();
+    let config = fakes(&home, &[("good", &[]), ("other", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let program = env!("CARGO_BIN_EXE_mainstay");
+    let folder = Path::new(program).parent().expect("a folder").display();
+    let script = home.file(
+        "bashrc",
+        &format!("PS1='ready> '\nPATH=\"{folder}:$PATH\"\nsource <(mainstay completions bash)\n"),
+    );
+    let terminal = shell(&home, &["bash", "--noprofile", "--rcfile", &script]).await;
+    completes(&terminal).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn zsh_completes() {
+    if !Terminal::is_available() || !is_installed("zsh") {
+        return;
+    }
+    let home = home!();
+    let config = fakes(&home, &[("good", &[]), ("other", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let program = env!("CARGO_BIN_EXE_mainstay");
+    let folder = Path::new(program).parent().expect("a folder").display();
+    home.file(
+        ".zshrc",
+        &format!("PS1='ready> '\nPATH=\"{folder}:$PATH\"\nautoload -U compinit && compinit -u\nsource <(mainstay completions zsh)\n"),
+    );
+    let terminal = shell(&home, &["zsh", "-d"]).await;
+    completes(&terminal).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn fish_completes() {
+    if !Terminal::is_available() || !is_installed("fish") {
+        return;
+    }
+    let home = home!();
+    let config = fakes(&home, &[("good", &[]), ("other", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let program = env!("CARGO_BIN_EXE_mainstay");
+    let folder = Path::new(program).parent().expect("a folder").display();
+    fs::create_dir_all(home.path().join(".config/fish")).expect("made");
+    home.file(
+        ".config/fish/config.fish",
+        &format!("set -g fish_greeting\nset -gx PATH {folder} $PATH\nfunction fish_prompt; echo -n 'ready> '; end\nmainstay completions fish | source\n"),
+    );
+    let terminal = shell(&home, &["fish"]).await;
+    completes(&terminal).await;
+    daemon.stop().await;
+}
+
+/// An interactive shell in the home, once it shows its prompt.
+async fn shell(home: &Home, words: &[&str]) -> Terminal {
+    let like = home.command(&[]);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(home.path());
+    for (name, value) in like.as_std().get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("ZDOTDIR", home.path());
+    let terminal = Terminal::start(&command, 100, 30).await;
+    terminal.shows("ready>").await;
+    terminal
+}
+
+/// A command, a server and a tool, each from its first letters.
+async fn completes(terminal: &Terminal) {
+    terminal.types("mainstay rel").await;
+    terminal.press(&["Tab"]).await;
+    terminal.shows("ready> mainstay reload").await;
+    terminal.press(&["C-u"]).await;
+    terminal.hides("reload").await;
+    terminal.types("mainstay get oth").await;
+    terminal.press(&["Tab"]).await;
+    terminal.shows("ready> mainstay get other").await;
+    terminal.press(&["C-u"]).await;
+    terminal.hides("other").await;
+    terminal.types("mainstay call good/ech").await;
+    terminal.press(&["Tab"]).await;
+    terminal.shows("ready> mainstay call good/echo").await;
+    terminal.types("text=hello").await;
+    terminal.press(&["Enter"]).await;
+    terminal
+        .shows_when("the answer", |screen| {
+            screen.lines().any(|line| line == "hello")
+        })
+        .await;
+}

@@ -1,0 +1,83 @@
+//! `mainstay man`: a page of every command, as man shows it.
+
+use std::{collections::BTreeSet, fs, process::Stdio};
+
+use clap::{Command, CommandFactory as _};
+use insta::assert_snapshot;
+use mainstay::cli::Cli;
+use mainstay_testkit::home;
+
+/// The page's name of every command that is shown.
+fn pages(command: &Command, name: &str, found: &mut BTreeSet<String>) {
+    for it in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        pages(it, &format!("{name}-{}", it.get_name()), found);
+    }
+    found.insert(format!("{name}.1"));
+}
+
+#[tokio::test]
+async fn every_command_has_a_page() {
+    let home = home!();
+    let dir = home.path().join("man1");
+    let dir = dir.to_str().expect("UTF-8");
+    let run = home.run(&["man", "--dir", dir]).await;
+    let mut expected = BTreeSet::new();
+    pages(&Cli::command(), "mainstay", &mut expected);
+    let told = format!("{} pages written to {dir}\n", expected.len());
+    assert_eq!((&*run.stdout, run.code), (&*told, Some(0)), "{run}");
+    let files = fs::read_dir(dir).expect("there");
+    let files: BTreeSet<String> = files
+        .filter_map(|it| it.ok()?.file_name().into_string().ok())
+        .collect();
+    assert_eq!(files, expected);
+    for file in &files {
+        let page = fs::read_to_string(format!("{dir}/{file}")).expect("UTF-8");
+        assert!(page.contains(".TH mainstay"), "{file}: {page}");
+        assert!(!page.contains('\u{1b}'), "{file}: {page}");
+        assert!(page.contains(".SH DESCRIPTION"), "{file}: {page}");
+    }
+    let json = home.run(&["man", "--dir", dir, "--json"]).await.json();
+    assert_eq!(json["pages"].as_array().map(Vec::len), Some(expected.len()));
+    let first = home.run(&["man"]).await.stdout;
+    assert_eq!(
+        first,
+        fs::read_to_string(format!("{dir}/mainstay.1")).expect("there")
+    );
+}
+
+/// As a reader sees them: no warning of groff, no code of roff or of clap.
+#[tokio::test]
+async fn groff_shows_the_pages() {
+    let is_there = std::process::Command::new("groff")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    if !is_there.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: groff is missing");
+        return;
+    }
+    let home = home!();
+    let dir = home.path().join("man1");
+    home.run(&["man", "--dir", dir.to_str().expect("UTF-8")])
+        .await;
+    for page in fs::read_dir(&dir).expect("there").flatten() {
+        let shown = std::process::Command::new("groff")
+            .args(["-k", "-man", "-Tutf8", "-ww", "-P-cbou"])
+            .arg(page.path())
+            .output()
+            .expect("it starts");
+        let (text, warnings) = (
+            String::from_utf8_lossy(&shown.stdout),
+            String::from_utf8_lossy(&shown.stderr),
+        );
+        let name = page.file_name();
+        assert_eq!(warnings, "", "{name:?}");
+        assert!(
+            !text.contains("\\f") && !text.contains('\u{1b}'),
+            "{name:?}: {text}"
+        );
+        if name == "mainstay-config.1" {
+            assert_snapshot!("config_as_groff_shows_it", text);
+        }
+    }
+}
