@@ -1,6 +1,6 @@
-//! The command line: one file per command. All but `serve`, `mcp`, `connect`, `validate` and `resolve` are
-//! clients of the REST API; `add`, `remove`, `enable`, `disable`, `logs`, `records` and `object` do
-//! without a daemon.
+//! The command line: one file per command. All but `serve`, `mcp`, `connect`, `config`, `validate`,
+//! `resolve`, `completions` and `man` are clients of the REST API; `add`, `remove`, `enable`, `disable`,
+//! `logs`, `records` and `object` do without a daemon.
 
 mod add;
 mod approve;

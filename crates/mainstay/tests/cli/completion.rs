@@ -3,7 +3,6 @@
 use std::{
     fs,
     path::Path,
-    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -11,7 +10,7 @@ use mainstay_testkit::{Home, Run, Terminal, home, within};
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::fakes::fakes;
+use crate::{fakes::fakes, installed::is_installed};
 
 /// What is offered for the last of these words. One word to a line, as fish is answered: with help.
 async fn offered(home: &Home, words: &[&str]) -> Vec<String> {
@@ -170,18 +169,6 @@ async fn every_shell_has_its_script() {
     }
     let unknown = home.run(&["completions", "tcsh"]).await;
     assert_eq!(unknown.code, Some(2), "{unknown}");
-}
-
-fn is_installed(shell: &str) -> bool {
-    let found = std::process::Command::new(shell)
-        .args(["-c", "true"])
-        .stdin(Stdio::null())
-        .status();
-    let is_installed = found.is_ok_and(|status| status.success());
-    if !is_installed {
-        eprintln!("skipped: {shell} is missing");
-    }
-    is_installed
 }
 
 /// A person types in a real bash, at a real terminal.

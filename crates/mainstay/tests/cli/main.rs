@@ -19,6 +19,7 @@ mod health;
 mod help;
 mod hostile;
 mod inline;
+mod installed;
 mod journal;
 mod killed;
 mod logs;

@@ -1,11 +1,13 @@
 //! `mainstay man`: a page of every command, as man shows it.
 
-use std::{collections::BTreeSet, fs, process::Stdio};
+use std::{collections::BTreeSet, fs};
 
 use clap::{Command, CommandFactory as _};
 use insta::assert_snapshot;
 use mainstay::cli::Cli;
 use mainstay_testkit::home;
+
+use crate::installed::is_installed;
 
 /// The page's name of every command that is shown.
 fn pages(command: &Command, name: &str, found: &mut BTreeSet<String>) {
@@ -48,12 +50,7 @@ async fn every_command_has_a_page() {
 /// As a reader sees them: no warning of groff, no code of roff or of clap.
 #[tokio::test]
 async fn groff_shows_the_pages() {
-    let is_there = std::process::Command::new("groff")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status();
-    if !is_there.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: groff is missing");
+    if !is_installed("groff") {
         return;
     }
     let home = home!();

@@ -39,11 +39,11 @@ pub async fn run(origin: &Origin, json: bool) -> Result<(), CommandError> {
         }
         let (loaded, findings) = editing.check(origin, &text);
         if findings.is_empty() {
-            return editing.save(origin, &text, loaded, json);
+            return editing.save(origin, &text, loaded.as_ref(), json);
         }
         match editing.ask(loaded.is_some(), &findings, json).await? {
             Choice::Again => {}
-            Choice::Save => return editing.save(origin, &text, loaded, json),
+            Choice::Save => return editing.save(origin, &text, loaded.as_ref(), json),
             Choice::Discard => return Err(editing.rejected(findings, json)),
         }
     }
@@ -222,7 +222,7 @@ impl Editing {
         mut self,
         origin: &Origin,
         text: &str,
-        loaded: Option<Loaded>,
+        loaded: Option<&Loaded>,
         json: bool,
     ) -> Result<(), CommandError> {
         let now = fs::read_to_string(&self.path).ok();
@@ -244,7 +244,7 @@ impl Editing {
             source,
         })?;
         refresh_schema(&self.path, Some(text));
-        let plan = before.zip(loaded.as_ref());
+        let plan = before.zip(loaded);
         let plan = plan.map(|(before, after)| Plan::between(&before.config, &after.config));
         let daemon = connect::locate(None).ok().and_then(|found| found.file);
         let served = daemon.and_then(|file| file.config);
@@ -258,7 +258,7 @@ impl Editing {
                 "servedByDaemon": is_served,
             }));
         }
-        if let Some(loaded) = &loaded {
+        if let Some(loaded) = loaded {
             for warning in loaded.told_warnings() {
                 complain(&warning);
             }
