@@ -5,7 +5,7 @@
 //! A chunk is written when it is complete. The last one is held by the writer, and shown to readers
 //! with every commit.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use mainstay_core::record::Status;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -198,32 +198,37 @@ impl Chunk {
     }
 }
 
-/// Tells `see` of the calls from the newest to the oldest, those aside that started outside
-/// `since..=until`. `last` is the chunk that was not complete when the connection's view began, or
+/// Tells `see` of the calls from the newest to the oldest until it has seen enough, those aside that started
+/// outside `since..=until`, and those in chunks that begin at `before` or later. `last` is the chunk that was not complete when the connection's view began, or
 /// before.
 pub fn scan(
     connection: &Connection,
     last: &Chunk,
     since: i64,
     until: i64,
-    mut see: impl FnMut(i64, &Facet),
+    before: i64,
+    mut see: impl FnMut(i64, &Facet) -> ControlFlow<()>,
 ) -> Result<(), JournalError> {
     let mut see = |id, facet: &Facet| {
         if facet.is_call() && facet.started_at >= since && facet.started_at <= until {
-            see(id, facet);
+            see(id, facet)
+        } else {
+            ControlFlow::Continue(())
         }
     };
     let mut chunks = connection.prepare_cached(
-        "SELECT chunk, rows FROM facets WHERE until >= ? AND since <= ? ORDER BY chunk DESC",
+        "SELECT chunk, rows FROM facets WHERE until >= ? AND since <= ? AND chunk <= ? ORDER BY chunk DESC",
     )?;
     let complete = "SELECT max(chunk) FROM facets";
     let complete: Option<i64> = connection.query_row(complete, [], |row| row.get(0))?;
     if complete.is_none_or(|complete| last.first / CHUNK > complete) {
         for (index, facet) in last.rows.iter().enumerate().rev() {
-            see(last.first + integer(index), facet);
+            if see(last.first + integer(index), facet).is_break() {
+                return Ok(());
+            }
         }
     }
-    let mut chunks = chunks.query([since, until])?;
+    let mut chunks = chunks.query([since, until, before / CHUNK])?;
     while let Some(row) = chunks.next()? {
         let first = row.get::<_, i64>(0)? * CHUNK;
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
@@ -232,7 +237,9 @@ pub fn scan(
             return Err(JournalError::Corrupt("a chunk of another size"));
         }
         for (index, row) in rows.iter().enumerate().rev() {
-            see(first + integer(index), &Facet::decode(row));
+            if see(first + integer(index), &Facet::decode(row)).is_break() {
+                return Ok(());
+            }
         }
     }
     Ok(())

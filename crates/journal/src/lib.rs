@@ -32,6 +32,7 @@ mod rollup;
 mod schema;
 mod statistics;
 mod store;
+pub mod table_file;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -52,6 +53,8 @@ pub struct Filter {
     pub text: Option<String>,
     /// Only what was recorded before this one: [`Page::next`] of the page before.
     pub before: Option<RecordId>,
+    /// Whether nobody asks how many there are: then a page costs what it holds, however many there are.
+    pub uncounted: bool,
 }
 
 /// By whose token calls came.
@@ -67,7 +70,8 @@ pub enum Whose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub calls: Vec<Record>,
-    /// How many the filter lets through, wherever the page begins.
+    /// How many the filter lets through, wherever the page begins; how many were looked at if the filter is
+    /// [uncounted](Filter::uncounted).
     pub total_count: u64,
     /// Whether older ones were left out.
     pub truncated: bool,
@@ -195,19 +199,31 @@ impl Reader {
         let (mut ids, mut total_count, mut truncated) = (Vec::new(), 0, false);
         let since = filter.since.map_or(i64::MIN, micros);
         let until = filter.until.map_or(i64::MAX, micros);
-        facets::scan(&self.connection, &self.last, since, until, |id, facet| {
-            if !lets_through(id, facet) {
-                return;
-            }
-            total_count += 1;
-            if id < before {
-                if ids.len() < limit {
-                    ids.push(id);
-                } else {
-                    truncated = true;
+        let from = if filter.uncounted { before } else { i64::MAX };
+        facets::scan(
+            &self.connection,
+            &self.last,
+            since,
+            until,
+            from,
+            |id, facet| {
+                if !lets_through(id, facet) {
+                    return ControlFlow::Continue(());
                 }
-            }
-        })?;
+                total_count += 1;
+                if id < before {
+                    if ids.len() < limit {
+                        ids.push(id);
+                    } else {
+                        truncated = true;
+                    }
+                }
+                if truncated && filter.uncounted {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            },
+        )?;
         let calls = ids
             .iter()
             .filter_map(|id| self.record(RecordId(*id)).transpose())

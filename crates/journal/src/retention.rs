@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    ops::ControlFlow,
     time::{Duration, Instant},
 };
 
@@ -298,9 +299,11 @@ fn sweep(store: &mut Store, in_use: impl Iterator<Item = Row>) -> Result<(), Jou
         &memory.facets.last,
         i64::MIN,
         i64::MAX,
+        i64::MAX,
         |_, facet| {
             targets.insert(facet.target);
             origins.insert(facet.origin);
+            ControlFlow::Continue(())
         },
     )?;
     let mut rolled_up = connection.prepare("SELECT DISTINCT target FROM rollups")?;

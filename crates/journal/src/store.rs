@@ -1,6 +1,6 @@
 //! State of the writing thread: its connection, and what it must know to write the next record.
 
-use std::{path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use mainstay_core::{
     config,
@@ -281,11 +281,19 @@ impl Store {
 fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), JournalError> {
     let mut open = Vec::new();
     let last = memory.facets.last.clone();
-    facets::scan(connection, &last, i64::MIN, i64::MAX, |id, facet| {
-        if facet.status == Status::Open.code() {
-            open.push(id);
-        }
-    })?;
+    facets::scan(
+        connection,
+        &last,
+        i64::MIN,
+        i64::MAX,
+        i64::MAX,
+        |id, facet| {
+            if facet.status == Status::Open.code() {
+                open.push(id);
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
     let transaction = connection.unchecked_transaction()?;
     for id in open {
         let sent: Option<bool> = transaction

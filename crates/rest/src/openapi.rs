@@ -193,6 +193,7 @@ fn operations() -> Vec<Operation> {
             .query("until", TIME, &time())
             .query("text", "A part of server/tool", &text())
             .query("before", "`next` of the page before", &record())
+            .query("count", "Whether all that fit are counted", &boolean())
             .answers::<api::CallRecords>()
             .fails(&OF_CLIENTS)
             .fails(&OF_RECORDS),

@@ -38,7 +38,7 @@ const LAST_DAY: Duration = Duration::from_hours(24);
 /// A bucket that holds whatever is kept.
 const LONGEST_BUCKET: Duration = Duration::from_hours(24 * 366 * 100);
 
-/// `?limit=&tool=&server=&status=&door=&client=&session=&since=&until=&text=&before=`
+/// `?limit=&tool=&server=&status=&door=&client=&session=&since=&until=&text=&before=&count=`
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct RecordsQuery {
@@ -53,6 +53,7 @@ pub struct RecordsQuery {
     until: Option<String>,
     text: Option<String>,
     before: Option<String>,
+    count: Option<bool>,
 }
 
 /// `?server=&tool=&since=&until=&bucketMs=`
@@ -195,6 +196,7 @@ fn filter(wanted: RecordsQuery) -> Result<Filter, Refusal> {
         until: time("until", wanted.until.as_deref())?,
         text: wanted.text,
         before: before.transpose()?,
+        uncounted: wanted.count == Some(false),
     })
 }
 

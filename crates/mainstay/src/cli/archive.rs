@@ -4,7 +4,7 @@
 //!
 //! Each journal numbers its own records. Those of an instance are named `INSTANCE/ID`.
 
-use std::{cmp::Reverse, path::Path};
+use std::{cmp::Reverse, ops::ControlFlow, path::Path};
 
 use mainstay_api::{CallRecord, CallRecords, Raw, WholeCallRecord};
 use mainstay_core::{
@@ -86,6 +86,34 @@ impl Archive {
             truncated,
             next,
         })
+    }
+
+    /// Hands the records that the filter lets through to `see` in pages, journal by journal, until it has seen
+    /// enough.
+    pub async fn pages(
+        &mut self,
+        filter: &Filter,
+        size: usize,
+        mut see: impl FnMut(Vec<CallRecord>) -> Result<ControlFlow<()>, CommandError>,
+    ) -> Result<(), CommandError> {
+        for journal in &mut self.journals {
+            let mut filter = Filter {
+                uncounted: true,
+                ..filter.clone()
+            };
+            loop {
+                let page = journal.reader.records(&filter, size)?;
+                let calls = page.calls.iter().map(|record| journal.shown(record));
+                if see(calls.collect())?.is_break() {
+                    return Ok(());
+                }
+                let Some(next) = page.next else { break };
+                filter.before = Some(next);
+                // Progress is shown and signals are heard meanwhile.
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
     }
 
     /// The record of this number, of the journal that comes first: the daemon's, where it has one.

@@ -12,6 +12,7 @@ use std::{
     env,
     ffi::OsString,
     io::{self, IsTerminal as _, Write},
+    ops::ControlFlow,
     process::ExitCode,
 };
 
@@ -149,6 +150,16 @@ pub fn data(text: &str) -> Result<(), CommandError> {
     print(shown.as_bytes(), true)
 }
 
+/// Prints lines that programs read, of text or of JSON. Says whether there is still a reader.
+pub fn stream(lines: &str, are_json: bool) -> Result<ControlFlow<()>, CommandError> {
+    let shown = match (stdout_is_terminal(), are_json) {
+        (false, _) => Cow::Borrowed(lines),
+        (true, false) => display::lines(lines),
+        (true, true) => display::json(lines),
+    };
+    write(shown.as_bytes(), true)
+}
+
 /// Prints bytes, JSON or not: a pipe gets exactly these.
 pub fn bytes(bytes: &[u8]) -> Result<(), CommandError> {
     if !stdout_is_terminal() {
@@ -185,6 +196,11 @@ fn json_text(text: &str) -> Result<(), CommandError> {
 
 /// A reader that has seen enough (`| head`) is no error.
 fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
+    write(bytes, ends_line).map(drop)
+}
+
+/// Breaks where the reader has gone.
+fn write(bytes: &[u8], ends_line: bool) -> Result<ControlFlow<()>, CommandError> {
     let end: &[u8] = if ends_line && !bytes.ends_with(b"\n") {
         b"\n"
     } else {
@@ -197,8 +213,9 @@ fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
         stdout.flush()
     });
     match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
-        _ => Ok(()),
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(error) => Err(CommandError::Output(error)),
     }
 }
 

@@ -74,7 +74,7 @@ pub async fn watch(
 }
 
 /// A daemon that stops refuses what is new.
-fn is_gone(error: &ClientError) -> bool {
+pub fn is_gone(error: &ClientError) -> bool {
     match error {
         ClientError::NotRunning { .. } | ClientError::Unreachable { .. } => true,
         ClientError::Refused { status, .. } => status.as_u16() == 503,

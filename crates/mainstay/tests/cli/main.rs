@@ -28,6 +28,7 @@ mod manners;
 mod occasion;
 mod operate;
 mod records;
+mod records_export;
 mod reload;
 mod serve;
 mod service;

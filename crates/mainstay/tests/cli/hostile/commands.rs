@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 use fake_server::{Fake, Script, binary};
 use futures_util::{StreamExt as _, stream};
 use mainstay::cli::Cli;
-use mainstay_testkit::{Home, Run, found, home, limits::PROGRAMS, within};
+use mainstay_testkit::{Home, Run, Serving, found, home, limits::PROGRAMS, within};
 use serde_json::{Value, json};
 
 use super::{
@@ -28,6 +28,7 @@ const LOOKING: &[(&str, &[&str])] = &[
     ("get", &["§"]),
     ("health", &[]),
     ("health", &["§"]),
+    ("tools", &[]),
     ("tools list", &[]),
     ("tools list", &["§"]),
     ("tools get", &["evil/t§"]),
@@ -51,12 +52,17 @@ const LOOKING: &[(&str, &[&str])] = &[
     ("read", &["evil", "fake://§"]),
     ("read", &["evil", "§"]),
     ("read", &["remote", "fake://text"]),
+    ("prompts", &[]),
     ("prompts list", &[]),
     ("prompts get", &["evil/greet§", "name=§"]),
     ("prompts get", &["evil/p§", "§=§"]),
     ("prompts get", &["evil/§"]),
     ("records", &[]),
     ("records", &["{record}"]),
+    ("records export", &["--format", "jsonl"]),
+    ("records export", &["--format", "csv"]),
+    ("records export", &["--format", "§"]),
+    ("records export", &["--format", "csv", "--output", "/§/x"]),
     ("records", &["--status", "§"]),
     ("records", &["--since", "§"]),
     ("records", &["--instance", "§"]),
@@ -67,10 +73,12 @@ const LOOKING: &[(&str, &[&str])] = &[
     ("stats", &[]),
     ("events", &[]),
     ("events", &["--after", "§"]),
+    ("requests", &[]),
     ("requests list", &[]),
     ("logs", &["evil"]),
     ("logs", &["dead"]),
     ("logs", &["§"]),
+    ("switches", &[]),
     ("switches list", &[]),
     ("token list", &[]),
     ("reload", &["--dry-run"]),
@@ -212,6 +220,7 @@ const OF_LINES: &[&str] = &[
     "tools get",
     "object",
     "shell",
+    "records export",
 ];
 
 /// Commands whose output in a pipe has the bytes that it was made of.
@@ -223,15 +232,15 @@ const OF_DATA: &[&str] = &[
     "resolve",
     "shell",
     "top",
+    "records export",
 ];
 
-/// The paths of all commands that have no others below them.
-fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+/// The paths of all commands that can be run: those that need no other word behind them.
+fn runnable(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
     for below in command.get_subcommands() {
         let path = format!("{path} {}", below.get_name());
-        if below.get_subcommands().next().is_some() {
-            leaves(below, &path, found);
-        } else {
+        runnable(below, &path, found);
+        if !below.is_subcommand_required_set() {
             found.insert(path.trim().to_owned());
         }
     }
@@ -240,7 +249,7 @@ fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
 #[test]
 fn every_command_is_looked_at() {
     let mut all = BTreeSet::new();
-    leaves(&Cli::command(), "", &mut all);
+    runnable(&Cli::command(), "", &mut all);
     let cases = LOOKING.iter().chain(CHANGING).map(|(path, _)| *path);
     let listed: BTreeSet<String> = cases
         .chain(WITHOUT.iter().map(|(path, _)| *path))
@@ -255,7 +264,8 @@ fn every_command_is_looked_at() {
 /// What the cases are run against.
 struct World {
     home: Home,
-    registry: Registry,
+    /// It answers as long as it is there.
+    _registry: Registry,
     /// Texts that stand for `{…}`.
     made: Vec<(&'static str, String)>,
 }
@@ -349,7 +359,10 @@ fn is_shaped(path: &str) -> bool {
         command = command.find_subcommand(word).expect(path);
     }
     let mut arguments = command.get_arguments();
-    arguments.any(|argument| argument.get_long() == Some("format"))
+    arguments.any(|argument| {
+        let names = argument.get_value_names().unwrap_or_default();
+        names.iter().any(|name| name == "TEMPLATE")
+    })
 }
 
 /// What a command shows on a terminal.
@@ -423,13 +436,13 @@ async fn world(home: Home, url: &str) -> World {
     ];
     World {
         home,
-        registry,
+        _registry: registry,
         made,
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_command_shows_hostile_text_as_it_is() {
+/// A daemon with hostile servers, and the cases' world.
+async fn hostile_world() -> (World, Serving, Fake) {
     let home = home!();
     // No argument of a program can hold NUL, so it comes over HTTP.
     let taint = Some(format!("\0{}", *HOSTILE));
@@ -441,65 +454,59 @@ async fn no_command_shows_hostile_text_as_it_is() {
     let config = servers(&home, Some(remote.url()));
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 3").await;
-    let world = world(home, &daemon.url).await;
+    (world(home, &daemon.url).await, daemon, remote)
+}
+
+/// Some of the commands that change nothing, while a server's request waits and a tool is switched off.
+async fn look_at(cases: &[(&str, &[&str])]) {
+    let (world, daemon, _remote) = hostile_world().await;
     let question = json!({"method": "elicitation/create", "params": {"message": HOSTILE.as_str(), "requestedSchema": {}}});
     let arguments = question.to_string();
     let asking = ["call", "evil/ask", "--args", &arguments];
     let mut asking = world.home.command(&asking).spawn().expect("it starts");
     found(PROGRAMS, "a request", async || {
         let waiting = world.home.run(&["requests", "--json"]).await.json();
-        (waiting["requests"][0]["id"].is_u64()).then_some(())
+        waiting["requests"][0]["id"].is_u64().then_some(())
     })
     .await;
-    assert!(
-        world
-            .home
-            .run(&["switches", "off", "hand", "dead"])
-            .await
-            .code
-            == Some(0)
-    );
-
-    let looked = stream::iter(LOOKING).map(|(path, arguments)| world.look(path, arguments));
+    let off = world.home.run(&["switches", "off", "hand", "dead"]).await;
+    assert_eq!(off.code, Some(0), "{off}");
+    let looked = stream::iter(cases).map(|(path, arguments)| world.look(path, arguments));
     let told: Vec<usize> = looked.buffer_unordered(4).collect().await;
     let told: usize = told.into_iter().sum();
-    assert!(told > 150, "the hostile text is told of {told} times only");
+    assert!(told > 60, "the hostile text is told of {told} times only");
     asking.kill().await.expect("killed");
+    daemon.stop().await;
 
+    // What the daemon left behind.
+    let left = [
+        "list", "records", "logs", "object", "stats", "tools", "call",
+    ];
+    for (path, arguments) in cases.iter().filter(|(path, _)| left.contains(path)) {
+        let all = world.arguments(path, arguments);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        shown(&world.home, &all).await;
+    }
+}
+
+/// In two halves, since each takes its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_command_shows_hostile_text_as_it_is() {
+    look_at(&LOOKING[..LOOKING.len() / 2]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_other_command_shows_hostile_text_as_it_is() {
+    look_at(&LOOKING[LOOKING.len() / 2..]).await;
+}
+
+#[tokio::test]
+async fn no_change_shows_hostile_text_as_it_is() {
+    let (world, daemon, _remote) = hostile_world().await;
     let mut told = 0;
     for (path, arguments) in CHANGING {
         told += world.look(path, arguments).await;
     }
     assert!(told > 20, "the hostile text is told of {told} times only");
-    drop(world.registry);
     daemon.stop().await;
-
-    // What the daemon left behind.
-    let left = [
-        "list",
-        "records",
-        "logs",
-        "object",
-        "stats",
-        "tools list",
-        "call",
-    ];
-    for (path, arguments) in LOOKING.iter().filter(|(path, _)| left.contains(path)) {
-        let all = world
-            .made
-            .iter()
-            .fold(arguments.join("\t"), |all, (name, made)| {
-                all.replace(name, made)
-            });
-        let all: Vec<String> = all
-            .split('\t')
-            .map(|it| it.replace('§', &HOSTILE))
-            .collect();
-        let all: Vec<&str> = path
-            .split(' ')
-            .chain(all.iter().map(String::as_str))
-            .filter(|it| !it.is_empty())
-            .collect();
-        shown(&world.home, &all).await;
-    }
 }

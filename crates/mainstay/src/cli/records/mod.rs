@@ -1,9 +1,12 @@
-//! `mainstay records`: lists calls, or shows the record of one.
+//! `mainstay records`: lists calls, follows them, exports them, or shows the record of one.
+
+mod export;
+mod follow;
 
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Local, NaiveTime, TimeZone as _};
-use clap::Args;
+use clap::{Args, Subcommand};
 use mainstay_api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord};
 use mainstay_journal::{Filter, Whose};
 use mainstay_platform::utc;
@@ -13,6 +16,7 @@ use mainstay_core::{
     record::{Door, RecordId, Status},
 };
 
+use self::export::Export;
 use super::{
     CommandError, Exit,
     archive::{self, Archive},
@@ -32,57 +36,81 @@ Examples:
   mainstay records --text write --limit 20 --before 4711
   mainstay records 4711
   mainstay records --since 1h --json
+  mainstay records --follow --server files
+  mainstay records export --format sqlite --output calls.sqlite --since 7d
 
 Without a daemon, what it left is read, and what `mainstay mcp` and commands
 with --config recorded: their records are named INSTANCE/ID.";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "mainstay records [OPTIONS] [[INSTANCE/]ID]\n       mainstay records export [OPTIONS] --format <FORMAT>",
+    mut_arg("output", |form| form.global(false)),
+    mut_arg("format", |template| template.global(false)),
+)]
 pub struct Records {
     /// One record, with its arguments and its result
     #[arg(value_name = "[INSTANCE/]ID")]
     id: Option<String>,
     /// Calls of this server
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     server: Option<String>,
     /// Calls of this tool: its own name, or SERVER/TOOL
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     tool: Option<String>,
     /// Calls that ended so: ok, error, timeout, cancelled, unknown, refused; or open
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, global = true, value_name = "STATUS")]
     status: Option<String>,
     /// Calls that came through this door: mcp_http, mcp_stdio, mcp_sse, rest, cli, bridge, own
-    #[arg(long, value_name = "DOOR")]
+    #[arg(long, global = true, value_name = "DOOR")]
     door: Option<String>,
     /// Calls of the client of this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     client: Option<String>,
     /// Calls of this session, by the name that records give it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     session: Option<String>,
     /// Calls with this in SERVER/TOOL
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, global = true, value_name = "TEXT")]
     text: Option<String>,
     /// Calls since then: 14:03, 10m (ago), or 2026-11-25T14:03:00Z
-    #[arg(long, value_name = "TIME", value_parser = when)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = when)]
     since: Option<SystemTime>,
     /// Calls until then
-    #[arg(long, value_name = "TIME", value_parser = when)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = when)]
     until: Option<SystemTime>,
-    /// How many at most
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    limit: usize,
+    /// How many at most [default: 50; all where they are exported]
+    #[arg(long, value_name = "N", global = true)]
+    limit: Option<usize>,
     /// Only what is older than this record: the next page
-    #[arg(long, value_name = "ID")]
+    #[arg(long, global = true, value_name = "ID")]
     before: Option<String>,
     /// Read the journal of this instance, which needs no daemon
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["url", "config"])]
+    #[arg(long, value_name = "NAME", global = true, conflicts_with_all = ["url", "config"])]
     instance: Option<String>,
+    /// Show calls as they end, until Ctrl-C; a daemon that is started anew is found again
+    #[arg(short, long, conflicts_with_all = ["id", "output", "format", "limit", "before", "until", "instance", "config"])]
+    follow: bool,
+    /// With --follow: show calls as they begin, too
+    #[arg(long, requires = "follow")]
+    begun: bool,
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
     pub shape: Shape,
+    #[command(subcommand)]
+    action: Option<Action>,
 }
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write all calls that fit as a table for other programs
+    Export(Export),
+}
+
+/// Calls in a list.
+const LIMIT: usize = 50;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a time such as 14:03, 10m or 2026-11-25T14:03:00Z")]
@@ -124,16 +152,24 @@ fn span(text: &str) -> Option<Duration> {
 
 impl Records {
     pub async fn run(self) -> Result<Exit, CommandError> {
-        match &self.id {
-            Some(id) => self.show(id).await,
-            None => self.list().await,
+        match (&self.action, &self.id) {
+            (Some(Action::Export(_)), Some(id)) => Err(CommandError::Usage {
+                message: format!("{id:?} is one record, and export is for many"),
+                hint: Some(
+                    "filters such as --since and --server come before and after it".to_owned(),
+                ),
+            }),
+            (Some(Action::Export(export)), None) => export.run(&self).await,
+            (None, Some(id)) => self.show(id).await,
+            (None, None) if self.follow => self.follow().await,
+            (None, None) => self.list().await,
         }
     }
 
     async fn show(&self, id: &str) -> Result<Exit, CommandError> {
         let (instance, number) = archive::split(id);
         let ask = async |client: &Client| Ok(client.call_record(number).await?);
-        let read = |archive: &mut Archive| archive.record(number);
+        let read = async |archive: &mut Archive| archive.record(number);
         let record = self.look_up(instance, ask, read).await?;
         let found = Found::one(&record, &["id"]);
         if self.shape.print(self.daemon.json, &found)?.is_some() {
@@ -147,15 +183,15 @@ impl Records {
         &self,
         instance: Option<&str>,
         ask: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
-        read: impl FnOnce(&mut Archive) -> Result<T, CommandError>,
+        read: impl AsyncFnOnce(&mut Archive) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
         if let Some(instance) = instance.or(self.instance.as_deref()) {
-            return read(&mut Archive::of(instance)?);
+            return read(&mut Archive::of(instance)?).await;
         }
         match self.daemon.with(ask).await {
             Err(CommandError::Client(ClientError::NotRunning { dir })) => {
                 let archive = Archive::all(&dir)?;
-                read(&mut archive.ok_or(ClientError::NotRunning { dir })?)
+                read(&mut archive.ok_or(ClientError::NotRunning { dir })?).await
             }
             asked => asked,
         }
@@ -163,9 +199,11 @@ impl Records {
 
     async fn list(&self) -> Result<Exit, CommandError> {
         let (instance, before) = self.before.as_deref().map(archive::split).unzip();
-        let query = self.query(before);
+        let limit = self.limit.unwrap_or(LIMIT);
+        let mut query = self.query(before);
+        query.push(("limit", limit.to_string()));
         let ask = async |client: &Client| Ok(client.call_records(&query).await?);
-        let read = |archive: &mut Archive| archive.records(&self.filter(before)?, self.limit);
+        let read = async |archive: &mut Archive| archive.records(&self.filter(before)?, limit);
         let found = self.look_up(instance.flatten(), ask, read).await?;
         let list = Found::list::<CallRecord>(&found, &["calls"], &["id"]);
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
@@ -202,8 +240,7 @@ impl Records {
         let times = times
             .into_iter()
             .filter_map(|(name, time)| Some((name, utc::rfc3339(time?))));
-        let limit = [("limit", self.limit.to_string())];
-        words.chain(times).chain(limit).collect()
+        words.chain(times).collect()
     }
 
     /// The filter for a journal.
@@ -220,6 +257,7 @@ impl Records {
             until: self.until,
             text: self.text.clone(),
             before: known("record", before, |id| id.parse::<RecordId>().ok())?,
+            uncounted: false,
         })
     }
 }

@@ -1,0 +1,139 @@
+//! A SQLite file with one plain table, for other programs: `sqlite3`, DuckDB, notebooks.
+
+use std::path::Path;
+
+use rusqlite::{Connection, params_from_iter, types::ToSqlOutput};
+
+use super::JournalError;
+
+/// What a column holds, in the words of SQLite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    Integer,
+    Real,
+}
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Null,
+    Text(String),
+    Integer(i64),
+    Real(f64),
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Text => "TEXT",
+            Self::Integer => "INTEGER",
+            Self::Real => "REAL",
+        }
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Self::Null => Ok(rusqlite::types::Null.to_sql()?),
+            Self::Text(text) => text.to_sql(),
+            Self::Integer(number) => number.to_sql(),
+            Self::Real(number) => number.to_sql(),
+        }
+    }
+}
+
+/// The file while it is written. It takes part of one transaction at a time, so memory stays bounded.
+#[derive(Debug)]
+pub struct TableFile {
+    connection: Connection,
+    insert: String,
+}
+
+impl TableFile {
+    /// Begins a table in an empty file. The first column is its key. Names are the program's own.
+    pub fn create(
+        path: &Path,
+        table: &str,
+        columns: &[(&str, Kind)],
+    ) -> Result<Self, JournalError> {
+        let connection = Connection::open(path)?;
+        // The file is thrown away if it is not finished.
+        connection.pragma_update(None, "journal_mode", "OFF")?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        let definitions = columns.iter().enumerate().map(|(index, (name, kind))| {
+            let key = if index == 0 { " PRIMARY KEY" } else { "" };
+            format!("\"{name}\" {}{key}", kind.word())
+        });
+        let definitions: Vec<String> = definitions.collect();
+        let create = format!("CREATE TABLE \"{table}\" ({})", definitions.join(", "));
+        connection.execute(&create, [])?;
+        let places = vec!["?"; columns.len()].join(", ");
+        Ok(Self {
+            connection,
+            insert: format!("INSERT INTO \"{table}\" VALUES ({places})"),
+        })
+    }
+
+    /// Adds rows, each with a value for every column.
+    pub fn insert(
+        &mut self,
+        rows: impl IntoIterator<Item = Vec<Value>>,
+    ) -> Result<(), JournalError> {
+        let transaction = self.connection.transaction()?;
+        {
+            let mut insert = transaction.prepare_cached(&self.insert)?;
+            for row in rows {
+                insert.execute(params_from_iter(row))?;
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Closes the file.
+    pub fn finish(self) -> Result<(), JournalError> {
+        self.connection.close().map_err(|(_, error)| error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_names_types_and_values() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("calls.sqlite");
+        let columns = [
+            ("id", Kind::Text),
+            ("bytes", Kind::Integer),
+            ("ms", Kind::Real),
+        ];
+        let mut file = TableFile::create(&path, "calls", &columns).expect("made");
+        let row = |id: &str, bytes, ms| vec![Value::Text(id.to_owned()), bytes, ms];
+        file.insert([
+            row("a'; DROP TABLE calls", Value::Integer(7), Value::Real(0.5)),
+            row("b", Value::Null, Value::Null),
+        ])
+        .expect("written");
+        file.insert([row("c", Value::Null, Value::Null)])
+            .expect("written");
+        file.insert([row("c", Value::Null, Value::Null)])
+            .expect_err("twice");
+        file.finish().expect("closed");
+        let read = Connection::open(&path).expect("opened");
+        let types =
+            "SELECT group_concat(name || ' ' || type, ', ') FROM pragma_table_info('calls')";
+        let types: String = read.query_row(types, [], |row| row.get(0)).expect("types");
+        assert_eq!(types, "id TEXT, bytes INTEGER, ms REAL");
+        let sums = "SELECT count(*), sum(bytes), sum(ms), min(id) FROM calls";
+        let sums: (i64, i64, f64, String) = read
+            .query_row(sums, [], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
+            .expect("sums");
+        assert_eq!(sums, (3, 7, 0.5, "a'; DROP TABLE calls".to_owned()));
+    }
+}

@@ -1,0 +1,437 @@
+//! `mainstay records export`: calls as a table for other programs. Records are read page by page, so a million
+//! of them take no more memory than a thousand.
+
+use std::{
+    cell::{Cell, RefCell},
+    fs::{self, File},
+    io::{self, BufWriter, Write as _},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+use clap::{Args, ValueEnum};
+use mainstay_api::{CallRecord, Client, Raw};
+use mainstay_core::message;
+use mainstay_journal::table_file::{Kind, TableFile, Value};
+use mainstay_platform::utc;
+use tempfile::{NamedTempFile, TempPath};
+
+use super::{Archive, Records, archive};
+use crate::cli::{
+    CommandError, Exit, output, progress,
+    screen::{self, complain},
+    signals::Signals,
+};
+
+/// Records in a page: as many as the REST API gives.
+const PAGE: usize = 1000;
+
+/// The name of the table in a SQLite file.
+const TABLE: &str = "calls";
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay records export --format jsonl --since 1h | jq .tool
+  mainstay records export --format csv --output calls.csv --server files
+  mainstay records export --format sqlite --output calls.sqlite
+  sqlite3 calls.sqlite 'SELECT tool, count(*) FROM calls GROUP BY tool'";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Export {
+    /// jsonl (a JSON object on each line), csv, or sqlite (a file with one table)
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Format,
+    /// Write to this file [default: stdout, which cannot be sqlite]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Jsonl,
+    Csv,
+    Sqlite,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Integer,
+    Real,
+    /// JSON, which is text in a table.
+    Json,
+}
+
+struct Column {
+    name: &'static str,
+    form: Form,
+    of: fn(&CallRecord) -> Value,
+}
+
+const fn column(name: &'static str, form: Form, of: fn(&CallRecord) -> Value) -> Column {
+    Column { name, form, of }
+}
+
+/// The columns, in their order. docs/cli.md lists them.
+const COLUMNS: [Column; 31] = [
+    column("id", Form::Text, |it| text(&it.id)),
+    column("started_at", Form::Text, |it| text(&it.started_at)),
+    column("started_at_ms", Form::Integer, |it| {
+        millis(Some(&it.started_at))
+    }),
+    column("completed_at", Form::Text, |it| {
+        some(it.completed_at.as_ref())
+    }),
+    column("completed_at_ms", Form::Integer, |it| {
+        millis(it.completed_at.as_ref())
+    }),
+    column("duration_ms", Form::Real, |it| real(it.duration_ms)),
+    column("queue_ms", Form::Real, |it| Value::Real(it.queue_ms)),
+    column("upstream_ms", Form::Real, |it| Value::Real(it.upstream_ms)),
+    column("server", Form::Text, |it| some(it.server.as_ref())),
+    column("method", Form::Text, |it| text(&it.method)),
+    column("tool", Form::Text, |it| text(&it.tool)),
+    column("name", Form::Text, |it| text(&it.name)),
+    column("status", Form::Text, |it| text(&it.status)),
+    column("state", Form::Text, |it| text(&it.state)),
+    column("attempt", Form::Integer, |it| {
+        Value::Integer(it.attempt.into())
+    }),
+    column("error_kind", Form::Text, |it| {
+        some(it.error.as_ref().map(|error| &error.kind))
+    }),
+    column("error_message", Form::Text, |it| {
+        some(it.error.as_ref().map(|error| &error.message))
+    }),
+    column("arguments", Form::Json, |it| json(it.arguments.as_ref())),
+    column("arguments_bytes", Form::Integer, |it| {
+        integer(it.arguments_bytes)
+    }),
+    column("arguments_cid", Form::Text, |it| {
+        some(it.arguments_cid.as_ref())
+    }),
+    column("result_bytes", Form::Integer, |it| integer(it.result_bytes)),
+    column("result_cid", Form::Text, |it| some(it.result_cid.as_ref())),
+    column("source", Form::Text, |it| text(&it.source)),
+    column("door", Form::Text, |it| text(&it.door)),
+    column("profile", Form::Text, |it| some(it.profile.as_ref())),
+    column("client_name", Form::Text, |it| {
+        some(it.client.as_ref().map(|client| &client.name))
+    }),
+    column("client_version", Form::Text, |it| {
+        some(it.client.as_ref().map(|client| &client.version))
+    }),
+    column("principal", Form::Text, |it| some(it.principal.as_ref())),
+    column("session", Form::Text, |it| some(it.session.as_ref())),
+    column("trace_id", Form::Text, |it| some(it.trace_id.as_ref())),
+    column("instance", Form::Text, |it| some(archive::split(&it.id).0)),
+];
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn some(text: Option<impl AsRef<str>>) -> Value {
+    text.map_or(Value::Null, |text| self::text(text.as_ref()))
+}
+
+fn integer(number: Option<u64>) -> Value {
+    let number = number.and_then(|number| i64::try_from(number).ok());
+    number.map_or(Value::Null, Value::Integer)
+}
+
+fn real(number: Option<f64>) -> Value {
+    number.map_or(Value::Null, Value::Real)
+}
+
+fn json(raw: Option<&Raw>) -> Value {
+    some(raw.map(|raw| message::one_line(raw.get())))
+}
+
+/// Milliseconds since 1970.
+fn millis(time: Option<&String>) -> Value {
+    let since = time.and_then(|time| utc::parse(time)?.duration_since(UNIX_EPOCH).ok());
+    let millis = since.and_then(|since| i64::try_from(since.as_millis()).ok());
+    millis.map_or(Value::Null, Value::Integer)
+}
+
+/// A line of JSON, in which each column is a member.
+fn json_line(call: &CallRecord) -> String {
+    let members = COLUMNS.iter().map(|column| {
+        let value = match (column.of)(call) {
+            Value::Null => "null".to_owned(),
+            Value::Text(text) if column.form == Form::Json => text,
+            Value::Text(text) => message::quote(&text),
+            Value::Integer(number) => number.to_string(),
+            Value::Real(number) => number.to_string(),
+        };
+        format!("{}:{value}", message::quote(column.name))
+    });
+    format!("{{{}}}\n", members.collect::<Vec<_>>().join(","))
+}
+
+/// A line of RFC 4180. What is not known is empty; an empty text is `""`.
+fn csv_line<'v>(values: impl Iterator<Item = Value>) -> String {
+    let fields = values.map(|value| match value {
+        Value::Null => String::new(),
+        Value::Text(text) if text.is_empty() || text.contains([',', '"', '\r', '\n']) => {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        }
+        Value::Text(text) => text,
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+    });
+    fields.collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+/// Where the rows go.
+enum Sink {
+    Stdout,
+    /// A file beside the one that is wanted, until it is complete.
+    File(BufWriter<NamedTempFile>),
+    Table(TableFile, TempPath),
+}
+
+impl Export {
+    pub async fn run(&self, records: &Records) -> Result<Exit, CommandError> {
+        let sink = RefCell::new(self.open()?);
+        let (written, total) = (Cell::new(0), Cell::new(None));
+        let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+        let work = async {
+            if self.format == Format::Csv {
+                let head = COLUMNS.iter().map(|column| text(column.name));
+                if self
+                    .put(&mut sink.borrow_mut(), &csv_line(head))?
+                    .is_break()
+                {
+                    return Ok(());
+                }
+            }
+            let see = |mut calls: Vec<CallRecord>| {
+                let left = records
+                    .limit
+                    .map_or(usize::MAX, |limit| limit - written.get());
+                calls.truncate(left);
+                written.set(written.get() + calls.len());
+                let goes_on = self.write(&mut sink.borrow_mut(), &calls)?;
+                let is_full = records.limit == Some(written.get());
+                Ok(if is_full {
+                    ControlFlow::Break(())
+                } else {
+                    goes_on
+                })
+            };
+            records.pages(&total, see).await
+        };
+        let show = |_| {
+            let of = total
+                .get()
+                .map_or_else(String::new, |total: u64| format!(" of {total}"));
+            progress::show(&format!("exporting calls: {}{of}", written.get()));
+        };
+        tokio::select! {
+            done = progress::ticking(work, show) => done?,
+            signal = signals.next() => {
+                return Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() });
+            }
+        }
+        self.finish(sink.into_inner())?;
+        if let Some(path) = &self.output {
+            let calls = output::count(written.get(), "call");
+            complain(&format!("{calls} written to {}", path.display()));
+        }
+        Ok(Exit::DONE)
+    }
+
+    fn open(&self) -> Result<Sink, CommandError> {
+        let Some(path) = &self.output else {
+            if self.format == Format::Sqlite {
+                return Err(CommandError::Usage {
+                    message: "a SQLite file cannot be written to stdout".to_owned(),
+                    hint: Some("name it: --output calls.sqlite".to_owned()),
+                });
+            }
+            return Ok(Sink::Stdout);
+        };
+        if !self.force && path.symlink_metadata().is_ok() {
+            return Err(taken(path));
+        }
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        // The error of a temporary file would name that file.
+        let file = fs::metadata(folder).and_then(|_| NamedTempFile::new_in(folder));
+        let file = file.map_err(|source| self.unwritten(source))?;
+        if self.format != Format::Sqlite {
+            return Ok(Sink::File(BufWriter::new(file)));
+        }
+        let columns = COLUMNS.iter().map(|column| {
+            let kind = match column.form {
+                Form::Text | Form::Json => Kind::Text,
+                Form::Integer => Kind::Integer,
+                Form::Real => Kind::Real,
+            };
+            (column.name, kind)
+        });
+        let path = file.into_temp_path();
+        let table = TableFile::create(&path, TABLE, &columns.collect::<Vec<_>>())?;
+        Ok(Sink::Table(table, path))
+    }
+
+    /// Breaks where the reader has gone.
+    fn write(
+        &self,
+        sink: &mut Sink,
+        calls: &[CallRecord],
+    ) -> Result<ControlFlow<()>, CommandError> {
+        let values = |call: &CallRecord| COLUMNS.iter().map(|column| (column.of)(call)).collect();
+        if let Sink::Table(table, _) = sink {
+            table.insert(calls.iter().map(values))?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        let line = |call: &CallRecord| match self.format {
+            Format::Csv => csv_line(COLUMNS.iter().map(|column| (column.of)(call))),
+            Format::Jsonl | Format::Sqlite => json_line(call),
+        };
+        if calls.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.put(sink, &calls.iter().map(line).collect::<String>())
+    }
+
+    fn put(&self, sink: &mut Sink, lines: &str) -> Result<ControlFlow<()>, CommandError> {
+        match sink {
+            Sink::Stdout => screen::stream(lines, self.format == Format::Jsonl),
+            Sink::File(file) => {
+                let written = file.write_all(lines.as_bytes());
+                written.map_err(|source| self.unwritten(source))?;
+                Ok(ControlFlow::Continue(()))
+            }
+            Sink::Table(..) => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    /// Gives the file its name, now that it is complete.
+    fn finish(&self, sink: Sink) -> Result<(), CommandError> {
+        let Some(path) = &self.output else {
+            return Ok(());
+        };
+        let complete = match sink {
+            Sink::Stdout => return Ok(()),
+            Sink::File(file) => {
+                let file = file.into_inner().map_err(io::IntoInnerError::into_error);
+                file.map_err(|source| self.unwritten(source))?
+                    .into_temp_path()
+            }
+            Sink::Table(table, path) => {
+                table.finish()?;
+                path
+            }
+        };
+        let synced = File::open(&complete).and_then(|file| file.sync_all());
+        synced.map_err(|source| self.unwritten(source))?;
+        let named = if self.force {
+            complete.persist(path)
+        } else {
+            complete.persist_noclobber(path)
+        };
+        named.map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => taken(path),
+            _ => self.unwritten(error.error),
+        })
+    }
+
+    fn unwritten(&self, source: io::Error) -> CommandError {
+        let path = self.output.as_deref().unwrap_or(Path::new("stdout"));
+        CommandError::Write {
+            path: path.display().to_string(),
+            source,
+        }
+    }
+}
+
+fn taken(path: &Path) -> CommandError {
+    CommandError::Cannot {
+        code: "file_exists",
+        message: format!("{} is there already", path.display()),
+        hint: Some("--force replaces it".to_owned()),
+    }
+}
+
+impl Records {
+    /// Hands all calls that fit to `see`, the newest first, until it has seen enough.
+    async fn pages(
+        &self,
+        total: &Cell<Option<u64>>,
+        mut see: impl FnMut(Vec<CallRecord>) -> Result<ControlFlow<()>, CommandError>,
+    ) -> Result<(), CommandError> {
+        let (instance, before) = self.before.as_deref().map(archive::split).unzip();
+        let see = RefCell::new(&mut see);
+        let ask = async |client: &Client| {
+            let mut before = before.map(str::to_owned);
+            loop {
+                let mut query = self.query(before.as_deref());
+                query.push(("limit", PAGE.to_string()));
+                // One count is enough to show how far it is.
+                if total.get().is_some() {
+                    query.push(("count", "false".to_owned()));
+                }
+                let page = client.call_records(&query).await?;
+                total.set(total.get().or(Some(page.total_count)));
+                let flow = (see.borrow_mut())(page.calls)?;
+                before = page.next;
+                if flow.is_break() || before.is_none() {
+                    return Ok(());
+                }
+            }
+        };
+        let read = async |archive: &mut Archive| {
+            let filter = self.filter(before)?;
+            archive
+                .pages(&filter, PAGE, |calls| (see.borrow_mut())(calls))
+                .await
+        };
+        self.look_up(instance.flatten(), ask, read).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_csv_are_those_of_rfc_4180() {
+        let line = |values: Vec<Value>| csv_line(values.into_iter());
+        assert_eq!(
+            line(vec![
+                text("a"),
+                Value::Null,
+                text(""),
+                Value::Integer(-7),
+                Value::Real(0.25)
+            ]),
+            "a,,\"\",-7,0.25\r\n"
+        );
+        assert_eq!(
+            line(vec![
+                text("a,b"),
+                text("say \"x\""),
+                text("two\r\nlines"),
+                text(" blank ")
+            ]),
+            "\"a,b\",\"say \"\"x\"\"\",\"two\r\nlines\", blank \r\n"
+        );
+    }
+
+    #[test]
+    fn times_are_milliseconds_too() {
+        let time = "2026-11-25T14:03:00.250Z".to_owned();
+        assert_eq!(millis(Some(&time)), Value::Integer(1_795_615_380_250));
+        assert_eq!(millis(None), Value::Null);
+    }
+}

@@ -1,0 +1,173 @@
+//! `mainstay records --follow`: calls as they end, and as they begin. The daemon is asked again and again for
+//! what is new, which costs as much as there is.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
+
+use mainstay_api::{CallRecord, Client, ClientError};
+use mainstay_core::{
+    display,
+    record::{RecordId, Status},
+};
+use mainstay_platform::utc;
+use tokio::time::{interval, sleep};
+
+use super::{Records, by, known, status, took};
+use crate::cli::{
+    CommandError, Exit, output,
+    screen::{self, complain},
+    style::Tone,
+    time::local,
+    watch::is_gone,
+};
+
+/// How often the daemon is asked.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// A daemon that is gone is looked for so often.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Calls begin in about the order of their numbers.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// Records in a page.
+const PAGE: usize = 200;
+
+/// What was seen so far.
+#[derive(Default)]
+struct Seen {
+    /// The newest call.
+    newest: Option<RecordId>,
+    /// Calls that have not ended.
+    open: BTreeSet<i64>,
+    /// When the calls began that are looked for.
+    since: Option<SystemTime>,
+}
+
+impl Records {
+    pub(super) async fn follow(&self) -> Result<Exit, CommandError> {
+        known("status", self.status.as_deref(), Status::parse)?;
+        let mut seen = Seen {
+            since: Some(self.since.unwrap_or_else(SystemTime::now)),
+            ..Seen::default()
+        };
+        let (mut was_there, mut gone) = (false, false);
+        loop {
+            let told = async |client: &Client| {
+                let mut looks = interval(LOOK);
+                loop {
+                    self.look(client, &mut seen).await?;
+                    (was_there, gone) = (true, false);
+                    looks.tick().await;
+                }
+            };
+            match self.daemon.with(told).await {
+                Ok(()) => {}
+                Err(CommandError::Client(error)) if was_there && is_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+            if !std::mem::replace(&mut gone, true) {
+                complain("the daemon is gone; waiting for it");
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Shows what is new since the last look.
+    async fn look(&self, client: &Client, seen: &mut Seen) -> Result<(), CommandError> {
+        let began = seen.since.and_then(|since| since.checked_sub(SLACK));
+        // Those that are asked for from the beginning are not older.
+        let since = if seen.newest.is_some() {
+            began
+        } else {
+            seen.since
+        };
+        let mut new = Vec::new();
+        let mut before = None;
+        loop {
+            let mut query = self.query(before.as_deref());
+            // A call that is open has another status later.
+            query.retain(|(name, _)| !matches!(*name, "status" | "since"));
+            query.extend(since.map(|since| ("since", utc::rfc3339(since))));
+            query.push(("limit", PAGE.to_string()));
+            query.push(("count", "false".to_owned()));
+            let page = client.call_records(&query).await?;
+            let all = page.calls.len();
+            let fresh = page.calls.into_iter().filter(|call| {
+                let id: Option<RecordId> = call.id.parse().ok();
+                id.is_some_and(|id| seen.newest.is_none_or(|newest| id.0 > newest.0))
+            });
+            let before_it = new.len();
+            new.extend(fresh);
+            before = page.next.filter(|_| new.len() - before_it == all);
+            if before.is_none() {
+                break;
+            }
+        }
+        for id in seen.open.iter().copied().collect::<Vec<_>>() {
+            match client.call_record(&id.to_string()).await {
+                Ok(record) if record.call.status == Status::Open.as_str() => {}
+                Ok(record) => {
+                    seen.open.remove(&id);
+                    self.tell(&record.call)?;
+                }
+                // It was too old to be kept.
+                Err(ClientError::Refused { status, .. }) if status.as_u16() == 404 => {
+                    seen.open.remove(&id);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for call in new.iter().rev() {
+            let id: Option<RecordId> = call.id.parse().ok();
+            let is_open = call.status == Status::Open.as_str();
+            if let Some(id) = id {
+                seen.newest = Some(id);
+                if is_open {
+                    seen.open.insert(id.0);
+                }
+            }
+            seen.since = utc::parse(&call.started_at).or(seen.since);
+            if !is_open || self.begun {
+                self.tell(call)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, call: &CallRecord) -> Result<(), CommandError> {
+        if self
+            .status
+            .as_deref()
+            .is_some_and(|wanted| wanted != call.status)
+        {
+            return Ok(());
+        }
+        if self.daemon.json {
+            return output::json(call);
+        }
+        screen::escaped(&[line(call)])
+    }
+}
+
+/// `14:03:12.345  4711  files/read  ok  12 ms  claude-code`
+fn line(call: &CallRecord) -> String {
+    let part = |text: &str| display::line(text).into_owned();
+    let palette = screen::palette();
+    let parts = [
+        local(&call.started_at),
+        part(&call.id),
+        part(&call.name),
+        palette.paint(&part(&status(call)), Tone::of(&call.status)),
+        took(call.duration_ms),
+        part(&by(call)),
+    ];
+    let error = call.error.iter().map(|error| part(&error.message));
+    parts
+        .into_iter()
+        .chain(error)
+        .collect::<Vec<_>>()
+        .join("  ")
+}

@@ -1,0 +1,243 @@
+//! `mainstay records export` and `records --follow`.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};
+
+use insta::assert_snapshot;
+use mainstay_testkit::{Home, Serving, found, home, limits::PROGRAMS, within};
+use rusqlite::Connection;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+
+use crate::fakes::fakes;
+
+async fn serve(home: &Home) -> Serving {
+    let config = fakes(home, &[("one", &[]), ("two", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    // A later start knows the tools before the servers are up.
+    daemon.says("ready:").await;
+    daemon
+}
+
+/// Calls a tool so often, by one shell.
+async fn call(home: &Home, line: &str, times: usize) {
+    let mut command = home.command(&["shell"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let text = format!("{line}\n").repeat(times);
+    let writing = tokio::spawn(async move { stdin.write_all(text.as_bytes()).await });
+    let output = within(child.wait_with_output()).await.expect("it ends");
+    writing.await.expect("joined").expect("written");
+    assert!(output.status.code().is_some());
+}
+
+/// The rows of a query for a text and a number.
+fn rows(file: &Path, query: &str) -> Vec<(String, i64)> {
+    let file = Connection::open(file).expect("a database");
+    let mut query = file.prepare(query).expect("a query");
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+    rows.expect("rows").map(|row| row.expect("a row")).collect()
+}
+
+/// More than a page, to a file and to a pipe, with a daemon and without.
+#[tokio::test]
+async fn all_calls_become_a_table() {
+    let home = home!();
+    let daemon = serve(&home).await;
+    call(&home, "/call one/echo text=\"a, b\"", 1003).await;
+    call(&home, "/call two/error", 2).await;
+    let export = async |arguments: &[&str]| {
+        let all = [&["records", "export", "--format"], arguments].concat();
+        home.run(&all).await
+    };
+    let database = home.path().join("calls.sqlite");
+    let done = found(PROGRAMS, "all records", async || {
+        let _ = fs::remove_file(&database);
+        let done = export(&["sqlite", "--output", "calls.sqlite"]).await;
+        done.stderr
+            .contains("1005 calls written to calls.sqlite")
+            .then_some(done)
+    })
+    .await;
+    assert_eq!((done.code, &*done.stdout), (Some(0), ""), "{done}");
+    let mode = fs::metadata(&database)
+        .expect("a file")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600, "others may not read what was called");
+    let by_status = "SELECT name || ' ' || status, count(*) FROM calls GROUP BY 1 ORDER BY 1";
+    let expected = [("one/echo ok", 1003), ("two/error error", 2)];
+    assert_eq!(
+        rows(&database, by_status),
+        expected.map(|(name, count)| (name.to_owned(), count))
+    );
+    let times = "SELECT typeof(duration_ms) || ' ' || typeof(started_at_ms) || ' ' ||
+        (abs(unixepoch(started_at) * 1000 - started_at_ms) < 1000), count(*) FROM calls GROUP BY 1";
+    assert_eq!(
+        rows(&database, times),
+        [("real integer 1".to_owned(), 1005)]
+    );
+    let arguments =
+        "SELECT arguments ->> 'text', count(*) FROM calls WHERE server = 'one' GROUP BY 1";
+    assert_eq!(rows(&database, arguments), [("a, b".to_owned(), 1003)]);
+    let schema = "SELECT sql, 0 FROM sqlite_master WHERE name = 'calls'";
+    assert_snapshot!("schema", rows(&database, schema)[0].0.replace(", ", ",\n"));
+
+    let lines = export(&["jsonl"]).await;
+    assert_eq!((lines.code, &*lines.stderr), (Some(0), ""));
+    let lines = lines.stdout.lines();
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines.len(), 1005);
+    assert_eq!(lines[1004]["arguments"]["text"], "a, b");
+    let csv = export(&["csv"]).await.stdout;
+    let csv: Vec<&str> = csv.split("\r\n").collect();
+    assert_eq!(csv.len(), 1 + 1005 + 1);
+    let heads: Vec<&str> = csv[0].split(',').collect();
+    let members: Vec<&String> = lines[0].as_object().expect("an object").keys().collect();
+    assert_eq!(heads, members);
+    assert!(
+        csv[1005].contains(r#","{""text"":""a, b""}","#),
+        "{}",
+        csv[1005]
+    );
+
+    // Filters are those of the list, before and behind the word.
+    let few = home
+        .run(&["records", "--server", "two", "export", "--format", "csv"])
+        .await;
+    assert_eq!(few.stdout.lines().count(), 3, "{few}");
+    let few = export(&["jsonl", "--limit", "1001", "--tool", "echo"]).await;
+    assert_eq!(few.stdout.lines().count(), 1001);
+    daemon.stop().await;
+    let left = export(&["jsonl"]).await;
+    assert_eq!(left.stdout.lines().count(), 1005);
+}
+
+#[tokio::test]
+async fn a_file_is_replaced_only_if_that_is_said() {
+    let home = home!();
+    let daemon = serve(&home).await;
+    call(&home, "/call one/echo text=x", 1).await;
+    home.file("there.csv", "mine");
+    let transcript = home
+        .transcript(&[
+            &[
+                "records",
+                "export",
+                "--format",
+                "csv",
+                "--output",
+                "there.csv",
+            ],
+            &[
+                "records",
+                "export",
+                "--format",
+                "csv",
+                "--output",
+                "there.csv",
+                "--json",
+            ],
+            &["records", "export", "--format", "sqlite"],
+            &[
+                "records",
+                "export",
+                "--format",
+                "csv",
+                "--output",
+                "no/such/folder.csv",
+            ],
+            &["records", "export"],
+            &["records", "7", "export", "--format", "csv"],
+            &["records", "export", "--format", "csv", "--server", "nobody"],
+        ])
+        .await;
+    assert_snapshot!(transcript);
+    let there = || fs::read_to_string(home.path().join("there.csv")).expect("there");
+    assert_eq!(there(), "mine");
+    let forced = [
+        "records",
+        "export",
+        "--format",
+        "csv",
+        "--output",
+        "there.csv",
+        "--force",
+    ];
+    assert_eq!(home.run(&forced).await.code, Some(0));
+    assert!(
+        there().starts_with("id,started_at,started_at_ms,"),
+        "{}",
+        there()
+    );
+    // Nothing unfinished is left.
+    let names = fs::read_dir(home.path()).expect("a folder");
+    let names: Vec<_> = names.map(|it| it.expect("an entry").file_name()).collect();
+    assert!(
+        !names
+            .iter()
+            .any(|name| name.to_string_lossy().starts_with(".tmp")),
+        "{names:?}"
+    );
+    daemon.stop().await;
+}
+
+/// Calls are told as they end, and as they begin where that is asked for, through a restart of the daemon.
+#[tokio::test]
+async fn calls_are_followed() {
+    let home = home!();
+    let daemon = serve(&home).await;
+    call(&home, "/call one/echo text=before", 1).await;
+    let follow = |arguments: &[&str]| {
+        let all = [&["records", "--follow"], arguments].concat();
+        let mut child = home.command(&all).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        (child, lines)
+    };
+    let (mut plain, mut lines) = follow(&["--server", "one", "--since", "1m"]);
+    let (mut json, mut objects) = follow(&["--json", "--begun", "--since", "1m"]);
+    let mut next_line = async || {
+        within(lines.next_line())
+            .await
+            .expect("UTF-8")
+            .expect("a line")
+    };
+    let mut next_object = async || {
+        let line = within(objects.next_line())
+            .await
+            .expect("UTF-8")
+            .expect("a line");
+        let call: Value = serde_json::from_str(&line).expect("JSON");
+        let word = |member: &str| call[member].as_str().expect(member).to_owned();
+        format!("{} {}", word("name"), word("status"))
+    };
+    assert_eq!(next_object().await, "one/echo ok");
+    assert!(next_line().await.contains("  one/echo  ok  "));
+    call(&home, "/call one/add a=1 b=2", 1).await;
+    let second = next_line().await;
+    assert!(second.contains("  one/add  ok  "), "{second}");
+
+    let slow = ["call", "two/sleep", "ms=600000"];
+    let mut slow = home.command(&slow).spawn().expect("it starts");
+    while next_object().await != "two/sleep open" {}
+    slow.kill().await.expect("killed");
+    assert_eq!(next_object().await, "two/sleep cancelled");
+
+    daemon.stop().await;
+    let daemon = serve(&home).await;
+    call(&home, "/call one/rpc_error", 1).await;
+    let third = next_line().await;
+    assert!(third.contains("  one/rpc_error  error  "), "{third}");
+    assert!(third.contains("the request failed"), "{third}");
+    for child in [&mut plain, &mut json] {
+        child.kill().await.expect("killed");
+    }
+    let wrong = home
+        .run(&["records", "--follow", "--status", "nonsense"])
+        .await;
+    assert_eq!(wrong.code, Some(2), "{wrong}");
+    daemon.stop().await;
+    let none = home.run(&["records", "--follow"]).await;
+    assert_eq!(none.code, Some(3), "{none}");
+}
