@@ -4,22 +4,18 @@ use std::{error::Error, io, net::SocketAddr};
 
 use http::StatusCode;
 use mainstay_api::ClientError;
-use mainstay_core::{failure::Failure, lifecycle::State};
+use mainstay_core::failure::Failure;
 use mainstay_doorway::tokens::TokenError;
 use mainstay_install::unpack::BundleError;
 use mainstay_journal::JournalError;
-use mainstay_platform::{
-    environment::LoadError,
-    lineage::LineageError,
-    state::{StateError, Untrusted},
-};
+use mainstay_platform::{environment::LoadError, lineage::LineageError, state::StateError};
 use mainstay_transport::DownloadError;
 use serde_json::{Map, Value};
 
 use super::{
     fate::Fate,
+    hint,
     screen::{complain, complain_json},
-    suggest,
 };
 
 /// Exit codes of all commands.
@@ -207,74 +203,6 @@ impl CommandError {
         }
     }
 
-    fn hint(&self) -> Option<String> {
-        match self {
-            Self::State(StateError::Taken { .. }) => Some(
-                "use that daemon, stop it, or set MAINSTAY_HOME to another directory for a second one".to_owned(),
-            ),
-            Self::State(StateError::BadToken(path)) => {
-                Some(format!("remove {}; the next `mainstay serve` makes a new one", path.display()))
-            }
-            Self::NotRecorded(StateError::Untrusted {
-                source: source @ Untrusted::Writable { .. },
-                ..
-            })
-            | Self::State(StateError::Untrusted { source, .. }) | Self::Token(TokenError::State(StateError::Untrusted { source, .. })) => source.hint(),
-            Self::State(StateError::Io { source, .. }) => {
-                let untrusted = source.get_ref().and_then(|it| it.downcast_ref::<Untrusted>());
-                untrusted.and_then(Untrusted::hint).or_else(|| disk_hint(source.kind()))
-            }
-            Self::State(StateError::NotBelieved { path, .. }) => {
-                Some(format!("stop the daemon, remove {}, and start it again", path.display()))
-            }
-            Self::NotAttached { exit, .. } => Some(match *exit {
-                Exit::UNREACHABLE => "start a daemon with `mainstay serve`; `mainstay mcp` does without one",
-                _ => "set MAINSTAY_TOKEN to a token of that daemon",
-            }.to_owned()),
-            Self::Elsewhere(url) => Some(format!("if that is right, name it: --url {url}")),
-            Self::Journal(error) => error.hint(),
-            Self::NotRecorded(_) => Some(
-                "set MAINSTAY_HOME to a directory that can be written, or `journal.durability` to `relaxed`".to_owned(),
-            ),
-            Self::Load(LoadError::Unreadable { source, .. }) => Some(source.hint().to_owned()),
-            Self::Lineage(LineageError::LaunchesItself { server, .. }) => Some(format!(
-                "remove server {server:?}, or give the Mainstay that it starts another configuration with --config"
-            )),
-            Self::Client(error) => suggested(error),
-            Self::Failed(failure) => {
-                let own = failure.details.get(suggest::HINT).and_then(Value::as_str);
-                own.or_else(|| hint_of(failure.kind.code()))
-                    .map(str::to_owned)
-            }
-            Self::Cancelled {
-                fate: Fate::NotSent,
-                ..
-            } => None,
-            Self::Cancelled { what, .. } => Some(format!(
-                "check before you call again; `mainstay records --text {what}` shows its record"
-            )),
-            Self::NotFound { hint, .. } | Self::Missing { hint, .. } => Some(hint.clone()),
-            Self::Usage { hint, .. } | Self::Cannot { hint, .. } | Self::Unusable { hint, .. } => {
-                hint.clone()
-            }
-            Self::NotStarted { hint, .. } => Some((*hint).to_owned()),
-            Self::Registry(DownloadError::Lost { .. } | DownloadError::Late { .. }) => Some(
-                "another registry is named by --registry or MAINSTAY_REGISTRY".to_owned(),
-            ),
-            Self::Bundle(BundleError::Write { source, .. }) | Self::Write { source, .. } => {
-                disk_hint(source.kind())
-            }
-            Self::Listen { source, .. } => match source.kind() {
-                io::ErrorKind::AddrInUse => {
-                    Some("another program listens there; choose a port with --listen 127.0.0.1:PORT".to_owned())
-                }
-                io::ErrorKind::PermissionDenied => Some("ports below 1024 need privileges".to_owned()),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
     /// With its causes: `cannot read x.json: there is no such file`.
     fn sentence(&self) -> String {
         let mut sentence = self.to_string();
@@ -323,7 +251,7 @@ impl CommandError {
         for line in self.details() {
             complain(&format!("  | {line}"));
         }
-        if let Some(hint) = self.hint() {
+        if let Some(hint) = hint::of(self) {
             complain(&format!("  hint: {hint}"));
         }
     }
@@ -355,7 +283,7 @@ impl CommandError {
                 .map(|error| error.at(path.display()).to_string());
             body.insert("errors".to_owned(), errors.collect());
         }
-        if let Some(hint) = self.hint() {
+        if let Some(hint) = hint::of(self) {
             body.insert("hint".to_owned(), hint.into());
         }
         if let Self::NotStarted { stderr, .. } = self {
@@ -388,74 +316,4 @@ fn client_exit(error: &ClientError) -> Exit {
             _ => Exit::FAILED,
         },
     }
-}
-
-/// What to do next about a disk.
-fn disk_hint(kind: io::ErrorKind) -> Option<String> {
-    let remedy = match kind {
-        io::ErrorKind::StorageFull => "free space there",
-        io::ErrorKind::ReadOnlyFilesystem => "make its disk writable",
-        _ => return None,
-    };
-    Some(format!(
-        "{remedy}, or set MAINSTAY_HOME to a directory on another disk"
-    ))
-}
-
-/// What was meant, and what to do next.
-fn suggested(error: &ClientError) -> Option<String> {
-    let next = client_hint(error);
-    let meant = error
-        .body()
-        .and_then(|body| body.get(suggest::MEMBER)?.as_str());
-    match meant {
-        Some(meant) => Some(format!(
-            "did you mean {meant}? {}",
-            next.unwrap_or_default()
-        )),
-        None => next,
-    }
-}
-
-/// What to do next.
-fn client_hint(error: &ClientError) -> Option<String> {
-    let hint = match error {
-        ClientError::NotRunning { .. } => {
-            "start one with `mainstay serve`, or name a configuration with --config to do without"
-        }
-        ClientError::Unreachable { .. } => "start it with `mainstay serve`, or check --url",
-        ClientError::Unauthorized { .. } => {
-            "set MAINSTAY_TOKEN to what the file `token` in that daemon's state directory holds"
-        }
-        ClientError::Refused { body, .. } => match body.get("error")?.as_str()? {
-            "call_failed" if body.get("code").is_some_and(|code| code == "call_timeout") => {
-                let status = body.get("status").and_then(Value::as_str);
-                if status.is_some_and(|status| status != State::Connected.as_str()) {
-                    let server = body.get("server").and_then(Value::as_str)?;
-                    return Some(format!(
-                        "the server is not up yet; see \"mainstay logs {server}\""
-                    ));
-                }
-                "`timeout` in the server's entry gives its calls more time"
-            }
-            code => hint_of(code)?,
-        },
-        ClientError::BadUrl { .. } | ClientError::Foreign { .. } => return None,
-    };
-    Some(hint.to_owned())
-}
-
-/// What to do next about a failure with this code.
-fn hint_of(code: &str) -> Option<&'static str> {
-    Some(match code {
-        "server_not_found" | "server_not_connected" => {
-            "`mainstay list` shows the servers and how they are"
-        }
-        "tool_not_found" | "invalid_tool_name" => "`mainstay tools` lists what can be called",
-        "prompt_not_found" => "`mainstay prompts` lists what can be asked for",
-        "resource_not_found" => "`mainstay resources` lists what can be read",
-        "duplicate_name" => "`mainstay add --replace` gives it another entry",
-        "mcp_client_not_configured" => "`mainstay add` adds the first server",
-        _ => return None,
-    })
 }

@@ -19,6 +19,7 @@ mod fate;
 mod front;
 mod get;
 mod health;
+mod hint;
 mod import;
 mod instance;
 mod list;
@@ -226,7 +227,13 @@ impl Cli {
     /// Runs the command and says what went wrong.
     pub async fn run(self) -> ExitCode {
         let json = self.command.json() || self.command.shape().is_some_and(Shape::is_json);
-        let exit = Box::pin(self.command.run()).await.unwrap_or_else(|error| {
+        let under_way = self.command.under_way().filter(|_| !json);
+        let work = Box::pin(self.command.run());
+        let done = match under_way {
+            Some(words) => progress::during(words, work).await,
+            None => work.await,
+        };
+        let exit = done.unwrap_or_else(|error| {
             error.report(json);
             error.exit()
         });
@@ -256,6 +263,23 @@ impl Command {
             _ => for_the_occasion(),
         };
         matches!(self, Self::Serve(_) | Self::Doctor(_)) || may_read && !io::stdin().is_terminal()
+    }
+
+    /// What it does, in words for the line that is shown where it takes longer. Others show a line of their
+    /// own, or nothing but what they print.
+    fn under_way(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Doctor(_) => "looking at everything",
+            Self::Setup(_) => "setting up",
+            Self::Search(_) => "asking the registry",
+            Self::Reload(_) => "reading the configuration",
+            Self::Start(_) => "starting",
+            Self::Stop(_) => "stopping",
+            Self::Restart(_) => "restarting",
+            Self::Reconnect(_) => "reconnecting",
+            Self::Service(_) => "asking the service manager",
+            _ => return None,
+        })
     }
 
     /// How a client of the REST API finds its daemon.

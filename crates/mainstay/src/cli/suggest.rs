@@ -55,6 +55,25 @@ async fn complete(client: &Client, error: &mut CommandError) {
             let names = known.servers.iter().map(|server| server.name.as_str());
             nearest(name, names).map(str::to_owned)
         }
+        Some("prompt_not_found") => {
+            let (Some(name), Ok(known)) = (said("prompt"), client.prompts().await) else {
+                return;
+            };
+            let server = said("server").map(|server| format!("{server}/"));
+            let whole = match server.filter(|server| !name.starts_with(server)) {
+                Some(server) => server + name,
+                None => name.to_owned(),
+            };
+            let names = known.prompts.iter().map(|prompt| prompt.name.as_str());
+            nearest(&whole, names).map(str::to_owned)
+        }
+        Some("token_not_found") => {
+            let (Some(name), Ok(known)) = (said("name"), client.client_tokens().await) else {
+                return;
+            };
+            let names = known.tokens.iter().map(|token| token.name.as_str());
+            nearest(name, names).map(str::to_owned)
+        }
         Some("tool_not_found" | "invalid_tool_name") => {
             let (Some(name), Ok(known)) = (said("tool"), client.tools().await) else {
                 return;

@@ -12,6 +12,7 @@ mod config;
 mod connect;
 mod control;
 mod doctor;
+mod errors;
 mod events;
 mod failures;
 mod fakes;

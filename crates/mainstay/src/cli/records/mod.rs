@@ -268,10 +268,11 @@ fn known<T>(
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, CommandError> {
     word.map(|word| {
-        parse(word).ok_or_else(|| CommandError::Usage {
+        let unknown = || CommandError::Usage {
             message: format!("there is no {what} {word:?}"),
-            hint: None,
-        })
+            hint: Some(format!("`mainstay records --help` shows each {what}")),
+        };
+        parse(word).ok_or_else(unknown)
     })
     .transpose()
 }

@@ -1,0 +1,92 @@
+//! Errors as people and programs get them: what failed, what to do next, and what was probably meant.
+
+use insta::assert_snapshot;
+use mainstay_testkit::home;
+use serde_json::Value;
+
+use crate::fakes::fakes;
+
+/// Each fails in another way.
+const WRONG: &[&[&str]] = &[
+    &["lsit"],
+    &["records", "exprot"],
+    &["list", "--jsn"],
+    &["get", "alpa"],
+    &["get", "nobody"],
+    &["health", "alpa"],
+    &["restart", "alpa"],
+    &["logs", "alpa"],
+    &["call", "alpha/ecoh", "text=x"],
+    &["call", "alpha/echo", "text"],
+    &["call", "alpha/rpc_error"],
+    &["tools", "get", "alpha/ecoh"],
+    &["prompts", "get", "alpha/gret"],
+    &["read", "fake://nothing"],
+    &["records", "999999"],
+    &["records", "--status", "fine"],
+    &["records", "--since", "soon"],
+    &["object", "nonsense"],
+    &["requests", "answer", "7", "{}"],
+    &["requests", "answer", "7", "{"],
+    &["approve", "alpha"],
+    &["remove", "alpa"],
+    &["token", "add", "client"],
+    &["token", "add", "not a name"],
+    &["token", "add", "other", "--expires", "99999d"],
+    &["token", "remove", "cleint"],
+    &["switches", "off", "client", "alpa"],
+    &["connect", "--server", "not a name", "--wait", "0"],
+    &["add", "not a name", "--", "x"],
+    &["validate", "nowhere.json"],
+    &["export", "--for", "cursr"],
+    &["import", "--from", "cursr"],
+    &["resolve", "no-such-program"],
+    &["list", "--url", "ftp://x"],
+    &["list", "--url", "http://127.0.0.1:1"],
+];
+
+#[tokio::test]
+async fn every_error_says_what_to_do_next() {
+    let home = home!();
+    let config = fakes(&home, &[("alpha", &[]), ("beta", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    assert_eq!(home.run(&["token", "add", "client"]).await.code, Some(0));
+    let mut shown = String::new();
+    for arguments in WRONG {
+        let told = home.run(arguments).await;
+        assert_ne!(told.code, Some(0), "{told}");
+        shown += &told.to_string();
+        // What clap says has its usage below it.
+        let has_next = ["hint: ", "tip: ", "For more information, try '--help'"];
+        assert!(
+            has_next.iter().any(|next| told.stderr.contains(next)),
+            "{told}"
+        );
+
+        let as_json = [arguments, ["--json"].as_slice()].concat();
+        let as_json = match arguments[0] {
+            // Its stdout is the protocol.
+            "connect" => continue,
+            "add" => ["add", "--json", "not a name", "--", "x"].to_vec(),
+            _ => as_json,
+        };
+        let run = home.run(&as_json).await;
+        assert_eq!((run.code, &*run.stdout), (told.code, ""), "{run}");
+        let last = run.stderr.lines().last().unwrap_or_default();
+        let body: Value =
+            serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {run}"));
+        assert!(
+            body["error"].is_string() && body["message"].is_string(),
+            "{run}"
+        );
+        assert!(
+            body["hint"].is_string() || body["error"] == "invalid_arguments",
+            "{run}"
+        );
+        shown += &format!("{last}\n\n");
+    }
+    let shown = home.redacted(&shown);
+    assert_snapshot!(shown);
+    daemon.stop().await;
+}
