@@ -1,0 +1,233 @@
+//! The keys of the file.
+
+use super::{
+    AT_LEAST_ONE, ENTRY, FLAG, ISOLATION, MS, NAMING, OWN_TOOLS, TEXT, TEXTS, key, object,
+    policies::POLICIES,
+    profile::PROFILE,
+    reports::{ALERT, JOURNAL, TELEMETRY},
+};
+use crate::config::{
+    parse,
+    schema::{Key, Object, Shape},
+};
+
+// A reference to a shape that refers to an object needs a place of its own.
+static SERVERS: [Shape; 2] = [Shape::Map(&ENTRY), Shape::List(&ENTRY)];
+static INPUT_SHAPE: Shape = Shape::Object(&INPUT);
+static ALERT_SHAPE: Shape = Shape::Object(&ALERT);
+static PROFILE_SHAPE: Shape = Shape::Object(&PROFILE);
+
+pub static FILE: Object = Object {
+    passed: &[parse::LATER],
+    required: &["mcpServers", "servers"],
+    ..object("file", &[FILE_KEYS, POLICIES])
+};
+
+const FILE_KEYS: &[Key] = &[
+    key(
+        &["$schema"],
+        TEXT,
+        "Where this schema is found, for editors. Mainstay does not look at it.",
+    ),
+    key(&["mcpServers"], Shape::Map(&ENTRY), "The servers, by name."),
+    key(
+        &["servers"],
+        Shape::Either(&SERVERS),
+        "The servers as VS Code has them; an array of them has names inside.",
+    ),
+    key(
+        &["mcp"],
+        Shape::Object(&MCP),
+        "Which of the servers Gemini CLI starts.",
+    ),
+    key(
+        &["naming"],
+        NAMING,
+        "How tools and prompts are called on /mcp.",
+    ),
+    key(
+        &["maxNameLength"],
+        Shape::Whole(16, Some(128)),
+        "The longest name of a tool on /mcp, in characters. Default 48.",
+    ),
+    key(
+        &["pageSize"],
+        AT_LEAST_ONE,
+        "Items per page of the lists on /mcp. Default: no pages.",
+    ),
+    key(
+        &["registryUrl"],
+        TEXT,
+        "The http:// or https:// URL of the MCP registry that `add` and `search` ask. Default: the official one.",
+    ),
+    key(
+        &["maxAttemptsPerSecond"],
+        AT_LEAST_ONE,
+        "Attempts of all servers together to connect over the network. Default 50.",
+    ),
+    key(
+        &["startup"],
+        Shape::Object(&STARTUP),
+        "How servers are started.",
+    ),
+    key(
+        &["shutdown"],
+        Shape::Object(&SHUTDOWN),
+        "How Mainstay stops.",
+    ),
+    key(
+        &["http"],
+        Shape::Object(&HTTP),
+        "Limits and guards of the HTTP endpoints.",
+    ),
+    key(
+        &["inputs"],
+        Shape::List(&INPUT_SHAPE),
+        "VS Code's questions. Nobody is asked here: only the default counts.",
+    ),
+    key(
+        &["isolation"],
+        ISOLATION,
+        "Whether clients share one upstream session, or each has its own.",
+    ),
+    key(
+        &["alerts"],
+        Shape::List(&ALERT_SHAPE),
+        "Whom to tell of trouble.",
+    ),
+    key(
+        &["journal"],
+        Shape::Object(&JOURNAL),
+        "What is recorded of calls.",
+    ),
+    key(
+        &["telemetry"],
+        Shape::Object(&TELEMETRY),
+        "Where traces of calls are sent, over OTLP/HTTP.",
+    ),
+    key(
+        &["profiles"],
+        Shape::Map(&PROFILE_SHAPE),
+        "Named endpoints that show some servers and tools: /mcp/NAME.",
+    ),
+    key(
+        &["ownTools"],
+        OWN_TOOLS,
+        "Groups of Mainstay's own tools at /mcp. Default: none.",
+    ),
+];
+
+static MCP: Object = Object {
+    open: true,
+    ..object(
+        "mcp",
+        &[&[
+            key(&["allowed"], TEXTS, "The only servers that are started."),
+            key(&["excluded"], TEXTS, "Servers that are not started."),
+        ]],
+    )
+};
+
+static STARTUP: Object = object(
+    "startup",
+    &[&[
+        key(
+            &["waitMs"],
+            Shape::Whole(0, Some(86_400_000)),
+            "How long lists and /readyz wait for a server's first attempt, in milliseconds. Default 5000.",
+        ),
+        key(
+            &["maxConcurrent"],
+            AT_LEAST_ONE,
+            "How many processes may be starting at once. Default: by the load.",
+        ),
+    ]],
+);
+
+static SHUTDOWN: Object = object(
+    "shutdown",
+    &[&[key(
+        &["graceMs"],
+        Shape::Whole(0, Some(600_000)),
+        "How long calls at work may take when Mainstay stops, in milliseconds. Default 5000.",
+    )]],
+);
+
+static HTTP: Object = Object {
+    passed: &[parse::LATER_HTTP],
+    ..object("http", &[HTTP_KEYS])
+};
+
+const HTTP_KEYS: &[Key] = &[
+    key(
+        &["maxBodyBytes"],
+        AT_LEAST_ONE,
+        "The largest request body, in bytes. Default 64 MiB.",
+    ),
+    key(
+        &["maxBodiesBytes"],
+        AT_LEAST_ONE,
+        "What all request bodies that are read or answered may hold together, in bytes. Default 256 MiB.",
+    ),
+    key(
+        &["maxUnreadBytes"],
+        AT_LEAST_ONE,
+        "What the answers that clients do not read may hold together, in bytes. Default 256 MiB.",
+    ),
+    key(
+        &["bodyTimeoutMs"],
+        MS,
+        "How long a request body may take, in milliseconds. Default 300000.",
+    ),
+    key(
+        &["maxSessions"],
+        AT_LEAST_ONE,
+        "Sessions of all clients. Default 20000.",
+    ),
+    key(
+        &["maxSessionsPerClient"],
+        AT_LEAST_ONE,
+        "Sessions of one client. Default 10000.",
+    ),
+    key(
+        &["maxConnections"],
+        AT_LEAST_ONE,
+        "Connections of all clients. Default 4096.",
+    ),
+    key(
+        &["maxConnectionsPerAddress"],
+        AT_LEAST_ONE,
+        "Connections from one address. Default 3072.",
+    ),
+    key(
+        &["allowedHosts"],
+        TEXTS,
+        "Host names, without port, served beside loopback names and the address listened on. \"*\" allows all.",
+    ),
+    key(
+        &["allowedOrigins"],
+        TEXTS,
+        "Web origins, such as https://app.example.com, allowed beside those on loopback. \"*\" allows all.",
+    ),
+    key(
+        &["requireToken"],
+        FLAG,
+        "Whether the MCP addresses ask for a token. Default: by the tokens and the address.",
+    ),
+];
+
+static INPUT: Object = Object {
+    open: true,
+    required: &["id"],
+    ..object(
+        "input",
+        &[&[
+            key(&["id"], TEXT, "The name by which ${input:ID} refers to it."),
+            key(
+                &["default"],
+                Shape::Scalar,
+                "What the reference stands for.",
+            ),
+        ]],
+    )
+};

@@ -1,0 +1,163 @@
+//! Whom Mainstay tells what it sees: the keys of alerts, the journal and traces.
+
+use super::{FLAG, FRACTION, MS, MS_OR_ZERO, TEXT, TEXTS, key, object};
+use crate::config::{
+    journal,
+    schema::{Object, Shape},
+};
+
+pub static ALERT: Object = Object {
+    required: &["webhook", "command"],
+    ..object(
+        "alert",
+        &[&[
+            key(
+                &["on"],
+                Shape::List(&Shape::Words(&[
+                    "server_down",
+                    "flapping",
+                    "tools_vanished",
+                    "recovered",
+                ])),
+                "What is told. Default: everything.",
+            ),
+            key(
+                &["servers"],
+                TEXTS,
+                "Names of servers, in which * stands for any text. Default: all.",
+            ),
+            key(&["webhook"], Shape::Object(&WEBHOOK), "Receives a POST."),
+            key(
+                &["command"],
+                TEXTS,
+                "A program and its arguments, run without a shell. It reads the alert from stdin.",
+            ),
+            key(
+                &["afterMs"],
+                MS_OR_ZERO,
+                "How long a server must be down before it is told, in milliseconds. Default 60000.",
+            ),
+            key(
+                &["flapping"],
+                Shape::Object(&FLAPPING),
+                "When a server counts as flapping.",
+            ),
+            key(
+                &["timeoutMs"],
+                MS,
+                "What one delivery may take, in milliseconds. Default 10000.",
+            ),
+        ]],
+    )
+};
+
+static WEBHOOK: Object = Object {
+    required: &["url"],
+    ..object(
+        "webhook",
+        &[&[
+            key(
+                &["url"],
+                TEXT,
+                "An http:// or https:// URL. References are replaced.",
+            ),
+            key(
+                &["headers"],
+                Shape::Map(&Shape::Scalar),
+                "Headers that are sent with every request.",
+            ),
+        ]],
+    )
+};
+
+static FLAPPING: Object = object(
+    "flapping",
+    &[&[
+        key(
+            &["losses"],
+            Shape::Whole(2, None),
+            "So many losses are flapping. Default 3.",
+        ),
+        key(
+            &["withinMs"],
+            MS,
+            "Within so long, in milliseconds. Default 600000.",
+        ),
+    ]],
+);
+
+pub static JOURNAL: Object = object(
+    "journal",
+    &[&[
+        key(
+            &["enabled"],
+            FLAG,
+            "Whether calls are recorded. Default true.",
+        ),
+        key(
+            &["durability"],
+            Shape::Words(&["relaxed", "strict"]),
+            "Whether a call waits until its record is on the disk. Default \"relaxed\".",
+        ),
+        key(
+            &["payloads"],
+            Shape::Words(&["full", "digest", "off"]),
+            "What is kept of arguments and results. Default \"full\".",
+        ),
+        key(
+            &["retentionDays"],
+            Shape::Whole(1, Some(journal::MOST_DAYS)),
+            "How many days records are kept.",
+        ),
+        key(
+            &["maxBytes"],
+            Shape::Whole(journal::LEAST_BYTES, None),
+            "What the journal may take on the disk, in bytes.",
+        ),
+        key(
+            &["redact"],
+            Shape::Object(&REDACT),
+            "What is taken out of payloads.",
+        ),
+    ]],
+);
+
+static REDACT: Object = object(
+    "redact",
+    &[&[
+        key(
+            &["defaults"],
+            FLAG,
+            "Whether the usual secrets are taken out. Default true.",
+        ),
+        key(&["keys"], TEXTS, "Further keys whose values are taken out."),
+        key(
+            &["patterns"],
+            TEXTS,
+            "Regular expressions of texts that are taken out, in the syntax of Rust's regex crate.",
+        ),
+    ]],
+);
+
+pub static TELEMETRY: Object = object(
+    "telemetry",
+    &[&[
+        key(&["enabled"], FLAG, "Whether traces are sent. Default true."),
+        key(&["endpoint"], TEXT, "The URL of an OTLP/HTTP collector."),
+        key(
+            &["headers"],
+            Shape::Map(&Shape::Scalar),
+            "Headers that are sent with every request.",
+        ),
+        key(
+            &["serviceName"],
+            TEXT,
+            "service.name of all spans. Default \"mainstay\".",
+        ),
+        key(
+            &["sampleRatio"],
+            FRACTION,
+            "Which part of the traces that begin here is recorded. Default 1.",
+        ),
+    ]],
+);

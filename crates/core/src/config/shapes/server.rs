@@ -1,0 +1,255 @@
+//! The keys of a server's entry.
+
+use super::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object, policies::POLICIES};
+use crate::config::{
+    defaults, entry,
+    schema::{Key, Object, Shape},
+    withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
+};
+
+// A reference to a shape that refers to an object needs a place of its own.
+static PARAM_SHAPES: [Shape; 3] = [Shape::Scalar, Shape::Object(&PARAM), Shape::Null];
+static PARAM_VALUE: Shape = Shape::Either(&PARAM_SHAPES);
+static ROOT_SHAPES: [Shape; 2] = [TEXT, Shape::Object(&ROOT)];
+static ROOT_SHAPE: Shape = Shape::Either(&ROOT_SHAPES);
+
+pub static SERVER: Object = Object {
+    passed: &[entry::FOREIGN, entry::LATER],
+    required: &["command", "url", "serverUrl", "httpUrl", "remoteUrl"],
+    ..object("server", &[REACH, OPTIONS, POLICIES])
+};
+
+/// How a server is reached.
+const REACH: &[Key] = &[
+    key(
+        &["type", "transport", "transportType", "serverType"],
+        Shape::Either(&[
+            Shape::Words(&["stdio", "http", "sse", "streamable-http"]),
+            TEXT,
+        ]),
+        "The transport; without it, command or URL tell. Other spellings are understood, too.",
+    ),
+    key(&["command"], TEXT, "The program, without its arguments."),
+    key(&["args"], TEXTS, "The program's arguments."),
+    key(
+        &["env"],
+        Shape::Map(&Shape::Either(&[Shape::Scalar, Shape::Null])),
+        "Variables of the process; null takes away one that is inherited.",
+    ),
+    key(
+        &["envFile"],
+        TEXT,
+        "A file of variables, over which env wins.",
+    ),
+    key(&["cwd"], TEXT, "The folder in which the process starts."),
+    key(
+        &["inheritEnv"],
+        Shape::Either(&[Shape::Words(&["process", "loginShell", "none"]), FLAG]),
+        "Which environment the process inherits. Default \"process\".",
+    ),
+    key(
+        &["url", "serverUrl", "httpUrl", "remoteUrl"],
+        TEXT,
+        "The http:// or https:// URL of a remote server.",
+    ),
+    key(
+        &["headers"],
+        Shape::Map(&Shape::Scalar),
+        "Headers that are sent with every request.",
+    ),
+    key(
+        &["requestInit"],
+        Shape::Object(&REQUEST_INIT),
+        "Headers, as the SDK for TypeScript has them.",
+    ),
+    key(
+        &["bearerToken"],
+        TEXT,
+        "Sent as Authorization: Bearer …. Better a reference, such as ${TOKEN}.",
+    ),
+    key(
+        &["auth", "authProviderType", "headersHelper", "oauth"],
+        Shape::Any,
+        "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
+    ),
+    key(
+        &["sandboxEnabled"],
+        Shape::Any,
+        "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
+    ),
+    key(
+        &["sandbox"],
+        Shape::Any,
+        "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
+    ),
+    key(
+        &["inputParams"],
+        Shape::Map(&PARAM_VALUE),
+        "Values for ${NAME} and ${input:NAME}.",
+    ),
+];
+
+static REQUEST_INIT: Object = object(
+    "requestInit",
+    &[&[key(
+        &["headers"],
+        Shape::Map(&Shape::Scalar),
+        "Headers that are sent with every request.",
+    )]],
+);
+
+static PARAM: Object = Object {
+    open: true,
+    ..object(
+        "inputParam",
+        &[&[
+            key(&["value"], Shape::Scalar, "The value."),
+            key(
+                &["default"],
+                Shape::Scalar,
+                "The value where there is no other.",
+            ),
+        ]],
+    )
+};
+
+/// An entry's switches, limits and times.
+const OPTIONS: &[Key] = &[
+    key(
+        &["enabled"],
+        FLAG,
+        "Whether the server is started and listed. Default true.",
+    ),
+    key(&["disabled"], FLAG, "The opposite of enabled."),
+    key(&["isActive"], FLAG, "Cherry Studio's word for enabled."),
+    key(
+        &["autoStart"],
+        FLAG,
+        "Whether the server is started with Mainstay. Default true.",
+    ),
+    key(&["start_on_launch"], FLAG, "Warp's word for autoStart."),
+    key(
+        &["anythingllm"],
+        Shape::Object(&ANYTHINGLLM),
+        "AnythingLLM's own keys.",
+    ),
+    key(
+        &["timeout"],
+        Shape::Number(1.0, 31_536_000_000.0),
+        "How long a call may take, in milliseconds, at least 1000. Default 30000. Some clients have seconds here.",
+    ),
+    key(
+        &["timeout_s"],
+        Shape::Number(0.0, 31_536_000.0),
+        "How long a call may take, in seconds; not together with timeout.",
+    ),
+    key(
+        &["maxTimeoutMs"],
+        MS,
+        "How far progress may extend a call, in milliseconds. Default 10 × timeout, at least 600000.",
+    ),
+    key(
+        &["maxMessageBytes"],
+        AT_LEAST_ONE,
+        "The largest message the server may send, in bytes. Default 64 MiB.",
+    ),
+    key(
+        &["result"],
+        Shape::Object(&RESULT),
+        "How results of tools are passed on.",
+    ),
+    key(
+        &["maxSessions"],
+        AT_LEAST_ONE,
+        "How many upstream sessions clients may have for themselves. Default 8 for a process, 64 for a remote server.",
+    ),
+    key(
+        &["protocol"],
+        Shape::Words(&[
+            "auto",
+            "legacy",
+            "modern",
+            "2024-11-05",
+            "2025-03-26",
+            "2025-06-18",
+            "2025-11-25",
+            "2026-07-28",
+        ]),
+        "Which protocol revision is spoken with the server. Default \"auto\".",
+    ),
+    key(
+        &["isolation"],
+        ISOLATION,
+        "Whether clients share one upstream session, or each has its own.",
+    ),
+    key(
+        &["roots"],
+        Shape::List(&ROOT_SHAPE),
+        "What answers roots/list where no client can.",
+    ),
+    key(
+        &["healthCheckUrl"],
+        TEXT,
+        "What health.method \"http\" asks: an http:// or https:// URL.",
+    ),
+    key(
+        &DISABLED_TOOLS,
+        TEXTS,
+        "Tools, by the server's own names, that are neither listed nor called.",
+    ),
+    key(
+        &ALLOWED_TOOLS,
+        TEXTS,
+        "The only tools that are listed and called, by the server's own names. \"*\" is all of them.",
+    ),
+    key(
+        &[
+            "disabled_prompts",
+            "disabled_resources",
+            "disabled_resourceTemplates",
+            "include_tags",
+            "exclude_tags",
+        ],
+        Shape::Any,
+        "Not supported: Mainstay hides tools only, by their names.",
+    ),
+];
+
+static ANYTHINGLLM: Object = Object {
+    open: true,
+    ..object(
+        "anythingllm",
+        &[&[
+            key(
+                &["autoStart"],
+                FLAG,
+                "Whether the server is started with Mainstay.",
+            ),
+            key(
+                &["suppressedTools"],
+                TEXTS,
+                "Tools that are neither listed nor called.",
+            ),
+        ]],
+    )
+};
+
+static RESULT: Object = object(
+    "result",
+    &[&[key(
+        &["maxInlineBytes"],
+        Shape::Whole(defaults::LEAST_INLINE_BYTES, None),
+        "A larger result reaches clients as its beginning and a link to the whole, in bytes. Default: never.",
+    )]],
+);
+
+static ROOT: Object = Object {
+    required: &["uri"],
+    ..object(
+        "root",
+        &[&[
+            key(&["uri"], TEXT, "Such as file:///home/me/project."),
+            key(&["name"], TEXT, "Its name, for people."),
+        ]],
+    )
+};
