@@ -1,0 +1,283 @@
+//! Servers: how they are, and what is done to them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::Raw;
+
+/// `GET /api/servers`, in the order of the configuration.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Servers {
+    pub servers: Vec<Server>,
+    /// What is wrong beside the servers, such as a configuration that cannot be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A server and its status.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Server {
+    pub name: String,
+    pub transport: String,
+    /// The program, without its arguments: they may be secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Without its query: that may be secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    pub enabled: bool,
+    pub auto_start: bool,
+    /// Whether it is gone after a restart.
+    #[serde(default)]
+    pub ephemeral: bool,
+    /// What an MCP client wants started. Nothing is started before a person approves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
+    /// Whether its operator wants it up.
+    pub wanted: bool,
+    /// The canonical word.
+    pub status: String,
+    pub connected: bool,
+    /// RFC 3339
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connected_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uptime_ms: Option<u64>,
+    /// How long the handshake of its session took, with the start of its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consecutive_health_failures: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_ping_ms: Option<u64>,
+    /// When the server was last heard; RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_success_at: Option<String>,
+    /// Why it is not connected, or not well; where it is well, what is to be noted of its lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// What the start of its process does that is under way, and the last line of its stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting: Option<String>,
+    /// What a person can do about it where it is not connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_step: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconnect_attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_retry_ms: Option<u64>,
+    /// Crashes of its processes since Mainstay started, and how the last one ended.
+    pub crash_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_crash_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    pub calls_in_flight: u32,
+    /// Whether its lists are known.
+    pub tools_ready: bool,
+    /// Whether they are an earlier run's, until the server answers.
+    pub lists_stale: bool,
+    /// Those that clients can have.
+    pub tool_count: usize,
+    /// Tools that `strictToolNames` keeps from clients, by the server's own names: the first hundred of
+    /// them, each cut at 256 characters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden_tools: Vec<String>,
+    #[serde(default)]
+    pub hidden_tool_count: usize,
+    /// Names in `disabledTools` and `allowedTools` that fit none of its tools, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmatched_tools: Vec<String>,
+    pub resource_count: usize,
+    pub prompt_count: usize,
+    /// The last lines of its stderr.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stderr: Vec<String>,
+    /// The last line of its stdout that is no message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+}
+
+/// What a person approves, or does not: to the letter, references unexpanded. A client that cannot
+/// approve it sees the program only, because the rest may be secret.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Pending {
+    /// A digest of everything that was given: an approval repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The program and its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The variables that are set, which may change what runs.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub env: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// All that was given, these and everything else (`inheritEnv`, `headers`, …).
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub entry: Map<String, Value>,
+    /// What this name led to before, where that was something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formerly: Option<Formerly>,
+}
+
+/// The former target of a server's name, without secrets. Empty if it is not known.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Formerly {
+    /// The program and its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The names of its variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// The names of its headers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+}
+
+/// `GET /api/servers/{name}`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ServerDetails {
+    pub server: Server,
+    /// The entry as the file has it, or as it was given; secrets are placeholders. `None` if there is
+    /// none, as for a server from the command line.
+    #[schema(value_type = Option<Object>)]
+    pub entry: Option<Map<String, Value>>,
+}
+
+/// What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
+/// `POST /api/mcp-clients/connect`. For `enable` and `disable` it is the whole body.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Keeping {
+    /// Whether it is written into the file, and outlives a restart.
+    #[serde(default)]
+    pub persist: bool,
+    /// Whether a server of that name gets this entry.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// The body of `POST /api/servers/{name}/approve`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Approval {
+    /// [`Pending::digest`], as it was shown; without it nothing is approved.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub digest: Option<String>,
+    /// Whether it is written into the file, and outlives a restart.
+    #[serde(default)]
+    pub persist: bool,
+}
+
+/// `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and
+/// `POST /api/servers`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Operated {
+    pub success: bool,
+    pub name: String,
+    /// The canonical word.
+    pub status: String,
+    /// Why it is not connected, although it is to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// `server/tool`
+    pub tools: Vec<String>,
+    /// What is odd about its entry without being wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// `DELETE /api/servers/{name}`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Removed {
+    pub success: bool,
+    pub name: String,
+}
+
+/// `GET /api/server-requests`: what servers ask and no client could be asked.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ServerRequests {
+    /// Oldest first.
+    pub requests: Vec<ServerRequest>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerRequest {
+    pub id: u64,
+    pub server: String,
+    /// `sampling/createMessage`, `elicitation/create`, …
+    pub method: String,
+    /// As the server wrote them.
+    #[schema(value_type = Object)]
+    pub params: Raw,
+    /// RFC 3339; it waits for ten minutes.
+    pub asked_at: String,
+}
+
+/// `POST /api/server-requests/{id}`: either of the two.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Reply {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub result: Option<Raw>,
+    /// Why it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Replied {
+    pub success: bool,
+    pub id: u64,
+}
+
+/// `GET /api/health`: every server was asked just now.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HealthReport {
+    pub servers: Vec<ServerHealth>,
+    /// As in `GET /api/servers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerHealth {
+    pub name: String,
+    pub status: HealthStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ping_ms: Option<u64>,
+    /// How long ago the server was last heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_success_ms: Option<u64>,
+    #[serde(default)]
+    pub consecutive_failures: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The words of `mainstay health`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HealthStatus {
+    Healthy,
+    Unhealthy,
+    Timeout,
+    Error,
+}
