@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fs, path::Path};
 
-use mainstay_testkit::{Home, Serving, home, limits::PROGRAMS, until};
+use mainstay_testkit::{Home, Serving, home, limits::PROGRAMS, soon, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -121,10 +121,21 @@ async fn a_call_at_work_gets_the_truth() {
         .begin("fake__sleep", json!({"ms": 600_000, "key": "killed"}))
         .await;
     running(&counts, "killed").await;
+    // A call that takes longer is on record before its end.
+    let recorded = async {
+        while !home.run(&["records"]).await.stdout.contains("fake/sleep") {}
+    };
+    soon(PROGRAMS, "its record", recorded).await;
     end(daemon, Signal::KILL).await;
     let daemon = home.serve(&["--config", &config]).await;
     let said = front.answer(asked).await;
     assert_eq!(*kind(&said), "outcome_unknown", "{said}");
+    // The record says the same as the front.
+    let run = home.run(&["records", "--json"]).await;
+    let record = &run.json()["calls"][0];
+    assert_eq!(record["arguments"]["key"], "killed", "{run}");
+    assert_eq!(record["status"], "unknown", "{run}");
+    assert_eq!(record["error"]["kind"], "outcome_unknown", "{run}");
 
     let asked = front
         .begin("fake__sleep", json!({"ms": 700, "key": "asked"}))
