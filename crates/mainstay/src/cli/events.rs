@@ -15,6 +15,7 @@ use super::{
     CommandError, Exit,
     connect::DaemonArgs,
     output,
+    shape::{Found, Shape},
     stderr::complain,
     time,
     trouble::{trouble, word},
@@ -40,25 +41,41 @@ pub struct Events {
     server: Option<String>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
 }
 
 impl Events {
     pub async fn run(self) -> Result<Exit, CommandError> {
         if self.follow {
+            self.shape.followed()?;
             return self.follow().await;
         }
         let after = self.after.map(|id| id.to_string());
-        let recent = self
+        let mut recent = self
             .daemon
             .with(async |client| Ok(client.recent_events(after.as_deref()).await?))
             .await?;
         if recent.missed {
             complain("some events are no longer known");
         }
-        for event in &recent.events {
-            self.tell(event)?;
+        if let Some(server) = &self.server {
+            let is_about = |event: &api::Event| event.server.as_ref() == Some(server);
+            recent.events.retain(is_about);
+        }
+        let found = Found::list::<api::Event>(&recent, &["events"], &["id"]);
+        // Events are a line of JSON each.
+        if self.is_json() || self.shape.print(false, &found)?.is_some() {
+            recent
+                .events
+                .iter()
+                .try_for_each(|event| self.tell(event))?;
         }
         Ok(Exit::DONE)
+    }
+
+    fn is_json(&self) -> bool {
+        self.daemon.json || self.shape.is_json()
     }
 
     async fn follow(&self) -> Result<Exit, CommandError> {
@@ -99,13 +116,15 @@ impl Events {
                 complain("some events were missed; this is how the servers are now");
                 Ok(())
             }
-            Told::Snapshot(servers) if self.daemon.json => {
+            Told::Snapshot(servers) if self.is_json() => {
                 let servers = servers.servers.into_iter();
                 let chosen: Vec<_> = servers
                     .filter(|server| self.is_about(&server.name))
                     .collect();
                 output::json(&json!({"type": api::SNAPSHOT, "servers": chosen}))
             }
+            // How the servers are is no event.
+            Told::Snapshot(_) if self.shape.is_of_items() => Ok(()),
             Told::Snapshot(servers) => {
                 let now = Local::now();
                 let chosen = servers.servers.iter();
@@ -126,8 +145,9 @@ impl Events {
         if self.server.is_some() && self.server != event.server {
             return Ok(());
         }
-        if self.daemon.json {
-            return output::json(event);
+        let found = Found::one(event, &["id"]);
+        if self.shape.print(self.daemon.json, &found)?.is_none() {
+            return Ok(());
         }
         let (word, detail) = words(event);
         let at = DateTime::parse_from_rfc3339(&event.created_at);

@@ -369,6 +369,7 @@ impl Command {
             Self::Token(command) => Some(&command.shape),
             Self::Search(command) => Some(&command.shape),
             Self::Switches(command) => Some(&command.shape),
+            Self::Events(command) => Some(&command.shape),
             _ => None,
         }
     }

@@ -91,6 +91,22 @@ impl Shape {
         }
     }
 
+    /// Whether items that come one after the other can be printed so.
+    pub fn followed(&self) -> Result<(), CommandError> {
+        if self.output != Some(Form::Yaml) {
+            return Ok(());
+        }
+        Err(CommandError::Usage {
+            message: "what is followed is no YAML document, for it has no end".to_owned(),
+            hint: Some("use -o json with it, which is a line for each".to_owned()),
+        })
+    }
+
+    /// Whether it prints names or lines of a template, and nothing around them.
+    pub fn is_of_items(&self) -> bool {
+        self.format.is_some() || self.output == Some(Form::Name)
+    }
+
     /// Prints what was found, unless a table is wanted, which is left to the caller.
     pub fn print<T: Serialize>(
         &self,

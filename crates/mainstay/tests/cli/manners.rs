@@ -102,6 +102,19 @@ async fn what_is_listed_has_a_form_for_everybody() {
         let listed = run(&[&["switches"], form].concat()).await;
         assert_eq!(listed.stdout, expected, "{listed}");
     }
+    let events = run(&["events", "--format", "{server}|{type}", "--server", "good"]).await;
+    assert!(
+        events.stdout.contains("good|server_connected\n"),
+        "{events}"
+    );
+    let lines = run(&["events", "-o", "json"]).await.stdout;
+    for line in lines.lines() {
+        let event: Value = serde_json::from_str(line).expect("a line of JSON each");
+        assert!(event["type"].is_string(), "{event}");
+    }
+    let yaml = run(&["events", "--server", "good", "-o", "yaml"]).await;
+    assert!(yaml.stdout.starts_with("events:\n  - id: "), "{yaml}");
+    assert_eq!(run(&["events", "-f", "-o", "yaml"]).await.code, Some(2));
     // An error is JSON where the output would be.
     let error = run(&["get", "nobody", "-o", "json"]).await;
     let body: Value = serde_json::from_str(error.stderr.trim()).expect("JSON");
