@@ -63,9 +63,12 @@ fn the_help_of_every_command() {
         .join("tests/cli")
         .join(FOLDER);
     let files = fs::read_dir(folder).expect("there");
-    let files = files.filter_map(|it| it.ok()?.file_name().into_string().ok());
     // What is reviewed stands beside them, as `.snap.new`.
-    let files: BTreeSet<String> = files.filter(|it| !it.ends_with(".new")).collect();
+    let is_snapshot = |path: &Path| path.extension().is_some_and(|it| it == "snap");
+    let files = files.filter_map(|it| Some(it.ok()?.path()).filter(|path| is_snapshot(path)));
+    let files: BTreeSet<String> = files
+        .filter_map(|path| path.file_name()?.to_str().map(str::to_owned))
+        .collect();
     assert_eq!(files, names);
 }
 
