@@ -292,6 +292,7 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
     let mut command = home.command(&["config", "edit", "--config", &config]);
     command.env("VISUAL", &script).env("EDITOR", "false");
+    command.env("TMPDIR", home.path());
     let terminal = Terminal::start(&command, 100, 30).await;
     terminal.shows("[e]dit again, or [d]iscard it?").await;
     terminal.press(&["e", "Enter"]).await;
