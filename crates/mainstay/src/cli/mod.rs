@@ -18,6 +18,7 @@ mod export;
 mod fate;
 mod front;
 mod get;
+mod groups;
 mod health;
 mod hint;
 mod import;
@@ -96,7 +97,13 @@ Exit codes: 0 done, 1 the operation failed, 2 wrong usage or configuration,
 
 /// Keeps MCP servers up, and reachable behind one endpoint.
 #[derive(Debug, Parser)]
-#[command(name = "mainstay", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(
+    name = "mainstay",
+    version,
+    after_help = EXAMPLES,
+    max_term_width = 100,
+    help_template = groups::template(&Command::augment_subcommands(clap::Command::new("mainstay")))
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -139,19 +146,19 @@ pub enum Command {
     List(list::List),
     /// Show a server: how it is, and its entry
     Get(get::Get),
-    /// Try a server and add it: a command, a URL, a registry server or a bundle
+    /// Try a server and add it: a command, URL, registry name or bundle
     Add(Box<add::Add>),
     /// Search the MCP registry for servers
     Search(search::Search),
     /// Import servers from the files of other MCP clients
     Import(import::Import),
-    /// Export the servers, or Mainstay itself, to the file of an MCP client
+    /// Export the servers, or Mainstay itself, to the file of a client
     Export(export::Export),
     /// End a server and forget it
     Remove(remove::Remove),
     /// Enable a server that is disabled
     Enable(switch::Switch),
-    /// Disable a server: it is stopped, and its tools are listed no longer
+    /// Disable a server: stop it, and no longer list its tools
     Disable(switch::Switch),
     /// Let a server be started that was added from inside an MCP client
     Approve(approve::Approve),
@@ -169,13 +176,13 @@ pub enum Command {
     Restart(operate::Operate),
     /// Give servers new sessions, whatever there is
     Reconnect(operate::Operate),
-    /// Read the configuration again; what did not change keeps its sessions
+    /// Read the configuration again; only what changed is restarted
     Reload(reload::Reload),
-    /// Type commands into a prompt, with completion and notices, or read them from a script
+    /// Type commands into a prompt with completion, or run a script
     Shell(shell::Shell),
     /// Show which calls there were, or what is known of one
     Records(records::Records),
-    /// Show how many calls each tool had, how many failed, and how long they took
+    /// Show the calls of each tool: how many, how many failed, how long
     Stats(stats::Stats),
     /// Print arguments or a result by its content identifier
     Object(object::Object),
@@ -195,7 +202,7 @@ pub enum Command {
     Prompts(prompts::Prompts),
     /// Show what a server wrote to stderr, and what became of it
     Logs(logs::Logs),
-    /// Say which clients may use the MCP addresses, or replace the control token
+    /// Manage the tokens of clients, and the control token
     Token(token::Token),
     /// Put the servers of all clients behind Mainstay, or undo that
     Setup(setup::Setup),
@@ -205,9 +212,9 @@ pub enum Command {
     Service(service::Service),
     /// Show which program a server's command means
     Resolve(resolve::Resolve),
-    /// Print the script by which a shell completes commands, servers and tools
+    /// Print the script for completion in a shell
     Completions(completion::Completions),
-    /// Print the manual page, or write those of all commands to a folder
+    /// Print the manual page, or write those of all commands
     Man(man::ManPages),
     /// A small MCP server on stdin and stdout
     #[command(hide = true)]

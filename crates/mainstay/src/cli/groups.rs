@@ -1,0 +1,94 @@
+//! The help of `mainstay` itself, which lists its commands by what they are for.
+
+use clap::{
+    Command,
+    builder::{StyledStr, Styles},
+};
+
+/// The commands in the order in which somebody meets them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    (
+        "Set up",
+        &[
+            "setup", "doctor", "service", "add", "search", "remove", "import", "export", "config",
+            "validate",
+        ],
+    ),
+    ("Serve", &["serve", "mcp", "connect"]),
+    (
+        "See",
+        &[
+            "list", "get", "health", "top", "logs", "events", "records", "stats", "object",
+        ],
+    ),
+    (
+        "Steer",
+        &[
+            "start",
+            "stop",
+            "restart",
+            "reconnect",
+            "enable",
+            "disable",
+            "approve",
+            "reload",
+            "switches",
+            "requests",
+            "token",
+        ],
+    ),
+    (
+        "Use",
+        &["tools", "call", "resources", "read", "prompts", "shell"],
+    ),
+    ("More", &["resolve", "completions", "man", "help"]),
+];
+
+/// What clap says of the command that it adds itself.
+const HELP: &str = "Show the help of a command";
+
+/// The template of the help, with the commands of `program` in their groups.
+pub fn template(program: &Command) -> StyledStr {
+    let styles = Styles::styled();
+    let (heading, name_style) = (styles.get_header(), styles.get_literal());
+    let names = GROUPS.iter().flat_map(|(_, names)| *names);
+    let width = names.map(|name| name.len()).max().unwrap_or_default();
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (title, names) in GROUPS {
+        text.push_str(&format!("\n{heading}{title}:{heading:#}\n"));
+        for name in names {
+            let about = program.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map_or_else(|| HELP.to_owned(), ToString::to_string);
+            text.push_str(&format!(
+                "  {name_style}{name:width$}{name_style:#}  {about}\n"
+            ));
+        }
+    }
+    text.push_str(&format!(
+        "\n{heading}Options:{heading:#}\n{{options}}{{after-help}}"
+    ));
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = Cli::command();
+        let visible = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let mut all: Vec<&str> = visible.map(Command::get_name).chain(["help"]).collect();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        all.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, all);
+    }
+}
