@@ -122,9 +122,7 @@ async fn a_call_at_work_gets_the_truth() {
         .await;
     running(&counts, "killed").await;
     // A call that takes longer is on record before its end.
-    let recorded = async {
-        while !home.run(&["records"]).await.stdout.contains("fake/sleep") {}
-    };
+    let recorded = async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
     soon(PROGRAMS, "its record", recorded).await;
     end(daemon, Signal::KILL).await;
     let daemon = home.serve(&["--config", &config]).await;
