@@ -95,6 +95,7 @@ impl Refusal {
         match self {
             Self::MissingParameter(parameter) => body["parameter"] = (*parameter).into(),
             Self::InvalidToolName { name, .. } => body["tool"] = name.as_str().into(),
+            Self::Token(TokenError::Unknown(name)) => body["name"] = name.as_str().into(),
             Self::InvalidConfig(findings) => body["findings"] = findings.as_slice().into(),
             _ => {}
         }

@@ -116,7 +116,7 @@ fn of_load(error: &LoadError) -> String {
 }
 
 fn of_state(error: &StateError) -> String {
-    let hint = match error {
+    match error {
         StateError::Nowhere => "set MAINSTAY_HOME to a directory of yours".to_owned(),
         StateError::Taken { .. } => {
             "use that daemon, stop it, or set MAINSTAY_HOME to another directory for a second one"
@@ -127,22 +127,20 @@ fn of_state(error: &StateError) -> String {
             path.display()
         ),
         StateError::Random => "try again; the system has no random numbers now".to_owned(),
-        StateError::Untrusted { source, .. } => return source.hint().unwrap_or_else(other_home),
+        StateError::Untrusted { source, .. } => source.hint().unwrap_or_else(other_home),
         StateError::Io { source, .. } => {
             let untrusted = source
                 .get_ref()
                 .and_then(|it| it.downcast_ref::<Untrusted>());
             let hint = untrusted.and_then(Untrusted::hint);
-            return hint
-                .or_else(|| of_disk(source.kind()))
-                .unwrap_or_else(other_home);
+            hint.or_else(|| of_disk(source.kind()))
+                .unwrap_or_else(other_home)
         }
         StateError::NotBelieved { path, .. } => format!(
             "stop the daemon, remove {}, and start it again",
             path.display()
         ),
-    };
-    hint
+    }
 }
 
 fn other_home() -> String {

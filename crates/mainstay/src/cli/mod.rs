@@ -181,7 +181,7 @@ pub enum Command {
     /// Type commands into a prompt with completion, or run a script
     Shell(shell::Shell),
     /// Show which calls there were, or what is known of one
-    Records(records::Records),
+    Records(Box<records::Records>),
     /// Show the calls of each tool: how many, how many failed, how long
     Stats(stats::Stats),
     /// Print arguments or a result by its content identifier

@@ -16,7 +16,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::error::ContextValue;
+use clap::error::{ContextKind, ContextValue};
 use mainstay_core::{display, message};
 use serde::{Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
@@ -269,12 +269,18 @@ pub fn usage(mut error: clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Escapes the arguments that an error quotes: a line break in one would begin another line.
+/// Escapes the arguments that an error quotes: a line break in one would begin another line. Of several commands
+/// that may have been meant, the nearest is named.
 fn escape_arguments(error: &mut clap::Error) {
     let escaped = |text: &String| display::line(text).into_owned();
     let context = error.context().filter_map(|(kind, value)| {
         Some(match value {
             ContextValue::String(text) => (kind, ContextValue::String(escaped(text))),
+            // They come with the nearest last.
+            ContextValue::Strings(texts) if kind == ContextKind::SuggestedSubcommand => {
+                let nearest = texts.iter().rev().take(1).map(escaped).collect();
+                (kind, ContextValue::Strings(nearest))
+            }
             ContextValue::Strings(texts) => {
                 let texts = texts.iter().map(escaped).collect();
                 (kind, ContextValue::Strings(texts))
@@ -314,9 +320,8 @@ fn usage_as_json(text: &str) -> Value {
     let message = message.strip_prefix("error: ").unwrap_or(&message);
     let mut body = json!({"error": "invalid_arguments", "message": message});
     let hint = paragraphs.find_map(|it| it.strip_prefix("tip: ").map(str::to_owned));
-    if let Some(hint) = hint {
-        body["hint"] = hint.into();
-    }
+    let hint = hint.unwrap_or_else(|| "--help shows what can be given".to_owned());
+    body["hint"] = hint.into();
     body
 }
 

@@ -235,7 +235,7 @@ fn with_type(question: &Question) -> Question {
         } else {
             " "
         };
-        question.description += &format!("{blank}({})", question.placeholder);
+        question.description = format!("{}{blank}({})", question.description, question.placeholder);
     }
     question
 }

@@ -53,9 +53,10 @@ impl Call {
         let answer: api::Answer = self
             .daemon
             .recorded(async |client| {
-                let known = match given.needs_schema() {
-                    true => Some(client.tools().await?.tools),
-                    false => None,
+                let known = if given.needs_schema() {
+                    Some(client.tools().await?.tools)
+                } else {
+                    None
                 };
                 let tool = known
                     .as_deref()

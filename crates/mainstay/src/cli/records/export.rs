@@ -177,7 +177,7 @@ fn json_line(call: &CallRecord) -> String {
 }
 
 /// A line of RFC 4180. What is not known is empty; an empty text is `""`.
-fn csv_line<'v>(values: impl Iterator<Item = Value>) -> String {
+fn csv_line(values: impl Iterator<Item = Value>) -> String {
     let fields = values.map(|value| match value {
         Value::Null => String::new(),
         Value::Text(text) if text.is_empty() || text.contains([',', '"', '\r', '\n']) => {

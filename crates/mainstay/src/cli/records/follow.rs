@@ -14,7 +14,7 @@ use mainstay_core::{
 use mainstay_platform::utc;
 use tokio::time::{interval, sleep};
 
-use super::{Records, by, known, status, took};
+use super::{Records, by, status, took};
 use crate::cli::{
     CommandError, Exit, output,
     screen::{self, complain},
@@ -48,7 +48,6 @@ struct Seen {
 
 impl Records {
     pub(super) async fn follow(&self) -> Result<Exit, CommandError> {
-        known("status", self.status.as_deref(), Status::parse)?;
         let mut seen = Seen {
             since: Some(self.since.unwrap_or_else(SystemTime::now)),
             ..Seen::default()

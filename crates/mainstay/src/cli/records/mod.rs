@@ -25,6 +25,7 @@ use super::{
     shape::{Found, Shape, Tabular},
     stderr::complain,
     style::Tone,
+    suggest,
     table::{Cell, Column},
     time::local,
 };
@@ -152,6 +153,9 @@ fn span(text: &str) -> Option<Duration> {
 
 impl Records {
     pub async fn run(self) -> Result<Exit, CommandError> {
+        // Before anybody is asked.
+        self.wanted_status()?;
+        self.wanted_door()?;
         match (&self.action, &self.id) {
             (Some(Action::Export(_)), Some(id)) => Err(CommandError::Usage {
                 message: format!("{id:?} is one record, and export is for many"),
@@ -243,20 +247,30 @@ impl Records {
         words.chain(times).collect()
     }
 
+    fn wanted_status(&self) -> Result<Option<Status>, CommandError> {
+        let words: Vec<&str> = Status::ALL.iter().map(|it| it.as_str()).collect();
+        known("status", self.status.as_deref(), &words, Status::parse)
+    }
+
+    fn wanted_door(&self) -> Result<Option<Door>, CommandError> {
+        let words: Vec<&str> = Door::ALL.iter().map(|it| it.as_str()).collect();
+        known("door", self.door.as_deref(), &words, Door::parse)
+    }
+
     /// The filter for a journal.
     fn filter(&self, before: Option<&str>) -> Result<Filter, CommandError> {
         Ok(Filter {
             server: self.server.clone(),
             tool: self.tool.clone(),
-            status: known("status", self.status.as_deref(), Status::parse)?,
-            door: known("door", self.door.as_deref(), Door::parse)?,
+            status: self.wanted_status()?,
+            door: self.wanted_door()?,
             client: self.client.clone(),
             session: self.session.clone(),
             whose: Whose::Anybodys,
             since: self.since,
             until: self.until,
             text: self.text.clone(),
-            before: known("record", before, |id| id.parse::<RecordId>().ok())?,
+            before: known("record", before, &[], |id| id.parse::<RecordId>().ok())?,
             uncounted: false,
         })
     }
@@ -265,12 +279,20 @@ impl Records {
 fn known<T>(
     what: &str,
     word: Option<&str>,
+    words: &[&str],
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, CommandError> {
     word.map(|word| {
-        let unknown = || CommandError::Usage {
-            message: format!("there is no {what} {word:?}"),
-            hint: Some(format!("`mainstay records --help` shows each {what}")),
+        let unknown = || {
+            let meant = suggest::nearest(word, words.iter().copied());
+            let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+            CommandError::Usage {
+                message: format!("there is no {what} {word:?}"),
+                hint: Some(match words {
+                    [] => "`mainstay records` shows which there are".to_owned(),
+                    words => format!("{meant}there are {}", words.join(", ")),
+                }),
+            }
         };
         parse(word).ok_or_else(unknown)
     })

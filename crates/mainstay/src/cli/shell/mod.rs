@@ -276,7 +276,7 @@ impl Session<'_> {
             .iter()
             .any(|word| matches!(&*word.text, "--follow" | "-f"));
         let ended = {
-            let work = progress::ticking(runner.run(command, &line.words), |_| {
+            let work = progress::ticking(Box::pin(runner.run(command, &line.words)), |_| {
                 if is_interactive && !is_stream {
                     shown.tick();
                 }
