@@ -21,8 +21,12 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::task::JoinHandle;
 
 use super::{
-    CommandError, Exit, fate, instance::Kept, news::Shown, output, progress, serve,
-    signals::Signals, suggest,
+    CommandError, Exit, fate,
+    instance::Kept,
+    news::{self, Shown},
+    output, progress, serve,
+    signals::Signals,
+    suggest,
 };
 use crate::daemon::{self, Daemon};
 
@@ -345,7 +349,7 @@ async fn for_the_occasion<T>(
     let occasion = Occasion::start(&origin, keep)?;
     let outcome = tokio::select! {
         outcome = async {
-            progress::during("starting the servers", occasion.settled()).await;
+            news::during("starting the servers", occasion.settled()).await;
             suggest::completed(&occasion.client, work(&occasion.client).await).await
         } => outcome,
         signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),

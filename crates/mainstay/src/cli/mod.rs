@@ -237,7 +237,7 @@ impl Cli {
         let under_way = self.command.under_way().filter(|_| !json);
         let work = Box::pin(self.command.run());
         let done = match under_way {
-            Some(words) => progress::during(words, work).await,
+            Some(words) => news::during(words, work).await,
             None => work.await,
         };
         let exit = done.unwrap_or_else(|error| {

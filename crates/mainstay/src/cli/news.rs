@@ -59,6 +59,12 @@ impl Shown {
     }
 }
 
+/// Does work that says nothing of how far it is.
+pub async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let show = |took| progress::show(&format!("{what} ({})", output::span(took)));
+    progress::ticking(work, show).await
+}
+
 impl State {
     fn show(&self) {
         let line = line(&self.what, self.begun.elapsed(), self.progress.as_ref());

@@ -1,14 +1,19 @@
 //! The line on stderr that says what is under way, on a terminal only. It is drawn by `indicatif`, above which
 //! everything else is written.
 
-use std::{env, pin::pin, time::Duration};
+use std::{
+    env,
+    io::{self, IsTerminal as _},
+    pin::pin,
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mainstay_core::display;
 use parking_lot::Mutex;
 use tokio::time::{Instant, interval};
 
-use super::{output, screen::stderr_is_terminal, style::Palette};
+use super::style::Palette;
 
 /// What takes longer is told of.
 pub const PATIENCE: Duration = Duration::from_millis(500);
@@ -22,7 +27,12 @@ static LINE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 /// Whether lines of this kind can be shown.
 fn is_shown() -> bool {
     let is_dumb = || env::var_os("TERM").is_some_and(|term| term == "dumb");
-    stderr_is_terminal() && !is_dumb()
+    is_terminal() && !is_dumb()
+}
+
+#[expect(clippy::disallowed_methods, reason = "nothing is written to it here")]
+fn is_terminal() -> bool {
+    io::stderr().is_terminal()
 }
 
 /// Shows a line in the place of the last one. It is escaped, and cut to one row.
@@ -90,12 +100,4 @@ pub async fn ticking<T>(work: impl Future<Output = T>, mut tick: impl FnMut(Dura
             }
         }
     }
-}
-
-/// Does work that says nothing of how far it is.
-pub async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
-    ticking(work, |took| {
-        show(&format!("{what} ({})", output::span(took)))
-    })
-    .await
 }

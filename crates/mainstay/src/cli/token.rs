@@ -19,6 +19,7 @@ use super::{
     CommandError, Exit, connect, output,
     shape::{Found, Shape, Tabular},
     stderr::complain,
+    suggest,
     table::Column,
     time,
 };
@@ -191,7 +192,10 @@ impl Token {
 
     async fn remove(&self, name: &str) -> Result<(), CommandError> {
         let removed = match self.keeper()? {
-            Keeper::Daemon(client) => client.remove_token(name).await?,
+            Keeper::Daemon(client) => {
+                let removed = client.remove_token(name).await;
+                suggest::completed(&client, removed.map_err(CommandError::from)).await?
+            }
             Keeper::Directory(owner) => {
                 let client = Keeper::tokens(&owner)?.remove(name)?;
                 RemovedToken {
