@@ -53,20 +53,20 @@ pub fn template(program: &Command) -> StyledStr {
     let (heading, name_style) = (styles.get_header(), styles.get_literal());
     let names = GROUPS.iter().flat_map(|(_, names)| *names);
     let width = names.map(|name| name.len()).max().unwrap_or_default();
-    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
-    for (title, names) in GROUPS {
-        text.push_str(&format!("\n{heading}{title}:{heading:#}\n"));
-        for name in names {
-            let about = program.find_subcommand(name).and_then(Command::get_about);
-            let about = about.map_or_else(|| HELP.to_owned(), ToString::to_string);
-            text.push_str(&format!(
-                "  {name_style}{name:width$}{name_style:#}  {about}\n"
-            ));
-        }
-    }
-    text.push_str(&format!(
-        "\n{heading}Options:{heading:#}\n{{options}}{{after-help}}"
-    ));
+    let line = |name: &&str| {
+        let about = program.find_subcommand(name).and_then(Command::get_about);
+        let about = about.map_or_else(|| HELP.to_owned(), ToString::to_string);
+        format!("  {name_style}{name:width$}{name_style:#}  {about}\n")
+    };
+    let groups = GROUPS.iter().map(|(title, names)| {
+        let lines: String = names.iter().map(line).collect();
+        format!("{heading}{title}:{heading:#}\n{lines}\n")
+    });
+    let groups: String = groups.collect();
+    let text = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\
+         {heading}Options:{heading:#}\n{{options}}{{after-help}}"
+    );
     text.into()
 }
 

@@ -210,6 +210,8 @@ const WITHOUT: &[(&str, &str)] = &[
         "needs an editor; what it finds is shown as `validate` shows it",
     ),
     ("config schema", "prints a text of ours"),
+    ("completions", "prints a script of ours"),
+    ("man", "prints texts of ours"),
 ];
 
 /// Commands that print a text of several lines as it is.
