@@ -33,7 +33,7 @@ Examples:
   mainstay import                                import it
   mainstay import --from cursor                  from one client
   mainstay import --from ./team/.mcp.json        from a file
-  mainstay import --project                      from the files of the project in this folder, too
+  mainstay import --project                      from this project's files, too
 
 Clients: claude-desktop, claude-code, cursor, vscode, vscode-insiders, codex,
 gemini-cli, windsurf, zed, cline, roo, opencode, goose, continue, librechat,

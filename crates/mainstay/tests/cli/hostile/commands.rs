@@ -228,6 +228,7 @@ const OF_LINES: &[&str] = &[
 /// Commands whose output in a pipe has the bytes that it was made of.
 const OF_DATA: &[&str] = &[
     "call",
+    "config show",
     "read",
     "prompts get",
     "object",
