@@ -1,15 +1,19 @@
 //! The keys of the file.
 
 use super::{
-    AT_LEAST_ONE, ENTRY, FLAG, ISOLATION, MS, NAMING, OWN_TOOLS, TEXT, TEXTS, key, object,
+    parts::{AT_LEAST_ONE, FLAG, ISOLATION, MS, NAMING, OWN_TOOLS, TEXT, TEXTS, key, object},
     policies::POLICIES,
     profile::PROFILE,
     reports::{ALERT, JOURNAL, TELEMETRY},
+    server::ENTRY,
 };
 use crate::config::{
     parse,
     schema::{Key, Object, Shape},
 };
+
+/// The file.
+pub static FILE_SHAPE: Shape = Shape::Object(&FILE);
 
 // A reference to a shape that refers to an object needs a place of its own.
 static SERVERS: [Shape; 2] = [Shape::Map(&ENTRY), Shape::List(&ENTRY)];

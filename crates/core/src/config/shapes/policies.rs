@@ -1,6 +1,6 @@
 //! How sessions are kept: the keys of the file and of an entry.
 
-use super::{AT_LEAST_ONE, DELAY, FLAG, FRACTION, LIMIT, MS, MS_OR_ZERO, key, object};
+use super::parts::{AT_LEAST_ONE, DELAY, FLAG, FRACTION, LIMIT, MS, MS_OR_ZERO, key, object};
 use crate::config::schema::{Key, Object, Shape};
 
 // A reference to a shape that refers to an object needs a place of its own.

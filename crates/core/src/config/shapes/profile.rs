@@ -1,6 +1,6 @@
 //! The keys of a profile.
 
-use super::{NAMING, OWN_TOOLS, TEXT, TEXTS, key, object};
+use super::parts::{NAMING, OWN_TOOLS, TEXT, TEXTS, key, object};
 use crate::config::schema::{Object, Shape};
 
 pub static PROFILE: Object = object(

@@ -1,6 +1,6 @@
 //! Whom Mainstay tells what it sees: the keys of alerts, the journal and traces.
 
-use super::{FLAG, FRACTION, MS, MS_OR_ZERO, TEXT, TEXTS, key, object};
+use super::parts::{FLAG, FRACTION, MS, MS_OR_ZERO, TEXT, TEXTS, key, object};
 use crate::config::{
     journal,
     schema::{Object, Shape},

@@ -1,11 +1,17 @@
 //! The keys of a server's entry.
 
-use super::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object, policies::POLICIES};
+use super::{
+    parts::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object},
+    policies::POLICIES,
+};
 use crate::config::{
     defaults, entry,
     schema::{Key, Object, Shape},
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
+
+/// A server's entry.
+pub static ENTRY: Shape = Shape::Object(&SERVER);
 
 // A reference to a shape that refers to an object needs a place of its own.
 static PARAM_SHAPES: [Shape; 3] = [Shape::Scalar, Shape::Object(&PARAM), Shape::Null];

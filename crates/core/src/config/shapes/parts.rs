@@ -1,0 +1,39 @@
+//! What keys are made of.
+
+use crate::config::schema::{Key, Least, Object, Shape};
+
+pub const TEXT: Shape = Shape::Text;
+pub const FLAG: Shape = Shape::Flag;
+pub const TEXTS: Shape = Shape::List(&Shape::Text);
+pub const AT_LEAST_ONE: Shape = Shape::Whole(1, None);
+/// Zero is no limit.
+pub const LIMIT: Shape = Shape::Whole(0, None);
+pub const MS: Shape = Shape::Time(Least::AboveZero);
+pub const MS_OR_ZERO: Shape = Shape::Time(Least::Of(0));
+/// A server that dies at once shall not keep a core busy.
+pub const DELAY: Shape = Shape::Time(Least::Of(100));
+pub const FRACTION: Shape = Shape::Number(0.0, 1.0);
+pub const NAMING: Shape = Shape::Words(&["double_underscore", "slash", "none", "mcp_prefix"]);
+pub const ISOLATION: Shape = Shape::Words(&["shared", "session"]);
+pub const OWN_TOOLS: Shape = Shape::List(&Shape::Words(&[
+    "meta", "external", "activity", "records", "control",
+]));
+
+pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static str) -> Key {
+    Key {
+        names,
+        shape,
+        about,
+    }
+}
+
+/// A closed object without foreign keys.
+pub const fn object(name: &'static str, keys: &'static [&'static [Key]]) -> Object {
+    Object {
+        name,
+        keys,
+        passed: &[],
+        required: &[],
+        open: false,
+    }
+}
