@@ -21,13 +21,14 @@ const SHOWN: usize = 200;
 /// Why nothing was downloaded. URLs are shown without user and query.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    #[error("{url} cannot be used: {source}")]
+    // The reasons are part of these texts, and not their sources.
+    #[error("{url} cannot be used: {reason}")]
     Url {
         url: String,
-        source: http1::Unusable,
+        reason: http1::Unusable,
     },
-    #[error("{url} cannot be reached: {source}")]
-    Lost { url: String, source: http1::Error },
+    #[error("{url} cannot be reached: {reason}")]
+    Lost { url: String, reason: http1::Error },
     #[error("{url} did not answer within {} s", .limit.as_secs())]
     Late { url: String, limit: Duration },
     #[error("{url} answered with more than {limit} bytes")]
@@ -84,14 +85,14 @@ async fn follow(wanted: Wanted<'_>) -> Result<Bytes, DownloadError> {
             headers: Vec::new(),
             transport: HttpTransport::StreamableHttp,
         };
-        let target = Target::new(&launch, None).map_err(|source| DownloadError::Url {
+        let target = Target::new(&launch, None).map_err(|reason| DownloadError::Url {
             url: shown(&url),
-            source,
+            reason,
         })?;
         let place = urls::place(&target.uri);
-        let lost = |source| DownloadError::Lost {
+        let lost = |reason| DownloadError::Lost {
             url: urls::place(&target.uri),
-            source,
+            reason,
         };
         let template = target.template("GET", &[("accept", wanted.accept)]);
         let mut response = target.send_afresh(&template).await.map_err(lost)?;

@@ -234,10 +234,7 @@ fn of_client(client: Client, machine: &Machine) -> Result<Vec<Source>, CommandEr
 fn of_file(path: &Path, machine: &Machine) -> Result<Source, CommandError> {
     let text = files::configuration(path).map_err(|error| unreadable(path, &error.to_string()))?;
     let file = ClientFile::recognize(path, &text, machine);
-    let file = file.ok_or_else(|| CommandError::Usage {
-        message: format!("{} is no file of a client that is known", path.display()),
-        hint: Some("its servers stand in `mcpServers`, `servers`, `mcp_servers` or the like; see docs/cli.md".to_owned()),
-    })?;
+    let file = file.ok_or_else(|| unrecognized(path, &text, machine))?;
     let source = Source::of(FoundFile {
         file,
         text: Ok(text),
@@ -251,7 +248,24 @@ fn of_file(path: &Path, machine: &Machine) -> Result<Source, CommandError> {
 fn unreadable(path: &Path, reason: &str) -> CommandError {
     CommandError::Usage {
         message: format!("cannot read {}: {reason}", path.display()),
-        hint: None,
+        hint: Some("correct it, or name another file with --from FILE".to_owned()),
+    }
+}
+
+/// Nothing tells whose file it is, because it is broken, or because it has no servers.
+fn unrecognized(path: &Path, text: &str, machine: &Machine) -> CommandError {
+    // By its ending alone.
+    let file = ClientFile::of_client(Client::ClaudeDesktop, path, machine);
+    match mainstay_client_files::value(file.format, text) {
+        Err(reason) => unreadable(path, &reason.to_string()),
+        Ok(_) => CommandError::Usage {
+            message: format!("{} is no file of a client that is known", path.display()),
+            hint: Some(
+                "its servers stand in `mcpServers`, `servers`, `mcp_servers` or the like; see \
+                 docs/cli.md"
+                    .to_owned(),
+            ),
+        },
     }
 }
 

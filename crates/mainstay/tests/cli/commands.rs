@@ -14,7 +14,7 @@ use crate::fakes::fakes;
 fn the_readme_and_the_docs_have_every_command() {
     let program = Cli::command();
     let commands = program.get_subcommands().filter(|it| !it.is_hide_set());
-    let commands: BTreeSet<&str> = commands.map(|it| it.get_name()).collect();
+    let commands: BTreeSet<&str> = commands.map(clap::Command::get_name).collect();
     let readme = include_str!("../../../../README.md");
     let named = readme
         .split_once("The commands are ")

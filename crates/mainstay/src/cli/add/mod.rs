@@ -210,7 +210,9 @@ impl Add {
             return Err(CommandError::Usage {
                 message: match name {
                     Some(_) => format!("{given:?} is no URL, no name of a registry and no bundle"),
-                    None => format!("it is not said what {given:?} is to be"),
+                    None => format!(
+                        "{given:?} says no command, no URL, no name of a registry and no bundle"
+                    ),
                 },
                 hint: Some(match name {
                     Some(name) => format!("for a program: mainstay add {name} -- {given} …"),
