@@ -20,6 +20,8 @@ pub enum Front {
     Connect {
         /// The absolute path of the program, for clients that do not search the `PATH` of a shell.
         program: PathBuf,
+        /// Whether `mainstay` leads to it in the `PATH` of a shell.
+        is_on_path: bool,
     },
     /// The client asks the daemon over HTTP.
     Http { url: String },
@@ -29,8 +31,11 @@ impl Front {
     /// Our own entry of it.
     pub fn entry(&self, client: Client) -> Entry {
         let entry = match self {
-            Self::Connect { program } => {
-                let command = if client.searches_path() {
+            Self::Connect {
+                program,
+                is_on_path,
+            } => {
+                let command = if *is_on_path && client.searches_path() {
                     LABEL.to_owned()
                 } else {
                     program.to_string_lossy().into_owned()

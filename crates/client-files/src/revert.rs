@@ -140,6 +140,7 @@ mod tests {
     fn pointed(file: &ClientFile, before: &str) -> String {
         let front = Front::Connect {
             program: "/usr/bin/mainstay".into(),
+            is_on_path: true,
         };
         let pointed = point_at_mainstay(file, before, &front, true).expect("pointed");
         pointed.text

@@ -246,6 +246,7 @@ fn text_of(entry: &Map<String, Value>, server: &Server) -> String {
 fn front() -> Front {
     Front::Connect {
         program: "/usr/local/bin/mainstay".into(),
+        is_on_path: true,
     }
 }
 

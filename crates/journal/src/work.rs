@@ -19,8 +19,9 @@ use super::{
     store::Store,
 };
 
-/// A call that is open for longer is written as such.
-const SHOWN_OPEN_AFTER: Duration = Duration::from_secs(1);
+/// A call that is open for longer is written as such, so that it is on record whatever becomes of us. Calls
+/// that take so long are few, and cost a second write.
+const SHOWN_OPEN_AFTER: Duration = Duration::from_millis(250);
 /// How often statistics are written: each touches two rows for every tool that was called.
 const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
 /// Transactions after which the length of the log is looked at: each brings a dozen pages, as a rule.

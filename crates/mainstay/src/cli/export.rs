@@ -12,7 +12,7 @@ use mainstay_core::config::{Syntax, edit::Document};
 use mainstay_platform::environment::{Origin, Process};
 use serde_json::{Value, json};
 
-use super::{CommandError, Exit, import, output, screen::complain};
+use super::{CommandError, Exit, import, output, resolve, screen::complain};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -187,7 +187,10 @@ impl Export {
             path: "the path of this program".to_owned(),
             source,
         })?;
-        Ok(Some(Front::Connect { program }))
+        Ok(Some(Front::Connect {
+            program,
+            is_on_path: resolve::is_here("mainstay"),
+        }))
     }
 
     fn section(file: &ClientFile, text: &str) -> Result<Section, CommandError> {

@@ -78,9 +78,9 @@ impl Drop for State {
     }
 }
 
-/// `files/index: 2 of 5, reading src (1.2 s; Ctrl-C ends it)`
+/// `files/index: 2 of 5, reading src (1.2 s; Ctrl-C cancels it)`
 fn line(what: &str, took: Duration, progress: Option<&Progress>) -> String {
-    let mut line = format!("{what}: ");
+    let mut line = what.to_owned();
     if let Some(Progress {
         progress,
         total,
@@ -88,16 +88,15 @@ fn line(what: &str, took: Duration, progress: Option<&Progress>) -> String {
     }) = progress
     {
         // Writing to a String cannot fail.
-        let _ = write!(line, "{progress}");
+        let _ = write!(line, ": {progress}");
         if let Some(total) = total {
             let _ = write!(line, " of {total}");
         }
         if let Some(message) = message {
             let _ = write!(line, ", {}", output::headline(message));
         }
-        line.push(' ');
     }
-    let _ = write!(line, "({}; Ctrl-C ends it)", output::span(took));
+    let _ = write!(line, " ({}; Ctrl-C cancels it)", output::span(took));
     line
 }
 
@@ -119,7 +118,7 @@ mod tests {
     #[test]
     fn a_line_says_how_far_a_call_has_come() {
         let took = Duration::from_millis(1200);
-        assert_eq!(line("a/b", took, None), "a/b: (1.2 s; Ctrl-C ends it)");
+        assert_eq!(line("a/b", took, None), "a/b (1.2 s; Ctrl-C cancels it)");
         let progress = Progress {
             progress: 2.0,
             total: Some(5.0),
@@ -127,7 +126,7 @@ mod tests {
         };
         assert_eq!(
             line("a/b", took, Some(&progress)),
-            "a/b: 2 of 5, at\\u{1b}[2J it (1.2 s; Ctrl-C ends it)"
+            "a/b: 2 of 5, at\\u{1b}[2J it (1.2 s; Ctrl-C cancels it)"
         );
         let log = json!({"level": "warning", "data": {"a": 1}});
         assert_eq!(log_line(&log), r#"warning: {"a":1}"#);

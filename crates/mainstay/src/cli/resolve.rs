@@ -16,6 +16,12 @@ Examples:
 PATH is searched first, then the usual folders of the system, Homebrew,
 installers and version managers.";
 
+/// Whether a program is here, as servers would find it.
+pub fn is_here(program: &str) -> bool {
+    let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
+    matches!(transport::resolve(program, &path), Resolution::Found(_))
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Resolve {

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::{
     CommandError, Exit,
-    add::registry::{Registry, is_here},
+    add::registry::Registry,
     output,
+    resolve::is_here,
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,

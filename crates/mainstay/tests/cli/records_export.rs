@@ -224,6 +224,20 @@ async fn calls_are_followed() {
     slow.kill().await.expect("killed");
     assert_eq!(next_object().await, "two/sleep cancelled");
 
+    // One that was open before it was looked for.
+    let early = ["call", "two/sleep", "ms=600001"];
+    let mut early = home.command(&early).spawn().expect("it starts");
+    let is_open = || home.run(&["records", "--status", "open"]);
+    while !within(is_open()).await.stdout.contains("two/sleep") {}
+    let (mut late, mut endings) = follow(&["--server", "two"]);
+    call(&home, "/call two/echo text=now", 1).await;
+    let first = within(endings.next_line()).await.expect("UTF-8");
+    assert!(first.expect("a line").contains("two/echo"));
+    early.kill().await.expect("killed");
+    let ended = within(endings.next_line()).await.expect("UTF-8");
+    assert!(ended.expect("a line").contains("  two/sleep  cancelled"));
+    late.kill().await.expect("killed");
+
     daemon.stop().await;
     let daemon = serve(&home).await;
     call(&home, "/call one/rpc_error", 1).await;

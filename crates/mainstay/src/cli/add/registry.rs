@@ -1,8 +1,7 @@
 //! Asks an MCP registry for a server, and chooses how it is run.
 
-use std::{env, time::Duration};
+use std::time::Duration;
 
-use mainstay_core::config::PathOrder;
 use mainstay_install::{
     command,
     listing::{self, Listed, Page, Status},
@@ -10,10 +9,10 @@ use mainstay_install::{
     question::Answers,
 };
 use mainstay_platform::environment::Origin;
-use mainstay_transport::{self as transport, DownloadError, Resolution, Wanted, download};
+use mainstay_transport::{self as transport, DownloadError, Wanted, download};
 
 use super::{
-    super::{CommandError, output, person::Person, screen::complain},
+    super::{CommandError, output, person::Person, resolve, screen::complain},
     bundle,
     prepared::Prepared,
     shown::Shown,
@@ -230,7 +229,7 @@ fn check_status(listed: &Listed) -> Result<(), CommandError> {
 
 /// The best way to run it here, or the best of the kind that was asked for.
 fn choose(listed: &Listed, kind: Option<Kind>) -> Result<Offer, CommandError> {
-    let (all, unusable) = offers(&listed.server, is_here);
+    let (all, unusable) = offers(&listed.server, resolve::is_here);
     let mut kinds: Vec<_> = all.iter().map(|offer| offer.kind.word()).collect();
     kinds.dedup();
     let unusable = unusable.iter().take(SHOWN_REASONS).map(ToString::to_string);
@@ -269,12 +268,6 @@ fn choose(listed: &Listed, kind: Option<Kind>) -> Result<Offer, CommandError> {
         });
     }
     Ok(offer)
-}
-
-/// Whether a program is here, as servers would find it.
-pub fn is_here(program: &str) -> bool {
-    let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
-    matches!(transport::resolve(program, &path), Resolution::Found(_))
 }
 
 /// The name of a server here: the last part, with what no name may have left out.

@@ -19,8 +19,8 @@ Examples:
   jq … | mainstay call files/write -
 
 The value of KEY=VALUE is taken as JSON where that is of a type the tool's
-schema has for KEY, else as a string. @FILE stands for the text of a file, - or
-@- for stdin, @@ for a single @. On a terminal, required arguments that are
+schema has for KEY, else as a string. As a value, @FILE is the text of a file,
+@- that of stdin, and @@ a single @. On a terminal, required arguments that are
 missing are asked for.
 
 The exit code is 1 if the tool reports an error, 2 if arguments are missing, 5

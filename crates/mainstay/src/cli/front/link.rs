@@ -1,7 +1,7 @@
 //! The link to the daemon: finds it, keeps the client's session in it, and listens to what belongs to
 //! no call. When the daemon goes, the link waits for the next one.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, mem, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use mainstay_core::message::{self, Method};
@@ -75,6 +75,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
     let mut pause = FIRST_PAUSE;
     let mut before: Option<Listening> = None;
     let mut epoch = 0;
+    let mut is_lost = false;
     loop {
         epoch += 1;
         match attach(front, before.as_ref(), epoch).await {
@@ -84,6 +85,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
                     starter.is_back();
                 }
                 tell(&listening.daemon, before.as_ref());
+                is_lost = false;
                 before = Some(listen(front, listening).await);
                 front.link.send_replace(Link::Down);
                 if since.elapsed() >= HELD {
@@ -92,6 +94,9 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
             }
             Err(why) => {
                 tracing::debug!(%why, "there is no daemon to talk to");
+                if before.is_some() && !mem::replace(&mut is_lost, true) {
+                    complain("the daemon is gone; waiting for it");
+                }
                 let is_away = !matches!(why, Unattached::NoDaemon(NoDaemon::Stopping(_)));
                 if let Some(starter) = starter.as_mut().filter(|_| is_away) {
                     starter.is_away();

@@ -42,6 +42,8 @@ struct Seen {
     newest: Option<RecordId>,
     /// Calls that have not ended.
     open: BTreeSet<i64>,
+    /// Those that were open before the first look are among them.
+    has_earlier: bool,
     /// When the calls began that are looked for.
     since: Option<SystemTime>,
 }
@@ -74,8 +76,35 @@ impl Records {
         }
     }
 
+    /// Notes the calls that began earlier, and have not ended.
+    async fn note_earlier(&self, client: &Client, seen: &mut Seen) -> Result<(), CommandError> {
+        let mut before = None;
+        loop {
+            let mut query = self.query(before.as_deref());
+            query.retain(|(name, _)| !matches!(*name, "status" | "since"));
+            query.extend([
+                ("status", Status::Open.as_str().to_owned()),
+                ("limit", PAGE.to_string()),
+                ("count", "false".to_owned()),
+            ]);
+            let page = client.call_records(&query).await?;
+            let calls = page.calls.iter();
+            let earlier = calls.filter(|call| utc::parse(&call.started_at) < seen.since);
+            let ids = earlier.filter_map(|call| call.id.parse::<RecordId>().ok());
+            seen.open.extend(ids.map(|id| id.0));
+            before = page.next;
+            if before.is_none() {
+                seen.has_earlier = true;
+                return Ok(());
+            }
+        }
+    }
+
     /// Shows what is new since the last look.
     async fn look(&self, client: &Client, seen: &mut Seen) -> Result<(), CommandError> {
+        if !seen.has_earlier {
+            self.note_earlier(client, seen).await?;
+        }
         let began = seen.since.and_then(|since| since.checked_sub(SLACK));
         // Those that are asked for from the beginning are not older.
         let since = if seen.newest.is_some() {

@@ -12,17 +12,16 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use mainstay_client_files::{Client, DEFAULT_URL, Front, Standing};
-use mainstay_core::{config::PathOrder, ids::ServerName};
+use mainstay_core::ids::ServerName;
 use mainstay_platform::{
     environment::{Origin, Process},
     state::StateDir,
 };
-use mainstay_transport::{self as transport, Resolution};
 use serde_json::json;
 
 use self::plan::Plan;
 use super::{
-    CommandError, Exit, import, output,
+    CommandError, Exit, import, output, resolve,
     screen::ask,
     service::{self, Wanted},
     stderr::complain,
@@ -99,7 +98,7 @@ impl Setup {
         let front = self.front()?;
         let made = |chosen: &[Client]| {
             let mut plan = Plan::of(&found, &origin, &front, |it| chosen.contains(&it))?;
-            plan.notes.extend(self.cautions(&plan));
+            plan.notes.extend(Self::cautions(&plan));
             if self.project.is_none() {
                 plan.notes.extend(import::unread_here("setup"));
             }
@@ -257,24 +256,14 @@ impl Setup {
                     path: "the path of this program".to_owned(),
                     source,
                 })?,
+                is_on_path: resolve::is_here("mainstay"),
             },
         })
     }
 
     /// What could keep the clients from reaching Mainstay.
-    fn cautions(&self, plan: &Plan) -> Vec<String> {
+    fn cautions(plan: &Plan) -> Vec<String> {
         let mut cautions = Vec::new();
-        let by_name = plan.clients.iter().filter(|client| client.searches_path());
-        let by_name: Vec<&str> = by_name.map(|client| client.name()).collect();
-        let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
-        let is_there = matches!(transport::resolve("mainstay", &path), Resolution::Found(_));
-        if self.via == Via::Connect && !by_name.is_empty() && !is_there {
-            cautions.push(format!(
-                "mainstay is not on your PATH, where {} will look for it; put a link there: ln -s {} ~/.local/bin/mainstay",
-                by_name.join(", "),
-                env::current_exe().unwrap_or_default().display(),
-            ));
-        }
         if env::var_os("MAINSTAY_HOME").is_some() && !plan.clients.is_empty() {
             cautions.push(
                 "MAINSTAY_HOME is set here; clients that are started from a desktop do not see it"
