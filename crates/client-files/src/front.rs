@@ -22,6 +22,8 @@ pub enum Front {
         program: PathBuf,
         /// Whether `mainstay` leads to it in the `PATH` of a shell.
         is_on_path: bool,
+        /// The state directory, where it is not the usual one.
+        home: Option<PathBuf>,
     },
     /// The client asks the daemon over HTTP.
     Http { url: String },
@@ -34,13 +36,18 @@ impl Front {
             Self::Connect {
                 program,
                 is_on_path,
+                home,
             } => {
                 let command = if *is_on_path && client.searches_path() {
                     LABEL.to_owned()
                 } else {
                     program.to_string_lossy().into_owned()
                 };
-                json!({"command": command, "args": ["connect"]})
+                let mut entry = json!({"command": command, "args": ["connect"]});
+                if let Some(home) = home {
+                    entry["env"] = json!({"MAINSTAY_HOME": home.to_string_lossy()});
+                }
+                entry
             }
             Self::Http { url } => json!({"type": "http", "url": url}),
         };

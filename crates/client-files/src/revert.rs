@@ -141,6 +141,7 @@ mod tests {
         let front = Front::Connect {
             program: "/usr/bin/mainstay".into(),
             is_on_path: true,
+            home: None,
         };
         let pointed = point_at_mainstay(file, before, &front, true).expect("pointed");
         pointed.text

@@ -247,6 +247,7 @@ fn front() -> Front {
     Front::Connect {
         program: "/usr/local/bin/mainstay".into(),
         is_on_path: true,
+        home: None,
     }
 }
 

@@ -1,7 +1,10 @@
 //! `mainstay export`: shows the servers, or Mainstay itself, as a client has them in its file, or puts them
 //! there.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use mainstay_client_files::{
@@ -68,6 +71,23 @@ struct Exported {
     changes: Vec<Change>,
     /// What the client cannot have, each with its server.
     notes: Vec<(String, Note)>,
+}
+
+/// How clients reach the daemon of this state directory by this program.
+pub(super) fn connect() -> Result<Front, CommandError> {
+    let program = env::current_exe().map_err(|source| CommandError::Read {
+        path: "the path of this program".to_owned(),
+        source,
+    })?;
+    // Clients that are started from a desktop do not have it.
+    let home = env::var_os("MAINSTAY_HOME").filter(|home| !home.is_empty());
+    Ok(Front::Connect {
+        program,
+        is_on_path: resolve::is_here("mainstay"),
+        home: home
+            .map(|home| import::absolute(Path::new(&home)))
+            .transpose()?,
+    })
 }
 
 impl Export {
@@ -183,14 +203,7 @@ impl Export {
         if !self.connect {
             return Ok(None);
         }
-        let program = env::current_exe().map_err(|source| CommandError::Read {
-            path: "the path of this program".to_owned(),
-            source,
-        })?;
-        Ok(Some(Front::Connect {
-            program,
-            is_on_path: resolve::is_here("mainstay"),
-        }))
+        connect().map(Some)
     }
 
     fn section(file: &ClientFile, text: &str) -> Result<Section, CommandError> {

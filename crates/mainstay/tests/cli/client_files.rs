@@ -190,7 +190,8 @@ async fn a_client_is_pointed_at_mainstay() {
         read(&home, ".config/goose/config.yaml"),
     ]
     .join("---\n");
-    assert_snapshot!(text.replace(env!("CARGO_BIN_EXE_mainstay"), "[MAINSTAY]"));
+    let text = text.replace(env!("CARGO_BIN_EXE_mainstay"), "[MAINSTAY]");
+    assert_snapshot!(home.redacted(&text));
     assert_eq!(read(&home, ".cursor/mcp.json.mainstay-backup"), CURSOR);
     assert_eq!(read(&home, ".codex/config.toml.mainstay-backup"), CODEX);
     // What is pointed at Mainstay has nothing to import any more.

@@ -5,7 +5,6 @@ mod plan;
 mod undo;
 
 use std::{
-    env,
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
 };
@@ -21,7 +20,7 @@ use serde_json::json;
 
 use self::plan::Plan;
 use super::{
-    CommandError, Exit, import, output, resolve,
+    CommandError, Exit, export, import, output,
     screen::ask,
     service::{self, Wanted},
     stderr::complain,
@@ -98,7 +97,6 @@ impl Setup {
         let front = self.front()?;
         let made = |chosen: &[Client]| {
             let mut plan = Plan::of(&found, &origin, &front, |it| chosen.contains(&it))?;
-            plan.notes.extend(Self::cautions(&plan));
             if self.project.is_none() {
                 plan.notes.extend(import::unread_here("setup"));
             }
@@ -247,30 +245,12 @@ impl Setup {
     }
 
     fn front(&self) -> Result<Front, CommandError> {
-        Ok(match self.via {
-            Via::Http => Front::Http {
+        match self.via {
+            Via::Http => Ok(Front::Http {
                 url: DEFAULT_URL.to_owned(),
-            },
-            Via::Connect => Front::Connect {
-                program: env::current_exe().map_err(|source| CommandError::Read {
-                    path: "the path of this program".to_owned(),
-                    source,
-                })?,
-                is_on_path: resolve::is_here("mainstay"),
-            },
-        })
-    }
-
-    /// What could keep the clients from reaching Mainstay.
-    fn cautions(plan: &Plan) -> Vec<String> {
-        let mut cautions = Vec::new();
-        if env::var_os("MAINSTAY_HOME").is_some() && !plan.clients.is_empty() {
-            cautions.push(
-                "MAINSTAY_HOME is set here; clients that are started from a desktop do not see it"
-                    .to_owned(),
-            );
+            }),
+            Via::Connect => export::connect(),
         }
-        cautions
     }
 
     fn show(&self, plan: &Plan) -> Result<(), CommandError> {
