@@ -91,14 +91,14 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
     })
 }
 
-/// Has the client use Mainstay: its entry is put where the client adds servers itself. With `replace` the
-/// servers that Mainstay can run are taken out, those of projects included; what is a part of the client
-/// itself stays. Pointing again changes nothing.
+/// Has the client use Mainstay: its entry is put where the client adds servers itself. The servers that
+/// Mainstay `takes` are taken out, those of projects included; what is a part of the client itself stays.
+/// Pointing again changes nothing.
 pub fn point_at_mainstay(
     file: &ClientFile,
     text: &str,
     front: &Front,
-    replace: bool,
+    takes: impl Fn(&read::Server) -> bool,
 ) -> Result<Pointed, EditError> {
     let whole = document::value(file.format, text)?;
     let servers = read::servers(file, text)?;
@@ -115,12 +115,12 @@ pub fn point_at_mainstay(
         .iter()
         .find(is_ours)
         .map(|server| server.label.clone());
-    let label = known.unwrap_or_else(|| front::free_label(&servers, &section, replace));
+    let label = known.unwrap_or_else(|| front::free_label(&servers, &section, &takes));
     let mut changes = Vec::new();
     let mut removed = Vec::new();
     for server in &servers {
         let goes = match server.left_out {
-            None => replace,
+            None => takes(server),
             Some(LeftOut::Mainstay) => true,
             Some(LeftOut::NoServer(_)) => false,
         };

@@ -66,10 +66,14 @@ pub(crate) fn entry(client: Client, label: &str, front: &Front, section: &Sectio
 }
 
 /// A name that no other server of the file has.
-pub(crate) fn free_label(servers: &[Server], section: &Section, replace: bool) -> String {
+pub(crate) fn free_label(
+    servers: &[Server],
+    section: &Section,
+    takes: impl Fn(&Server) -> bool,
+) -> String {
     let is_taken = |label: &str| {
         servers.iter().any(|server| {
-            let stays = !replace || server.left_out.is_some();
+            let stays = server.left_out.is_some() || !takes(server);
             server.label == label && server.section.keys == section.keys && stays
         })
     };

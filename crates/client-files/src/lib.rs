@@ -5,7 +5,7 @@
 //! find(machine)            the clients that are here, with the texts of their files
 //!   servers(file, text)    their servers: an entry of ours each, and a note for every key
 //!     merge(servers, known)   one list: equal servers once, every name once
-//! point_at_mainstay(file, text, front, replace)   a client's text with Mainstay in it
+//! point_at_mainstay(file, text, front, takes)     a client's text with Mainstay in it
 //! remove_mainstay(file, text)                     and without it
 //! entry_for(client, name, entry, section)           an entry of ours in a client's words
 //! apply(file, text, changes)                      any change of a client's servers

@@ -143,7 +143,7 @@ mod tests {
             is_on_path: true,
             home: None,
         };
-        let pointed = point_at_mainstay(file, before, &front, true).expect("pointed");
+        let pointed = point_at_mainstay(file, before, &front, |_| true).expect("pointed");
         pointed.text
     }
 

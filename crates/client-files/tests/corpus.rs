@@ -271,7 +271,7 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
         {
             continue;
         }
-        let pointed = match point_at_mainstay(&case.file, &case.text, &front(), false) {
+        let pointed = match point_at_mainstay(&case.file, &case.text, &front(), |_| false) {
             Ok(pointed) => pointed,
             Err(EditError::Unwritable { block, .. }) => {
                 assert!(block.contains("mainstay"), "{}: {block}", case.name);
@@ -283,7 +283,8 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
         assert_eq!(pointed.removed, Vec::<String>::new());
         let with = servers(&case.file, &pointed.text).expect("it can be read");
         assert_eq!(with.len(), found.len() + 1, "{}", case.name);
-        let again = point_at_mainstay(&case.file, &pointed.text, &front(), false).expect("again");
+        let again =
+            point_at_mainstay(&case.file, &pointed.text, &front(), |_| false).expect("again");
         assert_eq!(again.text, pointed.text, "{}", case.name);
         let undone = remove_mainstay(&case.file, &pointed.text)
             .expect("undone")
@@ -320,7 +321,7 @@ fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
         let Ok(found) = servers(&case.file, &case.text) else {
             continue;
         };
-        let pointed = match point_at_mainstay(&case.file, &case.text, &front(), true) {
+        let pointed = match point_at_mainstay(&case.file, &case.text, &front(), |_| true) {
             Ok(pointed) => pointed,
             Err(EditError::Unwritable { remove, .. }) => {
                 assert!(!remove.is_empty(), "{}", case.name);

@@ -109,7 +109,7 @@ impl Export {
         }
         let edited = match &front {
             Some(front) => {
-                let pointed = point_at_mainstay(&file, &text, front, self.replace);
+                let pointed = point_at_mainstay(&file, &text, front, |_| self.replace);
                 pointed.map(|pointed| Edited {
                     text: pointed.text,
                     removed: pointed.removed,

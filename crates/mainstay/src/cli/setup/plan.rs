@@ -11,10 +11,13 @@ use mainstay_client_files::{
     self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Machine,
     Merged, Server, Standing,
 };
-use mainstay_core::config::{
-    self, Syntax,
-    edit::{self, Document},
-    masking,
+use mainstay_core::{
+    config::{
+        self, Syntax,
+        edit::{self, Document},
+        masking,
+    },
+    ids::ServerName,
 };
 use mainstay_platform::environment::Origin;
 use serde_json::Value;
@@ -45,6 +48,8 @@ pub struct Plan {
     pub clients: Vec<Client>,
     /// What a person has to know, a sentence each.
     pub notes: Vec<String>,
+    /// Servers that stay with their clients.
+    staying: Vec<Server>,
     secrets: BTreeSet<String>,
 }
 
@@ -112,33 +117,32 @@ impl Plan {
             message: format!("{} cannot be changed: {error}", path.display()),
             hint: Some("correct it, or name another with --config".to_owned()),
         };
-        let document =
-            Document::read(text.unwrap_or(edit::NEW), Syntax::of(&path)).map_err(invalid)?;
+        let text = text.unwrap_or(edit::NEW);
+        let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
         if let Ok(value) = document.value() {
             self.learn(&value);
         }
         self.servers = client_files::merge(servers, &document.entries());
         for server in &self.servers {
-            self.secrets.extend({
-                let entry = Value::Object(server.entry.clone());
-                let mut secrets = BTreeSet::new();
-                gather(&entry, &masking::masked(&entry, ""), &mut secrets);
-                secrets
-            });
-            if server.standing == Standing::New {
+            let entry = Value::Object(server.entry.clone());
+            gather(&entry, &masking::masked(&entry, ""), &mut self.secrets);
+        }
+        let with_new = |plan: &Self| {
+            let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
+            for server in plan.new_servers() {
                 document.put(&server.name, &server.entry).map_err(invalid)?;
             }
+            Ok::<_, CommandError>(document.to_string())
+        };
+        let loaded = origin.parse(Some(&with_new(self)?))?;
+        for (name, problem) in loaded.config.problems() {
+            self.leave(name, &problem.to_string());
         }
         if self.new_servers().next().is_none() {
             return Ok(());
         }
-        let after = document.to_string();
-        let loaded = origin.parse(Some(&after))?;
-        for (name, problem) in loaded.config.problems() {
-            self.notes
-                .push(format!("{name} cannot be started yet: {problem}"));
-        }
-        let is_new = text.is_none();
+        let after = with_new(self)?;
+        let is_new = before.as_deref().is_none_or(|text| text.trim().is_empty());
         let schema = path.with_file_name(edit::SCHEMA_FILE);
         self.change(FileChange {
             path,
@@ -155,6 +159,26 @@ impl Plan {
             });
         }
         Ok(())
+    }
+
+    /// A new server that cannot be started here stays where it may work.
+    fn leave(&mut self, name: &ServerName, problem: &str) {
+        let is_it = |it: &mut Merged| it.standing == Standing::New && it.name == *name;
+        for server in self.servers.extract_if(.., is_it) {
+            let clients: BTreeSet<&str> =
+                server.sources.iter().map(|it| it.client.name()).collect();
+            let clients: Vec<&str> = clients.into_iter().collect();
+            self.notes.push(format!(
+                "{name} stays in {}, for Mainstay cannot start it: {problem}",
+                clients.join(", ")
+            ));
+            self.staying.extend(server.sources);
+        }
+    }
+
+    /// Whether Mainstay has the server instead of its client.
+    fn takes(&self, server: &Server) -> bool {
+        !self.staying.contains(server)
     }
 
     /// Has a client use Mainstay in place of the servers that Mainstay now has.
@@ -174,10 +198,11 @@ impl Plan {
             let Ok(text) = &it.text else { continue };
             let is_main = it.file.is_main || !has_main && index == 0;
             let after = if is_main {
-                let pointed = client_files::point_at_mainstay(&it.file, text, front, true);
+                let pointed =
+                    client_files::point_at_mainstay(&it.file, text, front, |it| self.takes(it));
                 pointed.map(|pointed| pointed.text)
             } else {
-                without_servers(it, text)
+                self.without_servers(it, text)
             };
             match after {
                 Ok(after) => {
@@ -214,6 +239,26 @@ impl Plan {
         if is_pointed {
             self.clients.push(found.client);
         }
+    }
+
+    /// A file of a client beside its main one: its servers are in our configuration now.
+    fn without_servers(&self, it: &FoundFile, text: &str) -> Result<String, EditError> {
+        let servers = client_files::servers(&it.file, text)?.into_iter();
+        let ours = servers.filter(|server| match server.left_out {
+            None => self.takes(server),
+            Some(LeftOut::Mainstay) => true,
+            Some(LeftOut::NoServer(_)) => false,
+        });
+        let changes: Vec<Change> = ours
+            .map(|server| Change::Remove {
+                section: server.section,
+                label: server.label,
+            })
+            .collect();
+        if changes.is_empty() {
+            return Ok(text.to_owned());
+        }
+        client_files::apply(&it.file, text, &changes)
     }
 
     fn change(&mut self, change: FileChange) {
@@ -264,22 +309,6 @@ impl Plan {
             .header(&old, &path)
             .to_string()
     }
-}
-
-/// A file of a client beside its main one: its servers are in our configuration now.
-fn without_servers(it: &FoundFile, text: &str) -> Result<String, EditError> {
-    let servers = client_files::servers(&it.file, text)?.into_iter();
-    let ours = servers.filter(|server| matches!(server.left_out, None | Some(LeftOut::Mainstay)));
-    let changes: Vec<Change> = ours
-        .map(|server| Change::Remove {
-            section: server.section,
-            label: server.label,
-        })
-        .collect();
-    if changes.is_empty() {
-        return Ok(text.to_owned());
-    }
-    client_files::apply(&it.file, text, &changes)
 }
 
 /// The texts that masking changes.

@@ -293,6 +293,40 @@ async fn what_was_changed_since_is_not_overwritten() {
 }
 
 /// Clients write to their files whenever they run, and people add servers.
+/// It may work there, and nothing would be gained by taking it away.
+#[tokio::test]
+async fn a_server_that_cannot_be_started_stays_with_its_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let text = fs::read_to_string(&cursor).expect("there");
+    let here = "\"args\": [\"${workspaceFolder}/notes\", ";
+    fs::write(
+        &cursor,
+        text.replace("\"args\": [\"--tools\"", &format!("{here}\"--tools\"")),
+    )
+    .expect("written");
+    let before = machine.state();
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let told = "notes stays in Cursor, for Mainstay cannot start it: ";
+    assert!(run.stderr.contains(told), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    assert!(text.contains(here), "{text}");
+    assert!(!text.contains("my-files"), "{text}");
+    assert!(text.contains("\"mainstay\""), "{text}");
+    let ours = fs::read_to_string(machine.home.state().join("config.json")).expect("there");
+    let ours: Value = serde_json::from_str(&ours).expect("JSON");
+    let names: Vec<&String> = ours["mcpServers"]
+        .as_object()
+        .expect("servers")
+        .keys()
+        .collect();
+    assert_eq!(names, ["files", "tracker"]);
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(machine.state(), before);
+}
+
 #[tokio::test]
 async fn changes_of_others_stay_when_setup_is_undone() {
     let machine = Machinery::new();
