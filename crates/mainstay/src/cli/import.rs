@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use mainstay_client_files::{
     Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
-    find, find_in_project, merge, read_file, servers,
+    UnknownClient, find, find_in_project, merge, read_file, servers,
 };
 use mainstay_core::{
     config::{
@@ -290,18 +290,28 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
     })
 }
 
+/// The client of this name on a command line.
+pub(super) fn client(name: &str) -> Result<Client, String> {
+    name.parse()
+        .map_err(|error: UnknownClient| match nearest(name) {
+            Some(id) => format!("{error}; did you mean {id}?"),
+            None => error.to_string(),
+        })
+}
+
+fn nearest(client: &str) -> Option<&'static str> {
+    let ids = Client::ALL.map(Client::id).into_iter();
+    let likeness = ids.map(|id| (strsim::jaro_winkler(id, client), id));
+    let (likeness, id) = likeness.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (likeness > 0.8).then_some(id)
+}
+
 pub(super) fn unknown(client: &str) -> CommandError {
-    let ids: Vec<&str> = Client::ALL.map(Client::id).into();
-    let near = ids
-        .iter()
-        .map(|id| (strsim::jaro_winkler(id, client), *id))
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .filter(|(likeness, _)| *likeness > 0.8);
     CommandError::Usage {
         message: format!("{client:?} is neither a client that is known nor a file"),
-        hint: Some(match near {
-            Some((_, id)) => format!("did you mean {id}?"),
-            None => format!("known are {}", ids.join(", ")),
+        hint: Some(match nearest(client) {
+            Some(id) => format!("did you mean {id}?"),
+            None => format!("known are {}", Client::ALL.map(Client::id).join(", ")),
         }),
     }
 }

@@ -40,6 +40,8 @@ const WRONG: &[&[&str]] = &[
     &["validate", "nowhere.json"],
     &["export", "--for", "cursr"],
     &["import", "--from", "cursr"],
+    &["setup", "--client", "cursr", "--dry-run"],
+    &["add", "--from", "cursr", "files"],
     &["resolve", "no-such-program"],
     &["list", "--url", "ftp://x"],
     &["list", "--url", "http://127.0.0.1:1"],
@@ -68,7 +70,9 @@ async fn every_error_says_what_to_do_next() {
         let as_json = match arguments[0] {
             // Its stdout is the protocol.
             "connect" => continue,
-            "add" => ["add", "--json", "not a name", "--", "x"].to_vec(),
+            "add" if arguments.contains(&"--") => {
+                ["add", "--json", "not a name", "--", "x"].to_vec()
+            }
             _ => as_json,
         };
         let run = home.run(&as_json).await;

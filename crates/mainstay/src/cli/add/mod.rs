@@ -31,7 +31,7 @@ use self::{prepared::Prepared, registry::Registry, shown::Shown};
 use super::{
     CommandError, Exit,
     connect::{ChangeArgs, ServerSource},
-    operate, output,
+    import, operate, output,
     person::Person,
     stderr::complain,
 };
@@ -62,7 +62,7 @@ pub struct Add {
     #[arg(short, long, value_name = "KEY=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
     /// Take the server of that name from the files of another MCP client, such as cursor
-    #[arg(long, value_name = "CLIENT", conflicts_with = "command")]
+    #[arg(long, value_name = "CLIENT", conflicts_with = "command", value_parser = import::client)]
     from: Option<Client>,
     /// A value that a server of the registry or a bundle asks for; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]

@@ -200,12 +200,9 @@ fn space(path: &Path, free: u64, no_files: bool) -> Finding {
 }
 
 /// Whether the servers may open as many files as they need.
-pub fn files(config: &Config) -> Finding {
-    let servers = config
-        .servers
-        .iter()
-        .filter(|server| server.enabled)
-        .count();
+pub fn files(config: Option<&Config>) -> Finding {
+    let servers = config.iter().flat_map(|config| &config.servers);
+    let servers = servers.filter(|server| server.enabled).count();
     open_files(descriptors::limit(), servers)
 }
 

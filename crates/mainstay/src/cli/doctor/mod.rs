@@ -79,7 +79,7 @@ impl Doctor {
         let state = state.ok();
         let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
         findings.extend(state.as_ref().and_then(machine::disk));
-        findings.extend(config.map(machine::files));
+        findings.push(machine::files(config));
         if let Some(config) = config {
             findings.extend(commands::check(config).await);
             findings.extend(tokens::of_servers(config));

@@ -52,7 +52,7 @@ pub struct Setup {
     #[arg(long, requires = "undo")]
     force: bool,
     /// Only this client; may be repeated
-    #[arg(long, value_name = "CLIENT", conflicts_with = "undo", value_parser = client)]
+    #[arg(long, value_name = "CLIENT", conflicts_with = "undo", value_parser = import::client)]
     client: Vec<Client>,
     /// Take the servers out of the files that clients have in this project as well, which others may
     /// share [default: this folder]
@@ -76,10 +76,6 @@ pub struct Setup {
 enum Via {
     Connect,
     Http,
-}
-
-fn client(text: &str) -> Result<Client, mainstay_client_files::UnknownClient> {
-    text.parse()
 }
 
 impl Setup {
