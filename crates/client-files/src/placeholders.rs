@@ -289,13 +289,13 @@ mod tests {
 
     #[test]
     fn a_known_project_takes_the_place_of_its_name() {
-        let project = Path::new("/work/app");
+        let project = Path::new("/home/me/app");
         let found = ours(
             Client::VsCode,
             "${workspaceFolder}/${workspaceFolderBasename}",
             Some(project),
         );
-        assert_eq!(found.text, "/work/app/app");
+        assert_eq!(found.text, "/home/me/app/app");
         assert_eq!(found.told.len(), 2);
     }
 

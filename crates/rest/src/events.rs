@@ -1,16 +1,10 @@
 //! Events: as a stream of server-sent events, or on request.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    body::Body,
-    extract::State,
-    response::{IntoResponse, Response},
-};
-use bytes::Bytes;
+use axum::{Json, extract::State, response::Response};
 use futures_util::stream;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue};
 use mainstay_api as api;
 use mainstay_core::event::EventId;
 use mainstay_gateway::events::{EventOrGap, Subscription};
@@ -20,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{RestDoor, address::Query, refusal::Refusal, servers};
+use super::{RestDoor, address::Query, event_stream, refusal::Refusal, servers};
 use mainstay_doorway::json_views::events::wire;
 
 /// Streams at once. Each holds a connection, and little else.
@@ -109,17 +103,10 @@ pub async fn stream(
     if after.is_none() {
         telling.show();
     }
-    let body = Body::from_stream(stream::unfold(telling, |mut telling| async move {
-        let text = telling.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(text)), telling))
-    }));
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        // nginx would hold events back.
-        (header::HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    Ok((headers, body).into_response())
+    let texts = stream::unfold(telling, |mut telling| async move {
+        Some((telling.next().await?, telling))
+    });
+    Ok(event_stream::response(texts))
 }
 
 /// One open stream.

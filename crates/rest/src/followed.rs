@@ -1,15 +1,11 @@
 //! A call that its caller follows (`Accept: text/event-stream`): the server's progress and log messages,
 //! then the answer, as server-sent events. A caller that goes away before the answer cancels the call.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use axum::{
-    body::Body,
-    response::{IntoResponse, Response},
-};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use http::header;
 use mainstay_api as api;
 use mainstay_core::message::{self, Kind, Method};
 use mainstay_gateway::calls::{CallSink, CallStream, Calls, Client};
@@ -18,6 +14,8 @@ use tokio::{
     sync::oneshot,
     time::{Instant, sleep_until},
 };
+
+use super::event_stream;
 
 /// Intermediaries cut off a stream that is silent for longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -74,17 +72,9 @@ impl Followed {
             told: Some(told),
             silent_until: Instant::now() + KEEP_ALIVE,
         };
-        let body = Body::from_stream(stream::unfold(telling, |mut telling| async move {
-            let text = telling.next().await?;
-            Some((Ok::<_, Infallible>(Bytes::from(text)), telling))
-        }));
-        let headers = [
-            (header::CONTENT_TYPE, "text/event-stream"),
-            (header::CACHE_CONTROL, "no-store"),
-            // nginx would hold events back.
-            (header::HeaderName::from_static("x-accel-buffering"), "no"),
-        ];
-        (headers, body).into_response()
+        event_stream::response(stream::unfold(telling, |mut telling| async move {
+            Some((telling.next().await?, telling))
+        }))
     }
 }
 

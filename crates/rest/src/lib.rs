@@ -8,6 +8,7 @@ mod calls;
 mod code;
 mod config;
 mod entries;
+mod event_stream;
 mod events;
 mod execute;
 mod figures;

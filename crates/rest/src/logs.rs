@@ -1,7 +1,6 @@
 //! A server's log: its last lines, and the lines to come as server-sent events.
 
 use std::{
-    convert::Infallible,
     fmt::Write as _,
     io,
     sync::{Arc, LazyLock},
@@ -10,13 +9,11 @@ use std::{
 
 use axum::{
     Json,
-    body::Body,
     extract::State,
     response::{IntoResponse as _, Response},
 };
-use bytes::Bytes;
 use futures_util::{Stream, stream};
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue};
 use mainstay_api::{self as api, LogEvent};
 use mainstay_transport::logs::{Batch, Followed, MAX_TAIL};
 use serde::Deserialize;
@@ -26,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     RestDoor,
     address::{Path, Query},
+    event_stream,
     refusal::Refusal,
 };
 use mainstay_doorway::json_views;
@@ -72,15 +70,7 @@ pub async fn logs(
         let lines = json_views::logs::lines(followed.lines);
         return Ok(Json(api::Logs { lines }).into_response());
     }
-    let mut response = Body::from_stream(events(followed, door.stop)).into_response();
-    for (name, value) in [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        let value = HeaderValue::from_static(value);
-        response.headers_mut().insert(name, value);
-    }
-    Ok(response)
+    Ok(event_stream::response(events(followed, door.stop)))
 }
 
 /// Tells this run from others: lines are numbered anew in each.
@@ -96,10 +86,7 @@ fn number(id: &HeaderValue) -> Option<u64> {
 }
 
 /// The lines that are there, and those that come, until the daemon stops.
-fn events(
-    followed: Followed,
-    stop: CancellationToken,
-) -> impl Stream<Item = Result<Bytes, Infallible>> {
+fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = String> {
     let Followed {
         lines,
         last,
@@ -118,7 +105,7 @@ fn events(
         (Some(begin), last, batches, stop),
         |(begin, last, mut batches, stop)| async move {
             if let Some(begin) = begin {
-                return Some((Ok(begin.into()), (None, last, batches, stop)));
+                return Some((begin, (None, last, batches, stop)));
             }
             let (text, last) = tokio::select! {
                 () = stop.cancelled() => return None,
@@ -130,7 +117,7 @@ fn events(
                     Err(RecvError::Closed) => return None,
                 },
             };
-            Some((Ok(text.into()), (None, last, batches, stop)))
+            Some((text, (None, last, batches, stop)))
         },
     )
 }

@@ -1,7 +1,7 @@
 //! `mainstay import`: takes servers from the files of other MCP clients into the configuration.
 
 use std::{
-    env,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -280,6 +280,18 @@ pub(super) fn no_home(what: &str) -> CommandError {
     CommandError::Usage {
         message: format!("there is no place for {what}: no home folder is known"),
         hint: Some("set HOME".to_owned()),
+    }
+}
+
+/// The text of a file, if there is one.
+pub(super) fn read(path: &Path) -> Result<Option<String>, CommandError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(CommandError::Read {
+            path: path.display().to_string(),
+            source,
+        }),
     }
 }
 

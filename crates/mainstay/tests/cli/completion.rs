@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mainstay_testkit::{Home, Run, Terminal, home, within};
+use mainstay_testkit::{Home, Run, Serving, Terminal, home, within};
 use serde_json::json;
 use tokio::process::Command;
 
@@ -171,6 +171,20 @@ async fn every_shell_has_its_script() {
     assert_eq!(unknown.code, Some(2), "{unknown}");
 }
 
+/// A daemon with two servers.
+async fn serving(home: &Home) -> Serving {
+    let config = fakes(home, &[("good", &[]), ("other", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    daemon
+}
+
+/// The folder of the program.
+fn folder() -> impl std::fmt::Display {
+    let program = Path::new(env!("CARGO_BIN_EXE_mainstay"));
+    program.parent().expect("a folder").display()
+}
+
 /// A person types in a real bash, at a real terminal.
 #[tokio::test]
 async fn bash_completes() {
@@ -178,11 +192,8 @@ async fn bash_completes() {
         return;
     }
     let home = home!();
-    let config = fakes(&home, &[("good", &[]), ("other", &[])]);
-    let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
-    let program = env!("CARGO_BIN_EXE_mainstay");
-    let folder = Path::new(program).parent().expect("a folder").display();
+    let daemon = serving(&home).await;
+    let folder = folder();
     let script = home.file(
         "bashrc",
         &format!("PS1='ready> '\nPATH=\"{folder}:$PATH\"\nsource <(mainstay completions bash)\n"),
@@ -198,11 +209,8 @@ async fn zsh_completes() {
         return;
     }
     let home = home!();
-    let config = fakes(&home, &[("good", &[]), ("other", &[])]);
-    let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
-    let program = env!("CARGO_BIN_EXE_mainstay");
-    let folder = Path::new(program).parent().expect("a folder").display();
+    let daemon = serving(&home).await;
+    let folder = folder();
     home.file(
         ".zshrc",
         &format!("PS1='ready> '\nPATH=\"{folder}:$PATH\"\nautoload -U compinit && compinit -u\nsource <(mainstay completions zsh)\n"),
@@ -218,11 +226,8 @@ async fn fish_completes() {
         return;
     }
     let home = home!();
-    let config = fakes(&home, &[("good", &[]), ("other", &[])]);
-    let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
-    let program = env!("CARGO_BIN_EXE_mainstay");
-    let folder = Path::new(program).parent().expect("a folder").display();
+    let daemon = serving(&home).await;
+    let folder = folder();
     fs::create_dir_all(home.path().join(".config/fish")).expect("made");
     home.file(
         ".config/fish/config.fish",

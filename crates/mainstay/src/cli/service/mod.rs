@@ -6,7 +6,7 @@ mod steps;
 mod systemd;
 
 use std::{
-    fs, io,
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -22,7 +22,7 @@ use self::{
     definition::{Definition, WRITTEN_BY},
     steps::{Run, Step},
 };
-use super::{CommandError, Exit, output, serve, stderr::complain};
+use super::{CommandError, Exit, import, output, serve, stderr::complain};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -187,7 +187,7 @@ impl Service {
 
     async fn tell_status(&self, manager: Manager) -> Result<Exit, CommandError> {
         let place = manager.place()?;
-        let is_installed = read(&place)?.is_some();
+        let is_installed = import::read(&place)?.is_some();
         let status = if is_installed {
             Some(manager.status().await?)
         } else {
@@ -469,20 +469,9 @@ fn user() -> u32 {
     0
 }
 
-fn read(path: &Path) -> Result<Option<String>, CommandError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(CommandError::Read {
-            path: path.display().to_string(),
-            source,
-        }),
-    }
-}
-
 /// The file that an earlier `mainstay service install` has written. A person's own file is refused.
 fn ours(path: &Path) -> Result<Option<String>, CommandError> {
-    let found = read(path)?;
+    let found = import::read(path)?;
     match &found {
         Some(text) if !text.contains(WRITTEN_BY) => Err(CommandError::Cannot {
             code: "not_ours",

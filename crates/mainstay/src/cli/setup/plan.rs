@@ -1,11 +1,7 @@
 //! What `setup` would do: the servers that it finds, and the new text of each file. Nothing is written
 //! here.
 
-use std::{
-    collections::BTreeSet,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use mainstay_client_files::{
     self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Machine,
@@ -23,7 +19,7 @@ use mainstay_platform::environment::Origin;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::super::CommandError;
+use super::super::{CommandError, import};
 
 /// Shorter texts are words that may stand anywhere.
 const LEAST_SECRET: usize = 4;
@@ -108,7 +104,7 @@ impl Plan {
         let path = origin
             .path()
             .ok_or(mainstay_platform::state::StateError::Nowhere)?;
-        let before = read(&path)?;
+        let before = import::read(&path)?;
         // What cannot be used is not built upon.
         origin.parse(before.as_deref())?;
         let text = before.as_deref().filter(|text| !text.trim().is_empty());
@@ -153,7 +149,7 @@ impl Plan {
         if is_new {
             self.change(FileChange {
                 client: None,
-                before: read(&schema)?,
+                before: import::read(&schema)?,
                 after: config::schema_text(),
                 path: schema,
             });
@@ -332,17 +328,6 @@ fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
             secrets.insert(text.clone());
         }
         _ => {}
-    }
-}
-
-pub fn read(path: &Path) -> Result<Option<String>, CommandError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(CommandError::Read {
-            path: path.display().to_string(),
-            source,
-        }),
     }
 }
 
