@@ -1,0 +1,162 @@
+/**
+ * The REST API of Mainstay, as the page calls it: same origin, with the cookie of the signed-in session.
+ * docs/rest.md describes the routes.
+ */
+
+/** An answer that is not a success, or none at all. */
+export class ApiError extends Error {
+  /** The word that programs compare, such as `server_not_found`; `unreachable` where nobody answered. */
+  readonly code: string
+  /** The HTTP status; 0 where nobody answered. */
+  readonly status: number
+  /** The whole body of the answer. */
+  readonly body: Record<string, unknown>
+
+  constructor(code: string, status: number, message: string, body: Record<string, unknown> = {}) {
+    super(message)
+    this.code = code
+    this.status = status
+    this.body = body
+  }
+
+  get hint(): string | undefined {
+    return typeof this.body.hint === 'string' ? this.body.hint : undefined
+  }
+}
+
+export type Query = Record<string, string | number | boolean | readonly string[] | null | undefined>
+
+interface Options {
+  query?: Query
+  signal?: AbortSignal
+  body?: unknown
+}
+
+let csrfToken = ''
+let onSignedOut = (): void => {}
+let onReached = (_reached: boolean): void => {}
+
+/** Set once a session is known; every write carries it. */
+export function setCsrfToken(token: string): void {
+  csrfToken = token
+}
+
+/** Called when the API answers 401: the session has ended. */
+export function whenSignedOut(callback: () => void): void {
+  onSignedOut = callback
+}
+
+/** Called after each request with whether the daemon answered. */
+export function whenReached(callback: (reached: boolean) => void): void {
+  onReached = callback
+}
+
+/** A path with its parts encoded and its query. */
+export function url(path: string, query: Query = {}): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined || value === null || value === '' || value === false) continue
+    if (typeof value === 'object') {
+      for (const item of value) search.append(name, item)
+    } else {
+      search.append(name, String(value))
+    }
+  }
+  const text = search.toString()
+  return text ? `${path}?${text}` : path
+}
+
+/** Sends a request; answers of every status are the caller's. */
+export async function send(method: string, path: string, options: Options = {}, accept = 'application/json'): Promise<Response> {
+  const headers: Record<string, string> = { Accept: accept }
+  let body: string | undefined
+  if (options.body !== undefined) {
+    headers['Content-Type'] = 'application/json'
+    body = JSON.stringify(options.body)
+  }
+  if (method !== 'GET' && csrfToken) headers['X-CSRF-Token'] = csrfToken
+  const request: RequestInit = { method, headers, credentials: 'same-origin', cache: 'no-store', redirect: 'error' }
+  if (body !== undefined) request.body = body
+  if (options.signal) request.signal = options.signal
+  try {
+    const response = await fetch(url(path, options.query), request)
+    onReached(true)
+    return response
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error
+    onReached(false)
+    throw new ApiError('unreachable', 0, 'Mainstay does not answer')
+  }
+}
+
+/** The error that an answer tells of. */
+export async function errorOf(response: Response): Promise<ApiError> {
+  let body: Record<string, unknown> = {}
+  try {
+    const parsed: unknown = await response.json()
+    if (parsed && typeof parsed === 'object') body = parsed as Record<string, unknown>
+  } catch {
+    // Not JSON: a proxy answered. Its status has to do.
+  }
+  if (response.status === 401) onSignedOut()
+  const code = typeof body.error === 'string' ? body.error : `http_${response.status}`
+  const message = typeof body.message === 'string' ? body.message : `${response.status} ${response.statusText}`
+  return new ApiError(code, response.status, message, body)
+}
+
+async function request<T>(method: string, path: string, options: Options): Promise<T> {
+  const response = await send(method, path, options)
+  if (!response.ok) throw await errorOf(response)
+  if (response.status === 204) return undefined as T
+  return (await response.json()) as T
+}
+
+export const api = {
+  get: <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
+    request<T>('GET', path, { ...(query && { query }), ...(signal && { signal }) }),
+  post: <T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> =>
+    request<T>('POST', path, { body, ...(signal && { signal }) }),
+  put: <T>(path: string, body: unknown, query?: Query): Promise<T> =>
+    request<T>('PUT', path, { body, ...(query && { query }) }),
+  delete: <T>(path: string, query?: Query): Promise<T> => request<T>('DELETE', path, query ? { query } : {}),
+}
+
+/** One event of a stream of server-sent events. */
+export interface ServerSentEvent {
+  event: string
+  data: string
+  id: string
+}
+
+/** Reads a body of server-sent events to its end. */
+export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSentEvent> {
+  const reader = body.pipeThrough(new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>).getReader()
+  let rest = ''
+  let next: ServerSentEvent = { event: 'message', data: '', id: '' }
+  try {
+    for (;;) {
+      const { value, done } = await reader.read()
+      if (done) return
+      const lines = (rest + value).split(/\r\n|\n|\r/)
+      rest = lines.pop() ?? ''
+      for (const line of lines) {
+        if (line === '') {
+          if (next.data !== '') yield { ...next, data: next.data.slice(0, -1) }
+          next = { event: 'message', data: '', id: next.id }
+        } else if (line.startsWith('event:')) {
+          next.event = line.slice(6).trim()
+        } else if (line.startsWith('data:')) {
+          next.data += line.slice(line[5] === ' ' ? 6 : 5) + '\n'
+        } else if (line.startsWith('id:')) {
+          next.id = line.slice(3).trim()
+        }
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {})
+  }
+}
+
+export function path(strings: TemplateStringsArray, ...values: string[]): string {
+  return strings.reduce((text, part, index) => text + part + (index < values.length ? encodeURIComponent(values[index] ?? '') : ''), '')
+}

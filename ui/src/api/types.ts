@@ -1,0 +1,26 @@
+/** The wire types that the page uses by name. They are generated from docs/openapi.json. */
+import type { components } from './schema'
+
+type Schemas = components['schemas']
+
+export type Server = Schemas['Server']
+export type Servers = Schemas['Servers']
+export type ServerDetails = Schemas['ServerDetails']
+export type ServerFigures = Schemas['ServerFigures']
+export type Figures = Schemas['Figures']
+export type Pending = Schemas['Pending']
+export type Operated = Schemas['Operated']
+export type Event = Schemas['Event']
+export type Events = Schemas['Events']
+export type LogLine = Schemas['LogLine']
+export type Logs = Schemas['Logs']
+export type CallRecord = Schemas['CallRecord']
+export type CallRecords = Schemas['CallRecords']
+export type WholeCallRecord = Schemas['WholeCallRecord']
+export type Statistics = Schemas['Statistics']
+export type ToolStatistics = Schemas['ToolStatistics']
+export type CallStatistics = Schemas['CallStatistics']
+export type ServerRequest = Schemas['ServerRequest']
+export type ServerRequests = Schemas['ServerRequests']
+export type ClientToken = Schemas['ClientToken']
+export type AddedToken = Schemas['AddedToken']

@@ -1,0 +1,25 @@
+/** What the command palette offers beside screens and servers: a screen adds its actions while it is open. */
+export interface Action {
+  title: string
+  /** What the action is about, shown after the title. */
+  detail?: string
+  run: () => void
+}
+
+class Actions {
+  #sources = $state.raw<(() => Action[])[]>([])
+
+  /** Offers actions until the returned function is called; for `$effect`. */
+  offer(source: () => Action[]): () => void {
+    this.#sources = [...this.#sources, source]
+    return () => {
+      this.#sources = this.#sources.filter((other) => other !== source)
+    }
+  }
+
+  get all(): Action[] {
+    return this.#sources.flatMap((source) => source())
+  }
+}
+
+export const actions = new Actions()

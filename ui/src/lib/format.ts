@@ -1,0 +1,91 @@
+/** Numbers, times and sizes as people read them. Units always; few digits. */
+
+/** `850 ms`, `3 s`, `4 min`, `3 h`, `5 d`: the largest unit that is not zero. */
+export function span(ms: number): string {
+  if (ms < 0) ms = 0
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  const seconds = Math.floor(ms / 1000)
+  if (seconds < 60) return `${seconds} s`
+  const minutes = Math.floor(seconds / 60)
+  if (minutes < 60) return `${minutes} min`
+  const hours = Math.floor(minutes / 60)
+  if (hours < 48) return `${hours} h`
+  return `${Math.floor(hours / 24)} d`
+}
+
+/** A duration of a call: `0.4 ms`, `12 ms`, `1.25 s`. */
+export function latency(ms: number | null | undefined): string {
+  if (ms === undefined || ms === null) return '–'
+  if (ms < 1) return `${ms.toFixed(1)} ms`
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  return span(ms)
+}
+
+/** How long ago, for the relative times of the page. */
+export function ago(then: number, now: number): string {
+  const passed = now - then
+  return passed < 1000 ? 'just now' : `${span(passed)} ago`
+}
+
+/** `512 B`, `31 MB`: decimal units. */
+export function bytes(count: number | null | undefined): string {
+  if (count === undefined || count === null) return '–'
+  if (count < 1000) return `${count} B`
+  const units = ['kB', 'MB', 'GB', 'TB']
+  let value = count / 1000
+  let unit = 0
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000
+    unit += 1
+  }
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`
+}
+
+/** `1,234` */
+export function count(value: number): string {
+  return value.toLocaleString('en')
+}
+
+/** A rate per minute: `0`, `0.5`, `142`. */
+export function rate(perMinute: number): string {
+  if (perMinute === 0) return '0'
+  return perMinute < 10 ? perMinute.toFixed(1).replace(/\.0$/, '') : count(Math.round(perMinute))
+}
+
+/** The exact local time, for titles. */
+export function exact(then: number): string {
+  const date = new Date(then)
+  const day = date.toLocaleDateString('sv')
+  return `${day} ${clockTime(then)}.${String(date.getMilliseconds()).padStart(3, '0')}`
+}
+
+/** `14:03:22` */
+export function clockTime(then: number): string {
+  return new Date(then).toLocaleTimeString('sv')
+}
+
+/** RFC 3339 to milliseconds; `undefined` where there is none. */
+export function time(text: string | null | undefined): number | undefined {
+  if (!text) return undefined
+  const value = Date.parse(text)
+  return Number.isNaN(value) ? undefined : value
+}
+
+/**
+ * Text from servers with control and direction characters made visible, as `mainstay` does in a terminal.
+ * Tabs and line breaks stay.
+ */
+export function visible(text: string): string {
+  return text.replace(
+    // eslint-disable-next-line no-control-regex
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
+    (character) => (character === '\r' ? '' : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`),
+  )
+}
+
+/** The first line of a text, for rows. */
+export function firstLine(text: string): string {
+  return visible(text.split('\n', 1)[0] ?? '')
+}

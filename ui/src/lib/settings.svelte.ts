@@ -1,0 +1,62 @@
+/** What a person sets for this browser: kept in its storage, never sent. */
+type Scheme = 'system' | 'light' | 'dark'
+
+const KEY = 'mainstay.settings'
+
+interface Stored {
+  scheme?: Scheme
+  noticeRead?: boolean
+}
+
+class Settings {
+  scheme = $state<Scheme>('system')
+  /** Whether the notice about what servers may do was read and put away. */
+  noticeRead = $state(false)
+
+  private dark = typeof matchMedia === 'undefined' ? undefined : matchMedia('(prefers-color-scheme: dark)')
+
+  constructor() {
+    if (typeof localStorage === 'undefined') return
+    try {
+      const stored = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Stored
+      if (stored.scheme === 'light' || stored.scheme === 'dark') this.scheme = stored.scheme
+      this.noticeRead = stored.noticeRead === true
+    } catch {
+      // Another program's, or storage that is switched off: the defaults hold.
+    }
+    this.dark?.addEventListener('change', () => this.apply())
+    this.apply()
+  }
+
+  setScheme(scheme: Scheme): void {
+    this.scheme = scheme
+    this.keep()
+  }
+
+  readNotice(): void {
+    this.noticeRead = true
+    this.keep()
+  }
+
+  /** The scheme that is shown. */
+  get shown(): 'light' | 'dark' {
+    if (this.scheme !== 'system') return this.scheme
+    return this.dark?.matches ? 'dark' : 'light'
+  }
+
+  private apply(): void {
+    document.documentElement.dataset.scheme = this.shown
+    dispatchEvent(new CustomEvent('schemechange'))
+  }
+
+  private keep(): void {
+    this.apply()
+    try {
+      localStorage.setItem(KEY, JSON.stringify({ scheme: this.scheme, noticeRead: this.noticeRead } satisfies Stored))
+    } catch {
+      // What cannot be kept holds until the page is closed.
+    }
+  }
+}
+
+export const settings = new Settings()

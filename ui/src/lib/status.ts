@@ -1,0 +1,77 @@
+/** What a server's state means for a person: its word, symbol, colour, and group on the start page. */
+import type { Server } from '../api/types'
+
+export type Tone = 'well' | 'wary' | 'busy' | 'bad' | 'off'
+
+/** Groups of the start page, in their order: by what servers need from a person. */
+export type Group = 'needs' | 'coming' | 'well' | 'off'
+export const GROUPS: readonly Group[] = ['needs', 'coming', 'well', 'off']
+
+export interface Look {
+  /** The state in words; of the texts (`texts.state`). */
+  word: Word
+  /** Each tone has a shape of its own, for those who see no colours. */
+  symbol: string
+  tone: Tone
+  group: Group
+}
+
+export type Word =
+  | 'pending'
+  | 'disabled'
+  | 'stopped'
+  | 'starting'
+  | 'connected'
+  | 'degraded'
+  | 'reconnecting'
+  | 'stopping'
+  | 'unauthorized'
+  | 'error'
+  | 'failed'
+  | 'crashed'
+
+const LOOKS: Record<Word, Omit<Look, 'word'>> = {
+  pending: { symbol: '⏸', tone: 'wary', group: 'needs' },
+  unauthorized: { symbol: '✕', tone: 'bad', group: 'needs' },
+  error: { symbol: '✕', tone: 'bad', group: 'needs' },
+  failed: { symbol: '✕', tone: 'bad', group: 'needs' },
+  crashed: { symbol: '✕', tone: 'bad', group: 'needs' },
+  reconnecting: { symbol: '↻', tone: 'busy', group: 'coming' },
+  starting: { symbol: '↻', tone: 'busy', group: 'coming' },
+  stopping: { symbol: '↻', tone: 'busy', group: 'coming' },
+  degraded: { symbol: '◐', tone: 'wary', group: 'well' },
+  connected: { symbol: '●', tone: 'well', group: 'well' },
+  stopped: { symbol: '○', tone: 'off', group: 'off' },
+  disabled: { symbol: '○', tone: 'off', group: 'off' },
+}
+
+export function wordOf(server: Server): Word {
+  if (server.status === 'pending' || server.pending) return 'pending'
+  if (!server.enabled || server.status === 'disabled') return 'disabled'
+  switch (server.status) {
+    case 'connected':
+      return server.healthStatus === 'degraded' || server.healthStatus === 'unhealthy' ? 'degraded' : 'connected'
+    case 'connecting':
+      return 'starting'
+    case 'reconnecting':
+      return 'reconnecting'
+    case 'stopping':
+      return 'stopping'
+    case 'failed':
+      return 'failed'
+    case 'crashed':
+      return 'crashed'
+    case 'error':
+      return /\b(401|403)\b|unauthorized/i.test(server.lastError ?? '') ? 'unauthorized' : 'error'
+    default:
+      return 'stopped'
+  }
+}
+
+export function look(word: Word): Look {
+  return { word, ...LOOKS[word] }
+}
+
+export function lookOf(server: Server): Look {
+  return look(wordOf(server))
+}

@@ -1,0 +1,27 @@
+/** Short notices about what happened elsewhere on the page. Errors of an action stand beside the action. */
+export interface Toast {
+  id: number
+  text: string
+  tone: 'well' | 'bad' | 'off'
+}
+
+/** Older ones go first. */
+const MAX_TOASTS = 4
+const SHOWN_MS = 6000
+
+class Toasts {
+  list = $state<Toast[]>([])
+  private last = 0
+
+  show(text: string, tone: Toast['tone'] = 'off'): void {
+    const id = ++this.last
+    this.list = [...this.list, { id, text, tone }].slice(-MAX_TOASTS)
+    setTimeout(() => this.dismiss(id), tone === 'bad' ? SHOWN_MS * 2 : SHOWN_MS)
+  }
+
+  dismiss(id: number): void {
+    this.list = this.list.filter((toast) => toast.id !== id)
+  }
+}
+
+export const toasts = new Toasts()
