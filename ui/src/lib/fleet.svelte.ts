@@ -2,6 +2,7 @@
  * All servers, as the page knows them. One event stream tells what changes; of a server that an event is
  * about, its state is read again. Figures are read while a screen that shows them is open and visible.
  */
+import { untrack } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
 import { api, ApiError, path, whenReached } from '../api/client'
 import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequests, Servers } from '../api/types'
@@ -140,7 +141,7 @@ class Fleet {
   /** Reads figures as long as the returned function was not called. */
   watchFigures(): () => void {
     this.#watchers += 1
-    void this.#readFigures()
+    untrack(() => void this.#readFigures())
     return () => {
       this.#watchers -= 1
     }

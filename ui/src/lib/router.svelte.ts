@@ -60,6 +60,12 @@ class Router {
     location.hash = to.replace(/^#/, '')
   }
 
+  /** Goes to an address in place of the one that is shown: "back" skips it. */
+  replace(to: string): void {
+    history.replaceState(null, '', to)
+    this.#route = parse(to)
+  }
+
   /** Changes filters in place; with `push` as a step that "back" undoes. */
   set(changes: Record<string, string | null | undefined>, push = false): void {
     const query = new URLSearchParams(this.#route.query)

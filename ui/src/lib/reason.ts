@@ -1,0 +1,39 @@
+/** Why a server is as it is, and what happens next, in sentences. */
+import type { Server } from '../api/types'
+import { texts } from '../texts'
+import { ago, span, time } from './format'
+import type { Word } from './status'
+
+const words = texts.server
+
+export function why(server: Server, word: Word, now: number): string {
+  switch (word) {
+    case 'pending':
+      return words.pendingWhy
+    case 'disabled':
+      return words.disabledWhy
+    case 'stopped':
+      return server.lastError ?? words.stoppedWhy
+    case 'connected': {
+      const heard = time(server.lastSuccessAt)
+      const told = server.lastError ? `${server.lastError}. ` : ''
+      return told + (heard === undefined ? words.wellNever : words.well(ago(heard, now)))
+    }
+    case 'degraded':
+      return words.degraded(server.lastError ?? words.noReason)
+    case 'starting':
+      return server.starting ? words.starting(server.starting) : texts.state.starting
+    default:
+      return server.lastError ?? words.noReason
+  }
+}
+
+/** What Mainstay does next by itself; `undefined` where there is nothing to wait for. */
+export function next(server: Server, word: Word, nextAttemptAt: number | undefined, now: number): string | undefined {
+  if (word === 'reconnecting' || word === 'unauthorized' || word === 'error' || word === 'crashed') {
+    const attempt = Math.max(server.reconnectAttempt ?? 1, 1)
+    if (nextAttemptAt !== undefined && nextAttemptAt > now) return words.attempt(attempt, span(nextAttemptAt - now + 999))
+    return word === 'reconnecting' ? words.attemptNow(attempt) : words.notRetried
+  }
+  return word === 'failed' ? words.notRetried : undefined
+}
