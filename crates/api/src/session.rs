@@ -12,10 +12,10 @@ pub const SESSION_LINKS: &str = "/api/session/links";
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct SignIn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String, required = false)]
     pub code: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String, required = false)]
     pub token: Option<String>,
 }
 

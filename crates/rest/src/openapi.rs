@@ -332,6 +332,7 @@ fn operations() -> Vec<Operation> {
         )
         .public()
         .takes::<api::SignIn>()
+        .needing(&json!({"anyOf": [{"required": ["code"]}, {"required": ["token"]}]}))
         .answers::<api::SignedIn>()
         .fails(&[UnknownRoute, MissingParameter, InvalidCode, StateUnusable]),
         delete(api::SESSION, "Sign the browser out")
