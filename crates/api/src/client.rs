@@ -25,9 +25,9 @@ use super::{
     HandOver, HandedOver, HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated, PROMPTS,
     Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded, Removed,
     RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS,
-    STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch, Statistics,
-    Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT,
-    WholeCallRecord, WholeRead,
+    SESSION_LINKS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch,
+    SignInLink, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools,
+    USER_AGENT, WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -293,6 +293,11 @@ impl Client {
     /// The token that this client bears opens nothing afterwards.
     pub async fn rotate_token(&self) -> Result<RotatedToken, ClientError> {
         self.post(ROTATE, &Map::new()).await
+    }
+
+    /// A link that signs a browser in, once.
+    pub async fn sign_in_link(&self) -> Result<SignInLink, ClientError> {
+        self.post(SESSION_LINKS, &Map::new()).await
     }
 
     pub async fn tools(&self) -> Result<Tools, ClientError> {

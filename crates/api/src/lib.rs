@@ -11,6 +11,7 @@ mod items;
 mod news;
 mod records;
 mod servers;
+mod session;
 mod stream;
 mod tokens;
 
@@ -24,6 +25,7 @@ pub use self::items::*;
 pub use self::news::*;
 pub use self::records::*;
 pub use self::servers::*;
+pub use self::session::*;
 pub use self::stream::{CallNews, EventStream, LogEvents, Told};
 pub use self::tokens::*;
 

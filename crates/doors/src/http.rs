@@ -1,4 +1,4 @@
-//! The HTTP listener: MCP on its own paths, everything else to the REST router.
+//! The HTTP listener: MCP on its own paths, everything else (REST, the web page) to the other router.
 
 use std::{
     convert::Infallible,
@@ -318,7 +318,7 @@ impl HttpServer {
             let reason = forbidden.to_string();
             return match endpoint {
                 Some(_) => refuse(status, &reason),
-                None => refuse_plainly(status, code, &reason),
+                None => not_sniffed(refuse_plainly(status, code, &reason)),
             };
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
@@ -337,7 +337,7 @@ impl HttpServer {
                     Err(why) => unauthorized(why),
                 }
             }
-            None => self.other(request, visit).await,
+            None => not_sniffed(self.other(request, visit).await),
         };
         if let Some(origin) = origin {
             share(response.headers_mut(), origin);
@@ -362,7 +362,7 @@ impl HttpServer {
         }
     }
 
-    /// REST, and what is for machines.
+    /// REST, the web page, and what is for machines.
     async fn other(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
         if request.uri().path() == "/metrics" {
             let (demand, headers) = (self.authenticator.metrics, request.headers());
@@ -450,6 +450,15 @@ fn too_many() -> Response<ResponseBody> {
 fn refuse_plainly(status: StatusCode, code: &str, reason: &str) -> Response<ResponseBody> {
     let body = axum::Json(json!({"error": code, "message": reason}));
     (status, body).into_response().map(ResponseBody::Other)
+}
+
+/// Keeps browsers from taking what they are answered for something else, such as a script.
+fn not_sniffed(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let nosniff = HeaderValue::from_static("nosniff");
+    response
+        .headers_mut()
+        .insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
 }
 
 fn unauthorized(why: Unauthorized) -> Response<ResponseBody> {

@@ -4,11 +4,14 @@
 use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderValue, header};
-use mainstay_core::principal::Principal;
+use mainstay_core::{config::Secret, principal::Principal};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::tokens::{self, Edition, PREFIX, Pass, Tokens};
+use crate::{
+    browser,
+    tokens::{self, Edition, PREFIX, Pass, Tokens},
+};
 
 /// When a path asks for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,8 @@ enum Last {
     /// One without a token, where this was demanded.
     Anonymous(Demand),
     Bearer(Seen),
+    /// The page of a browser that is signed in, by the secret of its cookie.
+    Browser(Secret),
 }
 
 /// A token that was looked up.
@@ -121,11 +126,17 @@ impl Authenticator {
         }
     }
 
-    /// Remembers whose connection it is, for a door that asks by itself.
+    /// Remembers whose connection it is, for a door that asks by itself. There, a request without
+    /// `Authorization` may come in by a cookie.
     pub fn note(&self, headers: &HeaderMap, visit: &Visit) {
-        if !matches!(self.look_up(headers, visit), Some(Ok(_))) {
-            *visit.last() = Last::Anyone;
+        if headers.contains_key(header::AUTHORIZATION) {
+            if !matches!(self.look_up(headers, visit), Some(Ok(_))) {
+                *visit.last() = Last::Anyone;
+            }
+            return;
         }
+        let session = browser::session(&self.tokens, headers);
+        *visit.last() = session.map_or(Last::Anyone, |session| Last::Browser(session.secret));
     }
 
     /// Whether the last principal may still be answered.
@@ -133,6 +144,7 @@ impl Authenticator {
         match &*visit.last() {
             Last::Anyone => true,
             Last::Anonymous(demand) => !self.is_in_force(*demand),
+            Last::Browser(secret) => self.tokens.session(secret.expose().as_bytes()).is_some(),
             Last::Bearer(seen) => {
                 bearer(&seen.header).is_some_and(|token| self.tokens.bearer(token).is_some())
             }
@@ -200,7 +212,7 @@ pub fn bearer(header: &HeaderValue) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_core::config::Secret;
+    use std::time::Duration;
 
     use super::*;
 
@@ -292,5 +304,42 @@ mod tests {
         tokens.remove("a").expect("removed");
         assert!(!authenticator.is_open_to(&visit));
         assert_eq!(admitted(&authenticator, &given, &visit), "invalid");
+    }
+
+    /// What a cookie opened ends with its session. At MCP's paths it opens nothing.
+    #[test]
+    fn a_connection_of_the_page_lasts_as_long_as_its_session() {
+        let tokens = Tokens::from(Secret::new("control"));
+        let authenticator = Authenticator::new(tokens.clone(), Some(true), false);
+        let sign_in = |lifetime| tokens.sign_in(None, lifetime).expect("signed in").0;
+        let noted = |secret: &Secret, authorization: &str| {
+            let mut headers = headers(authorization);
+            let cookie = format!("mainstay-7420={}", secret.expose());
+            headers.insert(header::COOKIE, cookie.parse().expect("a header"));
+            headers.insert(header::HOST, HeaderValue::from_static("[::1]:7420"));
+            let visit = Visit::default();
+            authenticator.note(&headers, &visit);
+            let at_mcp = authenticator.admit(authenticator.mcp, &headers, &Visit::default());
+            (visit, at_mcp.is_ok())
+        };
+        let long = sign_in(Duration::from_hours(1));
+        let (visit, at_mcp) = noted(&long, "");
+        let (bearer, _) = noted(&long, "Bearer control");
+        assert!(!at_mcp && authenticator.is_open_to(&visit));
+        tokens.sign_out(&long).expect("signed out");
+        assert!(!authenticator.is_open_to(&visit));
+        // The cookie does not count beside a token.
+        assert!(authenticator.is_open_to(&bearer));
+
+        let short = sign_in(Duration::from_millis(1));
+        *visit.last() = Last::Browser(short.clone());
+        while tokens.session(short.expose().as_bytes()).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(!authenticator.is_open_to(&visit));
+
+        let (visit, _) = noted(&sign_in(Duration::from_hours(1)), "");
+        tokens.rotate().expect("rotated");
+        assert!(!authenticator.is_open_to(&visit));
     }
 }

@@ -105,6 +105,36 @@ impl Guard {
     }
 }
 
+/// Whether this can be a request of a page that Mainstay itself serves: `Origin` and `Sec-Fetch-Site`, where
+/// they are given, name the host and port of `Host`. Another port is another origin.
+pub fn is_same_origin(headers: &HeaderMap) -> bool {
+    let sites = headers.get_all("sec-fetch-site").iter();
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let host = headers.get(header::HOST).and_then(|it| it.to_str().ok());
+    let host = host.and_then(authority);
+    let is_ours = |origin: &HeaderValue| {
+        let origin = origin.to_str().ok().and_then(web_origin)?;
+        let (_, name, port) = &origin;
+        let (host, of_host) = host.as_ref()?;
+        let of_host = of_host.map_or(default_port(origin.0), NonZeroU16::get);
+        Some(name == host && *port == of_host)
+    };
+    sites
+        .map(HeaderValue::as_bytes)
+        .all(|site| matches!(site, b"same-origin" | b"none"))
+        && origins.all(|origin| is_ours(origin) == Some(true))
+}
+
+/// The port that a `Host` header names; without one, that of HTTP.
+pub fn port(host: &str) -> Option<u16> {
+    let (_, port) = authority(host)?;
+    Some(port.map_or(default_port(false), NonZeroU16::get))
+}
+
+const fn default_port(is_tls: bool) -> u16 {
+    if is_tls { 443 } else { 80 }
+}
+
 impl<T> Allowed<T> {
     /// Entries that nothing can match are left out.
     fn of(configured: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
@@ -194,8 +224,8 @@ fn web_origin(origin: &str) -> Option<(bool, Host, u16)> {
         return None;
     }
     let (host, port) = authority(rest)?;
-    let default = if is_tls { 443 } else { 80 };
-    Some((is_tls, host, port.map_or(default, NonZeroU16::get)))
+    let port = port.map_or(default_port(is_tls), NonZeroU16::get);
+    Some((is_tls, host, port))
 }
 
 #[cfg(test)]
@@ -323,6 +353,30 @@ mod tests {
                 Err(Forbidden::Origin),
                 "{origin}"
             );
+        }
+    }
+
+    /// Pages at other ports of the same host are others' pages.
+    #[test]
+    fn the_same_origin_has_the_same_host_and_port() {
+        for (host, origin, expected) in [
+            ("127.0.0.1:7420", "http://127.0.0.1:7420", true),
+            ("LOCALHOST:7420", "http://localhost.:7420", true),
+            ("[0::1]:7420", "http://[::1]:7420", true),
+            ("gate.example", "https://gate.example", true),
+            ("gate.example", "http://gate.example:80", true),
+            ("gate.example:443", "https://gate.example", true),
+            ("127.0.0.1:7420", "http://127.0.0.1:7421", false),
+            ("127.0.0.1:7420", "http://localhost:7420", false),
+            ("gate.example:443", "http://gate.example", false),
+            ("gate.example", "https://gate.example.evil.example", false),
+            ("gate.example", "null", false),
+            ("a@b", "http://b", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().expect("a header"));
+            headers.insert(header::ORIGIN, origin.parse().expect("a header"));
+            assert_eq!(is_same_origin(&headers), expected, "{host} {origin}");
         }
     }
 

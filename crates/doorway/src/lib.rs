@@ -3,6 +3,7 @@
 
 pub mod authenticator;
 pub mod bodies;
+pub mod browser;
 pub mod guard;
 pub mod json_views;
 pub mod peer;

@@ -83,6 +83,8 @@ pub struct Daemon {
     origins: Vec<String>,
     /// Whether the MCP paths ask for a token; `None` leaves it to the address and the tokens.
     require_token: Option<bool>,
+    /// Whether the web page is served.
+    page: bool,
     /// How long calls at work may take at the end.
     grace: Duration,
     /// Cancelled to close the doors and stop the tasks.
@@ -130,6 +132,7 @@ impl Daemon {
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
             require_token: config.require_token.or(insecure.then_some(false)),
+            page: config.page,
             grace: config.shutdown_grace,
             stop,
             telling,
@@ -162,15 +165,21 @@ impl Daemon {
         tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
     }
 
-    /// The REST door, open to the control token.
+    /// The REST door, open to the control token, and the web page.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
-        mainstay_rest::router(mainstay_rest::RestDoor {
+        let rest = mainstay_rest::router(mainstay_rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
             tokens: tokens.into(),
             bodies: self.bodies,
             stop: self.stop.clone(),
             hand_over: self.hand_over.clone(),
-        })
+            page: self.page,
+        });
+        if self.page {
+            rest.merge(mainstay_page::router())
+        } else {
+            rest
+        }
     }
 
     /// Reads the configuration again, where it can be.

@@ -26,6 +26,7 @@ pub use self::trust::{Untrusted, directory as trusted_dir};
 const LOCK: &str = "lock";
 const TOKEN: &str = "token";
 const CLIENT_TOKENS: &str = "tokens.json";
+const BROWSER_SESSIONS: &str = "browsers.json";
 const SESSION_KEY: &str = "session.key";
 const SWITCHES: &str = "switches.json";
 const INSTANCES: &str = "instances";
@@ -121,6 +122,11 @@ impl StateDir {
     /// Where clients' tokens are kept, hashed.
     pub fn client_tokens(&self) -> PathBuf {
         self.0.join(CLIENT_TOKENS)
+    }
+
+    /// Where browser sessions are kept, hashed.
+    pub fn browser_sessions(&self) -> PathBuf {
+        self.0.join(BROWSER_SESSIONS)
     }
 
     /// Puts another control token in the place of the one that is there; readers see either, whole.

@@ -8,7 +8,9 @@ use crate::code::Code::Failed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     Unauthorized,
+    InvalidCode,
     Forbidden,
+    CsrfFailed,
     UnknownRoute,
     WrongMethod,
     WrongContentType,
@@ -34,7 +36,9 @@ impl Code {
     const fn row(self) -> (&'static str, u16) {
         match self {
             Self::Unauthorized => ("unauthorized", 401),
+            Self::InvalidCode => ("invalid_code", 401),
             Self::Forbidden => ("forbidden", 403),
+            Self::CsrfFailed => ("csrf_failed", 403),
             Self::UnknownRoute => ("not_found", 404),
             Self::WrongMethod => ("method_not_allowed", 405),
             Self::WrongContentType => ("unsupported_media_type", 415),
@@ -74,9 +78,10 @@ pub const CONNECT_FAILED: Code = Failed(FailureKind::ConnectFailed);
 pub const KEPT_DOWN: Code = Failed(FailureKind::ServerNotConnected);
 
 /// Errors of every operation: missing permission, and the end of Mainstay.
-pub const EVERYWHERE: [Code; 3] = [
+pub const EVERYWHERE: [Code; 4] = [
     Code::Unauthorized,
     Code::Forbidden,
+    Code::CsrfFailed,
     Failed(FailureKind::ShuttingDown),
 ];
 

@@ -1,5 +1,6 @@
-//! The REST door. Everything under `/api` takes the control token, and a body must be declared as JSON.
-//! No web page can send either to a server of another origin unasked.
+//! The REST door. Everything under `/api` takes the control token, or the cookie of a browser that is signed in,
+//! and a body must be declared as JSON. No web page can send the token or such a body to a server of another
+//! origin unasked; what a cookie needs beside it, `mainstay_doorway::browser` says.
 
 mod address;
 mod body;
@@ -26,6 +27,7 @@ mod reload;
 mod requests;
 mod schema;
 mod servers;
+mod session;
 mod switches;
 mod tokens;
 mod via;
@@ -51,9 +53,9 @@ use mainstay_gateway::{Gateway, calls::Closing};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use self::refusal::Refusal;
+pub use self::{refusal::Refusal, session::link};
 use mainstay_doorway::tokens::{Pass, Tokens};
-use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits};
+use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits, browser};
 
 /// What the routes need.
 #[derive(Clone, Debug)]
@@ -67,6 +69,18 @@ pub struct RestDoor {
     pub stop: CancellationToken,
     /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
     pub hand_over: Option<mpsc::Sender<api::HandOver>>,
+    /// Whether there is the web page, so that cookies open the door, too.
+    pub page: bool,
+}
+
+impl RestDoor {
+    fn has_page(&self, route: &str) -> Result<(), Refusal> {
+        if self.page {
+            Ok(())
+        } else {
+            Err(Refusal::UnknownRoute(route.to_owned()))
+        }
+    }
 }
 
 pub fn router(door: RestDoor) -> Router {
@@ -124,6 +138,13 @@ pub fn router(door: RestDoor) -> Router {
             api::FIGURES,
             get(figures::figures).with_state(figures::FiguresRoute::new(&door)),
         )
+        .route(
+            api::SESSION,
+            get(session::show)
+                .post(session::sign_in)
+                .delete(session::sign_out),
+        )
+        .route(api::SESSION_LINKS, post(session::make_link))
         .route(api::TOKENS, get(tokens::list).post(tokens::add))
         .route(api::TOKEN, delete(tokens::remove))
         .route(api::ROTATE, post(tokens::rotate))
@@ -161,20 +182,26 @@ async fn wrong_method(request: Request) -> Refusal {
 
 async fn authorize(
     State(door): State<RestDoor>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let token = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(bearer);
-    match token.and_then(|token| door.tokens.bearer(token)) {
-        Some(Pass {
-            principal: Principal::Operator,
-            ..
-        }) => {}
-        Some(_) => return Err(Refusal::NotForClients),
-        None => return Err(Refusal::Unauthorized),
+    let (method, headers) = (request.method(), request.headers());
+    if !session::is_sign_in(method, request.uri().path()) {
+        match headers.get(header::AUTHORIZATION).map(bearer) {
+            Some(token) => match token.and_then(|token| door.tokens.bearer(token)) {
+                Some(Pass {
+                    principal: Principal::Operator,
+                    ..
+                }) => {}
+                Some(_) => return Err(Refusal::NotForClients),
+                None => return Err(Refusal::Unauthorized),
+            },
+            None if door.page => {
+                let session = browser::admit(&door.tokens, method, headers)?;
+                request.extensions_mut().insert(session);
+            }
+            None => return Err(Refusal::Unauthorized),
+        }
     }
     if !request.body().is_end_stream() && !body::is_json(request.headers()) {
         return Err(Refusal::WrongContentType);

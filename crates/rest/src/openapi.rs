@@ -17,9 +17,9 @@ use super::{
     code::{
         BESIDE, CONNECT_FAILED,
         Code::{
-            self, Failed, InvalidLifetime, InvalidTokenName, InvalidToolName, LogUnreadable,
-            MissingParameter, NotReloadable, StateUnusable, StateUnwritable, TokenExists,
-            TooManyStreams, TooManyTokens, UnknownRoute, UnknownToken,
+            self, Failed, InvalidCode, InvalidLifetime, InvalidTokenName, InvalidToolName,
+            LogUnreadable, MissingParameter, NotReloadable, StateUnusable, StateUnwritable,
+            TokenExists, TooManyStreams, TooManyTokens, UnknownRoute, UnknownToken,
         },
         INVALID_CONFIG, KEPT_DOWN, OF_CALLS, OF_CLIENTS, OF_RECORDS, OF_THE_FILE, SERVER_NOT_FOUND,
     },
@@ -325,6 +325,25 @@ fn operations() -> Vec<Operation> {
         get(api::RECENT_EVENTS, "What happened lately")
             .query("after", PLACE, &place())
             .answers::<api::Events>(),
+        get(api::SESSION, "The browser session of the web page's cookie").answers::<api::Session>(),
+        post(
+            api::SESSION,
+            "Sign a browser in, with a one-time code or the control token; sets the cookie",
+        )
+        .public()
+        .takes::<api::SignIn>()
+        .needing(&json!({"anyOf": [{"required": ["code"]}, {"required": ["token"]}]}))
+        .answers::<api::SignedIn>()
+        .fails(&[UnknownRoute, MissingParameter, InvalidCode, StateUnusable]),
+        delete(api::SESSION, "Sign the browser out")
+            .answers::<api::SignedOut>()
+            .fails(&[StateUnusable]),
+        post(
+            api::SESSION_LINKS,
+            "Make a one-time code, and the path of the page that signs a browser in with it",
+        )
+        .answers::<api::SignInLink>()
+        .fails(&[UnknownRoute, StateUnusable]),
         get(api::TOKENS, "The clients that have a token").answers::<api::ClientTokens>(),
         post(api::TOKENS, "Make a client's token, which is said once")
             .takes::<api::AddToken>()
@@ -398,7 +417,7 @@ fn describe(operations: Vec<Operation>) -> Value {
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
         "servers": [{"url": "http://127.0.0.1:7420"}],
-        "security": [{"control": []}],
+        "security": [{"control": []}, {"session": []}],
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -408,6 +427,14 @@ fn describe(operations: Vec<Operation>) -> Value {
                     "type": "http",
                     "scheme": "bearer",
                     "description": "The control token, from the file `token` in the state directory",
+                },
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "mainstay-7420",
+                    "description": "The cookie of the web page, from `POST /api/session`; its name ends with the port \
+                        of `Host`. Only requests of the same origin may use it, and all but GET and HEAD need the \
+                        header `X-CSRF-Token`, with the `csrfToken` of `GET /api/session`",
                 },
             },
         },

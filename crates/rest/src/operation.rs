@@ -30,6 +30,8 @@ pub struct Operation {
     pub method: &'static str,
     pub path: &'static str,
     what: &'static str,
+    /// Needs no credential.
+    is_public: bool,
     query: Vec<Value>,
     body: Option<Value>,
     /// By media type.
@@ -48,6 +50,7 @@ impl Operation {
             method,
             path,
             what,
+            is_public: false,
             query: Vec::new(),
             body: None,
             answer: Map::new(),
@@ -55,6 +58,12 @@ impl Operation {
             failures: Vec::new(),
             schemas: Vec::new(),
         }
+    }
+
+    /// It gives the credential.
+    pub fn public(mut self) -> Self {
+        self.is_public = true;
+        self
     }
 
     pub fn query(mut self, name: &str, what: &str, schema: &Value) -> Self {
@@ -175,6 +184,9 @@ impl Operation {
         let parameters: Vec<Value> = in_path.chain(self.query.iter().cloned()).collect();
         let mut operation =
             json!({"summary": self.what, "parameters": parameters, "responses": self.responses()});
+        if self.is_public {
+            operation["security"] = json!([]);
+        }
         if let Some(body) = &self.body {
             operation["requestBody"] = body.clone();
         }

@@ -5,7 +5,7 @@ use std::io;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, header};
 use mainstay_core::failure::{Failure, FailureKind};
-use mainstay_doorway::{RETRY_AFTER, json_views::lists::NotFound, tokens::TokenError};
+use mainstay_doorway::{RETRY_AFTER, browser, json_views::lists::NotFound, tokens::TokenError};
 use serde_json::{Value, json};
 
 use super::code::{Code, INVALID_CONFIG, INVALID_REQUEST};
@@ -17,6 +17,18 @@ pub enum Refusal {
     /// A client's token at a path that takes the control token.
     #[error("MCP tokens not permitted: the control token is needed here")]
     NotForClients,
+    /// The request came in by a token.
+    #[error("there is no session: the request has a token instead of the page's cookie")]
+    NoSession,
+    #[error(
+        "the code is wrong, was used already, or is older than 15 minutes; `mainstay ui` makes a new link"
+    )]
+    InvalidCode,
+    #[error("this is not the control token; `mainstay ui` signs in without it")]
+    WrongToken,
+    /// A cookie that does not count.
+    #[error("{0}")]
+    Csrf(browser::Refused),
     #[error("no such route: {0}")]
     UnknownRoute(String),
     #[error("{0} is not for this route")]
@@ -49,6 +61,17 @@ pub enum Refusal {
     Failed(#[from] Failure),
 }
 
+impl From<browser::Refused> for Refusal {
+    fn from(why: browser::Refused) -> Self {
+        match why {
+            browser::Refused::NotSignedIn => Self::Unauthorized,
+            browser::Refused::OtherOrigin
+            | browser::Refused::NoCsrfToken
+            | browser::Refused::WrongCsrfToken => Self::Csrf(why),
+        }
+    }
+}
+
 impl From<NotFound> for Refusal {
     fn from(why: NotFound) -> Self {
         match why {
@@ -61,7 +84,9 @@ impl From<NotFound> for Refusal {
 impl Refusal {
     fn code(&self) -> Code {
         match self {
-            Self::Unauthorized => Code::Unauthorized,
+            Self::Unauthorized | Self::NoSession | Self::WrongToken => Code::Unauthorized,
+            Self::InvalidCode => Code::InvalidCode,
+            Self::Csrf(_) => Code::CsrfFailed,
             Self::NotForClients => Code::Forbidden,
             Self::UnknownRoute(_) => Code::UnknownRoute,
             Self::WrongMethod(_) => Code::WrongMethod,

@@ -45,7 +45,7 @@ pub async fn rotate(State(door): State<RestDoor>) -> Result<Json<api::RotatedTok
 }
 
 /// A change is written to a file, which blocks.
-async fn changed<T: Send + 'static>(
+pub async fn changed<T: Send + 'static>(
     door: &RestDoor,
     change: impl FnOnce(&Tokens) -> Result<T, TokenError> + Send + 'static,
 ) -> Result<T, Refusal> {

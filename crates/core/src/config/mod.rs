@@ -112,6 +112,8 @@ pub struct Config {
     /// Whether the MCP paths ask for a token (`http.requireToken`); `None` asks where there are clients'
     /// tokens, or others can reach the address.
     pub require_token: Option<bool>,
+    /// Whether the web page is served, and people can sign in on it (`http.page`, default true).
+    pub page: bool,
     /// Attempts of the whole fleet to reach servers over the network, per second
     /// (`maxAttemptsPerSecond`, default 50).
     pub max_attempts_per_second: u32,
@@ -207,6 +209,7 @@ impl Default for Config {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             require_token: None,
+            page: true,
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
             alerts: Vec::new(),

@@ -453,6 +453,8 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
         config.require_token = http
             .take("requireToken")
             .and_then(|node| node.boolean(report));
+        let page = http.take("page").and_then(|node| node.boolean(report));
+        config.page = page.unwrap_or(true);
         http.finish(report, &[], LATER_HTTP);
     }
 }

@@ -293,6 +293,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         allowed_hosts,
         allowed_origins,
         require_token,
+        page,
         max_attempts_per_second,
         max_concurrent_starts,
         alerts,
@@ -344,6 +345,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         ("journal", old.journal != *journal),
         ("telemetry", old.telemetry != *telemetry),
         ("http.requireToken", old.require_token != *require_token),
+        ("http.page", old.page != *page),
     ]);
     let now = those([
         ("alerts", old.alerts != *alerts),

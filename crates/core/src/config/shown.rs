@@ -123,6 +123,7 @@ fn settings(config: &Config) -> Map<String, Value> {
         allowed_hosts,
         allowed_origins,
         require_token,
+        page,
         max_attempts_per_second,
         max_concurrent_starts,
         alerts,
@@ -150,6 +151,7 @@ fn settings(config: &Config) -> Map<String, Value> {
         ("allowedHosts", json!(allowed_hosts)),
         ("allowedOrigins", json!(allowed_origins)),
         ("requireToken", json!(require_token)),
+        ("page", json!(page)),
     ]);
     object([
         ("naming", naming_word(*naming).into()),

@@ -203,7 +203,7 @@ fn settings() {
         "maxNameLength": 64,
         "startup": {"waitMs": 0},
         "pageSize": 100,
-        "http": {"maxBodyBytes": 1024, "allowedHosts": ["gateway.lan"], "allowedOrigins": ["http://gateway.lan"], "requireToken": false}
+        "http": {"maxBodyBytes": 1024, "allowedHosts": ["gateway.lan"], "allowedOrigins": ["http://gateway.lan"], "requireToken": false, "page": false}
     }"#;
     assert_eq!(findings(text), "");
     let expected = Config {
@@ -216,6 +216,7 @@ fn settings() {
         allowed_hosts: vec!["gateway.lan".to_owned()],
         allowed_origins: vec!["http://gateway.lan".to_owned()],
         require_token: Some(false),
+        page: false,
         ..Config::default()
     };
     assert_eq!(read("c.json", text).unwrap().config, expected);

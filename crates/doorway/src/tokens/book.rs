@@ -9,7 +9,7 @@ use mainstay_core::principal::{ClientName, Principal};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::TokenError;
+use super::{TokenError, browsers::BrowserSession};
 
 /// Each is compared with what a new connection brings.
 const MAX_CLIENTS: usize = 1000;
@@ -21,7 +21,7 @@ const MAX_LIFETIME: Duration = Duration::from_hours(MAX_LIFETIME_DAYS * 24);
 /// A token's SHA-256. A slow hash would protect nothing: a token is 256 random bits, which cannot be
 /// found by trying.
 #[derive(Clone, Copy)]
-pub struct Fingerprint([u8; 32]);
+pub struct Fingerprint(pub(super) [u8; 32]);
 
 impl Fingerprint {
     pub fn of(token: &[u8]) -> Self {
@@ -77,9 +77,19 @@ pub struct Pass {
 pub struct Book {
     pub control: Fingerprint,
     pub clients: Vec<ClientToken>,
+    /// The oldest first.
+    pub sessions: Vec<BrowserSession>,
 }
 
 impl Book {
+    pub fn new(control: Fingerprint, clients: Vec<ClientToken>) -> Self {
+        Self {
+            control,
+            clients,
+            sessions: Vec::new(),
+        }
+    }
+
     /// The bearer of this token now.
     pub fn bearer(&self, token: &[u8], now: SystemTime) -> Option<Pass> {
         let given = Fingerprint::of(token);
@@ -154,11 +164,6 @@ struct KeptToken {
 
 /// The clients' tokens as they are kept.
 pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
-    let seconds = |time: SystemTime| {
-        time.duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs()
-    };
     let kept = |client: &ClientToken| KeptToken {
         name: client.name.clone(),
         sha256: hexadecimal(&client.fingerprint.0),
@@ -171,7 +176,6 @@ pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
 }
 
 pub fn from_json(text: &[u8]) -> serde_json::Result<Vec<ClientToken>> {
-    let moment = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
     let client = |kept: KeptToken| {
         let fingerprint = bytes(&kept.sha256).map(Fingerprint);
         Ok(ClientToken {
@@ -185,12 +189,23 @@ pub fn from_json(text: &[u8]) -> serde_json::Result<Vec<ClientToken>> {
     kept.clients.into_iter().map(client).collect()
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs()
+}
+
+/// A number that is too large for a time is long ago.
+pub fn moment(seconds: u64) -> SystemTime {
+    let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+pub fn hexadecimal(bytes: &[u8]) -> String {
     let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
     digits.collect()
 }
 
-fn bytes(text: &str) -> Option<[u8; 32]> {
+pub fn bytes(text: &str) -> Option<[u8; 32]> {
     let digits = text.as_bytes();
     let mut bytes = [0; 32];
     if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -213,10 +228,7 @@ mod tests {
     }
 
     fn book() -> Book {
-        Book {
-            control: Fingerprint::of(b"control"),
-            clients: Vec::new(),
-        }
+        Book::new(Fingerprint::of(b"control"), Vec::new())
     }
 
     #[test]

@@ -1,13 +1,16 @@
-//! The control token, which opens all doors, and clients' tokens, which open the MCP endpoints. They
-//! are read for every new connection, and may change meanwhile.
+//! The control token, which opens all doors, clients' tokens, which open the MCP endpoints, and the sessions of
+//! browsers, which open the REST API to the web page. They are read for every new connection, and may change
+//! meanwhile.
 
 mod book;
+mod browsers;
+mod codes;
 
 use std::{
     io,
     path::PathBuf,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use arc_swap::ArcSwap;
@@ -23,8 +26,16 @@ use mainstay_platform::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::tokens::book::{Book, Fingerprint};
-pub use crate::tokens::book::{ClientToken, Pass, same};
+use crate::tokens::{
+    book::{Book, Fingerprint},
+    browsers::BrowserSession,
+    codes::Codes,
+};
+pub use crate::tokens::{
+    book::{ClientToken, Pass, same},
+    browsers::LIFETIME as SESSION_LIFETIME,
+    codes::LIFETIME as CODE_LIFETIME,
+};
 
 /// The beginning of clients' tokens, by which a token that was left somewhere can be recognised. A more
 /// general one, `mcp_`, would be taken for another program's.
@@ -40,6 +51,8 @@ struct Shared {
     dir: Option<StateDir>,
     book: ArcSwap<Book>,
     changes: watch::Sender<()>,
+    /// One-time codes; held for one operation.
+    codes: Mutex<Codes>,
     /// Changes come one after the other; held by threads that may block, while a file is written.
     changing: Mutex<()>,
 }
@@ -87,25 +100,28 @@ impl TokenError {
 /// A control token that is kept nowhere.
 impl From<Secret> for Tokens {
     fn from(control: Secret) -> Self {
-        Self::of(None, &control, Vec::new())
+        let control = Fingerprint::of(control.expose().as_bytes());
+        Self::of(None, Book::new(control, Vec::new()))
     }
 }
 
 impl Tokens {
-    fn of(dir: Option<StateDir>, control: &Secret, clients: Vec<ClientToken>) -> Self {
-        let control = Fingerprint::of(control.expose().as_bytes());
+    fn of(dir: Option<StateDir>, book: Book) -> Self {
         Self(Arc::new(Shared {
             dir,
-            book: ArcSwap::from_pointee(Book { control, clients }),
+            book: ArcSwap::from_pointee(book),
             changes: watch::Sender::new(()),
+            codes: Mutex::default(),
             changing: Mutex::default(),
         }))
     }
 
     /// Those of a state directory, which must be the caller's own.
     pub fn open(dir: StateDir, control: &Secret) -> Result<Self, TokenError> {
-        let clients = read(&dir)?;
-        Ok(Self::of(Some(dir), control, clients))
+        let control = Fingerprint::of(control.expose().as_bytes());
+        let mut book = Book::new(control, read(&dir)?);
+        book.sessions = read_sessions(&dir, &book.control);
+        Ok(Self::of(Some(dir), book))
     }
 
     /// The bearer of this token now.
@@ -156,7 +172,7 @@ impl Tokens {
         })
     }
 
-    /// Makes a new control token; the old one opens nothing any more.
+    /// Makes a new control token; the old one opens nothing any more, and every browser is signed out.
     pub fn rotate(&self) -> Result<Secret, TokenError> {
         self.change(|book, dir| {
             let token = state::random_token()?;
@@ -164,8 +180,62 @@ impl Tokens {
                 dir.replace_token(&token)?;
             }
             book.control = Fingerprint::of(token.expose().as_bytes());
+            book.sessions.clear();
+            self.0.codes.lock().clear();
+            keep_sessions(dir, book);
             Ok(token)
         })
+    }
+
+    /// When the browser session of this secret ends, if there is one.
+    pub fn session(&self, secret: &[u8]) -> Option<SystemTime> {
+        self.0.book.load().session(secret, SystemTime::now())
+    }
+
+    /// Begins a browser session, whose secret only the caller learns, and says when it ends. `former` is a
+    /// session of the same browser, which ends now.
+    pub fn sign_in(
+        &self,
+        former: Option<&Secret>,
+        lifetime: Duration,
+    ) -> Result<(Secret, SystemTime), TokenError> {
+        let secret = state::random_token()?;
+        self.change(|book, dir| {
+            if let Some(former) = former {
+                book.sign_out(former.expose().as_bytes());
+            }
+            let bytes = secret.expose().as_bytes();
+            let expires_at = book.sign_in(bytes, lifetime, SystemTime::now());
+            keep_sessions(dir, book);
+            Ok((secret.clone(), expires_at))
+        })
+    }
+
+    /// Ends a browser session.
+    pub fn sign_out(&self, secret: &Secret) -> Result<(), TokenError> {
+        self.change(|book, dir| {
+            book.sign_out(secret.expose().as_bytes());
+            keep_sessions(dir, book);
+            Ok(())
+        })
+    }
+
+    /// Makes a one-time code, with which a browser can sign in.
+    pub fn make_code(&self) -> Result<Secret, TokenError> {
+        let code = state::random_token()?;
+        let bytes = code.expose().as_bytes();
+        self.0.codes.lock().add(bytes, Instant::now());
+        Ok(code)
+    }
+
+    /// Whether this is a code that could be used; now it cannot any more.
+    pub fn take_code(&self, code: &[u8]) -> bool {
+        self.0.codes.lock().take(code, Instant::now())
+    }
+
+    /// How long the answer to a wrong code, or a wrong token, has to wait.
+    pub fn failure_delay(&self) -> Duration {
+        self.0.codes.lock().delay(Instant::now())
     }
 
     /// What was not kept does not hold either.
@@ -222,6 +292,33 @@ pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
             let source = error.into();
             Err(StateError::Io { path, source }.into())
         }
+    }
+}
+
+/// The browser sessions of a state directory. What cannot be read signs nobody in.
+fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
+    let path = dir.browser_sessions();
+    let read = match state::read_private(&path) {
+        Ok(text) => browsers::from_json(&text, control).map_err(io::Error::from),
+        Err(error) if error.is_not_found() => return Vec::new(),
+        Err(error) => Err(error.into()),
+    };
+    read.unwrap_or_else(|error| {
+        tracing::warn!(%error, "{} cannot be read: everybody has to sign in again", path.display());
+        Vec::new()
+    })
+}
+
+/// Keeps the browser sessions for the next run. A page must work where the disk is full, so what cannot be
+/// written is told in the log only.
+fn keep_sessions(dir: Option<&StateDir>, book: &Book) {
+    let Some(dir) = dir else { return };
+    let path = dir.browser_sessions();
+    let written = browsers::to_json(book)
+        .map_err(io::Error::from)
+        .and_then(|text| state::write_private(&path, &text));
+    if let Err(error) = written {
+        tracing::warn!(%error, "{} cannot be written: sign-ins and sign-outs end with this run", path.display());
     }
 }
 

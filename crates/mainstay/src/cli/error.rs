@@ -48,6 +48,9 @@ pub enum CommandError {
     Token(#[from] TokenError),
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// No daemon runs, and the command has no use without one.
+    #[error(transparent)]
+    NoDaemon(ClientError),
     /// What was to be done to the configuration's file cannot be.
     #[error(transparent)]
     Failed(#[from] Failure),
@@ -135,7 +138,7 @@ impl CommandError {
             Self::Load(_) | Self::Lineage(_) | Self::Usage { .. } | Self::Read { .. } => {
                 Exit::USAGE
             }
-            Self::Client(error) => client_exit(error),
+            Self::Client(error) | Self::NoDaemon(error) => client_exit(error),
             Self::Token(error) => match error {
                 TokenError::Name(_) | TokenError::Lifetime(_) => Exit::USAGE,
                 TokenError::Unknown(_) => Exit::NOT_FOUND,
@@ -178,7 +181,7 @@ impl CommandError {
             Self::Lineage(_) => "loop",
             Self::State(StateError::Taken { .. }) => "already_running",
             Self::State(_) | Self::Journal(_) | Self::NotRecorded(_) => "state_unusable",
-            Self::Client(error) => error.code(),
+            Self::Client(error) | Self::NoDaemon(error) => error.code(),
             Self::Token(error) => error.code(),
             Self::Failed(failure) => failure.kind.code(),
             Self::Usage { .. } => "invalid_arguments",

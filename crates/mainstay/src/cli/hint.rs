@@ -36,6 +36,7 @@ pub fn of(error: &CommandError) -> Option<String> {
         CommandError::Lineage(error) => of_lineage(error),
         CommandError::Token(error) => of_token(error),
         CommandError::Client(error) => of_client(error),
+        CommandError::NoDaemon(_) => "start one with `mainstay serve`".to_owned(),
         CommandError::Failed(failure) => of_failure(failure),
         CommandError::Usage { hint, .. } => own(hint, "--help shows what can be given"),
         CommandError::Cannot { code, hint, .. } => match (hint, *code) {

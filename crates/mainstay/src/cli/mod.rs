@@ -64,6 +64,7 @@ mod token;
 mod tools;
 mod top;
 mod trouble;
+mod ui;
 mod validate;
 mod watch;
 #[cfg(test)]
@@ -168,6 +169,8 @@ pub enum Command {
     Health(health::Health),
     /// Watch the servers and steer them
     Top(top::Top),
+    /// Open the web page in a browser, signed in
+    Ui(ui::Ui),
     /// Start servers that were stopped, have crashed or were given up
     Start(operate::Operate),
     /// Stop servers; their tools are listed no longer
@@ -332,6 +335,7 @@ impl Command {
             | Self::Validate(_)
             | Self::Resolve(_)
             | Self::Top(_)
+            | Self::Ui(_)
             | Self::Completions(_)
             | Self::Man(_)
             | Self::DemoServer { .. } => None,
@@ -353,6 +357,7 @@ impl Command {
             Self::Import(command) => command.json,
             Self::Export(command) => command.json,
             Self::Top(command) => command.json,
+            Self::Ui(command) => command.json,
             Self::Add(command) => command.daemon.json,
             Self::Search(command) => command.json,
             Self::Remove(command) => command.daemon.json,
@@ -403,6 +408,7 @@ impl Command {
             Self::Events(command) => command.run().await,
             Self::Health(command) => command.run().await,
             Self::Top(command) => command.run().await,
+            Self::Ui(command) => command.run().await,
             Self::Start(command) => command.run("start").await,
             Self::Stop(command) => command.run("stop").await,
             Self::Restart(command) => command.run("restart").await,

@@ -32,6 +32,7 @@ use super::{
     CommandError, Exit,
     clients::ClientsArgs,
     output,
+    screen::stderr_is_terminal,
     signals::{Signal, Signals},
     status::Tellers,
     stderr::complain,
@@ -62,6 +63,7 @@ Examples:
 Endpoints:
   /mcp                  every server's tools, resources and prompts
   /servers/NAME/mcp     one server, nothing renamed
+  /                     the web page; `mainstay ui` opens it
   /api/…                for the other commands; it takes the control token
   /healthz, /readyz     for machines";
 
@@ -181,8 +183,11 @@ impl Serve {
             },
         );
         let tellers = Tellers::start(Arc::clone(&daemon.gateway.registry));
-        let doors = daemon.serve_http(listener, address, tokens);
+        let doors = daemon.serve_http(listener, address, tokens.clone());
         self.greet(&url, &loaded, state.path())?;
+        if loaded.config.page {
+            name_page(&url, &tokens)?;
+        }
         let welcome = async {
             daemon.gateway.registry.settled().await;
             tellers.sum_up();
@@ -290,6 +295,20 @@ impl Serve {
         }
         Ok(())
     }
+}
+
+/// Tells a person how to open the web page. A log gets no code.
+fn name_page(url: &str, tokens: &Tokens) -> Result<(), CommandError> {
+    if stderr_is_terminal() {
+        let link = mainstay_rest::link(tokens)?;
+        complain(&format!(
+            "web page: {url}{} (once; later `mainstay ui`)",
+            link.path
+        ));
+    } else {
+        complain("web page: `mainstay ui` opens it");
+    }
+    Ok(())
 }
 
 /// The configuration of a daemon that `mainstay mcp` may share: its file, if nothing is given beside it.

@@ -42,5 +42,6 @@ mod switches;
 mod terminal;
 mod token;
 mod top;
+mod ui;
 mod unreadable;
 mod why;

@@ -218,6 +218,11 @@ const HTTP_KEYS: &[Key] = &[
         FLAG,
         "Whether the MCP addresses ask for a token. Default: by the tokens and the address.",
     ),
+    key(
+        &["page"],
+        FLAG,
+        "Whether the web page is served at /. Default true.",
+    ),
 ];
 
 static INPUT: Object = Object {

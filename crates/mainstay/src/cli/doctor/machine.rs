@@ -17,9 +17,10 @@ use tokio::time::timeout;
 use super::finding::{Finding, Fix, quoted};
 
 /// Files of the state directory that only their owner may read.
-const PRIVATE: [&str; 6] = [
+const PRIVATE: [&str; 7] = [
     "token",
     "tokens.json",
+    "browsers.json",
     "session.key",
     "ended-sessions",
     "switches.json",

@@ -212,6 +212,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("config schema", "prints a text of ours"),
     ("completions", "prints a script of ours"),
     ("man", "prints texts of ours"),
+    ("ui", "prints a link of ours"),
 ];
 
 /// Commands that print a text of several lines as it is.

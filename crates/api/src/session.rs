@@ -1,0 +1,57 @@
+//! REST types of the web page's session: a browser that is signed in.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// POST takes a [`SignIn`] and answers [`SignedIn`], with the cookie; GET answers [`Session`]; DELETE signs out.
+pub const SESSION: &str = "/api/session";
+/// POST makes a [`SignInLink`].
+pub const SESSION_LINKS: &str = "/api/session/links";
+
+/// A one-time code, or the control token.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+pub struct SignIn {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub token: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignedIn {
+    /// Sent as `X-CSRF-Token` with every request but GET and HEAD.
+    pub csrf_token: String,
+    /// RFC 3339
+    pub expires_at: String,
+}
+
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    pub signed_in: bool,
+    /// Sent as `X-CSRF-Token` with every request but GET and HEAD.
+    pub csrf_token: String,
+    /// RFC 3339
+    pub expires_at: String,
+    /// Of Mainstay.
+    pub version: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignedOut {
+    pub signed_in: bool,
+}
+
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignInLink {
+    /// Said here, and used once.
+    pub code: String,
+    /// Of the page, with the code in its fragment, which browsers send to nobody.
+    pub path: String,
+    pub expires_in_seconds: u64,
+}

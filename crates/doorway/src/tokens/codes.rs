@@ -1,0 +1,117 @@
+//! One-time codes, with which a browser signs in. They are in memory only, as digests.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use super::book::Fingerprint;
+
+/// Codes that nobody has used yet. With one more, the oldest is worth nothing any more.
+const MAX_CODES: usize = 16;
+
+/// How long a code can be used.
+pub const LIFETIME: Duration = Duration::from_mins(15);
+
+/// The answers to wrong codes are this far apart, so that guessing takes long.
+const BETWEEN_FAILURES: Duration = Duration::from_millis(100);
+
+/// The longest that one of these answers waits. The next wrong codes do not delay a right one.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+pub struct Codes {
+    /// The oldest first.
+    unused: VecDeque<Code>,
+    /// When the last answer to a wrong code is due.
+    last_failure: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Code {
+    fingerprint: Fingerprint,
+    expires_at: Instant,
+}
+
+impl Codes {
+    pub fn add(&mut self, code: &[u8], now: Instant) {
+        self.unused.retain(|code| code.expires_at > now);
+        if self.unused.len() >= MAX_CODES {
+            self.unused.pop_front();
+        }
+        self.unused.push_back(Code {
+            fingerprint: Fingerprint::of(code),
+            expires_at: now + LIFETIME,
+        });
+    }
+
+    /// Whether this code could be used. Now it cannot any more.
+    pub fn take(&mut self, code: &[u8], now: Instant) -> bool {
+        let given = Fingerprint::of(code);
+        let found = self
+            .unused
+            .iter()
+            .position(|code| code.fingerprint == given);
+        let found = found.and_then(|index| self.unused.remove(index));
+        found.is_some_and(|code| code.expires_at > now)
+    }
+
+    pub fn clear(&mut self) {
+        self.unused.clear();
+    }
+
+    /// How long the answer to a wrong code, or a wrong token, has to wait.
+    pub fn delay(&mut self, now: Instant) -> Duration {
+        let last = self.last_failure.map_or(now, |last| last.max(now));
+        let due = (last + BETWEEN_FAILURES).min(now + LONGEST_WAIT);
+        self.last_failure = Some(due);
+        due - now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_used_once_within_its_time() {
+        let (mut codes, now) = (Codes::default(), Instant::now());
+        codes.add(b"one", now);
+        codes.add(b"two", now);
+        for wrong in [&b""[..], b"on", b"onee"] {
+            assert!(!codes.take(wrong, now));
+        }
+        assert!(codes.take(b"one", now) && !codes.take(b"one", now));
+        assert!(!codes.take(b"two", now + LIFETIME));
+        codes.add(b"three", now);
+        assert!(codes.take(b"three", now + LIFETIME - Duration::from_millis(1)));
+        codes.add(b"four", now);
+        codes.clear();
+        assert!(!codes.take(b"four", now));
+    }
+
+    #[test]
+    fn the_oldest_code_makes_room() {
+        let (mut codes, now) = (Codes::default(), Instant::now());
+        for number in 0..=MAX_CODES {
+            codes.add(&number.to_be_bytes(), now);
+        }
+        assert!(!codes.take(&0_usize.to_be_bytes(), now));
+        for number in 1..=MAX_CODES {
+            assert!(codes.take(&number.to_be_bytes(), now), "{number}");
+        }
+    }
+
+    #[test]
+    fn failures_are_answered_one_after_the_other_and_within_a_bound() {
+        let (mut codes, now) = (Codes::default(), Instant::now());
+        assert_eq!(codes.delay(now), BETWEEN_FAILURES);
+        assert_eq!(codes.delay(now), 2 * BETWEEN_FAILURES);
+        for _ in 0..1000 {
+            codes.delay(now);
+        }
+        assert_eq!(codes.delay(now), LONGEST_WAIT);
+        let later = now + 2 * LONGEST_WAIT;
+        assert_eq!(codes.delay(later), BETWEEN_FAILURES);
+    }
+}

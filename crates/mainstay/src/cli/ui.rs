@@ -1,0 +1,155 @@
+//! `mainstay ui`: opens the web page in a browser, which a one-time link signs in.
+
+use std::{
+    env,
+    ffi::OsString,
+    io,
+    process::{Command, Stdio},
+};
+
+use clap::Args;
+use mainstay_api::{Client, ClientError, SignInLink};
+use serde_json::json;
+
+use super::{CommandError, Exit, connect, output, stderr::complain};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay ui               the page of the running daemon, signed in
+  mainstay ui --no-open     the link, for a browser of your choice
+
+The link signs one browser in, once, within 15 minutes.
+The browser stays signed in for 30 days.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Ui {
+    /// Print the link instead of opening it
+    #[arg(long, visible_alias = "print")]
+    no_open: bool,
+    /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]. Its
+    /// token is taken from $MAINSTAY_TOKEN
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Print raw JSON on stdout, and errors as JSON on stderr
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Why the link is printed and not opened.
+enum Shown {
+    AsAsked,
+    /// There is no display here.
+    NoDisplay,
+    /// The program that opens links could not be started.
+    NotOpened(io::Error),
+}
+
+impl Ui {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let found = match connect::locate(self.url.clone()) {
+            Err(CommandError::Client(error @ ClientError::NotRunning { .. })) => {
+                return Err(CommandError::NoDaemon(error));
+            }
+            found => found?,
+        };
+        let client = Client::new(&found.url, found.token)?;
+        let link = client.sign_in_link().await.map_err(refused)?;
+        let address = found.url.trim_end_matches('/');
+        let url = format!("{address}{}", link.path);
+        let shown = self.open(&url).err();
+        if self.json {
+            output::json(&json!({
+                "url": url,
+                "opened": shown.is_none(),
+                "expiresInSeconds": link.expires_in_seconds,
+            }))?;
+            return Ok(Exit::DONE);
+        }
+        let Some(why) = shown else {
+            // Without the code, which may stay on the screen and in logs.
+            complain(&format!(
+                "opened {address} in your browser; if no page appears: mainstay ui --no-open"
+            ));
+            return Ok(Exit::DONE);
+        };
+        match why {
+            Shown::AsAsked => {}
+            Shown::NoDisplay => complain("there is no display here, so open the link yourself"),
+            Shown::NotOpened(error) => {
+                complain(&format!(
+                    "{OPENER} cannot be started ({error}), so open the link yourself"
+                ));
+            }
+        }
+        complain(&terms(&link));
+        output::line(&url)?;
+        Ok(Exit::DONE)
+    }
+
+    /// Has the desktop open the page, and does not wait for it.
+    fn open(&self, url: &str) -> Result<(), Shown> {
+        if self.no_open {
+            return Err(Shown::AsAsked);
+        }
+        if !has_display(|name| env::var_os(name)) {
+            return Err(Shown::NoDisplay);
+        }
+        let mut command = Command::new(OPENER);
+        command
+            .args(OPENER_ARGUMENTS)
+            .arg(url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        // Ctrl-C in this terminal is not for the browser.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.spawn().map(drop).map_err(Shown::NotOpened)
+    }
+}
+
+/// What a link is good for.
+fn terms(link: &SignInLink) -> String {
+    format!(
+        "the link signs one browser in, within {} minutes:",
+        link.expires_in_seconds / 60
+    )
+}
+
+/// A daemon without the page has no such route.
+fn refused(error: ClientError) -> CommandError {
+    if error.code() == "not_found" {
+        return CommandError::Cannot {
+            code: "no_page",
+            message: "this daemon serves no web page".to_owned(),
+            hint: Some(
+                "`http.page` is false in its configuration, or it is of an older version"
+                    .to_owned(),
+            ),
+        };
+    }
+    error.into()
+}
+
+#[cfg(windows)]
+const OPENER: &str = "rundll32";
+#[cfg(windows)]
+const OPENER_ARGUMENTS: &[&str] = &["url.dll,FileProtocolHandler"];
+
+#[cfg(target_os = "macos")]
+const OPENER: &str = "open";
+#[cfg(not(any(windows, target_os = "macos")))]
+const OPENER: &str = "xdg-open";
+#[cfg(not(windows))]
+const OPENER_ARGUMENTS: &[&str] = &[];
+
+/// Whether a browser that is started here is seen by the person who asks for it.
+fn has_display(var: impl Fn(&str) -> Option<OsString>) -> bool {
+    let is_set = |name| var(name).is_some_and(|value| !value.is_empty());
+    if cfg!(any(windows, target_os = "macos")) {
+        !is_set("SSH_CONNECTION")
+    } else {
+        is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
+    }
+}

@@ -1,0 +1,223 @@
+//! A browser in front of a daemon, over real sockets: its cookie, its headers, its streams.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    body::{Bytes, Incoming},
+    client::conn::http1,
+};
+use hyper_util::rt::TokioIo;
+use mainstay::daemon::Daemon;
+use mainstay_core::config::Config;
+use mainstay_doorway::tokens::Tokens;
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::state::{Ownership, StateDir};
+use mainstay_testkit::within;
+use serde_json::{Value, json};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+
+/// A daemon on a state directory.
+pub struct World {
+    daemon: Daemon,
+    door: JoinHandle<()>,
+    owner: Ownership,
+    pub tokens: Tokens,
+    pub address: SocketAddr,
+}
+
+impl World {
+    /// At a port of its own.
+    pub async fn new(state: impl Into<PathBuf>, config: &Config) -> Self {
+        Self::at(([127, 0, 0, 1], 0).into(), state, config).await
+    }
+
+    pub async fn at(address: SocketAddr, state: impl Into<PathBuf>, config: &Config) -> Self {
+        let owner = StateDir::new(state).own().expect("owned");
+        let tokens = Tokens::open(owner.dir().clone(), &owner.token).expect("readable");
+        let listener: TcpListener = mainstay::daemon::bind(address).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let daemon = Daemon::start(config, GatewayOptions::default());
+        let door = daemon.serve_http(listener, address, tokens.clone());
+        Self {
+            daemon,
+            door,
+            owner,
+            tokens,
+            address,
+        }
+    }
+
+    pub fn control(&self) -> String {
+        self.owner.token.expose().to_owned()
+    }
+
+    pub fn browser(&self) -> Browser {
+        Browser {
+            address: self.address,
+            cookie: None,
+            csrf: None,
+        }
+    }
+
+    /// A browser that has opened a link of `mainstay ui`.
+    pub async fn signed_in(&self) -> Browser {
+        let mut browser = self.browser();
+        let code = self.code().await;
+        let answer = browser.sign_in(&json!({"code": code})).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        browser
+    }
+
+    /// A one-time code, as `mainstay ui` gets it.
+    pub async fn code(&self) -> String {
+        let bearer = format!("Bearer {}", self.control());
+        let given = [("authorization", bearer.as_str())];
+        let answer = self
+            .browser()
+            .send(Method::POST, "/api/session/links", &given, "")
+            .await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        let link = answer.json();
+        let code = link["code"].as_str().expect("a code").to_owned();
+        assert_eq!(code.len(), 64);
+        assert_eq!(link["path"], format!("/#/sign-in?code={code}"));
+        assert_eq!(link["expiresInSeconds"], 900);
+        code
+    }
+
+    /// Ends the daemon.
+    pub async fn end(self) {
+        within(self.daemon.stop(Some(self.door))).await;
+    }
+}
+
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let value = self.headers.get(name);
+        value.map(|value| value.to_str().expect("text"))
+    }
+
+    /// The status, and the word of the error.
+    pub fn refused(&self) -> (u16, String) {
+        let word = self.json()["error"].as_str().map(str::to_owned);
+        (self.status.as_u16(), word.unwrap_or_default())
+    }
+}
+
+#[derive(Clone)]
+pub struct Browser {
+    address: SocketAddr,
+    /// As a browser sends it.
+    pub cookie: Option<String>,
+    pub csrf: Option<String>,
+}
+
+impl Browser {
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A connection for one request, and the head of its answer. Headers that are given win.
+    pub async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        given: &[(&str, &str)],
+        body: impl Into<String>,
+    ) -> (http::response::Parts, Incoming) {
+        let stream = within(TcpStream::connect(self.address)).await;
+        let stream = TokioIo::new(stream.expect("accepted"));
+        let (mut sender, connection) = http1::handshake(stream).await.expect("HTTP");
+        tokio::spawn(connection);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, self.address.to_string());
+        if let Some(cookie) = &self.cookie {
+            request = request.header(header::COOKIE, format!("theme=dark; {cookie}"));
+        }
+        for (name, value) in given {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body.into())));
+        let answer = within(sender.send_request(request.expect("a request"))).await;
+        answer.expect("an answer").into_parts()
+    }
+
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        given: &[(&str, &str)],
+        body: impl Into<String>,
+    ) -> Answer {
+        let (head, body) = self.open(method, path, given, body).await;
+        let bytes = within(body.collect()).await.expect("a body").to_bytes();
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        let given = [("sec-fetch-site", "same-origin")];
+        self.send(Method::GET, path, &given, "").await
+    }
+
+    /// As the page does it.
+    pub async fn change(&self, method: Method, path: &str, body: &Value) -> Answer {
+        let origin = self.origin();
+        let csrf = self.csrf.clone().unwrap_or_default();
+        let given = [
+            ("content-type", "application/json"),
+            ("origin", &origin),
+            ("sec-fetch-site", "same-origin"),
+            ("x-csrf-token", &csrf),
+        ];
+        self.send(method, path, &given, body.to_string()).await
+    }
+
+    /// Takes the cookie and the CSRF token, if there are any.
+    pub async fn sign_in(&mut self, with: &Value) -> Answer {
+        let answer = self.change(Method::POST, "/api/session", with).await;
+        if let Some(cookie) = answer.header("set-cookie") {
+            let cookie = cookie.split(';').next().expect("a value");
+            self.cookie = Some(cookie.to_owned());
+            let csrf = answer.json()["csrfToken"].as_str().map(str::to_owned);
+            self.csrf = csrf;
+        }
+        answer
+    }
+
+    /// A stream of events that has begun.
+    pub async fn events(&self) -> Incoming {
+        let given = [("sec-fetch-site", "same-origin")];
+        let (head, mut body) = self.open(Method::GET, "/api/events", &given, "").await;
+        assert_eq!(head.status, StatusCode::OK);
+        let first = within(body.frame()).await.expect("a frame");
+        assert!(first.expect("no error").is_data());
+        body
+    }
+}
+
+/// Reads a stream to its end, which comes.
+pub async fn ends(mut stream: Incoming) {
+    let end = async { while let Some(Ok(_)) = stream.frame().await {} };
+    within(end).await;
+}

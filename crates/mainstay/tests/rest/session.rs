@@ -1,0 +1,375 @@
+//! The session of the web page: signing in and out, what the cookie opens, and what it does not.
+
+use std::fs;
+
+use http::{Method, StatusCode};
+use mainstay_core::config::Config;
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, World, ends};
+
+const INVALID_CODE: (u16, &str) = (401, "invalid_code");
+const UNAUTHORIZED: (u16, &str) = (401, "unauthorized");
+const CSRF_FAILED: (u16, &str) = (403, "csrf_failed");
+
+async fn world() -> (tempfile::TempDir, World) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let world = World::new(folder.path(), &Config::default()).await;
+    (folder, world)
+}
+
+/// Whether the cookie opens the API.
+async fn is_signed_in(browser: &Browser) -> bool {
+    let (session, servers) = (
+        browser.get("/api/session").await,
+        browser.get("/api/servers").await,
+    );
+    assert_eq!(session.status, servers.status);
+    assert!(matches!(session.status.as_u16(), 200 | 401));
+    session.status == StatusCode::OK
+}
+
+fn assert_refused(answer: &crate::browser::Answer, expected: (u16, &str), why: &str) {
+    let (status, word) = answer.refused();
+    assert_eq!((status, word.as_str()), expected, "{why}: {}", answer.text);
+}
+
+#[tokio::test]
+async fn a_browser_signs_in_works_and_signs_out() {
+    let (_folder, world) = world().await;
+    let mut browser = world.browser();
+    assert!(!is_signed_in(&browser).await);
+    let code = world.code().await;
+    let answer = browser.sign_in(&json!({"code": code})).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let cookie = answer.header("set-cookie").expect("a cookie");
+    let port = world.address.port();
+    assert!(cookie.starts_with(&format!("mainstay-{port}=")), "{cookie}");
+    let attributes = "; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000";
+    assert!(cookie.ends_with(attributes), "{cookie}");
+
+    let session = browser.get("/api/session").await.json();
+    assert_eq!(session["signedIn"], true);
+    assert_eq!(session["csrfToken"].as_str(), browser.csrf.as_deref());
+    assert_eq!(session["expiresAt"], answer.json()["expiresAt"]);
+    assert_eq!(session["version"], env!("CARGO_PKG_VERSION"));
+    let made = json!({"name": "laptop"});
+    let made = browser.change(Method::POST, "/api/tokens", &made).await;
+    assert_eq!(made.status, StatusCode::OK, "{}", made.text);
+    // A browser that is signed in makes links for others.
+    let link = browser
+        .change(Method::POST, "/api/session/links", &Value::Null)
+        .await
+        .json();
+    let mut other = world.browser();
+    let answer = other.sign_in(&json!({"code": link["code"]})).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+
+    let (stream, others) = (browser.events().await, other.events().await);
+    let out = browser
+        .change(Method::DELETE, "/api/session", &Value::Null)
+        .await;
+    assert_eq!(out.json(), json!({"signedIn": false}));
+    let cookie = out.header("set-cookie").expect("a cookie");
+    assert!(
+        cookie.starts_with(&format!("mainstay-{port}=; ")),
+        "{cookie}"
+    );
+    assert!(cookie.contains("; Max-Age=0"), "{cookie}");
+    // It opens nothing, even where the browser keeps it.
+    assert!(!is_signed_in(&browser).await);
+    ends(stream).await;
+    assert!(is_signed_in(&other).await);
+    drop(others);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_code_signs_one_browser_in() {
+    let (_folder, world) = world().await;
+    let code = world.code().await;
+    let mut browser = world.browser();
+    for wrong in ["", "wrong", &code[1..], &world.control()] {
+        let answer = browser.sign_in(&json!({"code": wrong})).await;
+        assert_refused(&answer, INVALID_CODE, wrong);
+        assert!(answer.text.contains("`mainstay ui`"), "{}", answer.text);
+        assert_eq!(answer.header("set-cookie"), None);
+    }
+    let answer = browser.sign_in(&json!({"code": code})).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    let mut thief = world.browser();
+    let answer = thief.sign_in(&json!({"code": code})).await;
+    assert_refused(&answer, INVALID_CODE, "used");
+    // Whoever signs in anew leaves no session behind.
+    let former = browser.clone();
+    let code = world.code().await;
+    browser.sign_in(&json!({"code": code})).await;
+    assert!(is_signed_in(&browser).await && !is_signed_in(&former).await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_control_token_signs_in_and_no_other() {
+    let (_folder, world) = world().await;
+    let mut browser = world.browser();
+    let token = world.control();
+    let answer = browser.sign_in(&json!({"token": &token[1..]})).await;
+    assert_refused(&answer, UNAUTHORIZED, "a wrong token");
+    let (client, _) = world.tokens.add("laptop", None).expect("added");
+    let answer = browser.sign_in(&json!({"token": client.expose()})).await;
+    assert_refused(&answer, (403, "forbidden"), "a client's token");
+    let answer = browser.sign_in(&json!({})).await;
+    assert_refused(&answer, (400, "missing_parameter"), "nothing");
+    assert!(!is_signed_in(&browser).await);
+    let answer = browser
+        .sign_in(&json!({"token": format!(" {token}\n")}))
+        .await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    assert!(is_signed_in(&browser).await);
+    world.end().await;
+}
+
+/// Forms of other sites can send text, and pages of other ports are other origins.
+#[tokio::test]
+async fn no_other_page_signs_a_browser_in() {
+    let (_folder, world) = world().await;
+    let browser = world.browser();
+    let code = world.code().await;
+    let body = json!({"code": code}).to_string();
+    let send = |given: Vec<(&'static str, String)>| {
+        let (browser, body) = (browser.clone(), body.clone());
+        async move {
+            let given: Vec<_> = given
+                .iter()
+                .map(|(name, it)| (*name, it.as_str()))
+                .collect();
+            browser
+                .send(Method::POST, "/api/session", &given, body)
+                .await
+        }
+    };
+    let json = || ("content-type", "application/json".to_owned());
+    let answer = send(vec![("content-type", "text/plain".to_owned())]).await;
+    assert_refused(&answer, (415, "unsupported_media_type"), "a form");
+    for other in ["http://127.0.0.1:1", "http://localhost:1"] {
+        let answer = send(vec![json(), ("origin", other.to_owned())]).await;
+        assert_refused(&answer, CSRF_FAILED, other);
+    }
+    let answer = send(vec![json(), ("sec-fetch-site", "same-site".to_owned())]).await;
+    assert_refused(&answer, CSRF_FAILED, "another port");
+    // None of these used the code.
+    let answer = send(vec![json(), ("origin", browser.origin())]).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_change_needs_the_csrf_token_of_its_session() {
+    let (_folder, world) = world().await;
+    let (browser, other) = (world.signed_in().await, world.signed_in().await);
+    let own = browser.csrf.clone().expect("a token");
+    let (origin, body) = (browser.origin(), json!({"name": "forged"}).to_string());
+    let foreign = other.csrf.clone().expect("a token");
+    let bearer = format!("Bearer {}", world.control());
+    for (method, path) in [
+        (Method::POST, "/api/tokens"),
+        (Method::POST, "/api/session/links"),
+        (Method::DELETE, "/api/session"),
+        (Method::PUT, "/api/config"),
+        (Method::POST, "/api/no-such-route"),
+    ] {
+        for forged in [None, Some(""), Some(&own[1..]), Some(foreign.as_str())] {
+            let mut given = vec![("content-type", "application/json"), ("origin", &origin)];
+            given.extend(forged.map(|forged| ("x-csrf-token", forged)));
+            let answer = browser
+                .send(method.clone(), path, &given, body.clone())
+                .await;
+            assert_refused(&answer, CSRF_FAILED, &format!("{method} {path} {forged:?}"));
+            assert!(answer.text.contains("X-CSRF-Token"), "{}", answer.text);
+        }
+    }
+    assert!(world.tokens.clients().is_empty() && is_signed_in(&browser).await);
+    // A bearer needs none, and a bad bearer is not mended by the cookie.
+    let mut given = vec![
+        ("content-type", "application/json"),
+        ("authorization", &bearer),
+    ];
+    let made = browser
+        .send(Method::POST, "/api/tokens", &given, body.clone())
+        .await;
+    assert_eq!(made.status, StatusCode::OK, "{}", made.text);
+    given[1].1 = "Bearer wrong";
+    given.push(("x-csrf-token", &own));
+    let answer = browser
+        .send(Method::POST, "/api/tokens", &given, body)
+        .await;
+    assert_refused(&answer, UNAUTHORIZED, "a bad bearer");
+    // It has no session, either.
+    let given = [("authorization", bearer.as_str())];
+    let answer = browser.send(Method::GET, "/api/session", &given, "").await;
+    assert_refused(&answer, UNAUTHORIZED, "a bearer");
+    world.end().await;
+}
+
+/// Browsers send the cookie along for pages of other ports, because a site has all ports of its host.
+#[tokio::test]
+async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
+    let (_folder, world) = world().await;
+    let browser = world.signed_in().await;
+    let csrf = browser.csrf.clone().expect("a token");
+    let port = world.address.port();
+    let localhost = format!("http://localhost:{port}");
+    for given in [
+        ("origin", "http://127.0.0.1:1"),
+        ("origin", localhost.as_str()),
+        ("sec-fetch-site", "same-site"),
+        ("sec-fetch-site", "cross-site"),
+    ] {
+        let answer = browser
+            .send(Method::GET, "/api/session", &[given], "")
+            .await;
+        assert_refused(&answer, CSRF_FAILED, given.1);
+        assert_eq!(answer.header("access-control-allow-credentials"), None);
+        let all = [given, ("x-csrf-token", csrf.as_str())];
+        let answer = browser.send(Method::DELETE, "/api/session", &all, "").await;
+        assert_refused(&answer, CSRF_FAILED, given.1);
+    }
+    // Nor at another name of ours, for which no browser would have sent it.
+    let cookie = browser.cookie.clone().expect("a cookie");
+    let mut renamed = browser.clone();
+    renamed.cookie = Some(cookie.replace(&format!("mainstay-{port}"), "mainstay-1"));
+    assert!(is_signed_in(&browser).await && !is_signed_in(&renamed).await);
+    // A page of an allowed origin is told what it may send: this header is not among it.
+    let asked = [
+        ("origin", "http://localhost:1"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "x-csrf-token"),
+    ];
+    for path in ["/mcp", "/api/tokens"] {
+        let answer = world
+            .browser()
+            .send(Method::OPTIONS, path, &asked, "")
+            .await;
+        let allowed = answer
+            .header("access-control-allow-headers")
+            .unwrap_or_default();
+        assert!(!allowed.contains("csrf"), "{path}: {allowed}");
+        assert_eq!(answer.header("access-control-allow-credentials"), None);
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_cookie_opens_no_mcp_path() {
+    let (_folder, world) = world().await;
+    // From the first token on, these paths ask for one.
+    world.tokens.add("laptop", None).expect("added");
+    let browser = world.signed_in().await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for path in ["/mcp", "/servers/none/mcp", "/sse/message?sessionId=1"] {
+        let answer = browser.change(Method::POST, path, &ping).await;
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
+    }
+    assert!(is_signed_in(&browser).await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let world = World::new(folder.path(), &Config::default()).await;
+    let (browser, address) = (world.signed_in().await, world.address);
+    let (other, code) = (world.signed_in().await, world.code().await);
+    world.end().await;
+    let kept = folder.path().join("browsers.json");
+    let text = fs::read_to_string(&kept).expect("a file");
+    let (_, secret) = browser
+        .cookie
+        .as_deref()
+        .expect("a cookie")
+        .split_once('=')
+        .expect("a value");
+    assert!(!text.contains(secret));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(&kept).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    let world = World::at(address, folder.path(), &Config::default()).await;
+    assert!(is_signed_in(&browser).await);
+    // Codes do not outlive it.
+    let answer = world.browser().sign_in(&json!({"code": code})).await;
+    assert_refused(&answer, INVALID_CODE, "of the last run");
+    other
+        .change(Method::DELETE, "/api/session", &Value::Null)
+        .await;
+    let (stream, code) = (browser.events().await, world.code().await);
+    let rotated = browser
+        .change(Method::POST, "/api/token/rotate", &Value::Null)
+        .await;
+    assert_eq!(rotated.status, StatusCode::OK, "{}", rotated.text);
+    ends(stream).await;
+    assert!(!is_signed_in(&browser).await);
+    let answer = world.browser().sign_in(&json!({"code": code})).await;
+    assert_refused(&answer, INVALID_CODE, "of the last token");
+    world.end().await;
+
+    // What has ended stays so, even under the old list of sessions.
+    fs::write(&kept, text).expect("written");
+    let world = World::at(address, folder.path(), &Config::default()).await;
+    assert!(!is_signed_in(&browser).await && !is_signed_in(&other).await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_session_that_has_expired_opens_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let world = World::new(folder.path(), &Config::default()).await;
+    let (browser, address) = (world.signed_in().await, world.address);
+    world.end().await;
+    let kept = folder.path().join("browsers.json");
+    let text = fs::read_to_string(&kept).expect("a file");
+    let mut sessions: Value = serde_json::from_str(&text).expect("JSON");
+    sessions["sessions"][0]["expiresUnixSeconds"] = json!(1_700_000_000);
+    fs::write(&kept, sessions.to_string()).expect("written");
+    let world = World::at(address, folder.path(), &Config::default()).await;
+    assert!(!is_signed_in(&browser).await);
+    world.end().await;
+
+    // A file that cannot be read signs everybody out, and keeps nobody from signing in.
+    fs::write(&kept, "{").expect("written");
+    let world = World::at(address, folder.path(), &Config::default()).await;
+    assert!(!is_signed_in(&browser).await);
+    assert!(is_signed_in(&world.signed_in().await).await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn without_the_page_nobody_signs_in() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let world = World::new(folder.path(), &Config::default()).await;
+    let (mut browser, address) = (world.signed_in().await, world.address);
+    world.end().await;
+    let config = Config {
+        page: false,
+        ..Config::default()
+    };
+    let world = World::at(address, folder.path(), &config).await;
+    assert!(!is_signed_in(&browser).await);
+    assert_eq!(
+        browser.get("/").await.refused(),
+        (404, "not_found".to_owned())
+    );
+    let with = json!({"token": world.control()});
+    assert_refused(&browser.sign_in(&with).await, (404, "not_found"), "a token");
+    let bearer = format!("Bearer {}", world.control());
+    let given = [("authorization", bearer.as_str())];
+    let answer = browser
+        .send(Method::POST, "/api/session/links", &given, "")
+        .await;
+    assert_refused(&answer, (404, "not_found"), "a link");
+    world.end().await;
+}

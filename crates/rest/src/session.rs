@@ -1,0 +1,133 @@
+//! The session of the web page: a browser signs in with a one-time code or the control token, and has a cookie
+//! from then on. `mainstay_doorway::browser` says when the cookie counts.
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, State},
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
+use mainstay_api as api;
+use mainstay_core::principal::Principal;
+use mainstay_doorway::{
+    browser::{self, SignedIn},
+    guard,
+    tokens::{CODE_LIFETIME, Pass, SESSION_LIFETIME, TokenError, Tokens},
+};
+use mainstay_platform::utc;
+use tokio::time::sleep;
+
+use super::{RestDoor, body::Body, refusal::Refusal, tokens::changed};
+
+/// Whether a request asks for a session, so that it has no credential yet.
+pub fn is_sign_in(method: &Method, path: &str) -> bool {
+    method == Method::POST && path == api::SESSION
+}
+
+/// A link that signs a browser in, once.
+pub fn link(tokens: &Tokens) -> Result<api::SignInLink, TokenError> {
+    let code = tokens.make_code()?.expose().to_owned();
+    Ok(api::SignInLink {
+        path: format!("/#/sign-in?code={code}"),
+        code,
+        expires_in_seconds: CODE_LIFETIME.as_secs(),
+    })
+}
+
+pub async fn make_link(State(door): State<RestDoor>) -> Result<Response, Refusal> {
+    door.has_page(api::SESSION_LINKS)?;
+    Ok(unkept(Json(link(&door.tokens)?).into_response()))
+}
+
+pub async fn sign_in(
+    State(door): State<RestDoor>,
+    headers: HeaderMap,
+    Body(given): Body<api::SignIn>,
+) -> Result<Response, Refusal> {
+    door.has_page(api::SESSION)?;
+    if !guard::is_same_origin(&headers) {
+        return Err(browser::Refused::OtherOrigin.into());
+    }
+    let checked = check(&door.tokens, given);
+    if let Err(refusal @ (Refusal::InvalidCode | Refusal::WrongToken)) = checked {
+        sleep(door.tokens.failure_delay()).await;
+        return Err(refusal);
+    }
+    checked?;
+    let former = browser::session(&door.tokens, &headers).map(|session| session.secret);
+    let signed_in = changed(&door, move |tokens| {
+        tokens.sign_in(former.as_ref(), SESSION_LIFETIME)
+    });
+    let (secret, expires_at) = signed_in.await?;
+    let session = SignedIn { secret, expires_at };
+    let answer = api::SignedIn {
+        csrf_token: session.csrf_token().expose().to_owned(),
+        expires_at: utc::rfc3339(expires_at),
+    };
+    let cookie = session.cookie(&headers);
+    Ok(with_cookie(Json(answer).into_response(), cookie))
+}
+
+fn check(tokens: &Tokens, given: api::SignIn) -> Result<(), Refusal> {
+    match (given.code, given.token) {
+        (Some(code), _) if tokens.take_code(code.as_bytes()) => Ok(()),
+        (Some(_), _) => Err(Refusal::InvalidCode),
+        (None, Some(token)) => match tokens.bearer(token.trim().as_bytes()) {
+            Some(Pass {
+                principal: Principal::Operator,
+                ..
+            }) => Ok(()),
+            Some(_) => Err(Refusal::NotForClients),
+            None => Err(Refusal::WrongToken),
+        },
+        (None, None) => Err(Refusal::MissingParameter("code")),
+    }
+}
+
+pub async fn show(OfBrowser(session): OfBrowser) -> Response {
+    let answer = api::Session {
+        signed_in: true,
+        csrf_token: session.csrf_token().expose().to_owned(),
+        expires_at: utc::rfc3339(session.expires_at),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    unkept(Json(answer).into_response())
+}
+
+pub async fn sign_out(
+    State(door): State<RestDoor>,
+    headers: HeaderMap,
+    OfBrowser(session): OfBrowser,
+) -> Result<Response, Refusal> {
+    changed(&door, move |tokens| tokens.sign_out(&session.secret)).await?;
+    let answer = Json(api::SignedOut { signed_in: false }).into_response();
+    Ok(with_cookie(answer, browser::no_cookie(&headers)))
+}
+
+fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
+    if let Some(cookie) = cookie {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    unkept(response)
+}
+
+/// An answer with a secret in it, which no cache may keep.
+fn unkept(mut response: Response) -> Response {
+    let no_store = HeaderValue::from_static("no-store");
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, no_store);
+    response
+}
+
+/// The browser session by which the request came in.
+pub struct OfBrowser(SignedIn);
+
+impl FromRequestParts<RestDoor> for OfBrowser {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &RestDoor) -> Result<Self, Refusal> {
+        let session = parts.extensions.get::<SignedIn>().cloned();
+        session.map(Self).ok_or(Refusal::NoSession)
+    }
+}
