@@ -28,6 +28,7 @@ use super::{
     screen::{self, complain},
     serve,
     signals::Signals,
+    suggest,
 };
 use crate::daemon::{self, Daemon, DaemonOptions};
 
@@ -158,7 +159,7 @@ impl Mcp {
                     "there is no profile {:?} in the configuration",
                     self.profile
                 ),
-                hint: Some(format!("it has {}", known.join(", "))),
+                hint: Some(suggest::among(&self.profile, &known)),
             });
         }
         let lineage = Lineage::begin(loaded.path.as_deref())?;

@@ -286,7 +286,7 @@ async fn what_was_changed_since_is_not_overwritten() {
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(
-        run.stderr.contains(".cursor/mcp.json is left alone"),
+        run.stderr.contains(".cursor/mcp.json: left alone, for it cannot be read"),
         "{run}"
     );
     assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
@@ -308,7 +308,7 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let before = machine.state();
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    let told = "notes stays in Cursor, for Mainstay cannot start it: ";
+    let told = "notes: stays in Cursor, for Mainstay cannot start it: `args[0]`: ";
     assert!(run.stderr.contains(told), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     assert!(text.contains(here), "{text}");
