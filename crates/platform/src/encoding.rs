@@ -76,7 +76,12 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_none() {
-        for bytes in [&b"\xff"[..], b"\xff\xfe{", b"\xff\xfe\x00\xd8", b"{\x00\xff\x00"] {
+        for bytes in [
+            &b"\xff"[..],
+            b"\xff\xfe{",
+            b"\xff\xfe\x00\xd8",
+            b"{\x00\xff\x00",
+        ] {
             assert_eq!(Encoding::decode(bytes.to_vec()), None, "{bytes:?}");
         }
     }

@@ -274,7 +274,8 @@ mod tests {
     async fn the_marked_are_ended_with_those_below() {
         let lineage = Lineage::default();
         let (one, other) = (lineage.marks("one:1"), lineage.marks("other:1"));
-        let (mut marked, mut spared) = (Tree::start(one.variables()), Tree::start(other.variables()));
+        let (mut marked, mut spared) =
+            (Tree::start(one.variables()), Tree::start(other.variables()));
         // As far as `env` has been replaced by the other program.
         let below = |tree: &Tree| Processes::now().below(&[tree.root()]);
         let child = soon("those below", || below(&marked).into_iter().next());
@@ -282,7 +283,10 @@ mod tests {
 
         assert_eq!(end_marked(&one).await, Vec::<i32>::new());
         marked.0.wait().expect("ended");
-        assert!(living_parent(child).is_none(), "it has no marks, but an ancestor with them");
+        assert!(
+            living_parent(child).is_none(),
+            "it has no marks, but an ancestor with them"
+        );
         assert!(
             spared.0.try_wait().expect("it can be asked").is_none(),
             "another server's"

@@ -254,7 +254,7 @@ impl<'e> Entry<'e, '_, '_> {
         let Some(node) = node else {
             let mut keys = keys.iter();
             let meant = keys.find_map(|key| Some((self.fields.misspelt(key)?, key)));
-            let hint = meant.map(|(key, meant)| format!("by `{key}`, did you mean `{meant}`?"));
+            let hint = meant.map(|(key, meant)| format!("it has `{key}`; did you mean `{meant}`?"));
             self.report.error_about(&self.fields.place, &absent, hint);
             return None;
         };

@@ -22,7 +22,9 @@ pub fn in_clear(questions: &[Question], answers: &Answers) -> Vec<String> {
     let secret = questions.iter().filter(|question| question.secret);
     let is_clear = |question: &&Question| {
         let values = answers.get(&question.key).into_iter().flatten();
-        values.into_iter().any(|value| !value.is_empty() && !value.contains("${"))
+        values
+            .into_iter()
+            .any(|value| !value.is_empty() && !value.contains("${"))
     };
     secret
         .filter(is_clear)

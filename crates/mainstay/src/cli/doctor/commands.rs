@@ -126,21 +126,23 @@ fn paths(looked: &[Looked], file: Option<&Path>) -> Vec<Finding> {
             .or_default()
             .push(&it.server);
     }
-    let finding =
-        |(path, servers): (&OsStr, Vec<&str>)| {
-            let folders = env::split_paths(path).map(|folder| folder.display().to_string());
-            let folders: Vec<String> = folders.filter(|folder| !folder.is_empty()).collect();
-            let servers = servers.join(", ");
-            if folders.is_empty() {
-                return Finding::warning("command.path", format!("PATH of {servers} is empty"))
+    let finding = |(path, servers): (&OsStr, Vec<&str>)| {
+        let folders = env::split_paths(path).map(|folder| folder.display().to_string());
+        let folders: Vec<String> = folders.filter(|folder| !folder.is_empty()).collect();
+        let servers = servers.join(", ");
+        if folders.is_empty() {
+            return Finding::warning("command.path", format!("PATH of {servers} is empty"))
                 .why("no program is found by its name")
-                .mend(edit(file, "take PATH out of the servers' `env`, or name programs by their whole paths"));
-            }
-            Finding::ok(
-                "command.path",
-                format!("PATH of {servers}: {}", folders.join(":")),
-            )
-        };
+                .mend(edit(
+                    file,
+                    "take PATH out of the servers' `env`, or name programs by their whole paths",
+                ));
+        }
+        Finding::ok(
+            "command.path",
+            format!("PATH of {servers}: {}", folders.join(":")),
+        )
+    };
     paths.into_iter().map(finding).collect()
 }
 
@@ -156,7 +158,10 @@ fn missing(looked: &Looked, file: Option<&Path>) -> Finding {
             "command.missing",
             format!("there is no program {}", path.display()),
         )
-        .mend(edit(file, "correct `command` in its entry, or install the program")),
+        .mend(edit(
+            file,
+            "correct `command` in its entry, or install the program",
+        )),
         Resolution::Found(_) | Resolution::NotFound(_) => {
             let looked = transport::looked_in(path_of(variables), 6);
             Finding::error(
@@ -164,7 +169,10 @@ fn missing(looked: &Looked, file: Option<&Path>) -> Finding {
                 format!("command not found: {command}; {looked}"),
             )
             .mend(install::command(command).unwrap_or_else(|| {
-                let what = format!("correct `command` in its entry, or {}", transport::remedy(command));
+                let what = format!(
+                    "correct `command` in its entry, or {}",
+                    transport::remedy(command)
+                );
                 edit(file, &what)
             }))
         }

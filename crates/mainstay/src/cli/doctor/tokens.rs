@@ -13,7 +13,10 @@ use mainstay_doorway::tokens;
 use mainstay_platform::state::StateDir;
 use serde::Deserialize;
 
-use super::{super::output, finding::{Finding, edit, quoted}};
+use super::{
+    super::output,
+    finding::{Finding, edit, quoted},
+};
 
 /// So long before the end a token is near its expiry.
 const NEAR: Duration = Duration::from_hours(7 * 24);

@@ -34,7 +34,10 @@ impl Absent {
             return Self {
                 kind: "server_not_found",
                 what: format!("server {name}"),
-                hint: hint(suggest::nearest(name, names), "`mainstay list` shows the servers"),
+                hint: hint(
+                    suggest::nearest(name, names),
+                    "`mainstay list` shows the servers",
+                ),
             };
         }
         if let Some(name) = path.strip_prefix("/mcp/") {

@@ -31,7 +31,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    client::{ClientInput, Leaving, door_input},
+    client::{ClientInput, DoorInput, Leaving, door_input},
     command::{Connect, path},
     daemon::{Finder, NoDaemon},
     starter::Starter,
@@ -313,10 +313,11 @@ impl Front {
     /// Resolves if there is no daemon at the start.
     async fn wait_at_start(&self, wait: Duration) -> CommandError {
         let mut link = self.link.subscribe();
-        let up = link.wait_for(|link| link.daemon().is_some());
+        // What it returns locks the link, and is dropped at once.
+        let up = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
         tokio::select! {
             biased;
-            _ = up => std::future::pending().await,
+            () = up => std::future::pending().await,
             // To wait would not bring it.
             () = self.nowhere.cancelled() => {}
             () = sleep(wait) => {}

@@ -320,7 +320,12 @@ impl Plan {
         let notes = self.servers.iter().flat_map(|server| {
             let of_sources = server.sources.iter().flat_map(Server::reports);
             let notes = server.notes.iter().chain(of_sources);
-            notes.map(|note| (server.name.to_string(), format!("{}: {}", note.key, note.text)))
+            notes.map(|note| {
+                (
+                    server.name.to_string(),
+                    format!("{}: {}", note.key, note.text),
+                )
+            })
         });
         for (name, text) in notes.collect::<Vec<_>>() {
             self.note_about(name, text);

@@ -163,7 +163,10 @@ impl Runner<'_> {
         let of_action = |error| match error {
             CommandError::Usage { message, .. } => CommandError::Usage {
                 message,
-                hint: Some(format!("usage: /server {action} {}", commands::operands(action))),
+                hint: Some(format!(
+                    "usage: /server {action} {}",
+                    commands::operands(action)
+                )),
             },
             other => other,
         };

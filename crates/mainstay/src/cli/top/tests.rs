@@ -231,6 +231,7 @@ fn help_is_not_cut_without_a_mark() {
     for (keys, _) in super::view::HELP {
         assert!(seen.contains(keys), "{keys}:\n{seen}");
     }
+    world.screen(60, 10);
     world.press("k");
     assert!(world.screen(60, 10).contains("3 above, 1 below"));
     assert!(world.screen(80, 15).contains("any key goes back"));

@@ -120,7 +120,9 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
         "{run}"
     );
     assert!(!run.stderr.contains("s3cret"), "{run}");
-    let told = run.stderr.contains("warning: key is saved in clear in the configuration")
+    let told = run
+        .stderr
+        .contains("warning: key is saved in clear in the configuration")
         && run.stderr.contains("--set key='${file:PATH}'");
     assert!(told, "{run}");
     let first = folders(&home);
@@ -159,7 +161,15 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     let run = registry
         .run(
             &home,
-            &["add", "other", &good, "--set", "suffix=wave", "--set", &reference],
+            &[
+                "add",
+                "other",
+                &good,
+                "--set",
+                "suffix=wave",
+                "--set",
+                &reference,
+            ],
         )
         .await;
     assert_eq!(run.code, Some(0), "{run}");
