@@ -72,7 +72,7 @@ pub fn read(file: ClientFile) -> Option<FoundFile> {
     {
         return None;
     }
-    match files::configuration(&file.path) {
+    match files::foreign(&file.path) {
         Err(Unreadable::Absent) => None,
         text => Some(FoundFile { file, text }),
     }

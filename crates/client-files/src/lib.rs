@@ -10,7 +10,7 @@
 //! entry_for(client, name, entry, section)           an entry of ours in a client's words
 //! apply(file, text, changes)                      any change of a client's servers
 //! revert(file, before, after, now)                undoes a change in a file that was changed since
-//! back_up(path), write(path, text)                the only functions that write
+//! back_up(path), write(path, text)                the only functions that write, with write_in
 //! ```
 //!
 //! All but [`find`], [`read_file`], [`back_up`] and [`write`] are functions of their arguments. Texts of
@@ -44,5 +44,5 @@ pub use merge::{Merged, Standing, meaning, merge};
 pub use places::{ClientFile, Scope, Section, files_of};
 pub use read::{Fate, LeftOut, Note, Server, is_mainstay, servers};
 pub use revert::{Reverted, revert, unpatched};
-pub use save::{back_up, write};
+pub use save::{back_up, encoding, write, write_in};
 pub use write::{Written, entry_for};

@@ -2,30 +2,66 @@
 
 use std::{
     fs, io,
-    io::Write as _,
+    io::{Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
-/// Writes the file whole: a reader has the old content or the new. It keeps its mode, and where it is a
-/// link, what the link leads to is written and the link stays. A new file can be read by its owner alone,
-/// because it may hold secrets.
+use mainstay_platform::encoding::Encoding;
+
+/// Bytes of a byte order mark.
+const MARK: u64 = 2;
+
+/// Writes the file whole: a reader has the old content or the new. It keeps its mode and its encoding, and
+/// where it is a link, what the link leads to is written and the link stays. A new file is in UTF-8, and can
+/// be read by its owner alone, because it may hold secrets.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    write_in(path, text, encoding(path)?)
+}
+
+/// The encoding of the file. One that is not there would be in UTF-8.
+pub fn encoding(path: &Path) -> io::Result<Encoding> {
+    let mut start = Vec::new();
+    match fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        file => {
+            file?.take(MARK).read_to_end(&mut start)?;
+        }
+    }
+    Ok(Encoding::of(&start))
+}
+
+/// Writes the file in this encoding; see [`write`].
+pub fn write_in(path: &Path, text: &str, encoding: Encoding) -> io::Result<()> {
     let path = match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
         found => found?,
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;
-    let mut new = tempfile::Builder::new()
+    // The error would name the new file, which nobody has heard of.
+    let made = tempfile::Builder::new()
         .prefix(".mainstay-")
-        .tempfile_in(folder)?;
-    new.write_all(text.as_bytes())?;
+        .tempfile_in(folder);
+    let mut new = made.map_err(|error| unwritable(folder, &error))?;
+    new.write_all(&encoding.encode(text))?;
     if let Ok(known) = fs::metadata(&path) {
         new.as_file().set_permissions(known.permissions())?;
     }
     new.as_file().sync_all()?;
-    new.persist(&path)?;
+    new.persist(&path)
+        .map_err(|error| unwritable(folder, &error.error))?;
     Ok(())
+}
+
+fn unwritable(folder: &Path, error: &io::Error) -> io::Error {
+    let kind = error.kind();
+    io::Error::new(
+        kind,
+        format!(
+            "its folder {} cannot be written to ({kind})",
+            folder.display()
+        ),
+    )
 }
 
 /// Copies the file beside itself, with its mode: `mcp.json.mainstay-backup`, or with a number where that
@@ -69,6 +105,8 @@ pub fn back_up(path: &Path) -> io::Result<Option<PathBuf>> {
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use mainstay_platform::files;
+
     use super::*;
 
     #[test]
@@ -96,6 +134,42 @@ mod tests {
             back_up(&folder.path().join("none")).expect("no error"),
             None
         );
+    }
+
+    #[test]
+    fn a_file_keeps_its_encoding() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("windows.json");
+        let old = Encoding::Utf16Le.encode("{}");
+        fs::write(&path, &old).expect("written");
+        assert_eq!(files::foreign(&path).as_deref(), Ok("{}"));
+        write(&path, "{\"a\": \"\u{fc}\"}").expect("written");
+        let new = fs::read(&path).expect("there");
+        assert_eq!(new, Encoding::Utf16Le.encode("{\"a\": \"\u{fc}\"}"));
+
+        fs::remove_file(&path).expect("removed");
+        write(&path, "{}").expect("written");
+        assert_eq!(fs::read(&path).expect("there"), b"{}");
+        write_in(&path, "{}", Encoding::Utf16Le).expect("written");
+        assert_eq!(fs::read(&path).expect("there"), old);
+    }
+
+    #[test]
+    fn an_error_names_the_folder_and_no_temporary_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("it.json");
+        // What stands there is no file, and a file cannot take its place.
+        fs::create_dir(&path).expect("made");
+        let told = |path: &Path| {
+            let error = write_in(path, "{}", Encoding::Utf8).expect_err("it cannot be");
+            let error = error.to_string();
+            assert!(!error.contains(".mainstay-"), "{error}");
+            error
+        };
+        assert!(told(&path).contains(&folder.path().display().to_string()));
+        // Nobody makes files there, not even root.
+        #[cfg(target_os = "linux")]
+        assert!(told(Path::new("/proc/it.json")).starts_with("its folder /proc cannot be"));
     }
 
     #[test]

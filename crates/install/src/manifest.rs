@@ -38,6 +38,8 @@ pub enum BadManifest {
     Command,
     #[error("its file {0:?} is not in it")]
     EntryPoint(String),
+    #[error("its command {0:?} leads out of it")]
+    Outside(String),
 }
 
 #[derive(Debug, Deserialize)]
@@ -152,7 +154,11 @@ impl Manifest {
         if manifest.server.entry_point.is_empty() {
             return Err(BadManifest::Missing("server.entry_point"));
         }
-        Ok(manifest)
+        let command = manifest.launch(system).ok().and_then(|it| it.command);
+        match command {
+            Some(command) if leads_out(&command) => Err(BadManifest::Outside(command)),
+            _ => Ok(manifest),
+        }
     }
 
     /// Checks that the server's file is in the bundle. Returns its path there.
@@ -294,6 +300,26 @@ impl Manifest {
             platform_overrides: BTreeMap::new(),
         })
     }
+}
+
+/// Whether a command that is named relative to the bundle leads out of it: it would pass for a file of the bundle.
+/// Where a setting stands in it, nothing is known of what comes before.
+fn leads_out(command: &str) -> bool {
+    let command = command.replace('\\', "/");
+    let within = command.strip_prefix("${__dirname}");
+    if within.is_none() && (command.starts_with('/') || !command.contains('/')) {
+        return false;
+    }
+    let mut depth = 0_usize;
+    for part in within.unwrap_or(&command).split('/') {
+        match part {
+            "" | "." => {}
+            ".." if depth == 0 => return true,
+            ".." => depth -= 1,
+            _ => depth += 1,
+        }
+    }
+    false
 }
 
 fn scalar(value: &Value) -> Option<String> {

@@ -244,7 +244,7 @@ fn overlapping_entries_are_refused() {
 #[test]
 fn bad_manifests_are_refused() {
     type Change<'a> = &'a dyn Fn(&mut Value);
-    let cases: [(&str, Change<'_>); 9] = [
+    let cases: [(&str, Change<'_>); 13] = [
         ("version \"9.0\"", &|it| {
             it["manifest_version"] = "9.0".into()
         }),
@@ -264,6 +264,19 @@ fn bad_manifests_are_refused() {
             it["compatibility"] = json!({"platforms": ["win32"]})
         }),
         ("not valid", &|it| it["user_config"] = json!({"x": 5})),
+        ("\"../../../bin/sh\" leads out", &|it| {
+            it["server"]["mcp_config"]["command"] = "../../../bin/sh".into()
+        }),
+        ("leads out", &|it| {
+            it["server"]["mcp_config"]["command"] = "${__dirname}/../../bin/sh".into()
+        }),
+        ("leads out", &|it| {
+            it["server"]["mcp_config"]["command"] = "server\\..\\..\\sh".into()
+        }),
+        ("leads out", &|it| {
+            it["server"]["mcp_config"]["platform_overrides"] =
+                json!({"linux": {"command": "./server/../../sh"}})
+        }),
     ];
     for (words, change) in cases {
         let mut manifest = manifest();
@@ -273,6 +286,25 @@ fn bad_manifests_are_refused() {
             .with("server/index.js", "");
         let (_folder, opened) = open(&zip.bytes());
         check(Part::Manifest, words, &opened.expect_err(words));
+    }
+}
+
+/// A command of the bundle's own, however its path is written.
+#[test]
+fn a_command_within_the_bundle_is_taken() {
+    for command in ["server/../server/index.js", "./server/index.js", "node"] {
+        let made = recipe(
+            |it| it["server"]["mcp_config"]["command"] = command.into(),
+            &[],
+            System::Linux,
+        );
+        let Recipe::Command { command: made, .. } = made.expect("made") else {
+            panic!("a command");
+        };
+        assert!(
+            made.value.ends_with(command.trim_start_matches("./")),
+            "{made:?}"
+        );
     }
 }
 

@@ -18,6 +18,8 @@ use std::{
 use mainstay_core::config::Unreadable;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::encoding::Encoding;
+
 /// How long a caller waits for files. One that is there takes milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -94,11 +96,25 @@ impl Drop for ReadingSlot {
 
 /// The text of the configuration's file.
 pub fn configuration(path: &Path) -> Result<String, Unreadable> {
+    one(path, read_now)
+}
+
+/// The text of another program's file, which may be in UTF-16.
+pub fn foreign(path: &Path) -> Result<String, Unreadable> {
+    one(path, |path, most| {
+        Encoding::decode(bytes_now(path, most)?).ok_or(Unreadable::NotText)
+    })
+}
+
+fn one(
+    path: &Path,
+    read: fn(&Path, u64) -> Result<String, Unreadable>,
+) -> Result<String, Unreadable> {
     let limits = Limits {
         bytes: MAX_CONFIGURATION,
         readings: MAX_READINGS + MAX_CONFIGURATIONS,
     };
-    let mut read = read_all(&BTreeSet::from([path.to_owned()]), limits, read_now);
+    let mut read = read_all(&BTreeSet::from([path.to_owned()]), limits, read);
     let late = Err(Unreadable::Late(PATIENCE));
     read.remove(path).unwrap_or(late)
 }
@@ -187,8 +203,12 @@ fn read_all(
     read
 }
 
-/// Reads a regular file with at most so many bytes. May take as long as the disk pleases.
 fn read_now(path: &Path, most: u64) -> Result<String, Unreadable> {
+    String::from_utf8(bytes_now(path, most)?).map_err(|_| Unreadable::NotText)
+}
+
+/// Reads a regular file with at most so many bytes. May take as long as the disk pleases.
+fn bytes_now(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
     // To open a device may already do something.
     regular(std::fs::metadata(path)?.file_type())?;
     let file = open(path)?;
@@ -205,7 +225,7 @@ fn read_now(path: &Path, most: u64) -> Result<String, Unreadable> {
     if text.len() as u64 > most {
         return Err(too_large);
     }
-    String::from_utf8(text).map_err(|_| Unreadable::NotText)
+    Ok(text)
 }
 
 /// Opens without waiting for the other end of a FIFO, and without making a terminal ours.

@@ -3,6 +3,7 @@
 pub mod blocking;
 pub mod clock;
 pub mod descriptors;
+pub mod encoding;
 pub mod environment;
 pub mod event_stream;
 pub mod files;

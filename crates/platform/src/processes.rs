@@ -1,6 +1,8 @@
 //! Processes of this machine, read from /proc (Linux): descendants of a process, processes with given
 //! marks, and ending them.
 
+mod ending;
+
 use std::{
     collections::{HashMap, HashSet},
     env, fs, thread,
@@ -8,6 +10,8 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, getppid, kill_process};
+
+pub use self::ending::end_marked;
 
 /// Tells a daemon the process id of its guardian.
 pub const GUARDIAN: &str = "MAINSTAY_GUARDIAN";
@@ -65,18 +69,12 @@ impl Processes {
         found
     }
 
-    /// All processes whose environment has all of these `NAME=value`, and all their descendants, whose
-    /// environment may differ. Under a guardian only its descendants are asked: all of ours are among
-    /// them.
-    pub fn bearing(&self, marks: &[String]) -> HashSet<Pid> {
-        let asked: Vec<Pid> = match guardian() {
+    /// All processes that may be ours: under a guardian its descendants, else all.
+    fn ours(&self) -> Vec<Pid> {
+        match guardian() {
             Some(guardian) => self.below(&[guardian]).into_iter().collect(),
             None => self.0.values().flatten().copied().collect(),
-        };
-        let marked: Vec<Pid> = asked.into_iter().filter(|pid| bears(*pid, marks)).collect();
-        let mut found = self.below(&marked);
-        found.extend(marked);
-        found
+        }
     }
 }
 
@@ -178,18 +176,6 @@ fn living_parent(pid: Pid) -> Option<Pid> {
     Pid::from_raw(fields.next()?.parse().ok()?)
 }
 
-fn bears(pid: Pid, marks: &[String]) -> bool {
-    // Others' environments cannot be read, and are not ours.
-    let Ok(environment) = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())) else {
-        return false;
-    };
-    let mut left: Vec<&[u8]> = marks.iter().map(String::as_bytes).collect();
-    for entry in environment.split(|byte| *byte == 0) {
-        left.retain(|mark| *mark != entry);
-    }
-    left.is_empty()
-}
-
 /// Ends what `find` finds until it finds nothing: with SIGTERM as long as `grace` lasts, then with
 /// SIGKILL. Blocks the thread, for no longer than `grace` and [`KILL_LIMIT`]; returns the ids of
 /// those that it could not end.
@@ -221,6 +207,7 @@ mod tests {
     use std::process::{Child, Command};
 
     use super::*;
+    use crate::lineage::Lineage;
 
     /// What processes take to become what they are to be.
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -283,28 +270,29 @@ mod tests {
         assert!(own.memory > 0 && own.open_files > 2, "{own:?}");
     }
 
-    #[test]
-    fn the_marked_are_found_with_those_below_and_ended() {
-        let of = std::process::id().to_string();
-        let marks = [("TEST_MARK", "1 ü"), ("TEST_OF", &*of)];
-        let (mut marked, mut half) = (Tree::start(marks), Tree::start([marks[1]]));
-        let marks = marks.map(|(name, value)| format!("{name}={value}"));
+    #[tokio::test]
+    async fn the_marked_are_ended_with_those_below() {
+        let lineage = Lineage::default();
+        let (one, other) = (lineage.marks("one:1"), lineage.marks("other:1"));
+        let (mut marked, mut spared) =
+            (Tree::start(one.variables()), Tree::start(other.variables()));
         // As far as `env` has been replaced by the other program.
-        soon("those below", || {
-            let below = Processes::now().below(&[marked.root(), half.root()]);
-            (below.len() == 2).then_some(())
-        });
-        let found = Processes::now().bearing(&marks);
-        assert!(
-            found.contains(&marked.root()) && found.len() == 2,
-            "{found:?}"
-        );
+        let below = |tree: &Tree| Processes::now().below(&[tree.root()]);
+        let child = soon("those below", || below(&marked).into_iter().next());
+        soon("those below", || below(&spared).into_iter().next());
 
-        assert!(end(|now| now.bearing(&marks), Duration::ZERO).is_empty());
+        assert_eq!(end_marked(&one).await, Vec::<i32>::new());
         marked.0.wait().expect("ended");
         assert!(
-            half.0.try_wait().expect("it can be asked").is_none(),
-            "not marked enough"
+            living_parent(child).is_none(),
+            "it has no marks, but an ancestor with them"
         );
+        assert!(
+            spared.0.try_wait().expect("it can be asked").is_none(),
+            "another server's"
+        );
+
+        assert_eq!(end_marked(&lineage.marks_of_all()).await, Vec::<i32>::new());
+        spared.0.wait().expect("ended");
     }
 }

@@ -5,7 +5,6 @@ use std::{
     io,
     sync::{LazyLock, mpsc},
     thread,
-    time::Duration,
 };
 
 use mainstay_platform::{lineage::Marks, processes};
@@ -62,15 +61,8 @@ pub async fn spawn(mut command: Command) -> io::Result<Child> {
 /// Ends all processes with these marks wherever they are (`setsid`, daemons), and returns when none is
 /// left.
 pub async fn end_marked(marks: &Marks) {
-    let entries = marks.entries();
-    let ending = tokio::task::spawn_blocking(move || {
-        processes::end(|now| now.bearing(&entries), Duration::ZERO)
-    });
-    match ending.await {
-        Ok(left) if left.is_empty() => {}
-        Ok(left) => {
-            tracing::warn!(pids = ?left, ?marks, "processes of servers cannot be ended, even by SIGKILL");
-        }
-        Err(error) => tracing::error!(%error, "what is left of servers could not be looked for"),
+    let left = processes::end_marked(marks).await;
+    if !left.is_empty() {
+        tracing::warn!(pids = ?left, ?marks, "processes of servers cannot be ended, even by SIGKILL");
     }
 }

@@ -219,7 +219,7 @@ fn webhook<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) 
     let mut entry = Entry::new("", fields, context, report);
     let url = entry.fields.take("url");
     let url = entry
-        .required(url, "a webhook needs a `url`")
+        .required(url, &["url"], "a webhook needs a `url`")
         .and_then(|(place, url)| entry.checked_url(&place, url));
     let headers = entry.headers();
     entry.fields.finish(entry.report, &[], &[]);

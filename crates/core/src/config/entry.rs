@@ -243,10 +243,19 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// A text that must be there and not be empty, with its place; `absent` says that it is not.
-    pub fn required(&mut self, node: Option<Node<'e>>, absent: &str) -> Option<(KeyPath, String)> {
+    /// A text that must be there and not be empty, with its place; `absent` says that it is not. `keys` are those
+    /// by which it may be given.
+    pub fn required(
+        &mut self,
+        node: Option<Node<'e>>,
+        keys: &[&'static str],
+        absent: &str,
+    ) -> Option<(KeyPath, String)> {
         let Some(node) = node else {
-            self.report.error(&self.fields.place, absent);
+            let mut keys = keys.iter();
+            let meant = keys.find_map(|key| Some((self.fields.misspelt(key)?, key)));
+            let hint = meant.map(|(key, meant)| format!("it has `{key}`; did you mean `{meant}`?"));
+            self.report.error_about(&self.fields.place, &absent, hint);
             return None;
         };
         if node.as_str().is_none() {

@@ -56,6 +56,13 @@ impl<'a> Fields<'a> {
         self.members.iter().map(|member| member.key)
     }
 
+    /// A key that nobody knows and by which this one was probably meant.
+    pub fn misspelt(&self, meant: &'static str) -> Option<&'a str> {
+        let is_known = |key: &str| self.object.is_some_and(|object| object.key(key).is_some());
+        self.left()
+            .find(|key| !is_known(key) && nearest(key, &[meant]).is_some())
+    }
+
     /// Reports what is left: `foreign` is for other programs and harmless, `later` what a later
     /// version will know.
     pub fn finish(mut self, report: &mut Report<'_>, foreign: &[&str], later: &[&str]) {

@@ -20,6 +20,9 @@ use super::{
 
 pub(super) const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUrl"];
 
+/// What an entry without a word of its transport must have one of.
+const START_KEYS: [&str; 5] = ["command", "url", "serverUrl", "httpUrl", "remoteUrl"];
+
 /// Keys by which clients say how they get credentials.
 const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];
 
@@ -168,7 +171,7 @@ impl<'e> Entry<'e, '_, '_> {
 
     fn stdio(&mut self, absent: &str) -> StdioLaunch {
         let command = self.fields.take("command");
-        let command = self.required(command, absent);
+        let command = self.required(command, &START_KEYS, absent);
         let args = self.args();
         let cwd = self.cwd();
         let command = command.map(|(place, command)| {
@@ -336,7 +339,7 @@ impl<'e> Entry<'e, '_, '_> {
             );
             self.report.error(&other.place, message);
         }
-        let url = self.required(nodes.into_iter().next(), absent);
+        let url = self.required(nodes.into_iter().next(), &URL_KEYS, absent);
         let url = url
             .and_then(|(place, url)| {
                 self.look_for_our_own(&place, &url);

@@ -204,7 +204,7 @@ pub(super) fn read<'e>(
         (None, None) if !is_enabled => (None, None),
         (endpoint, _) => {
             let absent = "`telemetry` needs an `endpoint`: the URL of an OTLP/HTTP collector";
-            let url = entry.required(endpoint, absent);
+            let url = entry.required(endpoint, &["endpoint"], absent);
             let url = url.and_then(|(place, url)| entry.checked_url(&place, traces_of(&url)));
             let collector = url.map(Secret::new).map(|url| Webhook { url, headers });
             (collector, None)

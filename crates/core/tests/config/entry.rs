@@ -180,6 +180,14 @@ fn a14_a24_what_is_missing() {
     assert_snapshot!(findings("{}"), @"problem config.json:2:1: mcpServers.s: Server s: command is required");
     assert_snapshot!(findings(r#"{"command": "", "type": "stdio"}"#), @"problem config.json:2:13: mcpServers.s.command: Server s: command is required (it is empty)");
     assert_snapshot!(findings(r#"{"command": 5}"#), @"problem config.json:2:13: mcpServers.s.command: Server s: command is required (expected a string, found a number)");
+    assert_snapshot!(findings(r#"{"comand": "npx"}"#), @r"
+    problem config.json:2:1: mcpServers.s: Server s: command is required (it has `comand`; did you mean `command`?)
+    warning config.json:2:2: mcpServers.s.comand: unknown key (did you mean `command`?)
+    ");
+    assert_snapshot!(findings(r#"{"type": "http", "urll": "http://h"}"#), @r"
+    problem config.json:2:1: mcpServers.s: Server s: url is required (it has `urll`; did you mean `url`?)
+    warning config.json:2:18: mcpServers.s.urll: unknown key (did you mean `url`?)
+    ");
     assert_snapshot!(findings(r#"{"type": "sse"}"#), @"problem config.json:2:1: mcpServers.s: Server s: url is required");
     assert_snapshot!(findings(r#"{"type": "http", "url": ["http://h"]}"#), @"problem config.json:2:25: mcpServers.s.url: Server s: url is required (expected a string, found an array)");
     assert_snapshot!(findings(r#""npx""#), @"problem config.json:2:1: mcpServers.s: expected an object, found a string");

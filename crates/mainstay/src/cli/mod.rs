@@ -69,6 +69,7 @@ mod validate;
 mod watch;
 #[cfg(test)]
 mod widths;
+mod wrap;
 mod yaml;
 
 use std::{

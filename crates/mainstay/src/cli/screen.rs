@@ -27,6 +27,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::{
     CommandError, progress,
     style::{Palette, Tone},
+    wrap::wrapped,
 };
 
 pub type Protocol = Box<dyn AsyncWrite + Unpin + Send>;
@@ -219,9 +220,21 @@ fn write(bytes: &[u8], ends_line: bool) -> Result<ControlFlow<()>, CommandError>
     }
 }
 
-/// A line on stderr. The word that says what it is has a colour.
+/// The width of the terminal on stderr, where there is one.
+fn width_of_stderr() -> Option<usize> {
+    let size = terminal_size::terminal_size_of(io::stderr());
+    let (terminal_size::Width(width), _) = size.filter(|_| stderr_is_terminal())?;
+    Some(width.into()).filter(|width| *width > 0)
+}
+
+/// A line on stderr, which a terminal gets broken between words. The word that says what it is has a colour.
 pub fn complain(line: &str) {
     let shown = display::line(line);
+    let lines = match width_of_stderr() {
+        Some(width) => wrapped(&shown, width),
+        None => vec![shown.into_owned()],
+    };
+    let shown = lines.join("\n");
     let palette = Palette::of(io::stderr().is_terminal());
     let tones = [
         ("error:", Tone::Bad),
@@ -233,7 +246,7 @@ pub fn complain(line: &str) {
     let mut known = known.filter_map(|(word, tone)| Some((word, shown.strip_prefix(word)?, tone)));
     let line = match known.next() {
         Some((word, rest, tone)) => palette.paint(word, tone) + rest,
-        None => shown.into_owned(),
+        None => shown,
     };
     // Without stderr there is no place to report to.
     progress::beside(|| writeln!(io::stderr().lock(), "{line}").ok());

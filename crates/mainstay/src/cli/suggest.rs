@@ -22,10 +22,10 @@ pub fn in_file(file: Option<&Config>, name: &str, failure: Failure) -> Failure {
     }
     let servers = file.iter().flat_map(|file| &file.servers);
     let known: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
-    let hint = match nearest(name, known.iter().copied()) {
-        Some(meant) => format!("did you mean {meant}?"),
-        None if known.is_empty() => "it has no servers".to_owned(),
-        None => format!("it has {}", known.join(", ")),
+    let hint = if known.is_empty() {
+        "it has no servers".to_owned()
+    } else {
+        among(name, &known)
     };
     failure.with(HINT, hint)
 }
@@ -101,6 +101,14 @@ pub fn tool(name: &str, known: &[api::Tool]) -> Option<String> {
     let of_server = known.iter().filter(|tool| tool.server == server);
     let found = nearest_of(name, of_server, |tool| &tool.original_name)?;
     Some(found.name.clone())
+}
+
+/// Which of these was meant, or which there are.
+pub fn among(name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("it has {}", known.join(", ")),
+    }
 }
 
 /// The nearest of some names, if it is near enough to be a slip of the finger.

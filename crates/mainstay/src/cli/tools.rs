@@ -59,6 +59,12 @@ impl Tools {
             let mut tools = client.tools().await?;
             if let Some(server) = server {
                 tools.tools.retain(|tool| tool.server == server);
+                if tools.tools.is_empty() && server.contains('/') {
+                    return Err(CommandError::NotFound {
+                        what: format!("server {server}"),
+                        hint: format!("`mainstay tools get {server}` shows one tool"),
+                    });
+                }
                 if tools.tools.is_empty() {
                     // There may be none of that name.
                     client.server(server).await?;

@@ -31,6 +31,25 @@ async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
     complete(&run)
 }
 
+/// What a mend may run.
+const PROGRAMS: [&str; 15] = [
+    "mainstay",
+    "${EDITOR:-vi}",
+    "\"${EDITOR:-vi}\"",
+    "chmod",
+    "rm",
+    "mv",
+    "mkdir",
+    "ls",
+    "df",
+    "kill",
+    "ulimit",
+    "export",
+    "unset",
+    "sudo",
+    "curl",
+];
+
 /// The findings. Each that is not in order says why it matters and what mends it.
 fn complete(run: &Run) -> Vec<Value> {
     let all = run.json().as_array().expect("an array").clone();
@@ -38,6 +57,12 @@ fn complete(run: &Run) -> Vec<Value> {
         let says = |key: &str| finding[key].as_str().is_some_and(|text| !text.is_empty());
         assert!(says("why"), "{finding}");
         assert!(says("mend") || says("fixed"), "{finding}");
+        let mend = finding["mend"].as_str().unwrap_or_default();
+        let program = mend.split(' ').next().unwrap_or_default();
+        assert!(
+            mend.is_empty() || PROGRAMS.contains(&program),
+            "no command: {finding}"
+        );
     }
     all
 }
@@ -95,9 +120,15 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         down[0]["what"].as_str().expect("text").contains("code 7"),
         "{down:#?}"
     );
-    assert_eq!(down[1]["server"], "gone");
+    // Its command is missing, which is told once.
+    assert_eq!(down.len(), 1, "{down:#?}");
+    let of_gone = all.iter().filter(|it| it["server"] == "gone");
+    assert_eq!(of_gone.count(), 1, "{all:#?}");
     let missing = found(all, "command.missing");
     assert_eq!(missing["server"], "gone");
+    let mend = missing["mend"].as_str().expect("text");
+    let edit = format!("mainstay config edit --config {config}  # ");
+    assert!(mend.starts_with(&edit), "{mend}");
     let broken: Vec<_> = all
         .iter()
         .filter(|it| it["id"] == "command.found" && it["server"] == "bad")

@@ -20,6 +20,7 @@ const WRONG: &[&[&str]] = &[
     &["call", "alpha/echo", "text"],
     &["call", "alpha/rpc_error"],
     &["tools", "get", "alpha/ecoh"],
+    &["tools", "alpha/echo"],
     &["prompts", "get", "alpha/gret"],
     &["read", "fake://nothing"],
     &["records", "999999"],

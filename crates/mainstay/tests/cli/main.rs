@@ -30,6 +30,7 @@ mod occasion;
 mod operate;
 mod records;
 mod records_export;
+mod records_paging;
 mod reload;
 mod serve;
 mod service;

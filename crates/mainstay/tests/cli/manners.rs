@@ -28,6 +28,33 @@ async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
         .replace("\r\n", "\n")
 }
 
+/// A terminal would break words at its edge.
+#[tokio::test]
+async fn errors_are_broken_between_words() {
+    let home = home!();
+    let told = home.run(&["list"]).await.stderr;
+    assert!(told.lines().any(|line| line.len() > 80), "{told}");
+    let words = |text: &str| {
+        let words = text.split_whitespace().map(str::to_owned);
+        words.collect::<Vec<_>>()
+    };
+    for width in [60, 80] {
+        let shown = on_terminal(&home, width, &["list", "--color", "never"]).await;
+        assert_eq!(words(&shown), words(&told), "{shown}");
+        let lines = shown
+            .lines()
+            .filter(|line| line.chars().count() > usize::from(width));
+        // A path or a command is left whole.
+        for line in lines {
+            assert!(
+                line.trim_start().split('`').count() == 3 || !line.trim().contains(' '),
+                "{shown}"
+            );
+        }
+        assert!(shown.lines().count() > told.lines().count(), "{shown}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_listed_has_a_form_for_everybody() {
     let home = home!();

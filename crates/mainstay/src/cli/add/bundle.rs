@@ -24,7 +24,7 @@ use tempfile::NamedTempFile;
 
 use super::{
     super::{CommandError, person::Person, screen::complain},
-    prepared::Prepared,
+    prepared::{Prepared, in_clear},
     registry::short_name,
     shown::Shown,
 };
@@ -172,6 +172,7 @@ impl Place {
         Ok(Prepared {
             name,
             entry: recipe.entry(),
+            in_clear: in_clear(&questions, answers),
             shown,
             unpacked: Some(Unpacked {
                 folder,

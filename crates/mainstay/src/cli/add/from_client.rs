@@ -52,6 +52,7 @@ pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
         shown: Shown::of_entry(&server.entry).and(from),
         entry: server.entry.clone(),
         unpacked: None,
+        in_clear: Vec::new(),
     })
 }
 

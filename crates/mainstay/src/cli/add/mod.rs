@@ -176,6 +176,9 @@ impl Add {
             Some(tools)
         };
         self.save(place, &name, prepared.entry, tools).await?;
+        if !self.ephemeral {
+            tell_in_clear(&prepared.in_clear);
+        }
         if let Some(unpacked) = prepared.unpacked {
             unpacked.keep();
         }
@@ -289,6 +292,7 @@ impl Add {
                     shown: Shown::of_entry(&entry),
                     entry,
                     unpacked: None,
+                    in_clear: Vec::new(),
                 })
             }
             Source::Registry(server) => {
@@ -389,6 +393,20 @@ impl Add {
         }
         Ok(entry)
     }
+}
+
+/// Says which secrets stand in the configuration now, and how they need not.
+fn tell_in_clear(keys: &[String]) {
+    let Some(first) = keys.first() else { return };
+    let plural = if keys.len() == 1 { "is" } else { "are" };
+    complain(&format!(
+        "warning: {} {plural} saved in clear in the configuration",
+        keys.join(", ")
+    ));
+    complain(&format!(
+        "  hint: a reference keeps a secret elsewhere: add it again with --replace --set {first}='${{file:PATH}}', \
+         or '${{NAME}}' for a variable of Mainstay's environment"
+    ));
 }
 
 /// The server of an entry, as it would stand in the file.

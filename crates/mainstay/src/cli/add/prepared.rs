@@ -1,6 +1,7 @@
 //! A server that is ready to be tried and saved.
 
 use mainstay_core::config::edit::Entry;
+use mainstay_install::question::{Answers, Question};
 use serde_json::Value;
 
 use super::{bundle::Unpacked, shown::Shown};
@@ -12,6 +13,23 @@ pub struct Prepared {
     pub shown: Shown,
     /// The folder of a bundle, which goes if the server is not saved.
     pub unpacked: Option<Unpacked>,
+    /// The keys of secrets that the entry has in clear.
+    pub in_clear: Vec<String>,
+}
+
+/// Which answers are secrets, and no references to a place where a secret is kept.
+pub fn in_clear(questions: &[Question], answers: &Answers) -> Vec<String> {
+    let secret = questions.iter().filter(|question| question.secret);
+    let is_clear = |question: &&Question| {
+        let values = answers.get(&question.key).into_iter().flatten();
+        values
+            .into_iter()
+            .any(|value| !value.is_empty() && !value.contains("${"))
+    };
+    secret
+        .filter(is_clear)
+        .map(|question| question.key.clone())
+        .collect()
 }
 
 impl Prepared {

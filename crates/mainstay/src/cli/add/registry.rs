@@ -14,7 +14,7 @@ use mainstay_transport::{self as transport, DownloadError, Wanted, download};
 use super::{
     super::{CommandError, output, person::Person, resolve, screen::complain},
     bundle,
-    prepared::Prepared,
+    prepared::{Prepared, in_clear},
     shown::Shown,
 };
 
@@ -202,6 +202,7 @@ pub async fn prepare(
         entry: recipe.entry(),
         shown: Shown::of_recipe(&recipe),
         unpacked: None,
+        in_clear: in_clear(&offer.questions, wish.answers),
     }
     .with_env(&more))
 }

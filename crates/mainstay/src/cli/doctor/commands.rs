@@ -14,7 +14,10 @@ use mainstay_core::config::{Config, Launch, StdioLaunch};
 use mainstay_transport::{self as transport, Resolution, Variables};
 use tokio::{process::Command, time::timeout};
 
-use super::finding::Finding;
+use super::{
+    finding::{Finding, edit},
+    install,
+};
 
 /// Programs that start servers, and that print their version and nothing else with `--version`. Other
 /// programs are never run to ask them: a server might take the option for an order.
@@ -40,7 +43,7 @@ struct Looked {
     resolution: Resolution,
 }
 
-pub async fn check(config: &Config) -> Vec<Finding> {
+pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
     let launches: Vec<(String, StdioLaunch)> = config
         .servers
         .iter()
@@ -54,11 +57,11 @@ pub async fn check(config: &Config) -> Vec<Finding> {
     let looked =
         tokio::task::spawn_blocking(|| launches.into_iter().map(look_up).collect::<Vec<_>>());
     let looked = looked.await.unwrap_or_default();
-    let mut findings = paths(&looked);
+    let mut findings = paths(&looked, path);
     let mut asked: BTreeMap<PathBuf, &Variables> = BTreeMap::new();
     for it in &looked {
         match place(&it.resolution) {
-            None => findings.push(missing(it)),
+            None => findings.push(missing(it, path)),
             Some(program) if is_launcher(&it.command) => {
                 asked.entry(program).or_insert(&it.variables);
             }
@@ -115,7 +118,7 @@ fn is_launcher(command: &str) -> bool {
 }
 
 /// The PATHs, each with the servers that have it.
-fn paths(looked: &[Looked]) -> Vec<Finding> {
+fn paths(looked: &[Looked], file: Option<&Path>) -> Vec<Finding> {
     let mut paths: BTreeMap<&OsStr, Vec<&str>> = BTreeMap::new();
     for it in looked {
         paths
@@ -123,25 +126,27 @@ fn paths(looked: &[Looked]) -> Vec<Finding> {
             .or_default()
             .push(&it.server);
     }
-    let finding =
-        |(path, servers): (&OsStr, Vec<&str>)| {
-            let folders = env::split_paths(path).map(|folder| folder.display().to_string());
-            let folders: Vec<String> = folders.filter(|folder| !folder.is_empty()).collect();
-            let servers = servers.join(", ");
-            if folders.is_empty() {
-                return Finding::warning("command.path", format!("PATH of {servers} is empty"))
+    let finding = |(path, servers): (&OsStr, Vec<&str>)| {
+        let folders = env::split_paths(path).map(|folder| folder.display().to_string());
+        let folders: Vec<String> = folders.filter(|folder| !folder.is_empty()).collect();
+        let servers = servers.join(", ");
+        if folders.is_empty() {
+            return Finding::warning("command.path", format!("PATH of {servers} is empty"))
                 .why("no program is found by its name")
-                .mend("take PATH out of the servers' `env`, or name programs by their whole paths");
-            }
-            Finding::ok(
-                "command.path",
-                format!("PATH of {servers}: {}", folders.join(":")),
-            )
-        };
+                .mend(edit(
+                    file,
+                    "take PATH out of the servers' `env`, or name programs by their whole paths",
+                ));
+        }
+        Finding::ok(
+            "command.path",
+            format!("PATH of {servers}: {}", folders.join(":")),
+        )
+    };
     paths.into_iter().map(finding).collect()
 }
 
-fn missing(looked: &Looked) -> Finding {
+fn missing(looked: &Looked, file: Option<&Path>) -> Finding {
     let Looked {
         server,
         command,
@@ -153,14 +158,23 @@ fn missing(looked: &Looked) -> Finding {
             "command.missing",
             format!("there is no program {}", path.display()),
         )
-        .mend("install it, or correct `command` in the server's entry"),
+        .mend(edit(
+            file,
+            "correct `command` in its entry, or install the program",
+        )),
         Resolution::Found(_) | Resolution::NotFound(_) => {
             let looked = transport::looked_in(path_of(variables), 6);
             Finding::error(
                 "command.missing",
                 format!("command not found: {command}; {looked}"),
             )
-            .mend(transport::remedy(command))
+            .mend(install::command(command).unwrap_or_else(|| {
+                let what = format!(
+                    "correct `command` in its entry, or {}",
+                    transport::remedy(command)
+                );
+                edit(file, &what)
+            }))
         }
     };
     finding.of(server).why("the server cannot be started")

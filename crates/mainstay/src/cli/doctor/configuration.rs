@@ -1,8 +1,8 @@
 //! The configuration: whether it can be read, what is odd in it, and who else can read it.
 
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
-use mainstay_core::config::{ConfigError, Syntax, edit::Document, masking::masked};
+use mainstay_core::config::{ConfigError, Syntax, Unreadable, edit::Document, masking::masked};
 use mainstay_platform::environment::{LoadError, Loaded};
 
 use super::finding::{Finding, Fix, quoted};
@@ -30,7 +30,7 @@ fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
         return vec![
             Finding::note("config.missing", "there is no configuration")
                 .why("without one there are no servers")
-                .mend("mainstay add NAME -- COMMAND"),
+                .mend("mainstay setup  # or `mainstay add NAME -- COMMAND`"),
         ];
     };
     let servers = &loaded.config.servers;
@@ -67,7 +67,7 @@ fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
         findings.push(
             Finding::note("config.no_servers", "the configuration has no servers")
                 .why("clients get no tools")
-                .mend("mainstay add NAME -- COMMAND"),
+                .mend("mainstay setup  # or `mainstay add NAME -- COMMAND`"),
         );
     }
     findings
@@ -87,7 +87,12 @@ fn of_error(error: &LoadError) -> Vec<Finding> {
         LoadError::Unreadable { path, source } => vec![
             Finding::error("config.unreadable", format!("{error}: {source}"))
                 .why(why)
-                .mend(format!("ls -l {}  # {}", quoted(path), source.hint())),
+                .mend(match source {
+                    Unreadable::System(ErrorKind::PermissionDenied) => {
+                        format!("chmod u+r {}", quoted(path))
+                    }
+                    _ => format!("ls -l {}  # {}", quoted(path), source.hint()),
+                }),
         ],
         LoadError::Gone { .. } => {
             vec![

@@ -10,7 +10,7 @@ use mainstay_platform::state::{StateDir, StateError};
 
 use super::{
     super::{CommandError, connect},
-    finding::Finding,
+    finding::{Finding, quoted},
 };
 
 /// The daemon that can be asked, and what is found about it.
@@ -42,9 +42,20 @@ pub async fn find(state: Option<&StateDir>, listen: SocketAddr) -> (Option<Clien
             vec![
                 Finding::error("daemon.not_believed", super::sentence(&error))
                     .why("the token is sent to no program that may not be the daemon")
-                    .mend("stop the daemon, then: rm \"$MAINSTAY_HOME/daemon.json\""),
+                    .mend(forget(state)),
             ],
         ),
+    }
+}
+
+/// Removes what is said of a daemon.
+fn forget(state: Option<&StateDir>) -> String {
+    match state {
+        Some(state) => format!(
+            "rm {}  # once the daemon has stopped",
+            quoted(&state.path().join("daemon.json"))
+        ),
+        None => "unset MAINSTAY_URL MAINSTAY_TOKEN".to_owned(),
     }
 }
 

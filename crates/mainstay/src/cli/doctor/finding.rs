@@ -199,6 +199,12 @@ fn restrict(_path: &Path, _mode: u32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Opens the configuration, to do this in it.
+pub fn edit(path: Option<&Path>, what: &str) -> String {
+    let file = path.map(|path| format!(" --config {}", quoted(path)));
+    format!("mainstay config edit{}  # {what}", file.unwrap_or_default())
+}
+
 /// A path as a word of a shell.
 pub fn quoted(path: &Path) -> String {
     let path = path.display().to_string();

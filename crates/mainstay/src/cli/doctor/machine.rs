@@ -27,6 +27,9 @@ const PRIVATE: [&str; 7] = [
     "daemon.json",
 ];
 
+/// Another state directory.
+const OTHER_HOME: &str = "export MAINSTAY_HOME=\"$HOME/.mainstay\"";
+
 /// Below this records and logs cannot be kept for long, and below that they cannot be kept.
 const LITTLE_SPACE: u64 = 500 * MEGABYTE;
 const NO_SPACE: u64 = 50 * MEGABYTE;
@@ -55,7 +58,7 @@ pub fn state(located: &Result<StateDir, StateError>) -> Vec<Finding> {
             return vec![
                 Finding::error("state.nowhere", error.to_string())
                     .why("no daemon can run")
-                    .mend("export MAINSTAY_HOME=\"$HOME/.mainstay\""),
+                    .mend(OTHER_HOME),
             ];
         }
     };
@@ -112,10 +115,12 @@ fn untrusted(error: &StateError) -> Finding {
             path: path.clone(),
             mode: if path.is_dir() { 0o700 } else { 0o600 },
         }),
-        other => match other.hint() {
-            Some(hint) => finding.mend(hint),
-            None => finding,
-        },
+        Untrusted::Writable { path, .. } => finding.mend(format!("chmod go-w {}", quoted(path))),
+        Untrusted::NotDirectory(path) | Untrusted::NotFile(path) => {
+            finding.mend(format!("rm {}", quoted(path)))
+        }
+        Untrusted::Owner { .. } => finding.mend(format!("{OTHER_HOME}  # or run it as that user")),
+        Untrusted::Io(_) => finding.mend(OTHER_HOME),
     }
 }
 

@@ -6,6 +6,7 @@ mod commands;
 mod configuration;
 mod daemon;
 mod finding;
+mod install;
 mod machine;
 mod servers;
 mod tokens;
@@ -81,8 +82,8 @@ impl Doctor {
         findings.extend(state.as_ref().and_then(machine::disk));
         findings.push(machine::files(config));
         if let Some(config) = config {
-            findings.extend(commands::check(config).await);
-            findings.extend(tokens::of_servers(config));
+            findings.extend(commands::check(config, path.as_deref()).await);
+            findings.extend(tokens::of_servers(config, path.as_deref()));
         }
         let (client, found) = daemon::find(state.as_ref(), self.listen).await;
         findings.extend(found);
@@ -106,7 +107,9 @@ impl Doctor {
                 Asked::default()
             }
         };
-        findings.extend(asked.findings);
+        let news = asked.findings.into_iter();
+        let news: Vec<_> = news.filter(|it| !is_known(it, &findings)).collect();
+        findings.extend(news);
 
         if let Some(file) = &self.bundle {
             let material = Material {
@@ -182,6 +185,19 @@ impl Doctor {
             Exit::FAILED
         })
     }
+}
+
+/// Whether a server is down for a reason that was found before.
+fn is_known(down: &Finding, findings: &[Finding]) -> bool {
+    if down.id != "server.down" {
+        return false;
+    }
+    let mut of_server = findings.iter().filter(|it| it.server == down.server);
+    of_server.any(|it| match it.id {
+        "config.entry" => true,
+        "command.missing" => down.what.contains("command not found"),
+        _ => false,
+    })
 }
 
 /// An error with its causes.

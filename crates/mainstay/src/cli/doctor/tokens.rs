@@ -1,6 +1,9 @@
 //! Tokens that have expired or soon will: those of clients, and those that servers are sent.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::DateTime;
@@ -10,7 +13,10 @@ use mainstay_doorway::tokens;
 use mainstay_platform::state::StateDir;
 use serde::Deserialize;
 
-use super::{super::output, finding::Finding};
+use super::{
+    super::output,
+    finding::{Finding, edit, quoted},
+};
 
 /// So long before the end a token is near its expiry.
 const NEAR: Duration = Duration::from_hours(7 * 24);
@@ -19,12 +25,12 @@ pub async fn of_clients(client: Option<&Client>, state: Option<&StateDir>) -> Ve
     let tokens: Vec<ClientToken> = match (client, state) {
         (Some(client), _) => match client.client_tokens().await {
             Ok(list) => list.tokens,
-            Err(error) => return vec![unreadable(&error.to_string())],
+            Err(error) => return vec![unreadable(state, &error.to_string())],
         },
         // A directory that cannot be used is reported elsewhere.
         (None, Some(state)) if state.check().is_ok() => match tokens::read(state) {
             Ok(list) => list.iter().map(ClientToken::from).collect(),
-            Err(error) => return vec![unreadable(&error.to_string())],
+            Err(error) => return vec![unreadable(Some(state), &error.to_string())],
         },
         (None, _) => Vec::new(),
     };
@@ -35,13 +41,17 @@ pub async fn of_clients(client: Option<&Client>, state: Option<&StateDir>) -> Ve
         .collect()
 }
 
-fn unreadable(why: &str) -> Finding {
+fn unreadable(state: Option<&StateDir>, why: &str) -> Finding {
+    let mend = state.map(|state| {
+        let path = quoted(&state.path().join("tokens.json"));
+        format!("mv {path} {path}.broken  # then `mainstay token add` for each client")
+    });
     Finding::error(
         "token.unreadable",
         format!("the tokens of clients cannot be read: {why}"),
     )
     .why("no client with a token is let in")
-    .mend("mainstay token list")
+    .mend(mend.unwrap_or_else(|| "mainstay token list".to_owned()))
 }
 
 fn of_client(token: &ClientToken, now: SystemTime) -> Option<Finding> {
@@ -79,7 +89,7 @@ struct Claims {
 }
 
 /// Tokens in the headers of servers that say themselves when they end (JSON Web Tokens).
-pub fn of_servers(config: &Config) -> Vec<Finding> {
+pub fn of_servers(config: &Config, path: Option<&Path>) -> Vec<Finding> {
     let now = SystemTime::now();
     let servers = config.servers.iter().filter(|server| server.enabled);
     let findings = servers.filter_map(|server| {
@@ -96,9 +106,8 @@ pub fn of_servers(config: &Config) -> Vec<Finding> {
         } else {
             Finding::warning("token.server_expiring", what).why("the server refuses it then")
         };
-        let mend =
-            "put a new token into `headers` of its entry, or into the variable that it names";
-        Some(finding.of(server.name.as_str()).mend(mend))
+        let what = "put a new token into `headers` of its entry, or into what it refers to";
+        Some(finding.of(server.name.as_str()).mend(edit(path, what)))
     });
     findings.collect()
 }

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Front, MAX_MESSAGE,
+    absent::Absent,
     daemon::{Daemon, NoDaemon, Session},
     starter::Starter,
 };
@@ -55,8 +56,8 @@ pub enum Unattached {
     Late,
     #[error("the daemon refuses the token, or needs one")]
     Unauthorized,
-    #[error("the daemon has no such endpoint")]
-    NoEndpoint,
+    #[error(transparent)]
+    NoEndpoint(Absent),
     #[error("the daemon answers with HTTP status {0}")]
     Refused(u16),
     #[error("the daemon refuses the session: {0}")]
@@ -166,7 +167,7 @@ async fn settle(
             // The client was handed over, with a session of another door.
             return begin_anew(front, &found).await;
         }
-        check(found.get(None).await?).await?;
+        check(front, found.get(None).await?).await?;
         return Ok(Listening {
             daemon: Arc::new(found),
             events: None,
@@ -218,12 +219,12 @@ async fn begin_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Listening, Un
 }
 
 /// Looks at the answer to a GET without a session, which says whether there is such an endpoint.
-async fn check(response: Response) -> Result<(), Unattached> {
+async fn check(front: &Front, response: Response) -> Result<(), Unattached> {
     let status = response.head.status;
     read(response).await?;
     match status {
         401 | 403 => Err(Unattached::Unauthorized),
-        404 => Err(Unattached::NoEndpoint),
+        404 => Err(Unattached::NoEndpoint(Absent::at(&front.finder).await)),
         500..=599 => Err(Unattached::Refused(status)),
         _ => Ok(()),
     }

@@ -3,6 +3,7 @@
 //!
 //! `fate`, `session` and `questions` decide; `link` keeps the connection, and `relay` carries messages.
 
+mod absent;
 mod client;
 mod command;
 mod daemon;
@@ -30,7 +31,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    client::{ClientInput, Leaving, door_input},
+    client::{ClientInput, DoorInput, Leaving, door_input},
     command::{Connect, path},
     daemon::{Finder, NoDaemon},
     starter::Starter,
@@ -40,7 +41,7 @@ use self::{
     link::{Link, Unattached},
     questions::Questions,
     relay::Message,
-    session::ClientSession,
+    session::{ClientSession, Unsent},
 };
 use super::{CommandError, Exit, screen, signals::Signals};
 
@@ -77,6 +78,8 @@ struct Front {
     ending: CancellationToken,
     /// There was no daemon when we started, and we do not wait any longer.
     hopeless: CancellationToken,
+    /// The daemon has no such endpoint.
+    nowhere: CancellationToken,
     /// The tasks that wait for answers.
     tasks: TaskTracker,
 }
@@ -91,8 +94,8 @@ struct State {
     in_flight: HashMap<String, InFlight>,
     /// Why there is no daemon.
     why: Option<Unattached>,
-    /// The same in words.
-    reason: String,
+    /// The same for requests that cannot be sent.
+    reason: Option<Unsent>,
 }
 
 /// A request that waits for its answer.
@@ -158,6 +161,7 @@ pub async fn serve(
         }),
         ending: CancellationToken::new(),
         hopeless: CancellationToken::new(),
+        nowhere: CancellationToken::new(),
         tasks: TaskTracker::new(),
     });
     let writing = async {
@@ -201,8 +205,20 @@ impl Front {
     /// A daemon could not be had.
     fn note(&self, why: Unattached) {
         let mut state = self.state();
-        state.reason = why.to_string();
+        let kind = match &why {
+            Unattached::NoEndpoint(absent) => absent.kind,
+            _ => Unsent::UNREACHABLE,
+        };
+        state.reason = Some(Unsent {
+            kind,
+            why: why.to_string(),
+        });
+        let is_nowhere = matches!(why, Unattached::NoEndpoint(_));
         state.why = Some(why);
+        drop(state);
+        if is_nowhere {
+            self.nowhere.cancel();
+        }
     }
 
     /// A message found that this daemon is gone.
@@ -222,7 +238,7 @@ impl Front {
     }
 
     /// The daemon, once there is one, or why there is none.
-    async fn up(&self) -> Result<Arc<Daemon>, String> {
+    async fn up(&self) -> Result<Arc<Daemon>, Unsent> {
         let mut link = self.link.subscribe();
         let last = async {
             self.ending.cancelled().await;
@@ -240,12 +256,12 @@ impl Front {
         }
     }
 
-    fn why(&self) -> String {
+    fn why(&self) -> Unsent {
         let reason = self.state().reason.clone();
-        if reason.is_empty() {
-            return "the daemon does not answer".to_owned();
-        }
-        reason
+        reason.unwrap_or_else(|| Unsent {
+            kind: Unsent::UNREACHABLE,
+            why: "the daemon does not answer".to_owned(),
+        })
     }
 
     /// Notes where a request was sent.
@@ -297,9 +313,14 @@ impl Front {
     /// Resolves if there is no daemon at the start.
     async fn wait_at_start(&self, wait: Duration) -> CommandError {
         let mut link = self.link.subscribe();
-        let up = link.wait_for(|link| link.daemon().is_some());
-        if timeout(wait, up).await.is_ok() {
-            std::future::pending::<()>().await;
+        // What it returns locks the link, and is dropped at once.
+        let up = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
+        tokio::select! {
+            biased;
+            () = up => std::future::pending().await,
+            // To wait would not bring it.
+            () = self.nowhere.cancelled() => {}
+            () = sleep(wait) => {}
         }
         self.state().why.take().unwrap_or(Unattached::Late).into()
     }
@@ -363,9 +384,12 @@ impl Front {
     fn sort(self: &Arc<Self>, line: Bytes) -> Sorted {
         let cancelled = CancellationToken::new();
         if message::is_batch(&line) {
-            if std::str::from_utf8(&line).is_err() {
-                let error = message::error_response(None, code::PARSE_ERROR, "not UTF-8", None);
-                return Sorted::Answer(error);
+            let read = match std::str::from_utf8(&line) {
+                Err(_) => Err(Unreadable::Utf8),
+                Ok(text) => message::batch(text).map_err(Unreadable::Malformed),
+            };
+            if let Err(error) = read {
+                return Sorted::Answer(unreadable(&error));
             }
             return Sorted::Queue(Message {
                 text: line,
@@ -553,10 +577,9 @@ impl From<Unattached> for CommandError {
             {
                 *error
             }
-            Unattached::NoEndpoint => Self::NotFound {
-                what: "the endpoint".to_owned(),
-                hint: "`mainstay list` shows the servers; profiles are in the configuration"
-                    .to_owned(),
+            Unattached::NoEndpoint(absent) => Self::NotFound {
+                what: absent.what,
+                hint: absent.hint,
             },
             why => Self::NotAttached {
                 exit: match why {

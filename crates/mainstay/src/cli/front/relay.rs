@@ -20,7 +20,7 @@ use super::{
     daemon::{Daemon, Session},
     fate::{self, Fate, Loss, Outgoing},
     link::Link,
-    session::{listen_changes, not_sent},
+    session::{Unsent, listen_changes, not_sent},
 };
 
 /// Until a daemon that takes no calls is asked again: it is about to stop.
@@ -155,7 +155,7 @@ impl Message {
     }
 
     /// The answer of a message that was not sent.
-    fn not_sent(&self, why: &str) -> Option<String> {
+    fn not_sent(&self, why: &Unsent) -> Option<String> {
         self.each(|id, _| not_sent(id, why))
     }
 

@@ -195,10 +195,22 @@ pub fn listen_changes(listen: &Frame) -> Vec<String> {
     .collect()
 }
 
+/// Why a request was not sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsent {
+    /// The word for programs.
+    pub kind: &'static str,
+    pub why: String,
+}
+
+impl Unsent {
+    pub const UNREACHABLE: &str = "daemon_unreachable";
+}
+
 /// The answer to a request that was not sent and is not tried any more.
-pub fn not_sent(id: &str, why: &str) -> String {
-    let text = format!("{why}; the request was not sent");
-    let data = serde_json::json!({"kind": "daemon_unreachable"});
+pub fn not_sent(id: &str, unsent: &Unsent) -> String {
+    let text = format!("{}; the request was not sent", unsent.why);
+    let data = serde_json::json!({"kind": unsent.kind});
     message::error_response(Some(id), code::INTERNAL_ERROR, &text, Some(&data))
 }
 

@@ -1,8 +1,9 @@
 //! `mainstay records --follow`: calls as they end, and as they begin. The daemon is asked again and again for
-//! what is new, which costs as much as there is.
+//! what is new. Where nothing is, that is one page of the calls of the last seconds, which the journal finds by
+//! their time; and while calls are open, a few of them by their numbers, or the list of all of them.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     time::{Duration, SystemTime},
 };
 
@@ -35,13 +36,17 @@ const SLACK: Duration = Duration::from_secs(5);
 /// Records in a page.
 const PAGE: usize = 200;
 
+/// So many open calls are asked for one by one, each by its number. Of more, the list of open calls tells which
+/// have ended.
+const FEW: usize = 8;
+
 /// What was seen so far.
 #[derive(Default)]
 struct Seen {
     /// The newest call.
     newest: Option<RecordId>,
-    /// Calls that have not ended.
-    open: BTreeSet<i64>,
+    /// Calls that have not ended, and when they began.
+    open: BTreeMap<i64, SystemTime>,
     /// Those that were open before the first look are among them.
     has_earlier: bool,
     /// When the calls began that are looked for.
@@ -90,8 +95,7 @@ impl Records {
             let page = client.call_records(&query).await?;
             let calls = page.calls.iter();
             let earlier = calls.filter(|call| utc::parse(&call.started_at) < seen.since);
-            let ids = earlier.filter_map(|call| call.id.parse::<RecordId>().ok());
-            seen.open.extend(ids.map(|id| id.0));
+            seen.open.extend(earlier.filter_map(begun));
             before = page.next;
             if before.is_none() {
                 seen.has_earlier = true;
@@ -134,7 +138,7 @@ impl Records {
                 break;
             }
         }
-        for id in seen.open.iter().copied().collect::<Vec<_>>() {
+        for id in self.maybe_ended(client, &seen.open).await? {
             match client.call_record(&id.to_string()).await {
                 Ok(record) if record.call.status == Status::Open.as_str() => {}
                 Ok(record) => {
@@ -154,7 +158,7 @@ impl Records {
             if let Some(id) = id {
                 seen.newest = Some(id);
                 if is_open {
-                    seen.open.insert(id.0);
+                    seen.open.extend(begun(call));
                 }
             }
             seen.since = utc::parse(&call.started_at).or(seen.since);
@@ -163,6 +167,38 @@ impl Records {
             }
         }
         Ok(())
+    }
+
+    /// Those of the open calls that may have ended.
+    async fn maybe_ended(
+        &self,
+        client: &Client,
+        open: &BTreeMap<i64, SystemTime>,
+    ) -> Result<Vec<i64>, CommandError> {
+        let mut ended = open.clone();
+        let first = open.values().min().filter(|_| open.len() > FEW);
+        let Some(since) = first.and_then(|first| first.checked_sub(SLACK)) else {
+            return Ok(ended.into_keys().collect());
+        };
+        let mut before = None;
+        loop {
+            let mut query = self.query(before.as_deref());
+            query.retain(|(name, _)| !matches!(*name, "status" | "since"));
+            query.extend([
+                ("status", Status::Open.as_str().to_owned()),
+                ("since", utc::rfc3339(since)),
+                ("limit", PAGE.to_string()),
+                ("count", "false".to_owned()),
+            ]);
+            let page = client.call_records(&query).await?;
+            for (id, _) in page.calls.iter().filter_map(begun) {
+                ended.remove(&id);
+            }
+            before = page.next;
+            if before.is_none() {
+                return Ok(ended.into_keys().collect());
+            }
+        }
     }
 
     fn tell(&self, call: &CallRecord) -> Result<(), CommandError> {
@@ -178,6 +214,12 @@ impl Records {
         }
         screen::escaped(&[line(call)])
     }
+}
+
+/// The number of a call, and when it began.
+fn begun(call: &CallRecord) -> Option<(i64, SystemTime)> {
+    let id: RecordId = call.id.parse().ok()?;
+    Some((id.0, utc::parse(&call.started_at)?))
 }
 
 /// `14:03:12.345  4711  files/read  ok  12 ms  claude-code`

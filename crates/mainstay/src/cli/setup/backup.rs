@@ -7,7 +7,10 @@ use std::{
 };
 
 use mainstay_client_files as client_files;
-use mainstay_platform::state::{self, StateDir};
+use mainstay_platform::{
+    encoding::Encoding,
+    state::{self, StateDir},
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -37,6 +40,9 @@ pub struct Kept {
     pub after: Copy,
     /// The folder that was made for the file.
     pub made: Option<PathBuf>,
+    /// That of the file before.
+    #[serde(default)]
+    pub encoding: Encoding,
 }
 
 /// A copy of a content, beside the manifest.
@@ -87,10 +93,12 @@ fn digest(bytes: &[u8]) -> String {
 
 /// The text of a file. `None` where there is no file.
 pub fn current(path: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        read => read.map(Some),
-    }
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let no_text = || io::Error::new(io::ErrorKind::InvalidData, "it is no text");
+    Encoding::decode(bytes).ok_or_else(no_text).map(Some)
 }
 
 pub fn failed(path: &Path) -> impl Fn(io::Error) -> CommandError {
@@ -151,6 +159,7 @@ pub fn apply(state: &StateDir, changes: &[FileChange]) -> Result<Done, CommandEr
             before: before.transpose()?,
             after: Copy::make(&folder, format!("{index}-after"), &change.after)?,
             made: parent.map(Path::to_owned),
+            encoding: client_files::encoding(&change.path).map_err(failed(&change.path))?,
         });
     }
     let done = Done { folder, manifest };
@@ -208,7 +217,8 @@ impl Done {
             if found.is_some_and(|text| kept.after.is_of(&text)) {
                 let before = kept.before.as_ref();
                 let before = before.map(|copy| copy.text(&self.folder)).transpose()?;
-                write_back(&kept.path, before.as_deref(), kept.made.as_deref())?;
+                let made = kept.made.as_deref();
+                write_back(&kept.path, before.as_deref(), made, kept.encoding)?;
             }
         }
         self.forget()
@@ -225,9 +235,10 @@ pub fn write_back(
     path: &Path,
     content: Option<&str>,
     made: Option<&Path>,
+    encoding: Encoding,
 ) -> Result<(), CommandError> {
     if let Some(text) = content {
-        return client_files::write(path, text).map_err(failed(path));
+        return client_files::write_in(path, text, encoding).map_err(failed(path));
     }
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(path)(error)),

@@ -18,7 +18,7 @@ use mainstay_platform::{
 };
 use serde_json::json;
 
-use self::plan::Plan;
+use self::plan::{Note, Plan};
 use super::{
     CommandError, Exit, export, import, output,
     screen::ask,
@@ -94,7 +94,7 @@ impl Setup {
         let made = |chosen: &[Client]| {
             let mut plan = Plan::of(&found, &origin, &front, |it| chosen.contains(&it))?;
             if self.project.is_none() {
-                plan.notes.extend(import::unread_here("setup"));
+                plan.note_all(import::unread_here("setup"));
             }
             Ok(plan)
         };
@@ -133,7 +133,7 @@ impl Setup {
                 }
                 // There may be no service manager, or a daemon that runs already.
                 Err(error @ CommandError::Cannot { code, .. }) if code != "service_failed" => {
-                    plan.notes.push(format!(
+                    plan.note(format!(
                         "no service is installed: {error}; without one start Mainstay by `mainstay serve`"
                     ));
                     Some(false)
@@ -206,9 +206,10 @@ impl Setup {
         }
         if self.json {
             let merged = undone.files.iter().filter(|file| file.is_merged);
+            let restored = undone.files.iter().filter(|file| !file.is_merged);
             output::json(&json!({
                 "dryRun": self.dry_run,
-                "restored": undone.files.iter().map(|file| &file.path).collect::<Vec<_>>(),
+                "restored": restored.map(|file| &file.path).collect::<Vec<_>>(),
                 "merged": merged.map(|file| json!({"file": file.path, "kept": file.kept})).collect::<Vec<_>>(),
                 "service": undone.service,
             }))?;
@@ -218,17 +219,12 @@ impl Setup {
             complain("there is nothing to undo");
             return Ok(Exit::DONE);
         }
-        let word = if self.dry_run {
-            "would restore"
-        } else {
-            "restored"
-        };
         for file in &undone.files {
             let path = file.path.display();
-            output::line(&format!("{word} {path}"))?;
+            output::line(&file.told(self.dry_run))?;
             if file.is_merged {
                 complain(&format!(
-                    "note: {path} was changed since; only its servers are put back, other changes stay"
+                    "note: {path} was changed since `mainstay setup`; these changes stay"
                 ));
             }
             for server in &file.kept {
@@ -303,7 +299,7 @@ impl Setup {
                 "servers": servers.collect::<Vec<_>>(),
                 "clients": plan.clients.iter().map(|client| client.id()).collect::<Vec<_>>(),
                 "changed": plan.changes.iter().map(|change| &change.path).collect::<Vec<_>>(),
-                "notes": plan.notes,
+                "notes": plan.notes.iter().map(Note::to_string).collect::<Vec<_>>(),
                 "service": service,
             }))?;
             return Ok(Exit::DONE);

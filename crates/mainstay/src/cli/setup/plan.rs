@@ -1,15 +1,15 @@
 //! What `setup` would do: the servers that it finds, and the new text of each file. Nothing is written
 //! here.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
     self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Machine,
-    Merged, Server, Standing,
+    Merged, NotReadable, Server, Standing,
 };
 use mainstay_core::{
     config::{
-        self, Syntax,
+        self, ConfigError, Syntax,
         edit::{self, Document},
         masking,
     },
@@ -35,6 +35,22 @@ pub struct FileChange {
     pub after: String,
 }
 
+/// A sentence for a person, and the servers or files that it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    about: Vec<String>,
+    text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.about.is_empty() {
+            write!(f, "{}: ", self.about.join(", "))?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Plan {
     /// Our configuration first, then the files of clients.
@@ -42,8 +58,8 @@ pub struct Plan {
     pub servers: Vec<Merged>,
     /// The clients that would use Mainstay.
     pub clients: Vec<Client>,
-    /// What a person has to know, a sentence each.
-    pub notes: Vec<String>,
+    /// What a person has to know.
+    pub notes: Vec<Note>,
     /// Servers that stay with their clients.
     staying: Vec<Server>,
     secrets: BTreeSet<String>,
@@ -72,6 +88,31 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Adds a note that is about nothing in particular.
+    pub fn note(&mut self, text: String) {
+        self.notes.push(Note {
+            about: Vec::new(),
+            text,
+        });
+    }
+
+    pub fn note_all(&mut self, texts: Vec<String>) {
+        texts.into_iter().for_each(|text| self.note(text));
+    }
+
+    /// Adds a note about something. Equal notes become one.
+    fn note_about(&mut self, about: String, text: String) {
+        let mut known = self.notes.iter_mut();
+        match known.find(|note| !note.about.is_empty() && note.text == text) {
+            Some(note) if note.about.contains(&about) => {}
+            Some(note) => note.about.push(about),
+            None => self.notes.push(Note {
+                about: vec![about],
+                text,
+            }),
+        }
+    }
+
     pub fn new_servers(&self) -> impl Iterator<Item = &Merged> {
         self.servers
             .iter()
@@ -79,17 +120,20 @@ impl Plan {
     }
 
     fn read(&mut self, it: &FoundFile, servers: &mut Vec<Server>) {
-        let path = it.file.path.display();
+        let path = it.file.path.display().to_string();
         let text = match &it.text {
             Ok(text) => text,
-            Err(error) => return self.notes.push(format!("{path} is left alone: {error}")),
+            Err(error) => {
+                let hint = error.hint();
+                return self.note_about(path, format!("left alone, for {error}; {hint}"));
+            }
         };
         if let Ok(value) = client_files::value(it.file.format, text) {
             self.learn(&value);
         }
         match client_files::servers(&it.file, text) {
             Ok(read) => servers.extend(read),
-            Err(error) => self.notes.push(format!("{path} is left alone: {error}")),
+            Err(error) => self.note_about(path, left_alone(&error)),
         }
     }
 
@@ -132,7 +176,7 @@ impl Plan {
         };
         let loaded = origin.parse(Some(&with_new(self)?))?;
         for (name, problem) in loaded.config.problems() {
-            self.leave(name, &problem.to_string());
+            self.leave(name, problem);
         }
         if self.new_servers().next().is_none() {
             return Ok(());
@@ -158,16 +202,25 @@ impl Plan {
     }
 
     /// A new server that cannot be started here stays where it may work.
-    fn leave(&mut self, name: &ServerName, problem: &str) {
+    fn leave(&mut self, name: &ServerName, problem: &ConfigError) {
+        // The place is within an entry that nobody has written yet.
+        let within = format!("{name}.");
+        let place = problem.path.split_once(&within);
+        let place = place.map_or_else(String::new, |(_, place)| format!("`{place}`: "));
+        let hint = problem.hint.as_ref();
+        let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
+        let problem = format!("{place}{}{hint}", problem.message);
         let is_it = |it: &mut Merged| it.standing == Standing::New && it.name == *name;
-        for server in self.servers.extract_if(.., is_it) {
+        let staying: Vec<Merged> = self.servers.extract_if(.., is_it).collect();
+        for server in staying {
             let clients: BTreeSet<&str> =
                 server.sources.iter().map(|it| it.client.name()).collect();
             let clients: Vec<&str> = clients.into_iter().collect();
-            self.notes.push(format!(
-                "{name} stays in {}, for Mainstay cannot start it: {problem}",
-                clients.join(", ")
-            ));
+            let clients = clients.join(", ");
+            self.note_about(
+                name.to_string(),
+                format!("stays in {clients}, for Mainstay cannot start it: {problem}"),
+            );
             self.staying.extend(server.sources);
         }
     }
@@ -221,14 +274,13 @@ impl Plan {
                     } else {
                         format!(", and take these servers out: {}", remove.join(", "))
                     };
-                    self.notes.push(format!(
+                    self.note(format!(
                         "{path} cannot be changed in place ({reason}); paste this into it{remove}: {}",
                         block.trim()
                     ));
                 }
                 Err(EditError::NotReadable(error)) => {
-                    self.notes
-                        .push(format!("{} is left alone: {error}", it.file.path.display()));
+                    self.note_about(it.file.path.display().to_string(), left_alone(&error));
                 }
             }
         }
@@ -265,13 +317,18 @@ impl Plan {
 
     /// What became of keys that are not wholly honoured.
     fn report(&mut self) {
-        for server in &self.servers {
-            let notes = server.notes.iter();
+        let notes = self.servers.iter().flat_map(|server| {
             let of_sources = server.sources.iter().flat_map(Server::reports);
-            for note in notes.chain(of_sources) {
-                self.notes
-                    .push(format!("{}: {}: {}", server.name, note.key, note.text));
-            }
+            let notes = server.notes.iter().chain(of_sources);
+            notes.map(|note| {
+                (
+                    server.name.to_string(),
+                    format!("{}: {}", note.key, note.text),
+                )
+            })
+        });
+        for (name, text) in notes.collect::<Vec<_>>() {
+            self.note_about(name, text);
         }
     }
 
@@ -305,6 +362,10 @@ impl Plan {
             .header(&old, &path)
             .to_string()
     }
+}
+
+fn left_alone(error: &NotReadable) -> String {
+    format!("left alone, for it cannot be read: {error}")
 }
 
 /// The texts that masking changes.

@@ -9,6 +9,7 @@ use mainstay_core::config::{
     edit::{self, Document},
 };
 use mainstay_platform::{
+    encoding::Encoding,
     environment::Process,
     state::{self, StateDir},
 };
@@ -38,6 +39,7 @@ pub struct Restored {
     content: Option<String>,
     /// The folder that was made for it.
     made: Option<PathBuf>,
+    encoding: Encoding,
     /// Whether changes that others made since stay in it.
     pub is_merged: bool,
     /// Servers that others changed since. They stay as they are.
@@ -123,6 +125,7 @@ impl Restored {
             content: now.clone(),
             now,
             made: None,
+            encoding: kept.encoding,
             is_merged: false,
             kept: Vec::new(),
         })
@@ -142,6 +145,7 @@ impl Restored {
             _ => false,
         };
         self.made.clone_from(&kept.made);
+        self.encoding = kept.encoding;
         if is_before {
             return Ok(Ok(()));
         }
@@ -172,6 +176,20 @@ impl Restored {
         }))
     }
 
+    /// What was done to it, or would be.
+    pub fn told(&self, dry_run: bool) -> String {
+        let path = self.path.display();
+        let would = if dry_run { "would be " } else { "" };
+        if !self.is_merged {
+            return format!("{path} {would}restored");
+        }
+        match (self.is_configuration, self.content == self.now) {
+            (_, true) => format!("{path} stays as it is"),
+            (true, false) => format!("{path}: the servers that setup added {would}taken out"),
+            (false, false) => format!("{path}: its servers {would}put back"),
+        }
+    }
+
     fn write(&self, force: bool) -> Result<(), CommandError> {
         if self.content == self.now && !force {
             return Ok(());
@@ -182,7 +200,8 @@ impl Restored {
                 "mainstay setup --undo",
             ));
         }
-        backup::write_back(&self.path, self.content.as_deref(), self.made.as_deref())
+        let (content, made) = (self.content.as_deref(), self.made.as_deref());
+        backup::write_back(&self.path, content, made, self.encoding)
     }
 }
 

@@ -77,7 +77,7 @@ pub const COMMANDS: [Command; 14] = [
 /server restart NAME         stop it and start it again
 /server start|stop NAME
 /server enable|disable NAME
---all in the place of NAME means every server.",
+--all in the place of NAME means every server, but not for enable and disable.",
     ),
     command(
         Name::Tools,
@@ -165,6 +165,15 @@ pub const ACTIONS: [&str; 7] = [
     "enable",
     "disable",
 ];
+
+/// What follows an action of `/server`.
+pub fn operands(action: &str) -> &'static str {
+    match action {
+        "health" => "[NAME]",
+        "enable" | "disable" => "NAME",
+        _ => "NAME… | --all",
+    }
+}
 
 /// Options that are completed, and the kind of their value.
 pub fn options(name: Name) -> &'static [(&'static str, Option<Value>)] {

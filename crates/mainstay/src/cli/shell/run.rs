@@ -1,6 +1,9 @@
 //! Carries a line out: by the commands of the same names, asked of the shell's daemon.
 
-use clap::{Args, Parser};
+use clap::{
+    Args, Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use super::{
     commands::{self, Command, Name},
@@ -154,12 +157,23 @@ impl Runner<'_> {
 
     async fn server(&self, command: &Command, words: &[&str]) -> Result<Exit, CommandError> {
         let Some((action, names)) = words.split_first() else {
-            return Err(usage(command, "what is to be done is missing".to_owned()));
+            return Err(usage(command, "ACTION is missing".to_owned()));
+        };
+        // What is missing is said of the action.
+        let of_action = |error| match error {
+            CommandError::Usage { message, .. } => CommandError::Usage {
+                message,
+                hint: Some(format!(
+                    "usage: /server {action} {}",
+                    commands::operands(action)
+                )),
+            },
+            other => other,
         };
         match *action {
-            "health" => self.health(command, names).await,
+            "health" => self.health(command, names).await.map_err(of_action),
             "start" | "stop" | "restart" | "reconnect" => {
-                let mut operate: Operate = read(command, names)?;
+                let mut operate: Operate = read(command, names).map_err(of_action)?;
                 operate.daemon = self.daemon(&operate.daemon);
                 operate.run(action).await
             }
@@ -169,7 +183,8 @@ impl Runner<'_> {
                 } else {
                     &[]
                 };
-                let mut switch: Switch = read(command, &[ephemeral, names].concat())?;
+                let words = [ephemeral, names].concat();
+                let mut switch: Switch = read(command, &words).map_err(of_action)?;
                 switch.daemon = self.daemon.to_change();
                 switch.run(*action == "enable").await
             }
@@ -186,7 +201,7 @@ impl Runner<'_> {
 
     async fn call(&self, command: &Command, words: &[Word]) -> Result<Exit, CommandError> {
         let Some((tool, arguments)) = words.split_first() else {
-            return Err(usage(command, "the tool is missing".to_owned()));
+            return Err(usage(command, "SERVER/TOOL is missing".to_owned()));
         };
         let objects = arguments.iter().filter(|word| word.is_object).count();
         let words: Vec<&str> = match arguments {
@@ -249,12 +264,33 @@ fn after_dashes<'w>(first: &[&'w str], words: &[&'w str]) -> Vec<&'w str> {
 fn read<T: Args>(command: &Command, words: &[&str]) -> Result<T, CommandError> {
     let read = Options::<T>::try_parse_from(words);
     let command = |error: clap::Error| {
+        if let Some(missing) = missing(&error) {
+            return usage(command, missing);
+        }
         let text = error.render().to_string();
         let first = text.trim().lines().next().unwrap_or_default();
         let first = first.strip_prefix("error: ").unwrap_or(first);
         usage(command, first.trim_end_matches(':').to_owned())
     };
     read.map(|options| options.command).map_err(command)
+}
+
+/// Which arguments an error misses: `NAME is missing`.
+fn missing(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let names = names.iter().map(|name| {
+        // `<NAME>...`
+        let name = name.trim_end_matches('.');
+        name.trim_matches(['<', '>']).to_owned()
+    });
+    let names: Vec<String> = names.collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    Some(format!("{} {verb} missing", names.join(", ")))
 }
 
 fn usage(command: &Command, message: String) -> CommandError {

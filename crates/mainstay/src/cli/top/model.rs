@@ -104,7 +104,10 @@ pub enum Mode {
         name: String,
         action: Action,
     },
-    Help,
+    /// The help, from this line on.
+    Help {
+        first: usize,
+    },
 }
 
 /// Whether the daemon is there.
@@ -472,7 +475,11 @@ impl Model {
             (_, Key::Interrupt) => return vec![Effect::Quit],
             (_, Key::Suspend) => return vec![Effect::Suspend],
             (_, Key::Redraw) => return vec![Effect::Redraw],
-            (Mode::Help, _) => self.mode = Mode::Browse,
+            (Mode::Help { first }, key) => match key {
+                Key::Down | Key::PageDown | Key::Char('j' | ' ') => *first += 1,
+                Key::Up | Key::PageUp | Key::Char('k') => *first = first.saturating_sub(1),
+                _ => self.mode = Mode::Browse,
+            },
             (Mode::Confirm { .. }, key) => return self.answer(key),
             (Mode::Filter, key) => self.edit(key),
             (Mode::Browse, key) => return self.browse(key),
@@ -520,7 +527,7 @@ impl Model {
     fn browse(&mut self, key: Key) -> Vec<Effect> {
         match key {
             Key::Char('q') => return vec![Effect::Quit],
-            Key::Char('?' | 'h') => self.mode = Mode::Help,
+            Key::Char('?' | 'h') => self.mode = Mode::Help { first: 0 },
             Key::Char('/') => self.mode = Mode::Filter,
             Key::Escape => {
                 self.text.clear();

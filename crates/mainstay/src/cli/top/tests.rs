@@ -212,6 +212,33 @@ fn help_names_every_key() {
     assert_eq!(world.model.mode, Mode::Browse);
 }
 
+/// On a low screen the last line says that there is more, and leads there.
+#[test]
+fn help_is_not_cut_without_a_mark() {
+    let mut world = World::with_figures();
+    world.press("?");
+    let mut seen = String::new();
+    let mut told = Vec::new();
+    // Further than there are lines.
+    for _ in 0..20 {
+        let screen = world.screen(60, 10);
+        told.push(screen.lines().last().unwrap_or_default().trim().to_owned());
+        seen.push_str(&screen);
+        world.press("j");
+    }
+    assert_eq!(told[0], "0 above, 4 below (Up, Down); other keys go back");
+    assert_eq!(told[19], "4 above, 0 below (Up, Down); other keys go back");
+    for (keys, _) in super::view::HELP {
+        assert!(seen.contains(keys), "{keys}:\n{seen}");
+    }
+    world.screen(60, 10);
+    world.press("k");
+    assert!(world.screen(60, 10).contains("3 above, 1 below"));
+    assert!(world.screen(80, 15).contains("any key goes back"));
+    world.press("q");
+    assert_eq!(world.model.mode, Mode::Browse);
+}
+
 #[test]
 fn the_selection_survives_sorting_and_filtering() {
     let mut world = World::with_figures();

@@ -24,7 +24,7 @@ pub struct Look {
 /// Below this height a pane leaves no room for servers.
 const LEAST_FOR_PANE: u16 = 12;
 
-const HELP: &[(&str, &str)] = &[
+pub(super) const HELP: &[(&str, &str)] = &[
     (
         "Up Down j k",
         "choose a server (also PgUp, PgDn, Home, End)",
@@ -82,8 +82,8 @@ pub fn view(model: &mut Model, frame: &mut Frame<'_>, look: Look) {
         look,
         is_dim: model.link != Link::Up,
     };
-    if model.mode == Mode::Help {
-        canvas.help(area);
+    if let Mode::Help { first } = &mut model.mode {
+        canvas.help(area, first);
         return;
     }
     let parts = Parts::of(area.height, model.pane.is_some());
@@ -356,7 +356,7 @@ impl Canvas<'_, '_> {
                 self.colour(Color::Red).patch(bold),
             ),
             (_, Some(notice)) => (notice.text.clone(), bold),
-            (Mode::Browse | Mode::Help, None) => {
+            (Mode::Browse | Mode::Help { .. }, None) => {
                 let keys =
                     "? help  q quit  s sort  f show  / filter  Enter Tab pane  t x r c e steer";
                 (keys.to_owned(), self.style())
@@ -365,21 +365,30 @@ impl Canvas<'_, '_> {
         self.line(area, &text, style);
     }
 
-    fn help(&mut self, area: Rect) {
+    /// The keys from line `first` on, which stays where there are lines. The last line says where there is more.
+    fn help(&mut self, area: Rect, first: &mut usize) {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         self.put(area.x, area.y, "Keys of mainstay top", area.width, bold);
-        for (y, (keys, what)) in (area.y + 1..).zip(HELP) {
+        let room = usize::from(area.height.saturating_sub(2));
+        *first = (*first).min(HELP.len().saturating_sub(room));
+        let below = HELP.len().saturating_sub(*first + room);
+        let shown = HELP.iter().skip(*first).take(room);
+        for (y, (keys, what)) in (area.y + 1..).zip(shown) {
             self.put(area.x, y, keys, 13, bold);
-            self.put(
-                area.x + 13,
-                y,
-                what,
-                area.width.saturating_sub(13),
-                Style::new(),
-            );
+            let rest = area.width.saturating_sub(13);
+            self.put(area.x + 13, y, what, rest, Style::new());
         }
-        let y = area.y + 2 + u16::try_from(HELP.len()).unwrap_or(0);
-        self.put(area.x, y, "any key goes back", area.width, Style::new());
+        let leave = if room >= HELP.len() {
+            "any key goes back".to_owned()
+        } else {
+            format!("{first} above, {below} below (Up, Down); other keys go back")
+        };
+        // Set apart where there is room.
+        let height = u16::try_from(HELP.len()).unwrap_or(0) + 3;
+        let y = area.y + height.min(area.height).saturating_sub(1);
+        if area.height > 1 {
+            self.put(area.x, y, &leave, area.width, Style::new());
+        }
     }
 }
 

@@ -120,6 +120,11 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
         "{run}"
     );
     assert!(!run.stderr.contains("s3cret"), "{run}");
+    let told = run
+        .stderr
+        .contains("warning: key is saved in clear in the configuration")
+        && run.stderr.contains("--set key='${file:PATH}'");
+    assert!(told, "{run}");
     let first = folders(&home);
     assert_eq!(first.len(), 1);
     let entry = saved(&home).expect("saved")["mcpServers"]["Greeter"].clone();
@@ -150,6 +155,29 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     );
     assert_eq!(folders(&home), first);
     fs::remove_file(home.path().join("bin/python3")).expect("removed");
+    // A secret that is kept elsewhere is not in the configuration.
+    let secret = home.file("secret.txt", "elsewhere\n");
+    let reference = format!("key=${{file:{secret}}}");
+    let run = registry
+        .run(
+            &home,
+            &[
+                "add",
+                "other",
+                &good,
+                "--set",
+                "suffix=wave",
+                "--set",
+                &reference,
+            ],
+        )
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(!run.stderr.contains("in clear"), "{run}");
+    let entry = saved(&home).expect("saved")["mcpServers"]["other"].clone();
+    assert_eq!(entry["env"]["KEY"], format!("${{file:{secret}}}"));
+    let run = registry.run(&home, &["remove", "other"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
     // One that does takes the place of the old one.
     crash.push("--yes".to_owned());
     let run = run_all(crash).await;

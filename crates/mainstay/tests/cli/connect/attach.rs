@@ -24,11 +24,36 @@ async fn a_server_that_there_is_not_is_not_found() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
-    let front = Front::start(&home, &["connect", "--server", "nobody", "--wait", "1"]);
+    // It does not wait: the daemon is there. What it was asked meanwhile is answered with the truth.
+    let mut front = Front::start(&home, &["connect", "--server", "fakee", "--wait", "3600"]);
+    let asked = front.ask("initialize", &INITIALIZE).await;
+    let answer = front.answer(asked).await;
+    let error = &answer["error"];
+    assert_eq!(error["data"]["kind"], "server_not_found", "{answer}");
+    let said = error["message"].as_str().expect("a message");
+    assert!(
+        said.starts_with("server fakee not found; did you mean fake? "),
+        "{said}"
+    );
     let (code, stderr) = front.ended().await;
     assert_eq!(code, Some(4), "{stderr}");
+    assert!(stderr.contains("error: server fakee not found"), "{stderr}");
+    assert!(stderr.contains("hint: did you mean fake?"), "{stderr}");
     let run = home.run(&["connect", "--server", "no/body"]).await;
     assert_eq!(run.code, Some(2), "{run}");
+    let front = Front::start(&home, &["connect", "--profile", "metaa"]);
+    let (code, stderr) = front.ended().await;
+    assert_eq!(code, Some(4), "{stderr}");
+    assert!(
+        stderr.contains("error: profile metaa not found"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("hint: did you mean meta?"), "{stderr}");
+    let run = home
+        .run(&["mcp", "--config", &config, "--profile", "metaa"])
+        .await;
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("hint: did you mean meta?"), "{run}");
     daemon.stop().await;
 }
 

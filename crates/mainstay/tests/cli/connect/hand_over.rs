@@ -9,6 +9,7 @@ use super::{
     front::Front,
     restarts::{counted, running, runs},
     shared::{listed, pid},
+    through::modern,
 };
 use crate::fakes::fakes;
 
@@ -156,6 +157,48 @@ async fn a_silent_client_is_handed_over() {
     assert_eq!(listed(&home).await["pid"].to_string(), process);
     let (code, stderr) = silent.end().await;
     assert_eq!(code, Some(0), "{stderr}");
+    daemon.stop().await;
+}
+
+/// A stream that listens (2026-07-28) ends with its answer, as where a server closes it, and not in silence. The
+/// client opens it again, and hears of what changes in the daemon.
+#[tokio::test]
+async fn a_stream_that_listens_is_ended_at_a_hand_over() {
+    let home = home!();
+    let revisions = ["--revisions", "2025-11-25,2026-07-28"];
+    let config = fakes(&home, &[("fake", &revisions)]);
+    let mut client = Front::start(&home, &["mcp", "--config", &config]);
+    let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let listening = client.ask("subscriptions/listen", &listen).await;
+    let acknowledged = "notifications/subscriptions/acknowledged";
+    client.hear(acknowledged).await;
+    let call = async |client: &mut Front, text: &str| {
+        let call = modern(json!({"name": "fake__echo", "arguments": {"text": text}}));
+        let asked = client.ask("tools/call", &call).await;
+        let said = client.answer(asked).await;
+        assert_eq!(said["result"]["content"][0]["text"], text, "{said}");
+    };
+    call(&mut client, "before").await;
+
+    let daemon = home.serve(&["--config", &config]).await;
+    let ended = client.answer(listening).await;
+    assert!(ended["result"].is_object(), "{ended}");
+    call(&mut client, "after").await;
+    let listening = client.ask("subscriptions/listen", &listen).await;
+    client.hear(acknowledged).await;
+    let run = home.run(&["restart", "fake"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = home.run(&["disable", "fake"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let heard = client.hear("notifications/tools/list_changed").await;
+    let id = &heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(*id, listening, "{heard}");
+    let (code, stderr) = client.end().await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        stderr.contains("handing the client and the servers over"),
+        "{stderr}"
+    );
     daemon.stop().await;
 }
 

@@ -125,6 +125,11 @@ async fn mistakes_are_answered() {
         .say(&json!({"jsonrpc": "2.0", "id": 7, "method": 3}))
         .await;
     front.hear_error().await;
+    // An empty batch is an invalid request.
+    front.say(&json!([])).await;
+    let answer = front.hear_error().await;
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    assert!(answer["id"].is_null(), "{answer}");
     front.end().await;
     daemon.stop().await;
 }

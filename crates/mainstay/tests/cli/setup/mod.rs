@@ -286,7 +286,8 @@ async fn what_was_changed_since_is_not_overwritten() {
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(
-        run.stderr.contains(".cursor/mcp.json is left alone"),
+        run.stderr
+            .contains(".cursor/mcp.json: left alone, for it cannot be read"),
         "{run}"
     );
     assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
@@ -308,7 +309,7 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let before = machine.state();
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    let told = "notes stays in Cursor, for Mainstay cannot start it: ";
+    let told = "notes: stays in Cursor, for Mainstay cannot start it: `args[0]`: ";
     assert!(run.stderr.contains(told), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     assert!(text.contains(here), "{text}");
@@ -325,6 +326,75 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(machine.state(), before);
+}
+
+/// Windows programs write UTF-16. Mainstay leaves it so, and restores every byte.
+#[tokio::test]
+async fn a_file_in_utf_16_stays_in_it() {
+    use mainstay_platform::encoding::Encoding;
+
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let text = fs::read_to_string(&cursor).expect("there");
+    fs::write(&cursor, Encoding::Utf16Le.encode(&text)).expect("written");
+    let before = machine.state();
+    let mode = fs::metadata(&cursor).expect("there").permissions().mode();
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stdout.contains("3 servers added"), "{run}");
+    let bytes = fs::read(&cursor).expect("there");
+    assert_eq!(Encoding::of(&bytes), Encoding::Utf16Le);
+    let text = Encoding::decode(bytes).expect("a text");
+    assert!(
+        text.contains("\"mainstay\"") && text.contains("// two of them"),
+        "{text}"
+    );
+    // Even if it was removed since.
+    fs::remove_file(&cursor).expect("removed");
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    // A file that is made has its own permissions.
+    fs::set_permissions(&cursor, fs::Permissions::from_mode(mode)).expect("set");
+    assert_eq!(machine.state(), before);
+
+    // What is neither is told with a way out.
+    fs::write(&cursor, b"{\xff}").expect("written");
+    let run = machine.run(&["setup", "--dry-run"]).await;
+    assert!(
+        run.stderr
+            .contains("left alone, for it is not UTF-8 text; save it as UTF-8"),
+        "{run}"
+    );
+}
+
+/// Twenty servers with the same key have one note.
+#[tokio::test]
+async fn equal_notes_are_one() {
+    let machine = Machinery::new();
+    let fake = fake_server::binary();
+    let server = |name: &str| {
+        let entry = json!({"command": fake, "args": ["--name", name], "cwd": "${workspaceFolder}"});
+        (name.to_owned(), entry)
+    };
+    let servers: serde_json::Map<String, Value> = ["a", "b", "c"].map(server).into_iter().collect();
+    let cursor = machine.home.path().join(FILES[1]);
+    fs::write(&cursor, json!({"mcpServers": servers}).to_string()).expect("written");
+    let run = machine.run(&["setup", "--dry-run"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let about: Vec<&str> = run
+        .stderr
+        .lines()
+        .filter(|line| line.contains("stays in Cursor"))
+        .collect();
+    assert_eq!(about.len(), 1, "{run}");
+    assert!(
+        about[0]
+            .starts_with("note: a, b, c: stays in Cursor, for Mainstay cannot start it: `cwd`: "),
+        "{run}"
+    );
+    let json = machine.run(&["setup", "--dry-run", "--json"]).await.json();
+    let notes = json["notes"].as_array().expect("notes");
+    assert!(notes.iter().all(Value::is_string), "{json}");
 }
 
 #[tokio::test]
@@ -347,10 +417,22 @@ async fn changes_of_others_stay_when_setup_is_undone() {
     assert_eq!(run.code, Some(0), "{run}");
     let run = machine.run(&["setup", "--undo", "--dry-run"]).await;
     // Three clients' files, the configuration and its schema.
-    assert_eq!(run.stdout.matches("would restore").count(), 5, "{run}");
+    assert_eq!(run.stdout.matches(" would be restored").count(), 2, "{run}");
+    let told = |run: &Run, end: &str| {
+        let lines = run.stdout.lines().filter(|line| line.ends_with(end));
+        lines.count()
+    };
+    assert_eq!(told(&run, ": its servers would be put back"), 2, "{run}");
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(run.stderr.matches("other changes stay").count(), 3, "{run}");
+    assert_eq!(told(&run, " restored"), 2, "{run}");
+    assert_eq!(told(&run, ": its servers put back"), 2, "{run}");
+    assert_eq!(
+        told(&run, ": the servers that setup added taken out"),
+        1,
+        "{run}"
+    );
+    assert_eq!(run.stderr.matches("these changes stay").count(), 3, "{run}");
     let after = machine.state();
     let text = |state: &[Option<(Vec<u8>, u32)>], index: usize| {
         let (bytes, _) = state[index].clone().expect("a file");

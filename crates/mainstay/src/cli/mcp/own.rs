@@ -1,0 +1,372 @@
+//! A `mainstay mcp` with servers of its own: what the other commands find of it, its client's door, and its
+//! end.
+
+use std::{convert::Infallible, future::pending, io, net::Ipv4Addr, pin::pin, time::Duration};
+
+use mainstay_api::HandOver;
+use mainstay_doorway::tokens::Tokens;
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::{
+    environment::{Loaded, Origin},
+    lineage::Lineage,
+    state::{Instance, Ownership, StateDir, StateError},
+};
+use tokio::{
+    io::Stdin,
+    net::TcpListener,
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::sleep,
+};
+
+use super::{
+    super::{
+        CommandError, Exit,
+        front::{self, ClientInput, Finder, Leaving, Starter},
+        instance::Kept,
+        screen::{self, complain},
+        serve,
+        signals::Signals,
+    },
+    Mcp,
+};
+use crate::daemon::{self, Daemon, DaemonOptions};
+
+/// What makes the servers known to the other commands: the state directory, and an address for them.
+struct Announced {
+    state: Ownership,
+    listener: TcpListener,
+    url: String,
+    tokens: Tokens,
+}
+
+impl Announced {
+    /// `None` if another Mainstay has the directory, or it cannot be used: the client is served all the
+    /// same.
+    fn new(state: Option<&StateDir>, config: Option<String>) -> Option<Self> {
+        let unseen = |why: &dyn std::fmt::Display| {
+            complain(&format!(
+                "the other commands do not see these servers: {why}"
+            ));
+        };
+        let mut state = match state?.clone().own() {
+            Ok(state) => state,
+            Err(StateError::Taken { daemon, .. }) => {
+                let pid =
+                    daemon.map_or_else(String::new, |daemon| format!(" (pid {})", daemon.pid));
+                unseen(&format!("another Mainstay{pid} has the state directory"));
+                return None;
+            }
+            Err(error) => {
+                unseen(&error);
+                return None;
+            }
+        };
+        state.config = config;
+        state.hands_over = true;
+        let listener = daemon::bind((Ipv4Addr::LOCALHOST, 0).into());
+        let bound = listener.and_then(|listener| {
+            let address = listener.local_addr()?;
+            Ok((listener, format!("http://{address}")))
+        });
+        let (listener, url) = match bound {
+            Ok(bound) => bound,
+            Err(error) => {
+                unseen(&error);
+                return None;
+            }
+        };
+        let tokens = match Tokens::open(state.dir().clone(), &state.token) {
+            Ok(tokens) => tokens,
+            Err(error) => {
+                unseen(&error);
+                return None;
+            }
+        };
+        Some(Self {
+            state,
+            listener,
+            url,
+            tokens,
+        })
+    }
+
+    /// Opens the HTTP door, and says where it is.
+    fn open(self, daemon: &Daemon) -> Result<((Ownership, String), JoinHandle<()>), CommandError> {
+        let Self {
+            state,
+            listener,
+            url,
+            tokens,
+        } = self;
+        let address = listener
+            .local_addr()
+            .map_err(|source| CommandError::Listen {
+                address: (Ipv4Addr::LOCALHOST, 0).into(),
+                source,
+            })?;
+        let http = daemon.serve_http(listener, address, tokens);
+        serve::announce(&state, &url);
+        complain(&format!(
+            "started the servers here; other commands find them at {url}"
+        ));
+        Ok(((state, url), http))
+    }
+}
+
+/// Mainstay with servers of its own.
+pub struct Own {
+    daemon: Daemon,
+    /// The configuration, where a daemon may serve it as well.
+    config: Option<String>,
+    /// The state directory and our address, where the other commands see us. It is ours until the servers have
+    /// stopped.
+    directory: Option<(Ownership, String)>,
+    /// The HTTP door, where there is one.
+    http: Option<JoinHandle<()>>,
+    /// Owned while this lives.
+    instance: Option<Instance>,
+    /// Daemons that want the state directory.
+    wanted: mpsc::Receiver<HandOver>,
+}
+
+/// How it ended.
+pub enum End {
+    Over(Exit),
+    /// The client is to be served by a daemon.
+    HandedOver(Finder, Starter),
+}
+
+/// The client's door, a task.
+struct Door {
+    task: JoinHandle<()>,
+    ending: oneshot::Receiver<io::Result<()>>,
+    /// Once the client has gone, or nothing more can be written.
+    ended: Option<io::Result<()>>,
+}
+
+impl Door {
+    async fn end(&mut self) {
+        if self.ended.is_none() {
+            // Without a word of it, its time has run out.
+            self.ended = Some((&mut self.ending).await.unwrap_or(Ok(())));
+        }
+    }
+}
+
+impl Own {
+    /// Starts the servers, and makes them known to the other commands.
+    pub fn start(
+        loaded: &Loaded,
+        origin: Origin,
+        lineage: Lineage,
+        config: Option<String>,
+    ) -> Result<Self, CommandError> {
+        let Kept {
+            state,
+            instance,
+            journal,
+        } = Kept::open(loaded, &lineage)?;
+        let announced = Announced::new(state.as_ref(), config.clone());
+        let session_key = announced.as_ref().map(|it| it.state.session_key.clone());
+        let (hand_over, wanted) = mpsc::channel(1);
+        let daemon = Daemon::start(
+            &loaded.config,
+            DaemonOptions {
+                gateway: GatewayOptions {
+                    state: instance.as_ref().map(|instance| instance.path().to_owned()),
+                    catalogs: state.as_ref().map(StateDir::catalogs),
+                    journal,
+                    switches: state.as_ref().map(StateDir::switches),
+                    origin: Some(origin),
+                    lineage,
+                    sole_client: true,
+                    ..GatewayOptions::default()
+                },
+                session_key,
+                hand_over: Some(hand_over),
+                ..DaemonOptions::default()
+            },
+        );
+        let (directory, http) = match announced {
+            None => (None, None),
+            Some(announced) => {
+                let (directory, http) = announced.open(&daemon)?;
+                (Some(directory), Some(http))
+            }
+        };
+        Ok(Self {
+            daemon,
+            config,
+            directory,
+            http,
+            instance,
+            wanted,
+        })
+    }
+
+    pub fn max_message(&self) -> usize {
+        self.daemon.max_message()
+    }
+
+    /// Serves the client until it ends, a signal comes, or a daemon takes it over.
+    pub async fn serve(
+        mut self,
+        client: &mut ClientInput<Stdin>,
+        mcp: &Mcp,
+        signals: &mut Signals,
+    ) -> Result<End, CommandError> {
+        let (feed, input) = front::door_input();
+        let leaving = Leaving::default();
+        let mut door = self.open_door(mcp, input, &leaving);
+        let ending = async {
+            let successor = self.until_end(&mut door, mcp, signals).await;
+            let successor = match successor {
+                Some(successor) => {
+                    self.hand_over(&mut door, successor, &leaving, signals)
+                        .await
+                }
+                None => {
+                    self.announce_stop(self.daemon.stop_limit());
+                    None
+                }
+            };
+            let exit = self.stop(door, signals).await?;
+            Ok(match successor {
+                Some((finder, starter)) => End::HandedOver(finder, starter),
+                None => End::Over(exit),
+            })
+        };
+        let feeding = async {
+            client.feed(feed, &leaving).await;
+            pending::<Infallible>().await
+        };
+        tokio::select! {
+            ended = ending => ended,
+            never = feeding => match never {},
+        }
+    }
+
+    fn open_door(&self, mcp: &Mcp, input: front::DoorInput, leaving: &Leaving) -> Door {
+        let profile = self.daemon.gateway.registry.profile(&mcp.profile);
+        let profile = profile.expect("the configuration has it, and is not read again");
+        let (stdout, shown) = screen::protocol();
+        let leave = leaving.leave.clone();
+        let serving = self.daemon.serve_stdio(profile, input, stdout, leave);
+        let (tell, ending) = oneshot::channel();
+        // A door like others: the client is heard while calls have their time to end.
+        let task = tokio::spawn(async move {
+            let (served, ()) = tokio::join!(serving, shown);
+            // The receiver is gone if the time limit has passed.
+            tell.send(served).ok();
+        });
+        Door {
+            task,
+            ending,
+            ended: None,
+        }
+    }
+
+    /// Waits for the end, and says who serves the client afterwards.
+    async fn until_end(
+        &mut self,
+        door: &mut Door,
+        mcp: &Mcp,
+        signals: &mut Signals,
+    ) -> Option<(Finder, Starter)> {
+        let mut gone = pin!(screen::gone());
+        loop {
+            tokio::select! {
+                () = door.end() => {
+                    signals.asked_otherwise();
+                    return None;
+                }
+                () = &mut gone => {
+                    signals.asked_otherwise();
+                    return None;
+                }
+                _ = signals.next() => return None,
+                Some(HandOver { config: theirs }) = self.wanted.recv() => {
+                    let same = self.config.as_deref().filter(|_| self.config == theirs);
+                    let successor = mcp.finder(same);
+                    if successor.is_some() {
+                        return successor;
+                    }
+                    self.give_up();
+                }
+            }
+        }
+    }
+
+    /// Gives the state directory to a daemon that serves something else. The client keeps its servers.
+    fn give_up(&mut self) {
+        if self.directory.take().is_some() {
+            complain(
+                "another Mainstay takes the state directory: the other commands do not see these servers any more",
+            );
+        }
+    }
+
+    /// Gives the calls at work their time to end. A signal meanwhile ends everything.
+    async fn hand_over(
+        &self,
+        door: &mut Door,
+        successor: (Finder, Starter),
+        leaving: &Leaving,
+        signals: &mut Signals,
+    ) -> Option<(Finder, Starter)> {
+        complain("handing the client and the servers over to `mainstay serve`");
+        self.announce_stop(self.daemon.grace() + self.daemon.stop_limit());
+        leaving.asked.cancel();
+        // Calls that take longer get the same time again, as all calls do when a daemon stops.
+        tokio::select! {
+            () = door.end() => Some(successor),
+            () = sleep(self.daemon.grace()) => Some(successor),
+            _ = signals.next() => None,
+        }
+    }
+
+    fn announce_stop(&self, limit: Duration) {
+        if let Some((state, url)) = &self.directory
+            && let Err(error) = state.announce_stop(url, limit)
+        {
+            tracing::warn!(%error, "others are not told that this Mainstay is stopping");
+        }
+    }
+
+    /// Stops the servers and the doors. What the other commands see of them goes last.
+    async fn stop(self, door: Door, signals: &mut Signals) -> Result<Exit, CommandError> {
+        let Self {
+            daemon,
+            directory,
+            http,
+            instance,
+            ..
+        } = self;
+        let Door {
+            task,
+            ending,
+            ended,
+        } = door;
+        let doors = tokio::spawn(async move {
+            if let Some(http) = http
+                && let Err(error) = http.await
+            {
+                tracing::error!(%error, "the HTTP door failed");
+            }
+            if let Err(error) = task.await {
+                tracing::error!(%error, "the client's door failed");
+            }
+        });
+        let exit = serve::stop(daemon, Some(doors), signals).await?;
+        let served = match ended {
+            Some(served) => served,
+            // Without a word of it, its time has run out.
+            None => ending.await.unwrap_or(Ok(())),
+        };
+        served.map_err(CommandError::Output)?;
+        // They are a successor's now.
+        drop((directory, instance));
+        Ok(exit)
+    }
+}

@@ -1,0 +1,89 @@
+//! Breaks lines for people between their words.
+
+use unicode_width::UnicodeWidthStr as _;
+
+/// What follows the first line of a text stands further in.
+const INDENT: &str = "    ";
+
+/// The lines of a text that is wider than so many columns. It is broken at blanks, but not within a command in
+/// backquotes; a word or a command that is wider than a line is left to the terminal.
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    if text.width() <= columns {
+        return vec![text.to_owned()];
+    }
+    let start = text.len() - text.trim_start_matches(' ').len();
+    let (blanks, rest) = text.split_at(start);
+    let mut lines = Vec::new();
+    let mut line = blanks.to_owned();
+    let mut is_empty = true;
+    for piece in pieces(rest) {
+        let more = piece.width() + usize::from(!is_empty);
+        if !is_empty && line.width() + more > columns {
+            lines.push(std::mem::replace(&mut line, format!("{blanks}{INDENT}")));
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(piece);
+        is_empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+/// The words of a text. A command in backquotes is one.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let words = text.split(move |it| {
+        is_quoted ^= it == '`';
+        it == ' ' && !is_quoted
+    });
+    words.filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        let text = "  hint: did you mean alpha? `mainstay list` shows the servers";
+        assert_eq!(wrapped(text, 200), [text]);
+        assert_eq!(
+            wrapped(text, 40),
+            [
+                "  hint: did you mean alpha?",
+                "      `mainstay list` shows the servers",
+            ]
+        );
+        assert_eq!(
+            wrapped(text, 36),
+            [
+                "  hint: did you mean alpha?",
+                "      `mainstay list` shows the",
+                "      servers",
+            ]
+        );
+        for columns in 30..60 {
+            for line in wrapped(text, columns) {
+                assert!(line.len() <= columns, "{columns}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_wider_than_a_line_is_left_whole() {
+        let text = "error: cannot write /a/very/long/path/that/is/somewhere now";
+        assert_eq!(
+            wrapped(text, 20),
+            [
+                "error: cannot write",
+                "    /a/very/long/path/that/is/somewhere",
+                "    now",
+            ]
+        );
+        // A backquote that is not closed.
+        assert_eq!(wrapped("a `b c d", 4), ["a", "    `b c d"]);
+    }
+}

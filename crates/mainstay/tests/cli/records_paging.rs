@@ -1,0 +1,209 @@
+//! What `records export` and `records --follow` ask of a daemon, and when. The daemon here is the test's own, and
+//! answers when the test says so.
+
+use std::process::Stdio;
+
+use mainstay_testkit::{Home, home, lines, within};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command},
+};
+
+use crate::fakes::fakes;
+
+/// Records in a page of an export.
+const PAGE: usize = 1000;
+
+struct Fake {
+    listener: TcpListener,
+    url: String,
+    record: Value,
+}
+
+/// A request that waits for its answer.
+struct Asked {
+    path: String,
+    stream: TcpStream,
+}
+
+impl Asked {
+    async fn answer(mut self, body: &Value) {
+        let body = body.to_string();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        let answer = [head.as_bytes(), body.as_bytes()].concat();
+        within(self.stream.write_all(&answer)).await.expect("taken");
+        within(self.stream.shutdown()).await.ok();
+    }
+
+    fn has(&self, part: &str) -> bool {
+        self.path.contains(part)
+    }
+}
+
+impl Fake {
+    /// With a record of a real daemon to make others of.
+    async fn start(home: &Home) -> Self {
+        let config = fakes(home, &[("fake", &[])]);
+        let daemon = home.serve(&["--config", &config]).await;
+        let run = home.run(&["call", "fake/echo", "text=x"]).await;
+        assert_eq!(run.code, Some(0), "{run}");
+        let page = home.run(&["records", "--json"]).await.json();
+        assert_eq!(page["calls"][0]["tool"], "echo", "{page}");
+        daemon.stop().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        Self {
+            listener,
+            url,
+            record: page["calls"][0].clone(),
+        }
+    }
+
+    fn command(&self, home: &Home, arguments: &[&str]) -> Command {
+        let mut command = home.command(arguments);
+        command
+            .env("MAINSTAY_URL", &self.url)
+            .env("MAINSTAY_TOKEN", "token")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn asked(&self) -> Asked {
+        let (mut stream, _) = within(self.listener.accept()).await.expect("a request");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(within(stream.read_u8()).await.expect("a head"));
+        }
+        let head = String::from_utf8(head).expect("UTF-8");
+        let path = head.split(' ').nth(1).expect("a path").to_owned();
+        Asked { path, stream }
+    }
+
+    fn calls(&self, ids: impl Iterator<Item = usize>, status: &str) -> Vec<Value> {
+        let call = |id: usize| {
+            let mut call = self.record.clone();
+            call["id"] = id.to_string().into();
+            call["status"] = status.into();
+            call
+        };
+        ids.map(call).collect()
+    }
+}
+
+fn page(calls: &[Value], next: Option<usize>) -> Value {
+    let mut page = json!({"calls": calls, "total_count": 4 * PAGE, "truncated": next.is_some()});
+    if let Some(next) = next {
+        page["next"] = next.to_string().into();
+    }
+    page
+}
+
+/// Memory does not grow with the number of records: the next page is asked for when the last one has been
+/// written.
+#[tokio::test]
+async fn a_page_is_written_before_the_next_one_is_asked_for() {
+    let home = home!();
+    let fake = Fake::start(&home).await;
+    let arguments = ["records", "export", "--format", "jsonl"];
+    let mut child: Child = fake.command(&home, &arguments).spawn().expect("it starts");
+    let mut rows = lines(child.stdout.take());
+    let mut newest = 4 * PAGE;
+    while newest > 0 {
+        let asked = fake.asked().await;
+        assert!(asked.has(&format!("limit={PAGE}")), "{}", asked.path);
+        let is_first = newest == 4 * PAGE;
+        assert_eq!(
+            !is_first,
+            asked.has(&format!("before={}", newest + 1)),
+            "{}",
+            asked.path
+        );
+        // One count is enough.
+        assert_eq!(is_first, !asked.has("count=false"), "{}", asked.path);
+        let ids = (newest - PAGE + 1..=newest).rev();
+        let next = (newest > PAGE).then_some(newest - PAGE + 1);
+        asked
+            .answer(&page(&fake.calls(ids.clone(), "ok"), next))
+            .await;
+        // Whoever asks for another page first is not answered, and these lines never come.
+        for id in ids {
+            let row = within(rows.next_line())
+                .await
+                .expect("UTF-8")
+                .expect("a row");
+            let row: Value = serde_json::from_str(&row).expect("JSON");
+            assert_eq!(row["id"], id.to_string());
+        }
+        newest -= PAGE;
+    }
+    assert!(within(child.wait()).await.expect("it ends").success());
+}
+
+/// Where nothing is new, a look is one question for a page of the last calls; open calls cost a second one,
+/// however many they are.
+#[tokio::test]
+async fn to_follow_asks_for_what_is_new_and_no_more() {
+    let home = home!();
+    let fake = Fake::start(&home).await;
+    let mut child = fake
+        .command(&home, &["records", "--follow", "--json", "--since", "7d"])
+        .spawn()
+        .expect("it starts");
+    let mut rows = lines(child.stdout.take());
+    let is_look =
+        |asked: &Asked| asked.has("since=") && asked.has("count=false") && !asked.has("status=");
+    let earlier = fake.asked().await;
+    assert!(earlier.has("status=open"), "{}", earlier.path);
+    earlier.answer(&page(&[], None)).await;
+    for _ in 0..3 {
+        let look = fake.asked().await;
+        assert!(is_look(&look), "{}", look.path);
+        look.answer(&page(&[], None)).await;
+    }
+
+    let open = fake.calls((1..=20).rev(), "open");
+    fake.asked().await.answer(&page(&open, None)).await;
+    for _ in 0..2 {
+        let look = fake.asked().await;
+        assert!(is_look(&look), "{}", look.path);
+        look.answer(&page(&open, None)).await;
+        let list = fake.asked().await;
+        assert!(
+            list.has("status=open") && list.has("since="),
+            "{}",
+            list.path
+        );
+        list.answer(&page(&open, None)).await;
+    }
+
+    // One of them ends: it alone is asked for.
+    let look = fake.asked().await;
+    assert!(is_look(&look), "{}", look.path);
+    look.answer(&page(&open, None)).await;
+    let list = fake.asked().await;
+    let left: Vec<Value> = open
+        .iter()
+        .filter(|call| call["id"] != "7")
+        .cloned()
+        .collect();
+    list.answer(&page(&left, None)).await;
+    let ended = fake.asked().await;
+    assert!(ended.path.ends_with("/7"), "{}", ended.path);
+    let ok = fake.calls(7..=7, "ok");
+    ended
+        .answer(&json!({"call": ok[0], "arguments": null, "result": null}))
+        .await;
+    let row = within(rows.next_line())
+        .await
+        .expect("UTF-8")
+        .expect("a row");
+    let row: Value = serde_json::from_str(&row).expect("JSON");
+    assert_eq!((&row["id"], &row["status"]), (&json!("7"), &json!("ok")));
+}

@@ -1,0 +1,309 @@
+//! Ends marked processes for all that wait for their end at a time. One thread looks for all of them with one
+//! walk through /proc: a thousand losses at once cost little more than one.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    sync::{LazyLock, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::oneshot;
+
+use super::{FIRST_PAUSE, KILL_LIMIT, LAST_PAUSE, Processes};
+use crate::{blocking, lineage::Marks};
+
+/// The thread that looks. Everybody waits in here once at most for each opening of a server.
+static QUEUE: LazyLock<mpsc::Sender<Wait>> = LazyLock::new(|| {
+    let (waits, queue) = mpsc::channel();
+    let started = thread::Builder::new()
+        .name("process-ending".to_owned())
+        .spawn(move || serve(&queue));
+    if let Err(error) = started {
+        tracing::error!(%error, "the thread that ends servers' processes could not be started");
+    }
+    waits
+});
+
+/// Kills all processes that have these marks in their environment, and all their descendants, whose environment
+/// may differ. Returns when none is left, with the ids of those that cannot be ended.
+pub async fn end_marked(marks: &Marks) -> Vec<i32> {
+    let (wait, told) = Wait::new(marks.entries());
+    if QUEUE.send(wait).is_ok()
+        && let Ok(left) = told.await
+    {
+        return left;
+    }
+    // There is no such thread. Another one looks for these marks alone.
+    let (wait, told) = Wait::new(marks.entries());
+    blocking::off_the_runtime(move || {
+        let mut waits = Waits(vec![wait]);
+        while !waits.0.is_empty() {
+            waits.look(&mut Machine, Instant::now());
+            thread::sleep(LAST_PAUSE);
+        }
+    })
+    .await;
+    told.await.unwrap_or_default()
+}
+
+fn serve(queue: &mpsc::Receiver<Wait>) {
+    let mut waits = Waits::default();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        if waits.0.is_empty() {
+            let Ok(wait) = queue.recv() else { return };
+            waits.0.push(wait);
+            pause = FIRST_PAUSE;
+        }
+        // The look begins after they came: it sees what they are about.
+        for wait in queue.try_iter() {
+            waits.0.push(wait);
+            pause = FIRST_PAUSE;
+        }
+        let begun = Instant::now();
+        waits.look(&mut Machine, begun);
+        // Losses that come one soon after the other share the next look, which takes half of the time at most.
+        let rest = if waits.0.is_empty() {
+            Duration::ZERO
+        } else {
+            pause
+        };
+        thread::sleep(rest.max(begun.elapsed()));
+        pause = (pause * 2).min(LAST_PAUSE);
+    }
+}
+
+/// What is looked at, and acted on. Tests count it.
+trait World {
+    fn processes(&mut self) -> Processes;
+    /// `NAME=value`, each with a zero byte behind it.
+    fn environment(&mut self, pid: Pid) -> Option<Vec<u8>>;
+    fn kill(&mut self, pid: Pid);
+}
+
+struct Machine;
+
+impl World for Machine {
+    fn processes(&mut self) -> Processes {
+        Processes::now()
+    }
+
+    fn environment(&mut self, pid: Pid) -> Option<Vec<u8>> {
+        // Others' environments cannot be read, and are not ours.
+        fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()
+    }
+
+    fn kill(&mut self, pid: Pid) {
+        // An error means that it has gone meanwhile.
+        kill_process(pid, Signal::KILL).ok();
+    }
+}
+
+/// Somebody who waits until no process with these marks is left.
+struct Wait {
+    /// `NAME=value`; the last one tells most.
+    marks: Vec<String>,
+    since: Instant,
+    ended: oneshot::Sender<Vec<i32>>,
+}
+
+impl Wait {
+    fn new(marks: Vec<String>) -> (Self, oneshot::Receiver<Vec<i32>>) {
+        let (ended, told) = oneshot::channel();
+        let wait = Self {
+            marks,
+            since: Instant::now(),
+            ended,
+        };
+        (wait, told)
+    }
+}
+
+/// All that wait now.
+#[derive(Default)]
+struct Waits(Vec<Wait>);
+
+impl Waits {
+    /// Looks at all processes once, kills what is waited for, and tells those of whom nothing is left.
+    fn look(&mut self, world: &mut impl World, now: Instant) {
+        let processes = world.processes();
+        let found = self.found(&processes, world);
+        for pid in found.iter().flatten() {
+            world.kill(*pid);
+        }
+        let waits = std::mem::take(&mut self.0);
+        for (wait, left) in waits.into_iter().zip(found) {
+            if left.is_empty() || now.duration_since(wait.since) > KILL_LIMIT {
+                let left = left.into_iter().map(Pid::as_raw_pid).collect();
+                // Whoever waited may have gone.
+                wait.ended.send(left).ok();
+            } else {
+                self.0.push(wait);
+            }
+        }
+    }
+
+    /// The processes of each wait. Each environment is read once, whoever waits.
+    fn found(&self, processes: &Processes, world: &mut impl World) -> Vec<HashSet<Pid>> {
+        let mut by_mark = HashMap::<&[u8], Vec<usize>>::new();
+        for (place, wait) in self.0.iter().enumerate() {
+            // Without a mark nothing is meant, and not everything.
+            if let Some(mark) = wait.marks.last() {
+                by_mark.entry(mark.as_bytes()).or_default().push(place);
+            }
+        }
+        let mut found = vec![HashSet::new(); self.0.len()];
+        for pid in processes.ours() {
+            let Some(environment) = world.environment(pid) else {
+                continue;
+            };
+            let entries = || environment.split(|byte| *byte == 0);
+            let has = |mark: &String| entries().any(|entry| entry == mark.as_bytes());
+            for &place in entries().filter_map(|entry| by_mark.get(entry)).flatten() {
+                if self.0[place].marks.iter().all(has) {
+                    found[place].insert(pid);
+                }
+            }
+        }
+        for found in &mut found {
+            let marked: Vec<Pid> = found.iter().copied().collect();
+            found.extend(processes.below(&marked));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INSTANCE: &str = "INSTANCE=i";
+    const ROOT: i32 = 1;
+
+    /// Processes that are not there, and what was asked about them.
+    #[derive(Default)]
+    struct Fake {
+        /// Id, parent and environment.
+        living: Vec<(i32, i32, String)>,
+        /// Cannot be killed.
+        stuck: HashSet<i32>,
+        walks: usize,
+        reads: usize,
+        kills: Vec<i32>,
+    }
+
+    impl World for Fake {
+        fn processes(&mut self) -> Processes {
+            self.walks += 1;
+            let mut children = HashMap::<Pid, Vec<Pid>>::new();
+            for (pid, parent, _) in &self.living {
+                children
+                    .entry(pid_of(*parent))
+                    .or_default()
+                    .push(pid_of(*pid));
+            }
+            Processes(children)
+        }
+
+        fn environment(&mut self, pid: Pid) -> Option<Vec<u8>> {
+            self.reads += 1;
+            let mut living = self.living.iter();
+            let (.., environment) = living.find(|(it, ..)| *it == pid.as_raw_pid())?;
+            Some(environment.clone().into_bytes())
+        }
+
+        fn kill(&mut self, pid: Pid) {
+            let pid = pid.as_raw_pid();
+            self.kills.push(pid);
+            if !self.stuck.contains(&pid) {
+                self.living.retain(|(it, ..)| *it != pid);
+            }
+        }
+    }
+
+    impl Fake {
+        /// A process of each server, and below it one without marks.
+        fn with_servers(count: i32) -> Self {
+            let pairs = (0..count).flat_map(|server| {
+                let pid = 1000 + 2 * server;
+                let marks = format!("A=1\0{INSTANCE}\0SERVER=s{server}:1\0");
+                [(pid, ROOT, marks), (pid + 1, pid, String::new())]
+            });
+            Self {
+                living: pairs.collect(),
+                ..Self::default()
+            }
+        }
+    }
+
+    fn pid_of(raw: i32) -> Pid {
+        Pid::from_raw(raw).expect("a process id")
+    }
+
+    fn wait(marks: &[&str]) -> (Wait, oneshot::Receiver<Vec<i32>>) {
+        Wait::new(marks.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn a_hundred_losses_at_once_cost_two_walks() {
+        const SERVERS: usize = 1000;
+        let mut world = Fake::with_servers(1000);
+        let mut waits = Waits::default();
+        let mut told = Vec::new();
+        for server in 0..100 {
+            let (wait, ended) = wait(&[INSTANCE, &format!("SERVER=s{server}:1")]);
+            waits.0.push(wait);
+            told.push(ended);
+        }
+        let now = Instant::now();
+        waits.look(&mut world, now);
+        let killed: HashSet<i32> = world.kills.iter().copied().collect();
+        assert_eq!(killed, (1000..1200).collect::<HashSet<i32>>());
+        // Nobody hears of the end before a look has found nothing.
+        assert!(told.iter_mut().all(|it| it.try_recv().is_err()));
+
+        waits.look(&mut world, now);
+        assert!(waits.0.is_empty());
+        for mut ended in told {
+            assert_eq!(ended.try_recv().expect("told"), Vec::<i32>::new());
+        }
+        assert_eq!(world.walks, 2);
+        assert!(world.reads <= 2 * 2 * SERVERS, "{}", world.reads);
+        assert_eq!(world.living.len(), 2 * SERVERS - 200, "others' are left");
+    }
+
+    #[test]
+    fn each_is_told_of_its_own_processes() {
+        let mut world = Fake::with_servers(3);
+        world.stuck.insert(1002);
+        let mut waits = Waits::default();
+        let (of_gone, mut gone) = wait(&[INSTANCE, "SERVER=s0:1"]);
+        let (of_stuck, mut stuck) = wait(&[INSTANCE, "SERVER=s1:1"]);
+        let (of_nobody, mut nobody) = wait(&[INSTANCE, "SERVER=s2:2"]);
+        let (of_another, mut another) = wait(&["INSTANCE=other", "SERVER=s2:1"]);
+        let since = of_stuck.since;
+        waits.0 = vec![of_gone, of_stuck, of_nobody, of_another];
+
+        waits.look(&mut world, since);
+        assert_eq!(nobody.try_recv().expect("told"), Vec::<i32>::new());
+        assert_eq!(another.try_recv().expect("told"), Vec::<i32>::new());
+        waits.look(&mut world, since);
+        assert_eq!(gone.try_recv().expect("told"), Vec::<i32>::new());
+        assert!(stuck.try_recv().is_err(), "it lives");
+        waits.look(&mut world, since + KILL_LIMIT + LAST_PAUSE);
+        assert_eq!(stuck.try_recv().expect("told"), vec![1002]);
+        assert!(waits.0.is_empty());
+
+        // All servers of an instance.
+        let (of_all, mut all) = wait(&[INSTANCE]);
+        waits.0.push(of_all);
+        world.stuck.clear();
+        waits.look(&mut world, since);
+        waits.look(&mut world, since);
+        assert_eq!(all.try_recv().expect("told"), Vec::<i32>::new());
+        assert!(world.living.is_empty(), "{:?}", world.living);
+    }
+}
