@@ -1,6 +1,7 @@
 //! The REST door. Everything under `/api` takes the control token, and a body must be declared as JSON.
 //! No web page can send either to a server of another origin unasked.
 
+pub mod about;
 mod address;
 mod body;
 mod call;
@@ -11,10 +12,13 @@ mod entries;
 mod event_stream;
 mod events;
 mod execute;
+mod export;
 mod figures;
+mod filter;
 mod followed;
 mod hand_over;
 mod health;
+mod history;
 mod lists;
 mod logs;
 mod metrics;
@@ -26,6 +30,8 @@ mod reload;
 mod requests;
 mod schema;
 mod servers;
+mod sessions;
+mod statistics;
 mod switches;
 mod tokens;
 mod via;
@@ -67,6 +73,8 @@ pub struct RestDoor {
     pub stop: CancellationToken,
     /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
     pub hand_over: Option<mpsc::Sender<api::HandOver>>,
+    /// What the daemon knows of itself.
+    pub daemon: about::Daemon,
 }
 
 pub fn router(door: RestDoor) -> Router {
@@ -77,9 +85,10 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
         .route(api::CALL_RECORDS, get(records::records))
+        .route(api::EXPORT_CALL_RECORDS, get(export::export))
         .route(api::CALL_RECORD, get(records::record))
         .route(api::OBJECT, get(records::object))
-        .route(api::STATISTICS, get(records::statistics))
+        .route(api::STATISTICS, get(statistics::statistics))
         .route(api::TOOLS, get(lists::tools))
         .route(api::RESOURCES, get(lists::resources))
         .route_layer(middleware::from_fn_with_state(door.clone(), configured))
@@ -124,6 +133,11 @@ pub fn router(door: RestDoor) -> Router {
             api::FIGURES,
             get(figures::figures).with_state(figures::FiguresRoute::new(&door)),
         )
+        .route(api::ABOUT, get(about::about))
+        .route(api::SESSIONS, get(sessions::list))
+        .route(api::SESSION, delete(sessions::end))
+        .route(api::HISTORY, get(history::of_all))
+        .route(api::SERVER_HISTORY, get(history::of_server))
         .route(api::TOKENS, get(tokens::list).post(tokens::add))
         .route(api::TOKEN, delete(tokens::remove))
         .route(api::ROTATE, post(tokens::rotate))
