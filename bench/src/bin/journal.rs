@@ -19,7 +19,7 @@ use mainstay_core::{
     ids::ServerName,
     record::{ClientInfo, Door, Origin, RecordError, State, Status, Target},
 };
-use mainstay_journal::{Begun, Filter, Finished, Journal, Outcome, Range};
+use mainstay_journal::{Begun, By, Filter, Finished, Journal, Outcome, Range};
 use rustix::time::{
     ClockId::{self, ProcessCPUTime, ThreadCPUTime},
     clock_gettime,
@@ -323,6 +323,7 @@ async fn strict(journal: &Arc<Journal>, args: &Args) -> anyhow::Result<Called> {
 async fn filters(journal: &Journal) -> anyhow::Result<Value> {
     let now = SystemTime::now();
     let text = |text: &str| Some(text.to_owned());
+    let some = |text: &str| vec![text.to_owned()];
     let all = Filter::default;
     let mut report = serde_json::Map::new();
     for (name, filter) in [
@@ -330,21 +331,37 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
         (
             "server",
             Filter {
-                server: text("server-3"),
+                servers: some("server-3"),
                 ..all()
             },
         ),
         (
             "tool",
             Filter {
-                tool: text("tool-7"),
+                tools: some("tool-7"),
                 ..all()
             },
         ),
         (
             "status",
             Filter {
-                status: Some(Status::Timeout),
+                statuses: vec![Status::Timeout],
+                ..all()
+            },
+        ),
+        (
+            "state",
+            Filter {
+                states: vec![State::Sent],
+                ..all()
+            },
+        ),
+        (
+            "several",
+            Filter {
+                servers: vec!["server-3".to_owned(), "server-4".to_owned()],
+                statuses: vec![Status::Timeout, Status::Error],
+                states: vec![State::Sent, State::Answered],
                 ..all()
             },
         ),
@@ -358,7 +375,7 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
         (
             "client",
             Filter {
-                client: text("client-9"),
+                clients: some("client-9"),
                 ..all()
             },
         ),
@@ -386,9 +403,9 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
         (
             "server_status_client_time",
             Filter {
-                server: text("server-3"),
-                status: Some(Status::Ok),
-                client: text("client-9"),
+                servers: some("server-3"),
+                statuses: vec![Status::Ok],
+                clients: some("client-9"),
                 since: now.checked_sub(Duration::from_hours(1)),
                 ..all()
             },
@@ -396,7 +413,7 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
         (
             "nothing",
             Filter {
-                server: text("server-99"),
+                servers: some("server-99"),
                 ..all()
             },
         ),
@@ -422,6 +439,9 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
             since: now.checked_sub(Duration::from_hours(24)).context("a day")?,
             until: now,
             bucket: Duration::from_mins(1),
+            by: By::Tool,
+            order: None,
+            limit: None,
         })
         .await?;
     let calls: u64 = series.iter().map(|series| series.total.calls).sum();

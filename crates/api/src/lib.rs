@@ -3,29 +3,37 @@
 //!
 //! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
 
+mod about;
+mod browser;
 mod client;
 mod clients;
 mod control;
+pub mod export;
 mod figures;
+mod history;
 mod items;
 mod news;
 mod records;
 mod servers;
-mod session;
+mod sessions;
 mod stream;
 mod tokens;
 
 use serde_json::value::RawValue;
 
+pub use self::about::*;
+pub use self::browser::*;
 pub use self::client::{Client, ClientError};
 pub use self::clients::*;
 pub use self::control::*;
+pub use self::export::EXPORT_CALL_RECORDS;
 pub use self::figures::*;
+pub use self::history::*;
 pub use self::items::*;
 pub use self::news::*;
 pub use self::records::*;
 pub use self::servers::*;
-pub use self::session::*;
+pub use self::sessions::*;
 pub use self::stream::{CallNews, EventStream, LogEvents, Told};
 pub use self::tokens::*;
 

@@ -115,7 +115,8 @@ pub struct WholeCallRecord {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Statistics {
-    /// By server, method and tool.
+    /// By server, method and tool; with `by`, merged: what the calls of a series do not have in common is an
+    /// empty text.
     pub tools: Vec<ToolStatistics>,
 }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     alerts::Alerts,
     calls::Calls,
+    client_sessions::ClientSessions,
     options::GatewayOptions,
     owners::FoundOwners,
     registry::{Announcement, Profile, Registry},
@@ -59,6 +60,8 @@ pub struct Gateway {
     pub(crate) found_owners: FoundOwners,
     /// Sessions of clients that the doors have open.
     pub session_count: SessionCount,
+    /// What the doors tell of these sessions.
+    pub client_sessions: ClientSessions,
     /// Taken by `stop`.
     telemetry: Mutex<Option<Telemetry>>,
     grace: Duration,
@@ -107,6 +110,7 @@ impl Gateway {
             lineage,
             found_owners: FoundOwners::default(),
             session_count: SessionCount::default(),
+            client_sessions: ClientSessions::default(),
             telemetry: Mutex::new(Some(Telemetry { alerts, traces })),
             grace: config.shutdown_grace,
         })
@@ -147,6 +151,7 @@ impl Gateway {
         }
         // What ends because Mainstay ends is no event.
         self.registry.events().close();
+        self.registry.history().close();
         self.calls.closing().end();
         self.calls_ended(DRAIN_LIMIT).await;
     }

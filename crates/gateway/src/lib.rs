@@ -25,8 +25,10 @@
 pub mod alerts;
 mod ask;
 pub mod calls;
+pub mod client_sessions;
 pub mod events;
 mod gateway;
+mod history;
 pub mod metrics;
 mod options;
 mod owners;

@@ -46,6 +46,7 @@ use self::{
 };
 use crate::{
     events::Events,
+    history::History,
     options::GatewayOptions,
     supervisor::{self, Fleet, Pace, Queue, Server, Sole},
 };
@@ -93,6 +94,7 @@ impl Registry {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,
             events: Events::default(),
+            history: History::new(options.journal),
             logs: options
                 .state
                 .as_deref()
@@ -311,6 +313,11 @@ impl Registry {
     /// What happens to the servers, and to the configuration.
     pub fn events(&self) -> &Events {
         &self.fleet.events
+    }
+
+    /// Where changes of the servers' statuses are put on record.
+    pub fn history(&self) -> &History {
+        &self.fleet.history
     }
 
     /// Has the catalogs merged anew; returns when they are published.

@@ -7,7 +7,7 @@ mod edit;
 mod save;
 mod watch;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use mainstay_core::{
     config::{Config, Plan},
@@ -117,6 +117,11 @@ impl Reloader {
             current: Mutex::new(current),
             trouble: RwLock::new(awaited),
         }
+    }
+
+    /// The configuration's file, whether it is there or not. Looks at the file system.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.origin.path()
     }
 
     /// The plan that a reload would carry out now.

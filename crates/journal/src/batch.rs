@@ -13,7 +13,8 @@ use rusqlite::{CachedStatement, Connection, params};
 use super::{
     bounds::Bounds,
     entry::{Call, Ending, Finished, Outcome, Rest},
-    facets::Facet,
+    facets::{Facet, Standing},
+    history::{self, Noted},
     objects::{Content, Failed, Insert},
     queue::Keep,
     rollup::Ended,
@@ -114,7 +115,7 @@ impl<'s> Batch<'s> {
             started_at,
             target,
             origin,
-            status: ended.status.code(),
+            standing: Standing::new(ended.status, state),
         };
         self.memory.facets.push(self.connection, id, facet)?;
         self.memory.next_call += 1;
@@ -144,13 +145,16 @@ impl<'s> Batch<'s> {
             ended.error.map(|error| &*error.kind),
             ended.words,
         ])?;
-        self.memory.facets.change(row.id, ended.status);
+        let standing = Standing::new(ended.status, state);
+        self.memory.facets.change(row.id, standing);
         self.roll_up(call, row, &ended);
         Ok(Row { state, ..row })
     }
 
     /// Writes how far an open call has got.
-    pub fn reached(&self, row: Row, state: State) -> rusqlite::Result<Row> {
+    pub fn reached(&mut self, row: Row, state: State) -> rusqlite::Result<Row> {
+        let standing = Standing::new(Status::Open, state);
+        self.memory.facets.change(row.id, standing);
         self.connection
             .prepare_cached("UPDATE calls SET state = ? WHERE id = ?")?
             .execute(params![state.code(), row.id])?;
@@ -165,6 +169,11 @@ impl<'s> Batch<'s> {
         let cid = Cid::of(text.as_bytes());
         self.put((cid, holder), Content::Kept(&text))?;
         Ok(cid)
+    }
+
+    /// Writes a change of a server's status.
+    pub fn note(&self, noted: &Noted) -> rusqlite::Result<()> {
+        history::write(self.connection, self.redactor, noted)
     }
 
     /// The numbers of the caller and of the target.

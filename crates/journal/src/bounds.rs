@@ -25,6 +25,8 @@ pub struct Bounds {
     pub transaction: u64,
     /// Bytes that are written before the size is looked at again.
     pub between_looks: u64,
+    /// Rows of the history of servers: a sixteenth of `max_bytes`, if each takes half a kilobyte.
+    pub history_rows: i64,
     /// Bytes of the largest object that is kept. Of a larger one only the digest is.
     pub object: u64,
 }
@@ -39,6 +41,7 @@ impl Bounds {
             kept_log: MAX_KEPT_LOG.min(max_bytes / 8).cast_signed(),
             transaction: max_bytes / 8,
             between_looks: max_bytes / 32,
+            history_rows: (max_bytes / 16 / 512).cast_signed(),
             object: max_bytes / 4,
         }
     }

@@ -1,6 +1,11 @@
 //! Counters of the journal's work, which may be read at any time.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::{
+    fmt::Display,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+use parking_lot::Mutex;
 
 /// Since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +19,8 @@ pub struct Counters {
     /// Calls that could not be written.
     pub lost: u64,
     pub commits: u64,
+    /// Changes of servers' statuses that are not on record: too many waited, or they could not be written.
+    pub transitions_dropped: u64,
 }
 
 #[derive(Debug, Default)]
@@ -23,8 +30,13 @@ pub(super) struct Tally {
     pub payloads_dropped: AtomicU64,
     pub lost: AtomicU64,
     pub commits: AtomicU64,
+    pub transitions_dropped: AtomicU64,
+    /// What records and objects take, as of the last look; 0 before the first.
+    pub bytes: AtomicU64,
     /// Nothing can be written for now.
     is_failing: AtomicBool,
+    /// Why. Locked to copy a text.
+    error: Mutex<Option<String>>,
 }
 
 impl Tally {
@@ -32,14 +44,24 @@ impl Tally {
         !self.is_failing.load(Relaxed)
     }
 
+    /// Why the journal cannot be written, if it cannot.
+    pub fn error(&self) -> Option<String> {
+        self.error.lock().clone()
+    }
+
     /// The journal cannot be written. Returns whether that is news.
-    pub fn failing(&self) -> bool {
+    pub fn failing(&self, error: &impl Display) -> bool {
+        *self.error.lock() = Some(error.to_string());
         !self.is_failing.swap(true, Relaxed)
     }
 
     /// It can be. Returns whether that is news.
     pub fn succeeding(&self) -> bool {
-        !self.is_recording() && self.is_failing.swap(false, Relaxed)
+        let is_news = !self.is_recording() && self.is_failing.swap(false, Relaxed);
+        if is_news {
+            *self.error.lock() = None;
+        }
+        is_news
     }
 
     pub fn counters(&self) -> Counters {
@@ -49,6 +71,7 @@ impl Tally {
             payloads_dropped: self.payloads_dropped.load(Relaxed),
             lost: self.lost.load(Relaxed),
             commits: self.commits.load(Relaxed),
+            transitions_dropped: self.transitions_dropped.load(Relaxed),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use mainstay_core::record::Status;
+use mainstay_core::record::{State, Status};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{JournalError, schema::integer};
@@ -17,17 +17,43 @@ use super::{JournalError, schema::integer};
 pub const CHUNK: i64 = 2048;
 const CALLS: usize = CHUNK.unsigned_abs() as usize;
 
-/// The bytes of a call: its start, target, origin and status.
+/// The bytes of a call: its start, target, origin, and in one byte how it stands.
 const ROW: usize = 8 + 4 + 4 + 1;
-/// The status of a number that no call has.
+/// The byte of a number that no call has.
 const VOID: u8 = u8::MAX;
+/// The lower bits of the byte are the status, the upper ones the state.
+const STATE_BITS: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facet {
     pub started_at: i64,
     pub target: u32,
     pub origin: u32,
-    pub status: u8,
+    pub standing: Standing,
+}
+
+/// How a call ended, and how far it got: the codes of its status and its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing(u8);
+
+impl Standing {
+    const NONE: Self = Self(VOID);
+
+    pub fn new(status: Status, state: State) -> Self {
+        Self::of_codes(status.code(), state.code())
+    }
+
+    pub const fn of_codes(status: u8, state: u8) -> Self {
+        Self(status | state << STATE_BITS)
+    }
+
+    pub const fn status(self) -> u8 {
+        self.0 & ((1 << STATE_BITS) - 1)
+    }
+
+    pub const fn state(self) -> u8 {
+        self.0 >> STATE_BITS
+    }
 }
 
 impl Facet {
@@ -35,11 +61,11 @@ impl Facet {
         started_at: 0,
         target: 0,
         origin: 0,
-        status: VOID,
+        standing: Standing::NONE,
     };
 
     pub fn is_call(&self) -> bool {
-        self.status != VOID
+        self.standing != Standing::NONE
     }
 
     fn encode(&self) -> [u8; ROW] {
@@ -47,7 +73,7 @@ impl Facet {
         row[..8].copy_from_slice(&self.started_at.to_le_bytes());
         row[8..12].copy_from_slice(&self.target.to_le_bytes());
         row[12..16].copy_from_slice(&self.origin.to_le_bytes());
-        row[16] = self.status;
+        row[16] = self.standing.0;
         row
     }
 
@@ -59,7 +85,7 @@ impl Facet {
             started_at: i64::from_le_bytes(*started_at),
             target: u32::from_le_bytes(*target),
             origin: u32::from_le_bytes(*origin),
-            status: rest[0],
+            standing: Standing(rest[0]),
         }
     }
 }
@@ -68,7 +94,7 @@ impl Facet {
 #[derive(Clone, Debug, Default)]
 pub struct Facets {
     pub last: Chunk,
-    late: BTreeMap<i64, u8>,
+    late: BTreeMap<i64, Standing>,
 }
 
 /// Calls from `first` on.
@@ -87,7 +113,7 @@ impl Facets {
             late: BTreeMap::new(),
         };
         let mut calls = connection.prepare(
-            "SELECT id, started_at, target, origin, status FROM calls WHERE id >= ? ORDER BY id",
+            "SELECT id, started_at, target, origin, status, state FROM calls WHERE id >= ? ORDER BY id",
         )?;
         let mut calls = calls.query([facets.last.first])?;
         while let Some(row) = calls.next()? {
@@ -95,7 +121,7 @@ impl Facets {
                 started_at: row.get(1)?,
                 target: row.get(2)?,
                 origin: row.get(3)?,
-                status: row.get(4)?,
+                standing: Standing::of_codes(row.get(4)?, row.get(5)?),
             };
             facets.last.put(row.get(0)?, facet);
         }
@@ -112,16 +138,16 @@ impl Facets {
         Ok(())
     }
 
-    pub fn change(&mut self, id: i64, status: Status) {
+    pub fn change(&mut self, id: i64, standing: Standing) {
         match usize::try_from(id - self.last.first) {
             // One that is not there any more has gone.
             Ok(index) => {
                 if let Some(row) = self.last.rows.get_mut(index) {
-                    row.status = status.code();
+                    row.standing = standing;
                 }
             }
             Err(_) => {
-                self.late.insert(id, status.code());
+                self.late.insert(id, standing);
             }
         }
     }
@@ -133,8 +159,8 @@ impl Facets {
             let chunk = id / CHUNK;
             let rest = late.split_off(&((chunk + 1) * CHUNK));
             if let Some(mut rows) = rows(connection, chunk)? {
-                for (id, status) in late {
-                    rows[within(id, chunk * CHUNK) * ROW + ROW - 1] = status;
+                for (id, standing) in late {
+                    rows[within(id, chunk * CHUNK) * ROW + ROW - 1] = standing.0;
                 }
                 connection
                     .prepare_cached("UPDATE facets SET rows = ? WHERE chunk = ?")?
@@ -144,6 +170,33 @@ impl Facets {
         }
         Ok(())
     }
+}
+
+/// Adds the states of calls to chunks from before they had them.
+pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
+    let mut chunks = connection.prepare("SELECT chunk FROM facets")?;
+    let chunks: Vec<i64> = chunks
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut calls =
+        connection.prepare("SELECT id, status, state FROM calls WHERE id >= ? AND id < ?")?;
+    let mut update = connection.prepare("UPDATE facets SET rows = ? WHERE chunk = ?")?;
+    for chunk in chunks {
+        let first = chunk * CHUNK;
+        let Some(mut rows) = rows(connection, chunk)? else {
+            continue;
+        };
+        let mut calls = calls.query([first, first + CHUNK])?;
+        while let Some(call) = calls.next()? {
+            let standing = Standing::of_codes(call.get(1)?, call.get(2)?);
+            let place = within(call.get(0)?, first) * ROW + ROW - 1;
+            if let Some(byte) = rows.get_mut(place) {
+                *byte = standing.0;
+            }
+        }
+        update.execute(params![rows, chunk])?;
+    }
+    Ok(())
 }
 
 /// The place of a call among those from `first` on; no call is before them.

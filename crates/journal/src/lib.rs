@@ -19,6 +19,7 @@ mod error;
 mod facets;
 mod files;
 mod histogram;
+mod history;
 mod holders;
 mod intern;
 mod layout;
@@ -39,11 +40,16 @@ mod time;
 mod work;
 mod writer;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use bytestring::ByteString;
 use mainstay_core::{
     config::{self, Payloads},
+    ids::ServerName,
     record::{Cid, Origin, Record, RecordId, Target},
     redact::Secrets,
 };
@@ -52,12 +58,14 @@ pub use self::{
     counters::Counters,
     entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
     error::JournalError,
+    history::{History, Mark, Period, ServerHistory, Transition},
     holders::Holder,
-    read::{Filter, Page, Reader, Whose},
-    statistics::{Bucket, Range, Series},
+    read::{Filter, Page, Reader, Span, Whose},
+    statistics::{Bucket, By, Order, Range, Series},
 };
 use self::{
-    entry::Call, opening::Opening, queue::Queue, read::Readers, store::Published, writer::Writer,
+    entry::Call, history::Noted, opening::Opening, queue::Queue, read::Readers, store::Published,
+    writer::Writer,
 };
 
 /// A folder of its own in the state directory. If the configuration lies there too, its watcher would
@@ -76,7 +84,8 @@ pub struct Journal {
     queue: Arc<Queue>,
     writer: Writer,
     readers: Arc<Readers>,
-    payloads: Payloads,
+    settings: config::Journal,
+    folder: PathBuf,
 }
 
 impl Journal {
@@ -106,10 +115,11 @@ impl Journal {
         };
         let readers = Arc::new(Readers::new(&opening.folder, published));
         Ok(Self {
+            folder: opening.folder.clone(),
             writer: Writer::start(opening)?,
             queue,
             readers,
-            payloads: settings.payloads,
+            settings: settings.clone(),
         })
     }
 
@@ -129,7 +139,7 @@ impl Journal {
 
     /// Whether arguments and results can be read again.
     pub fn keeps_payloads(&self) -> bool {
-        self.payloads == Payloads::Full
+        self.settings.payloads == Payloads::Full
     }
 
     /// Stores a text beside the records, for as long as the calls of this time are kept, and returns by
@@ -146,6 +156,21 @@ impl Journal {
         kept.unwrap_or(Err(NotWritten(None)))
     }
 
+    /// A server's status has changed. Written behind it, without its secrets.
+    pub fn note(&self, server: ServerName, transition: Transition, secrets: Option<Arc<Secrets>>) {
+        self.queue.note(Noted {
+            server,
+            transition,
+            secrets,
+        });
+    }
+
+    /// What happened to servers in a period, and when Mainstay ran.
+    pub async fn history(&self, period: Period) -> Result<History, JournalError> {
+        self.flush_in_time().await;
+        self.read(move |reader| reader.history(&period)).await
+    }
+
     /// What was recorded and what was dropped since the start.
     pub fn counters(&self) -> Counters {
         self.queue.tally.counters()
@@ -154,6 +179,30 @@ impl Journal {
     /// Whether calls are put on record: false while the journal cannot be opened or written.
     pub fn is_recording(&self) -> bool {
         self.queue.tally.is_recording()
+    }
+
+    /// Why no calls are put on record for now; `None` while they are.
+    pub fn error(&self) -> Option<String> {
+        self.queue.tally.error()
+    }
+
+    pub fn settings(&self) -> &config::Journal {
+        &self.settings
+    }
+
+    /// Where the journal is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The bytes that records and objects take, as of the last look at them; `None` before the first.
+    pub fn bytes(&self) -> Option<u64> {
+        Some(self.queue.tally.bytes.load(Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// How many calls are on record, and since when. Costs the same however many there are.
+    pub async fn span(&self) -> Result<Span, JournalError> {
+        self.read(|reader| reader.span()).await
     }
 
     /// How many calls are open or wait to be written, and how many bytes of their payloads.
@@ -166,6 +215,11 @@ impl Journal {
         self.queue.flush().await
     }
 
+    /// Waits for the latest, so that a reader sees it. A disk that hangs hides the latest, and nothing else.
+    async fn flush_in_time(&self) {
+        let _ = tokio::time::timeout(WRITTEN_WITHIN, self.flush()).await;
+    }
+
     /// Writes what is left, and joins the thread. What is recorded from then on is lost.
     pub async fn close(&self) {
         self.queue.stop();
@@ -174,8 +228,7 @@ impl Journal {
 
     /// The newest records that the filter lets through, those among them that have just come.
     pub async fn records(&self, filter: Filter, limit: usize) -> Result<Page, JournalError> {
-        // A disk that hangs hides these, and no others.
-        let _ = tokio::time::timeout(WRITTEN_WITHIN, self.flush()).await;
+        self.flush_in_time().await;
         self.read(move |reader| reader.records(&filter, limit))
             .await
     }

@@ -38,7 +38,7 @@ impl Opening {
                     error = &error as &dyn Error,
                     "the journal cannot be opened; calls are not on record until it can"
                 );
-                self.queue.tally.failing();
+                self.queue.tally.failing(&error);
                 Ok(None)
             }
             (opened, _) => opened.map(Some),

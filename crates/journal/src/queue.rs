@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use super::{
     counters::Tally,
     entry::{Acknowledged, Call, NotWritten, Waiter},
+    history::Noted,
 };
 
 /// Calls that are open or wait to be written. At 25,000 calls per second it bridges two seconds in
@@ -28,6 +29,9 @@ use super::{
 const MAX_CALLS: usize = 64 * 1024;
 /// Bytes of arguments and results that wait: two of the largest messages there may be.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
+/// Changes of servers' statuses that wait to be written: four for each of a thousand servers. They are written
+/// every few milliseconds, so that more than that wait only while the disk does nothing.
+const MAX_NOTED: usize = 4096;
 /// How often the thread looks while calls come: often, for what has gathered is in the processor's
 /// caches, and no call waits long for the core that the thread is on. A commit has its price, of some
 /// forty microseconds.
@@ -53,12 +57,32 @@ pub struct Queue {
 struct Waiting {
     begun: Vec<Arc<Call>>,
     flushes: Vec<Waiter>,
-    keeps: Vec<Keep>,
+    extras: Extras,
     /// A caller waits for a commit.
     asked: bool,
     /// The thread looks at nothing until it is woken.
     asleep: bool,
     stopped: bool,
+}
+
+/// What is to be written beside calls.
+#[derive(Debug, Default)]
+pub struct Extras {
+    pub keeps: Vec<Keep>,
+    /// Changes of servers' statuses, in their order.
+    pub noted: Vec<Noted>,
+}
+
+impl Extras {
+    pub fn is_empty(&self) -> bool {
+        self.keeps.is_empty() && self.noted.is_empty()
+    }
+
+    /// What they bring, about.
+    pub fn bytes(&self) -> u64 {
+        let kept = self.keeps.iter().map(|keep| keep.text.len() as u64);
+        kept.chain(self.noted.iter().map(Noted::bytes)).sum()
+    }
 }
 
 /// A text that is to become an object, and the waiter for it.
@@ -78,7 +102,7 @@ pub struct Keep {
 pub struct Gathered {
     pub begun: Vec<Arc<Call>>,
     pub flushes: Vec<Waiter>,
-    pub keeps: Vec<Keep>,
+    pub extras: Extras,
     /// A caller waits for what is here.
     pub asked: bool,
     pub last: bool,
@@ -183,7 +207,7 @@ impl Queue {
         let (waiter, kept) = oneshot::channel();
         let mut waiting = self.waiting();
         if !waiting.stopped {
-            waiting.keeps.push(Keep {
+            waiting.extras.keeps.push(Keep {
                 text,
                 origin,
                 target,
@@ -194,6 +218,26 @@ impl Queue {
             self.ask();
         }
         kept
+    }
+
+    /// A change of a server's status. Where too many wait, the latest of the same server gives its place to
+    /// this one, so that the last word on a server is kept.
+    pub fn note(&self, noted: Noted) {
+        let mut waiting = self.waiting();
+        let is_stopped = waiting.stopped;
+        let queue = &mut waiting.extras.noted;
+        if is_stopped || queue.len() >= MAX_NOTED {
+            self.tally.transitions_dropped.fetch_add(1, Relaxed);
+            if let Some(known) = queue.iter_mut().rfind(|it| it.server == noted.server) {
+                *known = noted;
+            }
+            return;
+        }
+        queue.push(noted);
+        if mem::replace(&mut waiting.asleep, false) {
+            drop(waiting);
+            self.wake.notify_one();
+        }
     }
 
     pub fn stop(&self) {
@@ -220,7 +264,7 @@ impl Queue {
                 *idle = 0;
             }
         }
-        *idle = if waiting.begun.is_empty() {
+        *idle = if waiting.begun.is_empty() && waiting.extras.is_empty() {
             idle.saturating_add(1)
         } else {
             0
@@ -231,7 +275,7 @@ impl Queue {
         Gathered {
             begun: mem::replace(&mut waiting.begun, Vec::with_capacity(room)),
             flushes: mem::take(&mut waiting.flushes),
-            keeps: mem::take(&mut waiting.keeps),
+            extras: mem::take(&mut waiting.extras),
             asked,
             last: waiting.stopped,
         }

@@ -37,13 +37,15 @@ const ARGUMENTS_SHOWN: u64 = 1024;
 /// What records are asked for; nothing asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    pub server: Option<String>,
-    /// The server's own name of a tool or prompt, a URI, or `server/tool`.
-    pub tool: Option<String>,
-    pub status: Option<Status>,
+    /// One of these; as in all lists, none asks for all.
+    pub servers: Vec<String>,
+    /// Servers' own names of tools or prompts, URIs, or `server/tool`.
+    pub tools: Vec<String>,
+    pub statuses: Vec<Status>,
+    pub states: Vec<State>,
     pub door: Option<Door>,
-    /// The name of a client, as it declared itself.
-    pub client: Option<String>,
+    /// The names of clients, as they declared themselves.
+    pub clients: Vec<String>,
     pub session: Option<String>,
     pub whose: Whose,
     /// When the call started; both included.
@@ -77,6 +79,15 @@ pub struct Page {
     pub truncated: bool,
     /// Where the next page begins.
     pub next: Option<RecordId>,
+}
+
+/// Which calls are on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Counted by their numbers, of which few are left out.
+    pub records: u64,
+    /// When the oldest started.
+    pub oldest: Option<SystemTime>,
 }
 
 /// The connections that are not in use.
@@ -126,6 +137,39 @@ impl Readers {
             idle.push(connection);
         }
         answer
+    }
+}
+
+/// What a row has to meet: with one of these values.
+struct Condition {
+    what: &'static str,
+    values: Vec<Value>,
+}
+
+impl Condition {
+    fn one_of(what: &'static str, values: &[String]) -> Self {
+        let values = values.iter().cloned().map(Value::Text).collect();
+        Self { what, values }
+    }
+
+    fn words(&self) -> String {
+        format!("({})", vec![self.what; self.values.len()].join(" OR "))
+    }
+}
+
+/// Some codes of a closed set of words.
+#[derive(Clone, Copy)]
+struct Codes(u16);
+
+impl Codes {
+    /// None are all.
+    fn of(codes: impl Iterator<Item = u8>) -> Self {
+        let bits = codes.fold(0, |bits, code| bits | 1 << code);
+        Self(if bits == 0 { u16::MAX } else { bits })
+    }
+
+    fn has(self, code: u8) -> bool {
+        self.0 >> code & 1 == 1
     }
 }
 
@@ -189,10 +233,12 @@ impl Reader {
         let origins = self.origins(filter)?;
         let first = first_call(&self.connection)?.unwrap_or(i64::MAX);
         let before = filter.before.map_or(i64::MAX, |id| id.0);
-        let status = filter.status.map(Status::code);
+        let statuses = Codes::of(filter.statuses.iter().map(|it| it.code()));
+        let states = Codes::of(filter.states.iter().map(|it| it.code()));
         let lets_through = |id: i64, facet: &Facet| {
             id >= first
-                && status.is_none_or(|status| facet.status == status)
+                && statuses.has(facet.standing.status())
+                && states.has(facet.standing.state())
                 && targets.as_ref().is_none_or(|ids| ids.has(facet.target))
                 && origins.as_ref().is_none_or(|ids| ids.has(facet.origin))
         };
@@ -233,6 +279,29 @@ impl Reader {
             calls,
             total_count,
             truncated,
+        })
+    }
+
+    /// How many calls there are, and since when.
+    pub fn span(&self) -> Result<Span, JournalError> {
+        let (first, last): (Option<i64>, Option<i64>) = self.connection.query_row(
+            "SELECT (SELECT min(id) FROM calls), (SELECT max(id) FROM calls)",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        let Some((first, last)) = first.zip(last) else {
+            return Ok(Span {
+                records: 0,
+                oldest: None,
+            });
+        };
+        let started_at: i64 = self
+            .connection
+            .prepare_cached("SELECT started_at FROM calls WHERE id = ?")?
+            .query_row([first], |row| row.get(0))?;
+        Ok(Span {
+            records: (last - first + 1).unsigned_abs(),
+            oldest: Some(time(started_at)),
         })
     }
 
@@ -367,15 +436,12 @@ impl Reader {
         });
         self.ids(
             "targets",
-            [
-                ("server = ?", filter.server.clone().map(Value::Text)),
-                (
-                    "? IN (tool, server || '/' || tool)",
-                    filter.tool.clone().map(Value::Text),
-                ),
-                (
+            &[
+                Condition::one_of("server = ?", &filter.servers),
+                Condition::one_of("? IN (tool, server || '/' || tool)", &filter.tools),
+                Condition::one_of(
                     r"server || '/' || tool LIKE ? ESCAPE '\'",
-                    contained.map(Value::Text),
+                    contained.as_slice(),
                 ),
             ],
         )
@@ -390,29 +456,27 @@ impl Reader {
         };
         self.ids(
             "origins",
-            [
-                ("door = CAST(? AS INTEGER)", door.map(Value::Text)),
-                ("client = ?", filter.client.clone().map(Value::Text)),
-                ("session = ?", filter.session.clone().map(Value::Text)),
-                ("principal IS ?", principal),
+            &[
+                Condition::one_of("door = CAST(? AS INTEGER)", door.as_slice()),
+                Condition::one_of("client = ?", &filter.clients),
+                Condition::one_of("session = ?", filter.session.as_slice()),
+                Condition {
+                    what: "principal IS ?",
+                    values: principal.into_iter().collect(),
+                },
             ],
         )
     }
 
     /// The rows of a table that meet all conditions that have a value.
-    fn ids<const N: usize>(
-        &self,
-        table: &str,
-        conditions: [(&str, Option<Value>); N],
-    ) -> Result<Option<Ids>, JournalError> {
-        let (conditions, values): (Vec<&str>, Vec<Value>) = conditions
-            .into_iter()
-            .filter_map(|(condition, value)| Some((condition, value?)))
-            .unzip();
-        if conditions.is_empty() {
+    fn ids(&self, table: &str, conditions: &[Condition]) -> Result<Option<Ids>, JournalError> {
+        let with_values = || conditions.iter().filter(|it| !it.values.is_empty());
+        let words: Vec<String> = with_values().map(Condition::words).collect();
+        if words.is_empty() {
             return Ok(None);
         }
-        let rows = format!("SELECT id FROM {table} WHERE {}", conditions.join(" AND "));
+        let values = with_values().flat_map(|it| &it.values);
+        let rows = format!("SELECT id FROM {table} WHERE {}", words.join(" AND "));
         let mut rows = self.connection.prepare_cached(&rows)?;
         let mut ids = Ids::default();
         for id in rows.query_map(rusqlite::params_from_iter(values), |row| row.get(0))? {

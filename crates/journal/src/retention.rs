@@ -13,7 +13,7 @@ use super::{
     JournalError,
     age::Age,
     batch::Row,
-    facets, holders,
+    facets, history, holders,
     objects::{self, RUN, first_row_of, is_in_file},
     rollup::MINUTES_KEPT,
     schema::integer,
@@ -49,6 +49,10 @@ pub struct Retention {
     busy: bool,
     /// Calls that went since the last sweep.
     gone: i64,
+    /// What records and objects took at the last look.
+    bytes: u64,
+    /// Rows of the history of servers.
+    history_rows: i64,
 }
 
 impl Retention {
@@ -64,7 +68,14 @@ impl Retention {
             // What has gathered since the last run.
             busy: true,
             gone: 0,
+            bytes: database(&store.connection)? + bytes.unsigned_abs(),
+            history_rows: history::rows(&store.connection)?,
         })
+    }
+
+    /// What records and objects took at the last look.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Whether there is something to do, now or soon.
@@ -76,6 +87,11 @@ impl Retention {
     pub fn grew(&mut self, bytes: u64, file_bytes: u64) {
         self.file_bytes += file_bytes;
         self.grown += bytes;
+    }
+
+    /// So many changes of servers' statuses were written.
+    pub fn noted(&mut self, rows: usize) {
+        self.history_rows += integer(rows);
     }
 
     /// One step, or as many as it takes to remove more than has come. `in_use` are calls that are not
@@ -101,24 +117,36 @@ impl Retention {
         self.busy = false;
         // More goes than has come, so that the journal stays small however much comes.
         let before = self.size(store)?;
+        self.bytes = before;
         let goal = before.saturating_sub(2 * grown).max(store.bounds.max_bytes);
         loop {
             // Calls go for the sake of their objects: while some still can go, no more calls need to.
             let is_more = self.objects(store)?
                 || self.calls(store, now)?
                 || vacuum(&store.connection, store.bounds.spare_pages)?;
-            if !is_more || self.size(store)? <= goal {
+            self.bytes = self.size(store)?;
+            if !is_more || self.bytes <= goal {
                 self.busy = is_more;
                 break;
             }
         }
         if !self.busy {
+            self.history(store, now)?;
             rollups(store, now)?;
             if self.gone >= SWEEP_AFTER {
                 sweep(store, in_use)?;
                 self.gone = 0;
             }
         }
+        Ok(())
+    }
+
+    /// The oldest changes of servers' statuses.
+    fn history(&mut self, store: &Store, now: i64) -> rusqlite::Result<()> {
+        let (oldest, max_rows) = (oldest_kept(store, now), store.bounds.history_rows);
+        let gone = history::prune(&store.connection, oldest, self.history_rows, max_rows)?;
+        self.history_rows -= gone;
+        self.busy |= history::is_full_step(gone);
         Ok(())
     }
 

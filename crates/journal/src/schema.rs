@@ -6,11 +6,11 @@ use mainstay_core::config::Durability;
 use mainstay_platform::state::{open_private, private_options};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{JournalError, bounds::Bounds, layout};
+use super::{JournalError, bounds::Bounds, facets, layout};
 
 /// Each step makes the next version of what the one before left. Steps that were released never
 /// change.
-const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
+const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
 const VERSION_1: &str = "
     -- Who called; a row may come twice.
@@ -68,6 +68,17 @@ const VERSION_2: &str = "
     -- from before.
     ALTER TABLE packs ADD COLUMN holders BLOB;
     ALTER TABLE digests ADD COLUMN holders BLOB;
+";
+
+/// [`facets::add_states`] belongs to it.
+const VERSION_3: &str = "
+    -- Changes of servers' statuses, and with an empty name what happened to Mainstay itself.
+    CREATE TABLE transitions (
+        id INTEGER PRIMARY KEY, at INTEGER NOT NULL, server TEXT NOT NULL, status TEXT NOT NULL,
+        degraded INTEGER NOT NULL, reason TEXT, exit_code INTEGER, exit_signal INTEGER,
+        attempt INTEGER, next_retry INTEGER, stderr TEXT
+    ) STRICT;
+    CREATE INDEX transitions_by_server ON transitions (server, at);
 ";
 
 /// Pages in the writer's cache. It writes at the ends of a few tables: 8 MiB.
@@ -172,6 +183,9 @@ fn take_steps(connection: &mut Connection, found: i64) -> Result<(), JournalErro
     {
         let transaction = connection.transaction()?;
         transaction.execute_batch(step)?;
+        if version == 3 {
+            facets::add_states(&transaction)?;
+        }
         transaction.pragma_update(None, "user_version", version)?;
         transaction.commit()?;
     }

@@ -1,6 +1,7 @@
 //! How servers and tools fare over time, from what was added up as calls ended.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     time::{Duration, SystemTime},
 };
@@ -22,9 +23,35 @@ pub struct Range {
     pub until: SystemTime,
     /// The length of a bucket, rounded up to minutes or hours.
     pub bucket: Duration,
+    pub by: By,
+    /// Which series come first; by name without an order.
+    pub order: Option<Order>,
+    /// Series at most.
+    pub limit: Option<usize>,
 }
 
-/// One tool of a server, or one prompt; or with an empty name the rest of what is asked of the server.
+/// What makes a series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Server, method and tool.
+    #[default]
+    Tool,
+    Server,
+    /// There is one series.
+    All,
+}
+
+/// The greatest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Calls,
+    Errors,
+    /// The 95th percentile of the whole range.
+    P95,
+}
+
+/// One tool of a server, or one prompt; or with an empty name the rest of what is asked of the server. What
+/// several calls of a series do not have in common is empty, too ([`By`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     pub server: String,
@@ -69,7 +96,7 @@ impl Bucket {
 type Name = (String, String, String);
 
 impl Reader {
-    /// By server, method and tool, in this order.
+    /// By server, method and tool, in this order, unless the range says otherwise.
     pub fn statistics(&self, range: &Range) -> Result<Vec<Series>, JournalError> {
         let (since, until) = (micros(range.since), micros(range.until));
         let minutes = until.saturating_sub(since) <= MINUTES_KEPT / 2
@@ -94,13 +121,16 @@ impl Reader {
         let mut sums: BTreeMap<Name, BTreeMap<i64, Sum>> = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let start: i64 = row.get(0)?;
-            let buckets = sums
-                .entry((row.get(1)?, row.get(2)?, row.get(3)?))
-                .or_default();
+            let name = match range.by {
+                By::Tool => (row.get(1)?, row.get(2)?, row.get(3)?),
+                By::Server => (row.get(1)?, String::new(), String::new()),
+                By::All => Name::default(),
+            };
+            let buckets = sums.entry(name).or_default();
             let bucket = buckets.entry(start - start.rem_euclid(bucket)).or_default();
             bucket.merge(&rollup::read(row, 4)?);
         }
-        Ok(sums
+        let mut series: Vec<Series> = sums
             .into_iter()
             .map(|((server, method, tool), buckets)| {
                 let mut total = Sum::default();
@@ -118,6 +148,15 @@ impl Reader {
                         .collect(),
                 }
             })
-            .collect())
+            .collect();
+        // Those that are equal stay in the order of their names.
+        match range.order {
+            None => {}
+            Some(Order::Calls) => series.sort_by_key(|it| Reverse(it.total.calls)),
+            Some(Order::Errors) => series.sort_by_key(|it| Reverse(it.total.errors)),
+            Some(Order::P95) => series.sort_by_key(|it| Reverse(it.total.p95)),
+        }
+        series.truncate(range.limit.unwrap_or(usize::MAX));
+        Ok(series)
     }
 }

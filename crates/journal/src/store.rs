@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, path::Path, sync::Arc};
 use mainstay_core::{
     config,
     failure::FailureKind,
-    record::{Origin, Status, Target},
+    record::{Origin, State, Status, Target},
     redact::Redactor,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -14,8 +14,9 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{
     JournalError,
     bounds::Bounds,
-    facets::{self, Chunk, Facets},
+    facets::{self, Chunk, Facets, Standing},
     files::Files,
+    history,
     holders::Holders,
     intern::{self, Interner},
     objects::{Failed, Objects, Shared, is_in_file},
@@ -207,6 +208,17 @@ pub fn seen(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     connection.query_row("SELECT max(started_at) FROM calls", [], |row| row.get(0))
 }
 
+/// The last time at which a run before is known to have run.
+fn last_seen(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let last_call: Option<i64> = connection
+        .prepare_cached(
+            "SELECT started_at + coalesce(duration, 0) FROM calls ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(last_call.max(kept_counter(connection, SEEN)?))
+}
+
 pub fn keep_seen(connection: &Connection, seen: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO counters VALUES (?, ?)")?
@@ -226,6 +238,7 @@ impl Store {
         let files = Files::new(state).written(settings.durability);
         let mut memory = Memory::load(&connection, settings.max_bytes, &published.recent)?;
         close_open_calls(&connection, &mut memory)?;
+        history::begin(&connection, last_seen(&connection)?)?;
         files.sweep(|cid| is_in_file(&connection, cid))?;
         let store = Self {
             published,
@@ -288,7 +301,7 @@ fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), 
         i64::MAX,
         i64::MAX,
         |id, facet| {
-            if facet.status == Status::Open.code() {
+            if facet.standing.status() == Status::Open.code() {
                 open.push(id);
             }
             ControlFlow::Continue(())
@@ -296,15 +309,15 @@ fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), 
     )?;
     let transaction = connection.unchecked_transaction()?;
     for id in open {
-        let sent: Option<bool> = transaction
-            .prepare_cached("SELECT state > 0 FROM calls WHERE id = ?")?
+        let state: Option<u8> = transaction
+            .prepare_cached("SELECT state FROM calls WHERE id = ?")?
             .query_row([id], |row| row.get(0))
             .optional()?;
         // One that was too old has gone before the others of its chunk.
-        let Some(sent) = sent else {
+        let Some(state) = state else {
             continue;
         };
-        let (status, kind, text) = if sent {
+        let (status, kind, text) = if state > State::NotSent.code() {
             let kind = FailureKind::OutcomeUnknown.code();
             (
                 Status::Unknown,
@@ -322,7 +335,9 @@ fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), 
         transaction
             .prepare_cached("UPDATE calls SET status = ?, error_kind = ?, error = ? WHERE id = ?")?
             .execute(params![status.code(), kind, text, id])?;
-        memory.facets.change(id, status);
+        memory
+            .facets
+            .change(id, Standing::of_codes(status.code(), state));
     }
     memory.facets.settle(&transaction)?;
     transaction.commit()?;

@@ -4,7 +4,7 @@ use std::{
     mem,
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use mainstay_core::record::{Cid, State};
@@ -13,8 +13,9 @@ use super::{
     JournalError,
     batch::{Batch, Row},
     entry::{Call, NotWritten, Rest, Waiter},
+    history::{self, Mark},
     objects::Failed,
-    queue::{Keep, Queue},
+    queue::{Extras, Queue},
     retention::Retention,
     store::Store,
 };
@@ -92,8 +93,10 @@ struct Written {
 
 impl Work {
     pub fn new(store: Store, queue: Arc<Queue>) -> Result<Self, JournalError> {
+        let retention = Retention::new(&store)?;
+        queue.tally.bytes.store(retention.bytes(), Relaxed);
         Ok(Self {
-            retention: Retention::new(&store)?,
+            retention,
             store,
             queue,
             tracked: Vec::new(),
@@ -115,17 +118,21 @@ impl Work {
     pub fn turn(
         &mut self,
         begun: Vec<Arc<Call>>,
-        keeps: Vec<Keep>,
+        extras: Extras,
         pace: Pace,
     ) -> Result<(), NotWritten> {
         self.track(begun);
-        self.write_all(keeps, pace, false)
+        self.write_all(extras, pace, false)
     }
 
     /// The last turn: open calls are written as such, and the log is brought into the database.
-    pub fn end(&mut self, begun: Vec<Arc<Call>>, keeps: Vec<Keep>) -> Result<(), NotWritten> {
+    pub fn end(&mut self, begun: Vec<Arc<Call>>, extras: Extras) -> Result<(), NotWritten> {
         self.track(begun);
-        let written = self.write_all(keeps, Pace::Swift, true);
+        let written = self.write_all(extras, Pace::Swift, true);
+        let marked = history::mark(&self.store.connection, SystemTime::now(), Mark::Stopped);
+        if let Err(error) = marked {
+            tracing::warn!(%error, "the journal does not say that Mainstay stopped");
+        }
         if let Err(error) = self.checkpoint("TRUNCATE", 0) {
             tracing::warn!(%error, "the journal's log was not brought into its database");
         }
@@ -172,22 +179,17 @@ impl Work {
     }
 
     /// Writes what there is to write, in as many transactions as its size asks for.
-    fn write_all(
-        &mut self,
-        mut keeps: Vec<Keep>,
-        pace: Pace,
-        last: bool,
-    ) -> Result<(), NotWritten> {
+    fn write_all(&mut self, mut extras: Extras, pace: Pace, last: bool) -> Result<(), NotWritten> {
         let mut written = Ok(());
         let mut steps = self.steps(last);
         loop {
             let rest = steps.split_off(self.fitting(&steps));
-            let keeps = if rest.is_empty() {
-                mem::take(&mut keeps)
+            let extras = if rest.is_empty() {
+                mem::take(&mut extras)
             } else {
-                Vec::new()
+                Extras::default()
             };
-            let result = self.write(steps, keeps, pace, last);
+            let result = self.write(steps, extras, pace, last);
             written = written.and(result);
             self.look_after();
             if rest.is_empty() {
@@ -218,19 +220,19 @@ impl Work {
     fn write(
         &mut self,
         mut steps: Vec<Step>,
-        keeps: Vec<Keep>,
+        extras: Extras,
         pace: Pace,
         last: bool,
     ) -> Result<(), NotWritten> {
         let roll_up = !self.store.memory.rollups.is_empty()
             && (last || self.rolled_up.elapsed() >= ROLLUPS_EVERY);
-        if steps.is_empty() && keeps.is_empty() && !roll_up {
+        if steps.is_empty() && extras.is_empty() && !roll_up {
             return Ok(());
         }
-        let written = match self.transact(&steps, &keeps, pace, roll_up) {
+        let written = match self.transact(&steps, &extras, pace, roll_up) {
             Ok(Written { rows, kept }) => {
                 self.succeeded(&steps, rows);
-                for (keep, cid) in keeps.into_iter().zip(kept) {
+                for (keep, cid) in extras.keeps.into_iter().zip(kept) {
                     // A caller that no longer waits needs no answer.
                     let _ = keep.waiter.send(Ok(cid));
                 }
@@ -238,7 +240,10 @@ impl Work {
             }
             Err(error) => {
                 let error = self.failed(&steps, error);
-                for keep in keeps {
+                let noted = extras.noted.len() as u64;
+                let tally = &self.queue.tally;
+                tally.transitions_dropped.fetch_add(noted, Relaxed);
+                for keep in extras.keeps {
                     let _ = keep.waiter.send(Err(error.clone()));
                 }
                 Err(error)
@@ -255,7 +260,7 @@ impl Work {
     fn transact(
         &mut self,
         steps: &[Step],
-        keeps: &[Keep],
+        extras: &Extras,
         pace: Pace,
         roll_up: bool,
     ) -> Result<Written, Failed> {
@@ -276,8 +281,11 @@ impl Work {
                 thread::yield_now();
             }
         }
-        let kept = keeps.iter().map(|keep| batch.keep(keep));
+        let kept = extras.keeps.iter().map(|keep| batch.keep(keep));
         let kept = kept.collect::<Result<_, _>>()?;
+        for noted in &extras.noted {
+            batch.note(noted)?;
+        }
         let file_bytes = batch.settle()?;
         if roll_up {
             self.rolled_up = Instant::now();
@@ -287,10 +295,10 @@ impl Work {
             memory.write_rollups(connection)?;
         }
         self.store.commit()?;
-        let kept_bytes = keeps.iter().map(|keep| keep.text.len() as u64);
-        let bytes = steps.iter().map(Step::bytes).chain(kept_bytes).sum();
+        let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
         self.retention.grew(bytes, file_bytes);
+        self.retention.noted(extras.noted.len());
         Ok(Written { rows, kept })
     }
 
@@ -316,7 +324,7 @@ impl Work {
             .tally
             .lost
             .fetch_add(lost.count() as u64, Relaxed);
-        if self.queue.tally.failing() {
+        if self.queue.tally.failing(&error) {
             tracing::error!(%error, "the journal cannot be written; calls are not on record");
         }
         if let Err(error) = self.store.roll_back() {
@@ -339,6 +347,10 @@ impl Work {
         let bounds = self.store.bounds;
         let rows = self.tracked.iter().filter_map(|tracked| tracked.row);
         self.retention.step(&mut self.store, rows)?;
+        self.queue
+            .tally
+            .bytes
+            .store(self.retention.bytes(), Relaxed);
         self.turns += 1;
         if self.turns >= TURNS_BETWEEN_LOOKS || self.logged >= bounds.between_looks {
             (self.turns, self.logged) = (0, 0);

@@ -97,15 +97,15 @@ fn turn(work: &mut Work, gathered: Gathered) {
     let Gathered {
         begun,
         flushes,
-        keeps,
+        extras,
         asked,
         last,
     } = gathered;
     let written = if last {
-        work.end(begun, keeps)
+        work.end(begun, extras)
     } else {
         let pace = if asked { Pace::Swift } else { Pace::Polite };
-        work.turn(begun, keeps, pace)
+        work.turn(begun, extras, pace)
     };
     answer(flushes, &written);
 }
@@ -114,6 +114,8 @@ fn turn(work: &mut Work, gathered: Gathered) {
 fn lose(queue: &Queue, gathered: Gathered) {
     let lost = gathered.begun.len() as u64;
     queue.tally.lost.fetch_add(lost, Relaxed);
+    let noted = gathered.extras.noted.len() as u64;
+    queue.tally.transitions_dropped.fetch_add(noted, Relaxed);
     for call in gathered.begun {
         call.close();
     }

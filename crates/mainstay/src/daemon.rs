@@ -91,6 +91,8 @@ pub struct Daemon {
     stop: CancellationToken,
     telling: JoinHandle<()>,
     hand_over: Option<mpsc::Sender<HandOver>>,
+    /// What it tells of itself.
+    about: mainstay_rest::about::Daemon,
 }
 
 impl Daemon {
@@ -103,6 +105,7 @@ impl Daemon {
             pauses,
             hand_over,
         } = options.into();
+        let about = mainstay_rest::about::Daemon::now(options.state.clone());
         // Without a key no session is revived.
         let state = options.state.clone().filter(|_| session_key.is_some());
         let limits = limits(config, pauses);
@@ -113,6 +116,9 @@ impl Daemon {
             state,
             &limits,
         ));
+        // First a name, for it is this type that becomes a `dyn`.
+        let doors = Arc::downgrade(&mcp);
+        gateway.client_sessions.are_of(doors);
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
             let (mcp, stop) = (Arc::clone(&mcp), stop.clone());
@@ -137,6 +143,7 @@ impl Daemon {
             stop,
             telling,
             hand_over,
+            about,
         }
     }
 
@@ -155,7 +162,7 @@ impl Daemon {
         let exposed = !address.ip().is_loopback();
         let door = HttpServer {
             mcp: Arc::clone(&self.mcp),
-            rest: self.rest(tokens.clone()),
+            rest: self.rest_at(Some(address), tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
             authenticator: Authenticator::new(tokens, self.require_token, exposed),
             connections: Connections::new(self.connections.within(descriptors::limit())),
@@ -167,9 +174,19 @@ impl Daemon {
 
     /// The REST door, open to the control token, and the web page.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
+        self.rest_at(None, tokens.into())
+    }
+
+    /// The REST door at this address, if it has one.
+    fn rest_at(&self, address: Option<SocketAddr>, tokens: Tokens) -> axum::Router {
+        let listen = address.iter().map(SocketAddr::to_string).collect();
         let rest = mainstay_rest::router(mainstay_rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
-            tokens: tokens.into(),
+            tokens,
+            daemon: mainstay_rest::about::Daemon {
+                listen,
+                ..self.about.clone()
+            },
             bodies: self.bodies,
             stop: self.stop.clone(),
             hand_over: self.hand_over.clone(),

@@ -44,6 +44,28 @@ const MAX_READINGS: usize = 16;
 /// read.
 const MAX_CONFIGURATIONS: usize = 4;
 
+/// Whether this file can be replaced by another: its folder takes new files, or can be made. Does not touch
+/// the file, so that no watcher of it wakes.
+pub fn is_replaceable(path: &Path) -> bool {
+    let real = path.canonicalize();
+    let real = real.as_deref().unwrap_or(path);
+    let folder = real.ancestors().skip(1).find(|folder| folder.is_dir());
+    folder.is_some_and(takes_files)
+}
+
+#[cfg(unix)]
+fn takes_files(folder: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn takes_files(folder: &Path) -> bool {
+    folder
+        .metadata()
+        .is_ok_and(|folder| !folder.permissions().readonly())
+}
+
 /// What is being read. Locked for the look only.
 static READINGS: Mutex<Vec<Reading>> = Mutex::new(Vec::new());
 

@@ -136,6 +136,11 @@ fn resident(pid: Pid) -> u64 {
     pages.unwrap_or_default() * rustix::param::page_size() as u64
 }
 
+/// Our own resident memory, in bytes; 0 if the system does not tell.
+pub fn own_memory() -> u64 {
+    Pid::from_raw(std::process::id().cast_signed()).map_or(0, resident)
+}
+
 /// What we hold ourselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
@@ -148,7 +153,6 @@ pub struct Own {
 
 impl Own {
     pub fn now() -> Self {
-        let own = Pid::from_raw(std::process::id().cast_signed());
         let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         // The name may hold anything; user and system time are the 14th and 15th of all fields.
@@ -156,7 +160,7 @@ impl Own {
         let times = fields.split(' ').skip(11).take(2);
         let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
         Self {
-            memory: own.map_or(0, resident),
+            memory: own_memory(),
             open_files: files as u64,
             cpu: Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()),
         }

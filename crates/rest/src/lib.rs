@@ -2,6 +2,7 @@
 //! and a body must be declared as JSON. No web page can send the token or such a body to a server of another
 //! origin unasked; what a cookie needs beside it, `mainstay_doorway::browser` says.
 
+pub mod about;
 mod address;
 mod body;
 mod call;
@@ -12,10 +13,13 @@ mod entries;
 mod event_stream;
 mod events;
 mod execute;
+mod export;
 mod figures;
+mod filter;
 mod followed;
 mod hand_over;
 mod health;
+mod history;
 mod lists;
 mod logs;
 mod metrics;
@@ -27,7 +31,9 @@ mod reload;
 mod requests;
 mod schema;
 mod servers;
-mod session;
+mod sessions;
+mod sign_in;
+mod statistics;
 mod switches;
 mod tokens;
 mod via;
@@ -53,7 +59,7 @@ use mainstay_gateway::{Gateway, calls::Closing};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{refusal::Refusal, session::link};
+pub use self::{refusal::Refusal, sign_in::link};
 use mainstay_doorway::tokens::{Pass, Tokens};
 use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits, browser};
 
@@ -71,6 +77,8 @@ pub struct RestDoor {
     pub hand_over: Option<mpsc::Sender<api::HandOver>>,
     /// Whether there is the web page, so that cookies open the door, too.
     pub page: bool,
+    /// What the daemon knows of itself.
+    pub daemon: about::Daemon,
 }
 
 impl RestDoor {
@@ -91,9 +99,10 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
         .route(api::CALL_RECORDS, get(records::records))
+        .route(api::EXPORT_CALL_RECORDS, get(export::export))
         .route(api::CALL_RECORD, get(records::record))
         .route(api::OBJECT, get(records::object))
-        .route(api::STATISTICS, get(records::statistics))
+        .route(api::STATISTICS, get(statistics::statistics))
         .route(api::TOOLS, get(lists::tools))
         .route(api::RESOURCES, get(lists::resources))
         .route_layer(middleware::from_fn_with_state(door.clone(), configured))
@@ -139,12 +148,17 @@ pub fn router(door: RestDoor) -> Router {
             get(figures::figures).with_state(figures::FiguresRoute::new(&door)),
         )
         .route(
-            api::SESSION,
-            get(session::show)
-                .post(session::sign_in)
-                .delete(session::sign_out),
+            api::BROWSER_SESSION,
+            get(sign_in::show)
+                .post(sign_in::sign_in)
+                .delete(sign_in::sign_out),
         )
-        .route(api::SESSION_LINKS, post(session::make_link))
+        .route(api::SESSION_LINKS, post(sign_in::make_link))
+        .route(api::ABOUT, get(about::about))
+        .route(api::SESSIONS, get(sessions::list))
+        .route(api::SESSION, delete(sessions::end))
+        .route(api::HISTORY, get(history::of_all))
+        .route(api::SERVER_HISTORY, get(history::of_server))
         .route(api::TOKENS, get(tokens::list).post(tokens::add))
         .route(api::TOKEN, delete(tokens::remove))
         .route(api::ROTATE, post(tokens::rotate))
@@ -186,7 +200,7 @@ async fn authorize(
     next: Next,
 ) -> Result<Response, Refusal> {
     let (method, headers) = (request.method(), request.headers());
-    if !session::is_sign_in(method, request.uri().path()) {
+    if !sign_in::is_sign_in(method, request.uri().path()) {
         match headers.get(header::AUTHORIZATION).map(bearer) {
             Some(token) => match token.and_then(|token| door.tokens.bearer(token)) {
                 Some(Pass {

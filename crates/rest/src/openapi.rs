@@ -2,17 +2,18 @@
 //! is the same document, for readers without a daemon. Tests compare both, and compare the table with
 //! the router.
 
+mod observing;
+mod recorded;
+
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use axum::response::{IntoResponse, Response};
 use http::header;
 use mainstay_api as api;
-use mainstay_core::{
-    failure::FailureKind,
-    record::{Door, Status},
-};
+use mainstay_core::failure::FailureKind;
 use serde_json::{Map, Value, json};
 
+use self::recorded::records;
 use super::{
     code::{
         BESIDE, CONNECT_FAILED,
@@ -23,8 +24,10 @@ use super::{
         },
         INVALID_CONFIG, KEPT_DOWN, OF_CALLS, OF_CLIENTS, OF_RECORDS, OF_THE_FILE, SERVER_NOT_FOUND,
     },
+    export::FORMATS,
     operation::Operation,
-    schema::{boolean, entry, number, one_of, place, record, text, time},
+    schema::{boolean, entry, number, one_of, place, text, time},
+    statistics::{BY, SORT},
 };
 
 /// `GET /api/openapi.json`
@@ -173,30 +176,27 @@ fn operations() -> Vec<Operation> {
         .may_take::<api::Execute>()
         .answers::<api::Executed>()
         .follows(),
-        get(api::CALL_RECORDS, "Records of calls, the newest first")
+        records(get(api::CALL_RECORDS, "Records of calls, the newest first"))
             .query("limit", "How many at most", &number())
-            .query("server", SERVER, &text())
-            .query("tool", "A tool's own name, or server/tool", &text())
-            .query(
-                "status",
-                "How the call ended",
-                &one_of(Status::ALL.iter().map(|it| it.as_str())),
-            )
-            .query(
-                "door",
-                "Where it came in",
-                &one_of(Door::ALL.iter().map(|it| it.as_str())),
-            )
-            .query("client", "A client's name, as it declared itself", &text())
-            .query("session", "A session, as records name it", &text())
-            .query("since", TIME, &time())
-            .query("until", TIME, &time())
-            .query("text", "A part of server/tool", &text())
-            .query("before", "`next` of the page before", &record())
             .query("count", "Whether all that fit are counted", &boolean())
             .answers::<api::CallRecords>()
             .fails(&OF_CLIENTS)
             .fails(&OF_RECORDS),
+        records(get(
+            api::EXPORT_CALL_RECORDS,
+            "Records of calls as a file, the newest first",
+        ))
+        .query_needed(
+            "format",
+            "jsonl: a JSON object on each line; csv: a table",
+            &one_of(FORMATS.into_iter()),
+        )
+        .query("limit", "How many at most; all without it", &number())
+        .answers_as("application/x-ndjson")
+        .answers_as("text/csv")
+        .fails(&OF_CLIENTS)
+        .fails(&OF_RECORDS)
+        .fails(&[MissingParameter]),
         get(
             api::CALL_RECORD,
             "A record, with its arguments and its result",
@@ -219,13 +219,20 @@ fn operations() -> Vec<Operation> {
             .fails(&[Failed(FailureKind::CidNotFound)]),
         get(
             api::STATISTICS,
-            "Calls, errors and latencies of each tool over time",
+            "Calls, errors and latencies over time, of each tool or merged",
         )
         .query("server", SERVER, &text())
         .query("tool", "A tool's own name", &text())
         .query("since", TIME, &time())
         .query("until", TIME, &time())
-        .query("bucketMs", "The length of a bucket", &number())
+        .query(
+            "bucketMs",
+            "The length of a bucket; there are 1000 at most",
+            &number(),
+        )
+        .query("by", "What makes a series", &one_of(BY.into_iter()))
+        .query("sort", "The greatest first", &one_of(SORT.into_iter()))
+        .query("limit", "How many series at most", &number())
         .answers::<api::Statistics>()
         .fails(&OF_CLIENTS)
         .fails(&OF_RECORDS),
@@ -325,9 +332,13 @@ fn operations() -> Vec<Operation> {
         get(api::RECENT_EVENTS, "What happened lately")
             .query("after", PLACE, &place())
             .answers::<api::Events>(),
-        get(api::SESSION, "The browser session of the web page's cookie").answers::<api::Session>(),
+        get(
+            api::BROWSER_SESSION,
+            "The browser session of the web page's cookie",
+        )
+        .answers::<api::BrowserSession>(),
         post(
-            api::SESSION,
+            api::BROWSER_SESSION,
             "Sign a browser in, with a one-time code or the control token; sets the cookie",
         )
         .public()
@@ -335,7 +346,7 @@ fn operations() -> Vec<Operation> {
         .needing(&json!({"anyOf": [{"required": ["code"]}, {"required": ["token"]}]}))
         .answers::<api::SignedIn>()
         .fails(&[UnknownRoute, MissingParameter, InvalidCode, StateUnusable]),
-        delete(api::SESSION, "Sign the browser out")
+        delete(api::BROWSER_SESSION, "Sign the browser out")
             .answers::<api::SignedOut>()
             .fails(&[StateUnusable]),
         post(
@@ -357,6 +368,9 @@ fn operations() -> Vec<Operation> {
             .answers::<api::RotatedToken>()
             .fails(&[StateUnusable]),
     ]
+    .into_iter()
+    .chain(observing::operations())
+    .collect()
 }
 
 /// What an entry fails with.

@@ -72,6 +72,21 @@ impl Operation {
         self
     }
 
+    /// A parameter that must be there.
+    pub fn query_needed(mut self, name: &str, what: &str, schema: &Value) -> Self {
+        self.query.push(json!({
+            "name": name, "in": "query", "required": true, "description": what, "schema": schema,
+        }));
+        self
+    }
+
+    /// Or a file of this type.
+    pub fn answers_as(mut self, media_type: &str) -> Self {
+        let schema = json!({"schema": {"type": "string"}});
+        self.answer.insert(media_type.to_owned(), schema);
+        self
+    }
+
     pub fn takes<T: ToSchema>(mut self) -> Self {
         let schema = self.refer::<T>();
         self.takes_with(&schema)

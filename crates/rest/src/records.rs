@@ -1,6 +1,6 @@
 //! Records of calls, and the objects that they name.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use axum::{
     Json,
@@ -11,9 +11,9 @@ use http::header;
 use mainstay_api::{self as api, Raw};
 use mainstay_core::{
     failure::{Failure, FailureKind},
-    record::{Cid, Payload, RecordId, Status},
+    record::{Cid, Payload, RecordId},
 };
-use mainstay_journal::{Bucket, Filter, Journal, JournalError, Page, Range, Series, Whose};
+use mainstay_journal::{Journal, JournalError, Page};
 use mainstay_platform::utc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use super::{
     RestDoor,
     address::{Path, Query},
+    filter::Wanted,
     refusal::Refusal,
 };
 use mainstay_doorway::json_views::records::{failure, journal};
@@ -31,41 +32,6 @@ const MAX_LIMIT: usize = 1000;
 
 /// Payloads up to here are part of a record's answer.
 const MAX_INLINE: u64 = 1024 * 1024;
-
-/// The time span of statistics by default.
-const LAST_DAY: Duration = Duration::from_hours(24);
-
-/// A bucket that holds whatever is kept.
-const LONGEST_BUCKET: Duration = Duration::from_hours(24 * 366 * 100);
-
-/// `?limit=&tool=&server=&status=&door=&client=&session=&since=&until=&text=&before=&count=`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RecordsQuery {
-    limit: Option<usize>,
-    server: Option<String>,
-    tool: Option<String>,
-    status: Option<String>,
-    door: Option<String>,
-    client: Option<String>,
-    session: Option<String>,
-    since: Option<String>,
-    until: Option<String>,
-    text: Option<String>,
-    before: Option<String>,
-    count: Option<bool>,
-}
-
-/// `?server=&tool=&since=&until=&bucketMs=`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Span {
-    server: Option<String>,
-    tool: Option<String>,
-    since: Option<String>,
-    until: Option<String>,
-    bucket_ms: Option<u64>,
-}
 
 /// `?offset=&length=`
 #[derive(Debug, Default, Deserialize)]
@@ -78,11 +44,12 @@ pub struct Slice {
 /// `GET /api/call-records`
 pub async fn records(
     State(door): State<RestDoor>,
-    Query(wanted): Query<RecordsQuery>,
+    Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Json<api::CallRecords>, Refusal> {
+    let wanted = Wanted::read(query)?;
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-    let filter = filter(wanted)?;
-    let found = journal(&door.gateway.calls)?.records(filter, limit).await;
+    let journal = journal(&door.gateway.calls)?;
+    let found = journal.records(wanted.filter, limit).await;
     Ok(Json(page(&found.map_err(failure)?)))
 }
 
@@ -144,64 +111,8 @@ pub async fn object(
     Ok((headers, bytes).into_response())
 }
 
-/// `GET /api/statistics`
-pub async fn statistics(
-    State(door): State<RestDoor>,
-    Query(span): Query<Span>,
-) -> Result<Json<api::Statistics>, Refusal> {
-    let now = SystemTime::now();
-    let until = time("until", span.until.as_deref())?.unwrap_or(now);
-    let since = time("since", span.since.as_deref())?;
-    let since = since.unwrap_or_else(|| until.checked_sub(LAST_DAY).unwrap_or(until));
-    let range = Range {
-        server: span.server,
-        tool: span.tool,
-        since,
-        until,
-        bucket: Duration::from_millis(span.bucket_ms.unwrap_or(3_600_000)).min(LONGEST_BUCKET),
-    };
-    let series = journal(&door.gateway.calls)?
-        .statistics(range)
-        .await
-        .map_err(failure)?;
-    Ok(Json(api::Statistics {
-        tools: series.into_iter().map(of_tool).collect(),
-    }))
-}
-
-fn filter(wanted: RecordsQuery) -> Result<Filter, Refusal> {
-    let unknown =
-        |what: &str, word: &str| Refusal::Malformed(format!("there is no {what} {word:?}"));
-    let status = wanted
-        .status
-        .as_deref()
-        .map(|word| Status::parse(word).ok_or_else(|| unknown("status", word)));
-    let door = wanted
-        .door
-        .as_deref()
-        .map(|word| mainstay_core::record::Door::parse(word).ok_or_else(|| unknown("door", word)));
-    let before = wanted.before.as_deref().map(|id| {
-        id.parse()
-            .map_err(|_| Refusal::Malformed(format!("{id:?} is no record's id")))
-    });
-    Ok(Filter {
-        server: wanted.server,
-        tool: wanted.tool,
-        status: status.transpose()?,
-        door: door.transpose()?,
-        client: wanted.client,
-        session: wanted.session,
-        whose: Whose::Anybodys,
-        since: time("since", wanted.since.as_deref())?,
-        until: time("until", wanted.until.as_deref())?,
-        text: wanted.text,
-        before: before.transpose()?,
-        uncounted: wanted.count == Some(false),
-    })
-}
-
 /// A time in RFC 3339, or in seconds since 1970.
-fn time(name: &str, said: Option<&str>) -> Result<Option<SystemTime>, Refusal> {
+pub fn time(name: &str, said: Option<&str>) -> Result<Option<SystemTime>, Refusal> {
     said.map(|text| {
         utc::parse(text).ok_or_else(|| {
             let expected = "expected a time such as 2026-11-25T14:03:00Z, or seconds since 1970";
@@ -235,29 +146,5 @@ fn page(page: &Page) -> api::CallRecords {
         total_count: page.total_count,
         truncated: page.truncated,
         next: page.next.map(|id| id.to_string()),
-    }
-}
-
-fn of_tool(series: Series) -> api::ToolStatistics {
-    api::ToolStatistics {
-        server: series.server,
-        method: series.method,
-        tool: series.tool,
-        total: calls(series.total),
-        buckets: series.buckets.into_iter().map(calls).collect(),
-    }
-}
-
-fn calls(bucket: Bucket) -> api::CallStatistics {
-    let millis = |span: Duration| span.as_secs_f64() * 1000.0;
-    api::CallStatistics {
-        start: utc::rfc3339(bucket.start),
-        calls: bucket.calls,
-        errors: bucket.errors,
-        p50_ms: millis(bucket.p50),
-        p95_ms: millis(bucket.p95),
-        p99_ms: millis(bucket.p99),
-        argument_bytes: bucket.argument_bytes,
-        result_bytes: bucket.result_bytes,
     }
 }

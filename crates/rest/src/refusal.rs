@@ -55,6 +55,8 @@ pub enum Refusal {
     /// Each finding on a line of its own.
     #[error("the configuration stays as it was: {}", .0.join("; "))]
     InvalidConfig(Vec<String>),
+    #[error("there is no session {0:?}: it has ended, or never was")]
+    UnknownSession(String),
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
@@ -100,6 +102,7 @@ impl Refusal {
             Self::Unwritable(_) => Code::StateUnwritable,
             Self::NotReloadable => Code::NotReloadable,
             Self::InvalidConfig(_) => INVALID_CONFIG,
+            Self::UnknownSession(_) => Code::UnknownSession,
             Self::Token(error) => match error {
                 TokenError::Name(_) => Code::InvalidTokenName,
                 TokenError::Lifetime(_) => Code::InvalidLifetime,

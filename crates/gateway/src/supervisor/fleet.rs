@@ -12,7 +12,7 @@ use super::{
     queue::Queue,
     sole::{Asks, Sole},
 };
-use crate::events::Events;
+use crate::{events::Events, history::History};
 
 /// A supervisor's report to the registry.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct Fleet {
     pub pace: Pace,
     pub reports: mpsc::Sender<(ServerName, Report)>,
     pub events: Events,
+    /// Where changes of servers' statuses are put on record.
+    pub history: History,
     pub logs: Logs,
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,

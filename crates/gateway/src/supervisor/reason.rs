@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use mainstay_core::{
-    config::{ConfigError, Launch},
+    config::{ConfigError, Launch, ServerConfig},
     failure::{Failure, FailureKind},
     lifecycle::State,
     message, trouble,
@@ -24,6 +24,15 @@ pub enum KeptDown {
 }
 
 impl KeptDown {
+    /// Why nothing may start a server of this configuration, if nothing may.
+    pub fn of(config: &ServerConfig) -> Option<Self> {
+        match &config.launch {
+            Launch::Unapproved => Some(Self::Unapproved),
+            _ if !config.enabled => Some(Self::Disabled),
+            _ => None,
+        }
+    }
+
     /// The word that stands for its status.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -158,12 +167,7 @@ impl Server {
 
     /// Why nothing may start it, if nothing may.
     pub fn kept_down(&self) -> Option<KeptDown> {
-        let config = self.config();
-        match &config.launch {
-            Launch::Unapproved => Some(KeptDown::Unapproved),
-            _ if !config.enabled => Some(KeptDown::Disabled),
-            _ => None,
-        }
+        KeptDown::of(&self.config())
     }
 
     /// Adds the server's last lines of stderr, which most often say why it died.

@@ -2,6 +2,7 @@
 
 mod commands;
 mod eras;
+mod history;
 mod isolated_sessions;
 mod lists;
 mod questions;
@@ -30,7 +31,10 @@ use tokio::{
     time::Instant,
 };
 
-use self::isolated_sessions::IsolatedSessions;
+use self::{
+    history::{Exit, Recorded},
+    isolated_sessions::IsolatedSessions,
+};
 use super::{
     attempt::{Ending, Progress},
     catalog_file::{CatalogFile, Declarations},
@@ -97,6 +101,10 @@ pub struct Task {
     /// The era in which the server is spoken to first; `None` is to be found out.
     first: Option<Era>,
     observer: Observer,
+    /// What was put on record last of its status.
+    recorded: Option<Recorded>,
+    /// How the process of the shared session ended that ended last, until that is on record.
+    last_exit: Option<Exit>,
     /// Calls of the shared session that may have crashed it.
     pub(super) suspect_calls: Arc<SuspectCalls>,
     /// Whether a caller has asked for the server since its shared session was lost.
@@ -172,6 +180,8 @@ impl Task {
             offered_to,
             first: eras.first(),
             observer: Observer::default(),
+            recorded: None,
+            last_exit: None,
             suspect_calls: Arc::default(),
             asked: Arc::new(watch::Sender::new(false)),
             has_asked: Arc::default(),
@@ -194,11 +204,13 @@ impl Task {
             self.shared.initialize = shared_initialize(&self.config, &self.fleet);
             self.begin();
         }
+        self.record_status(&self.shared.status());
         while !(self.ending && self.connections.is_empty()) {
             let input = self.wait(&mut commands).await;
             // On the heap for as long as it takes: there is a task for each server, and it waits mostly.
             Box::pin(self.handle(input)).await;
         }
+        self.record_removal();
         self.listings.shutdown().await;
         self.probes.shutdown().await;
     }
@@ -416,6 +428,7 @@ impl Task {
         for kind in self.observer.observe(&status, capabilities, now) {
             self.tell(kind);
         }
+        self.record_status(&status);
     }
 
     /// Publishes the events of this server.

@@ -159,7 +159,7 @@ async fn a_long_call_is_open_and_then_ends() {
     assert_eq!(journal.counters().recorded, 1);
     let ended = journal.records(
         Filter {
-            status: Some(Status::Ok),
+            statuses: vec![Status::Ok],
             ..Filter::default()
         },
         10,
@@ -193,7 +193,7 @@ async fn what_was_left_open_has_ended() {
     assert_eq!(status("3"), Status::Ok);
     // Also by the filters.
     let unknown = Filter {
-        status: Some(Status::Unknown),
+        statuses: vec![Status::Unknown],
         ..Filter::default()
     };
     let page = journal.records(unknown, 10).await.expect("read");

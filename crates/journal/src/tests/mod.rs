@@ -2,6 +2,7 @@
 
 mod calls;
 mod files;
+mod history;
 mod objects;
 mod questions;
 mod readers;

@@ -334,7 +334,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
     room.database()
         .execute_batch(
             "ALTER TABLE packs DROP COLUMN holders; ALTER TABLE digests DROP COLUMN holders;
-             DROP TABLE holders; PRAGMA user_version = 1;",
+             DROP TABLE holders; DROP TABLE transitions; PRAGMA user_version = 1;",
         )
         .expect("as it was");
     let cid = |content: &str| Cid::of(content.as_bytes());

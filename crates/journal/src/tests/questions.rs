@@ -1,6 +1,7 @@
 //! What is asked of it: pages of records by their filters, and statistics.
 
 use super::*;
+use crate::{By, Order};
 
 type Fits = Box<dyn Fn(&Record) -> bool>;
 
@@ -40,6 +41,7 @@ async fn filters_find_what_is_there() {
         }
     }
     let some = |text: &str| Some(text.to_owned());
+    let one = |text: &str| vec![text.to_owned()];
     let any = Filter::default;
     for turn in ["running", "reopened"] {
         let journal = match turn {
@@ -56,28 +58,28 @@ async fn filters_find_what_is_there() {
         let cases: Vec<(Filter, Fits)> = vec![
             (
                 Filter {
-                    server: some("fs"),
+                    servers: one("fs"),
                     ..any()
                 },
                 Box::new(|r| r.target.name().starts_with("fs/")),
             ),
             (
                 Filter {
-                    tool: some("read"),
+                    tools: one("read"),
                     ..any()
                 },
                 Box::new(|r| &*r.target.tool == "read"),
             ),
             (
                 Filter {
-                    tool: some("db/write"),
+                    tools: one("db/write"),
                     ..any()
                 },
                 Box::new(|r| r.target.name() == "db/write"),
             ),
             (
                 Filter {
-                    status: Some(Status::Timeout),
+                    statuses: vec![Status::Timeout],
                     ..any()
                 },
                 Box::new(|r| r.status == Status::Timeout),
@@ -91,7 +93,7 @@ async fn filters_find_what_is_there() {
             ),
             (
                 Filter {
-                    client: some("client-1"),
+                    clients: one("client-1"),
                     session: some("s2"),
                     ..any()
                 },
@@ -117,14 +119,43 @@ async fn filters_find_what_is_there() {
             (
                 Filter {
                     until: Some(third),
-                    server: some("db"),
+                    servers: one("db"),
                     ..any()
                 },
                 Box::new(move |r| r.started_at <= third && r.target.name().starts_with("db/")),
             ),
             (
                 Filter {
-                    server: some("none"),
+                    states: vec![State::Sent],
+                    ..any()
+                },
+                Box::new(|r| r.status == Status::Timeout),
+            ),
+            (
+                Filter {
+                    states: vec![State::Sent, State::Answered],
+                    statuses: vec![Status::Ok, Status::Error],
+                    tools: vec!["read".to_owned(), "fs/write".to_owned()],
+                    clients: vec!["client-0".to_owned(), "client-2".to_owned()],
+                    servers: vec!["fs".to_owned(), "db".to_owned()],
+                    ..any()
+                },
+                Box::new(|r| {
+                    let client = r.origin.client.as_ref().expect("a client");
+                    let tools = &*r.target.tool == "read" || r.target.name() == "fs/write";
+                    r.status == Status::Ok && tools && client.name != "client-1"
+                }),
+            ),
+            (
+                Filter {
+                    states: vec![State::NotSent],
+                    ..any()
+                },
+                Box::new(|_| false),
+            ),
+            (
+                Filter {
+                    servers: one("none"),
                     ..any()
                 },
                 Box::new(|_| false),
@@ -188,6 +219,9 @@ async fn statistics_add_up() {
         since: SystemTime::now() - Duration::from_hours(1),
         until: SystemTime::now(),
         bucket: Duration::from_mins(5),
+        by: By::Tool,
+        order: None,
+        limit: None,
     };
     journal.close().await;
     // Once as it was closed, once as it was killed.
@@ -219,4 +253,165 @@ async fn wait_for_statistics(journal: &Journal, range: Range) {
         (!series.is_empty()).then_some(())
     };
     until("statistics", some).await;
+}
+
+/// Series of servers, and of everything, have the percentiles of all their calls, and the greatest come first.
+#[tokio::test]
+async fn series_are_merged_and_ordered() {
+    let room = Room::new();
+    let journal = room.open();
+    for (server, tool, count, end) in [
+        ("fs", "read", 40, answered("{}")),
+        ("fs", "write", 2, failed(Status::Timeout, "call_timeout")),
+        ("db", "read", 3, failed(Status::Timeout, "call_timeout")),
+        ("db", "ask", 20, answered("{}")),
+    ] {
+        for _ in 0..count {
+            let begun = Begun {
+                target: target(server, tool),
+                ..begun("{}")
+            };
+            let end = Finished {
+                outcome: match &end.outcome {
+                    Outcome::Answered { .. } => answered("{}").outcome,
+                    Outcome::Failed { .. } => failed(Status::Timeout, "call_timeout").outcome,
+                },
+                ..end
+            };
+            call(&journal, begun, end);
+        }
+    }
+    let range = || Range {
+        server: None,
+        tool: None,
+        since: SystemTime::now() - Duration::from_hours(1),
+        until: SystemTime::now(),
+        bucket: Duration::from_mins(1),
+        by: By::Tool,
+        order: None,
+        limit: None,
+    };
+    until("statistics", async || {
+        let all = Range {
+            by: By::All,
+            ..range()
+        };
+        let series = journal.statistics(all).await.expect("read");
+        (series.first()?.total.calls == 65).then_some(())
+    })
+    .await;
+    for (by, order, limit, expected) in [
+        (By::All, None, None, &[("", "", 65, 5)][..]),
+        (
+            By::Server,
+            None,
+            None,
+            &[("db", "", 23, 3), ("fs", "", 42, 2)],
+        ),
+        (
+            By::Server,
+            Some(Order::Calls),
+            None,
+            &[("fs", "", 42, 2), ("db", "", 23, 3)],
+        ),
+        (
+            By::Server,
+            Some(Order::Errors),
+            Some(1),
+            &[("db", "", 23, 3)],
+        ),
+        (
+            By::Tool,
+            Some(Order::Calls),
+            Some(2),
+            &[("fs", "read", 40, 0), ("db", "ask", 20, 0)],
+        ),
+    ] {
+        let range = Range {
+            by,
+            order,
+            limit,
+            ..range()
+        };
+        let series = journal.statistics(range).await.expect("read");
+        let told: Vec<_> = series
+            .iter()
+            .map(|it| (&*it.server, &*it.tool, it.total.calls, it.total.errors))
+            .collect();
+        assert_eq!(told, expected, "{by:?} {order:?}");
+        for one in &series {
+            let in_buckets: u64 = one.buckets.iter().map(|bucket| bucket.calls).sum();
+            assert_eq!(in_buckets, one.total.calls);
+        }
+    }
+    let slowest = Range {
+        order: Some(Order::P95),
+        ..range()
+    };
+    let series = journal.statistics(slowest).await.expect("read");
+    assert!(series.is_sorted_by(|one, next| one.total.p95 >= next.total.p95));
+}
+
+/// Calls of a journal from before their states could be asked for are found by their states, too.
+#[tokio::test]
+async fn states_of_an_older_journal_are_found() {
+    let room = Room::new();
+    let journal = room.open();
+    for number in 0..CHUNK + 10 {
+        let entry = journal.begin(begun("{}"));
+        if number % 4 > 0 {
+            entry.reached(State::Sent);
+        }
+        drop(match number % 4 {
+            0 => entry.finish(failed(Status::Refused, "server_not_connected")),
+            1 => entry.finish(failed(Status::Unknown, "outcome_unknown")),
+            _ => entry.finish(answered("{}")),
+        });
+    }
+    journal.close().await;
+    let database = room.database();
+    let rows: Vec<u8> = database
+        .query_row("SELECT rows FROM facets WHERE chunk = 0", [], |row| {
+            row.get(0)
+        })
+        .expect("a chunk");
+    let before: Vec<u8> = rows
+        .chunks(17)
+        .flat_map(|row| {
+            let (rest, standing) = row.split_at(16);
+            let standing = if standing == [255] {
+                255
+            } else {
+                standing[0] & 15
+            };
+            [rest, &[standing]].concat()
+        })
+        .collect();
+    assert_ne!(rows, before);
+    database
+        .execute("UPDATE facets SET rows = ?", [before])
+        .expect("written");
+    database
+        .execute_batch("DROP TABLE transitions; PRAGMA user_version = 2;")
+        .expect("as it was");
+    let journal = room.open();
+    let all = all_of(&journal, Filter::default()).await;
+    for state in State::ALL {
+        let found = all_of(
+            &journal,
+            Filter {
+                states: vec![*state],
+                ..Filter::default()
+            },
+        )
+        .await;
+        let expected: Vec<_> = all.iter().filter(|it| it.state == *state).collect();
+        assert!(found.iter().eq(expected), "{state}");
+        assert!(found.len() > 500, "{state}");
+    }
+}
+
+async fn all_of(journal: &Journal, filter: Filter) -> Vec<Record> {
+    let page = journal.records(filter, usize::MAX).await;
+    page.expect("read").calls
 }

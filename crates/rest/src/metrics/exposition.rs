@@ -328,6 +328,11 @@ impl Families<'_> {
                 counters.map(|it| it.payloads_dropped),
             ),
             (
+                "mainstay_journal_dropped_transitions",
+                "Changes of servers' statuses that are not in the history",
+                counters.map(|it| it.transitions_dropped),
+            ),
+            (
                 "mainstay_journal_commits",
                 "Transactions of the journal",
                 counters.map(|it| it.commits),

@@ -33,15 +33,12 @@ fn constant(sources: &str, name: &str) -> String {
 
 /// The routes of the router, read from its source: `.route(api::NAME, get(…).put(…))`.
 fn routed() -> BTreeSet<String> {
-    let files = [
-        "lib.rs",
-        "figures.rs",
-        "records.rs",
-        "session.rs",
-        "tokens.rs",
-    ]
-    .map(|file| format!("../api/src/{file}"));
-    let constants: String = files.iter().map(|file| source(file)).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/src");
+    let files = fs::read_dir(folder).expect("the wire types");
+    let files = files.map(|file| file.expect("a file").path());
+    let constants: String = files
+        .map(|file| fs::read_to_string(file).expect("a text"))
+        .collect();
     let router = source("src/lib.rs");
     let mut found = BTreeSet::new();
     for route in router.split(".route(").skip(1) {

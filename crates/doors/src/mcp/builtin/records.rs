@@ -64,9 +64,9 @@ async fn call_records(context: &Context<'_>) -> Outcome {
         known.ok_or_else(|| Refusal::Arguments(format!("\"status\" cannot be {word:?}")))
     });
     let filter = Filter {
-        server: wanted.server,
-        tool: wanted.tool,
-        status: status.transpose()?,
+        servers: wanted.server.into_iter().collect(),
+        tools: wanted.tool.into_iter().collect(),
+        statuses: status.transpose()?.into_iter().collect(),
         whose: context.reach().whose(),
         ..Filter::default()
     };
@@ -132,7 +132,7 @@ fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, Refusal> {
         filter,
         without_refused: false,
     };
-    if let Some(server) = &filter.server {
+    if let Some(server) = filter.servers.first() {
         context.server(server)?;
         return Ok(vec![whole(filter)]);
     }
@@ -140,7 +140,7 @@ fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, Refusal> {
         return Ok(vec![whole(filter)]);
     }
     let at = |server| Filter {
-        server: Some(server),
+        servers: vec![server],
         ..filter.clone()
     };
     let servers = context.servers();
@@ -150,14 +150,14 @@ fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, Refusal> {
         return Ok(of_servers.chain([at(String::new())]).map(whole).collect());
     }
     let refused = || Filter {
-        status: Some(Status::Refused),
+        statuses: vec![Status::Refused],
         ..filter.clone()
     };
     let of_servers = of_servers.map(|filter| Part {
         filter,
         without_refused: true,
     });
-    Ok(match filter.status {
+    Ok(match filter.statuses.first() {
         None => of_servers.chain([whole(refused())]).collect(),
         Some(Status::Refused) => vec![whole(refused())],
         Some(_) => of_servers.collect(),

@@ -306,6 +306,13 @@ impl ClientSession {
         self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed))
     }
 
+    /// Its calls in flight, and its streams that are open.
+    pub fn load(&self) -> (usize, usize) {
+        let calls = self.in_flight().cancels.len();
+        let busy = self.busy.load(Ordering::Relaxed);
+        (calls, busy.saturating_sub(calls))
+    }
+
     /// How long the session has been idle; `None` while a call or stream is open.
     pub fn idle(&self) -> Option<Duration> {
         if self.busy.load(Ordering::Relaxed) > 0 {

@@ -388,6 +388,11 @@ impl Conversation {
         })
     }
 
+    /// Whether this is its session.
+    pub fn has(&self, session: &ClientSession) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Open { session: own, .. } if own.id == session.id)
+    }
+
     /// The client has gone: its session ends, and what it has in flight is cancelled.
     pub fn end(&self, reason: &str) {
         self.requests.end(reason);

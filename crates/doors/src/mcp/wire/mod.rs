@@ -6,6 +6,7 @@ mod conversation;
 mod headers;
 pub mod http;
 mod mcp;
+mod report;
 pub mod sse;
 pub mod sse_body;
 mod stateless_http;

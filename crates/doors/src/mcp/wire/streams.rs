@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::conversation::Conversation;
+use crate::mcp::sessions::session::ClientSession;
 
 /// The streams that are open, by the id in the URL that they told their clients.
 #[derive(Debug, Default)]
@@ -14,6 +15,19 @@ impl Streams {
     pub fn map(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Conversation>>> {
         // Held for a map operation, never across an await.
         self.0.lock()
+    }
+
+    /// Closes the stream of this session.
+    pub fn end(&self, session: &ClientSession, reason: &str) {
+        let ended = {
+            let mut open = self.map();
+            let id = open.iter().find(|(_, client)| client.has(session));
+            let id = id.map(|(id, _)| id.clone());
+            id.and_then(|id| open.remove(&id))
+        };
+        if let Some(client) = ended {
+            client.end(reason);
+        }
     }
 
     /// Closes all of them, at shutdown.

@@ -13,7 +13,7 @@ use mainstay_transport::{self as transport, HealthUrl, Opening, Session};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::Task;
+use super::{Task, history::Exit};
 use crate::supervisor::{
     attempt::{Ending, connect},
     fleet::Report,
@@ -142,6 +142,9 @@ impl Task {
         let loss = loss.reworded(|text| self.log.shown(&text).into_owned());
         tracing::info!(server = %self.config.name, ?which, %epoch, %loss, "session ended");
         if let Loss::Crashed { code, signal } = loss {
+            if which == SessionKey::Shared {
+                self.last_exit = Some(Exit { code, signal });
+            }
             let at = SystemTime::now();
             self.view.send_modify(|view| {
                 view.crashes.count += 1;

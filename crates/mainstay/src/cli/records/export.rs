@@ -7,14 +7,14 @@ use std::{
     io::{self, BufWriter, Write as _},
     ops::ControlFlow,
     path::{Path, PathBuf},
-    time::UNIX_EPOCH,
 };
 
 use clap::{Args, ValueEnum};
-use mainstay_api::{CallRecord, Client, Raw};
-use mainstay_core::message;
-use mainstay_journal::table_file::{Kind, TableFile, Value};
-use mainstay_platform::utc;
+use mainstay_api::{
+    CallRecord, Client,
+    export::{COLUMNS, Form, Value, csv_head, csv_record, json_line},
+};
+use mainstay_journal::table_file::{self, Kind, TableFile};
 use tempfile::{NamedTempFile, TempPath};
 
 use super::{Archive, Records, archive};
@@ -58,138 +58,6 @@ enum Format {
     Sqlite,
 }
 
-/// What a column holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Text,
-    Integer,
-    Real,
-    /// JSON, which is text in a table.
-    Json,
-}
-
-struct Column {
-    name: &'static str,
-    form: Form,
-    of: fn(&CallRecord) -> Value,
-}
-
-const fn column(name: &'static str, form: Form, of: fn(&CallRecord) -> Value) -> Column {
-    Column { name, form, of }
-}
-
-/// The columns, in their order. docs/cli.md lists them.
-const COLUMNS: [Column; 31] = [
-    column("id", Form::Text, |it| text(&it.id)),
-    column("started_at", Form::Text, |it| text(&it.started_at)),
-    column("started_at_ms", Form::Integer, |it| {
-        millis(Some(&it.started_at))
-    }),
-    column("completed_at", Form::Text, |it| {
-        some(it.completed_at.as_ref())
-    }),
-    column("completed_at_ms", Form::Integer, |it| {
-        millis(it.completed_at.as_ref())
-    }),
-    column("duration_ms", Form::Real, |it| real(it.duration_ms)),
-    column("queue_ms", Form::Real, |it| Value::Real(it.queue_ms)),
-    column("upstream_ms", Form::Real, |it| Value::Real(it.upstream_ms)),
-    column("server", Form::Text, |it| some(it.server.as_ref())),
-    column("method", Form::Text, |it| text(&it.method)),
-    column("tool", Form::Text, |it| text(&it.tool)),
-    column("name", Form::Text, |it| text(&it.name)),
-    column("status", Form::Text, |it| text(&it.status)),
-    column("state", Form::Text, |it| text(&it.state)),
-    column("attempt", Form::Integer, |it| {
-        Value::Integer(it.attempt.into())
-    }),
-    column("error_kind", Form::Text, |it| {
-        some(it.error.as_ref().map(|error| &error.kind))
-    }),
-    column("error_message", Form::Text, |it| {
-        some(it.error.as_ref().map(|error| &error.message))
-    }),
-    column("arguments", Form::Json, |it| json(it.arguments.as_ref())),
-    column("arguments_bytes", Form::Integer, |it| {
-        integer(it.arguments_bytes)
-    }),
-    column("arguments_cid", Form::Text, |it| {
-        some(it.arguments_cid.as_ref())
-    }),
-    column("result_bytes", Form::Integer, |it| integer(it.result_bytes)),
-    column("result_cid", Form::Text, |it| some(it.result_cid.as_ref())),
-    column("source", Form::Text, |it| text(&it.source)),
-    column("door", Form::Text, |it| text(&it.door)),
-    column("profile", Form::Text, |it| some(it.profile.as_ref())),
-    column("client_name", Form::Text, |it| {
-        some(it.client.as_ref().map(|client| &client.name))
-    }),
-    column("client_version", Form::Text, |it| {
-        some(it.client.as_ref().map(|client| &client.version))
-    }),
-    column("principal", Form::Text, |it| some(it.principal.as_ref())),
-    column("session", Form::Text, |it| some(it.session.as_ref())),
-    column("trace_id", Form::Text, |it| some(it.trace_id.as_ref())),
-    column("instance", Form::Text, |it| some(archive::split(&it.id).0)),
-];
-
-fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
-}
-
-fn some(text: Option<impl AsRef<str>>) -> Value {
-    text.map_or(Value::Null, |text| self::text(text.as_ref()))
-}
-
-fn integer(number: Option<u64>) -> Value {
-    let number = number.and_then(|number| i64::try_from(number).ok());
-    number.map_or(Value::Null, Value::Integer)
-}
-
-fn real(number: Option<f64>) -> Value {
-    number.map_or(Value::Null, Value::Real)
-}
-
-fn json(raw: Option<&Raw>) -> Value {
-    some(raw.map(|raw| message::one_line(raw.get())))
-}
-
-/// Milliseconds since 1970.
-fn millis(time: Option<&String>) -> Value {
-    let since = time.and_then(|time| utc::parse(time)?.duration_since(UNIX_EPOCH).ok());
-    let millis = since.and_then(|since| i64::try_from(since.as_millis()).ok());
-    millis.map_or(Value::Null, Value::Integer)
-}
-
-/// A line of JSON, in which each column is a member.
-fn json_line(call: &CallRecord) -> String {
-    let members = COLUMNS.iter().map(|column| {
-        let value = match (column.of)(call) {
-            Value::Null => "null".to_owned(),
-            Value::Text(text) if column.form == Form::Json => text,
-            Value::Text(text) => message::quote(&text),
-            Value::Integer(number) => number.to_string(),
-            Value::Real(number) => number.to_string(),
-        };
-        format!("{}:{value}", message::quote(column.name))
-    });
-    format!("{{{}}}\n", members.collect::<Vec<_>>().join(","))
-}
-
-/// A line of RFC 4180. What is not known is empty; an empty text is `""`.
-fn csv_line(values: impl Iterator<Item = Value>) -> String {
-    let fields = values.map(|value| match value {
-        Value::Null => String::new(),
-        Value::Text(text) if text.is_empty() || text.contains([',', '"', '\r', '\n']) => {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        }
-        Value::Text(text) => text,
-        Value::Integer(number) => number.to_string(),
-        Value::Real(number) => number.to_string(),
-    });
-    fields.collect::<Vec<_>>().join(",") + "\r\n"
-}
-
 /// Where the rows go.
 enum Sink {
     Stdout,
@@ -205,11 +73,7 @@ impl Export {
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let work = async {
             if self.format == Format::Csv {
-                let head = COLUMNS.iter().map(|column| text(column.name));
-                if self
-                    .put(&mut sink.borrow_mut(), &csv_line(head))?
-                    .is_break()
-                {
+                if self.put(&mut sink.borrow_mut(), &csv_head())?.is_break() {
                     return Ok(());
                 }
             }
@@ -289,13 +153,16 @@ impl Export {
         sink: &mut Sink,
         calls: &[CallRecord],
     ) -> Result<ControlFlow<()>, CommandError> {
-        let values = |call: &CallRecord| COLUMNS.iter().map(|column| (column.of)(call)).collect();
+        let values = |call: &CallRecord| {
+            let values = COLUMNS.iter().map(|column| (column.of)(call));
+            values.map(in_table).collect()
+        };
         if let Sink::Table(table, _) = sink {
             table.insert(calls.iter().map(values))?;
             return Ok(ControlFlow::Continue(()));
         }
         let line = |call: &CallRecord| match self.format {
-            Format::Csv => csv_line(COLUMNS.iter().map(|column| (column.of)(call))),
+            Format::Csv => csv_record(call),
             Format::Jsonl | Format::Sqlite => json_line(call),
         };
         if calls.is_empty() {
@@ -355,6 +222,15 @@ impl Export {
     }
 }
 
+fn in_table(value: Value) -> table_file::Value {
+    match value {
+        Value::Null => table_file::Value::Null,
+        Value::Text(text) => table_file::Value::Text(text),
+        Value::Integer(number) => table_file::Value::Integer(number),
+        Value::Real(number) => table_file::Value::Real(number),
+    }
+}
+
 fn taken(path: &Path) -> CommandError {
     CommandError::Cannot {
         code: "file_exists",
@@ -397,41 +273,5 @@ impl Records {
                 .await
         };
         self.look_up(instance.flatten(), ask, read).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_csv_are_those_of_rfc_4180() {
-        let line = |values: Vec<Value>| csv_line(values.into_iter());
-        assert_eq!(
-            line(vec![
-                text("a"),
-                Value::Null,
-                text(""),
-                Value::Integer(-7),
-                Value::Real(0.25)
-            ]),
-            "a,,\"\",-7,0.25\r\n"
-        );
-        assert_eq!(
-            line(vec![
-                text("a,b"),
-                text("say \"x\""),
-                text("two\r\nlines"),
-                text(" blank ")
-            ]),
-            "\"a,b\",\"say \"\"x\"\"\",\"two\r\nlines\", blank \r\n"
-        );
-    }
-
-    #[test]
-    fn times_are_milliseconds_too() {
-        let time = "2026-11-25T14:03:00.250Z".to_owned();
-        assert_eq!(millis(Some(&time)), Value::Integer(1_795_615_380_250));
-        assert_eq!(millis(None), Value::Null);
     }
 }

@@ -260,11 +260,12 @@ impl Records {
     /// The filter for a journal.
     fn filter(&self, before: Option<&str>) -> Result<Filter, CommandError> {
         Ok(Filter {
-            server: self.server.clone(),
-            tool: self.tool.clone(),
-            status: self.wanted_status()?,
+            servers: self.server.iter().cloned().collect(),
+            tools: self.tool.iter().cloned().collect(),
+            statuses: self.wanted_status()?.into_iter().collect(),
+            states: Vec::new(),
             door: self.wanted_door()?,
-            client: self.client.clone(),
+            clients: self.client.iter().cloned().collect(),
             session: self.session.clone(),
             whose: Whose::Anybodys,
             since: self.since,

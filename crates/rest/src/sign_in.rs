@@ -21,7 +21,7 @@ use super::{RestDoor, body::Body, refusal::Refusal, tokens::changed};
 
 /// Whether a request asks for a session, so that it has no credential yet.
 pub fn is_sign_in(method: &Method, path: &str) -> bool {
-    method == Method::POST && path == api::SESSION
+    method == Method::POST && path == api::BROWSER_SESSION
 }
 
 /// A link that signs a browser in, once.
@@ -44,7 +44,7 @@ pub async fn sign_in(
     headers: HeaderMap,
     Body(given): Body<api::SignIn>,
 ) -> Result<Response, Refusal> {
-    door.has_page(api::SESSION)?;
+    door.has_page(api::BROWSER_SESSION)?;
     if !guard::is_same_origin(&headers) {
         return Err(browser::Refused::OtherOrigin.into());
     }
@@ -85,7 +85,7 @@ fn check(tokens: &Tokens, given: api::SignIn) -> Result<(), Refusal> {
 }
 
 pub async fn show(OfBrowser(session): OfBrowser) -> Response {
-    let answer = api::Session {
+    let answer = api::BrowserSession {
         signed_in: true,
         csrf_token: session.csrf_token().expose().to_owned(),
         expires_at: utc::rfc3339(session.expires_at),

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// POST takes a [`SignIn`] and answers [`SignedIn`], with the cookie; GET answers [`Session`]; DELETE signs out.
-pub const SESSION: &str = "/api/session";
+/// POST takes a [`SignIn`] and answers [`SignedIn`], with the cookie; GET answers [`BrowserSession`]; DELETE signs out.
+pub const BROWSER_SESSION: &str = "/api/session";
 /// POST makes a [`SignInLink`].
 pub const SESSION_LINKS: &str = "/api/session/links";
 
@@ -30,7 +30,7 @@ pub struct SignedIn {
 
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Session {
+pub struct BrowserSession {
     pub signed_in: bool,
     /// Sent as `X-CSRF-Token` with every request but GET and HEAD.
     pub csrf_token: String,

@@ -1,0 +1,64 @@
+//! REST types of the sessions that clients have.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::RecordedClient;
+
+/// [`Sessions`]
+pub const SESSIONS: &str = "/api/sessions";
+/// DELETE ends one: [`EndedSession`].
+pub const SESSION: &str = "/api/sessions/{id}";
+
+/// `GET /api/sessions`, the newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Sessions {
+    pub sessions: Vec<Session>,
+    /// How many are open.
+    pub total: usize,
+    /// Whether older ones were left out.
+    pub truncated: bool,
+}
+
+/// A session of a client. Clients of 2026-07-28 have none: what they call is in the records.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// The name that records give the session.
+    pub id: String,
+    /// As the client declared itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<RecordedClient>,
+    pub protocol_version: String,
+    /// `streamable_http`, `sse` or `stdio`.
+    pub transport: String,
+    /// As records have it: `mcp_http`, `mcp_sse` or `mcp_stdio`.
+    pub door: String,
+    /// Left out for the default one, and where the session is of one server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// The server of `/servers/NAME/mcp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// `operator` or `client:NAME`, where there was a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// RFC 3339, UTC. A session of an earlier run was opened again when its client came back.
+    pub opened_at: String,
+    /// When a call or a stream of it was begun or ended last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen_at: Option<String>,
+    pub streams: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_in_flight: Option<usize>,
+    /// Servers and tools that are switched off for the client; left out where none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switched_off: Option<usize>,
+}
+
+/// `DELETE /api/sessions/{id}`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EndedSession {
+    pub success: bool,
+    pub id: String,
+}

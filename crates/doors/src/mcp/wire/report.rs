@@ -1,0 +1,65 @@
+//! Tells the gateway which sessions clients have.
+
+use std::{cmp::Reverse, sync::Arc, time::SystemTime};
+
+use futures_util::future::BoxFuture;
+use mainstay_core::record::Door;
+use mainstay_gateway::client_sessions::{OpenSession, SessionDoors, SessionEnd};
+
+use super::mcp::Mcp;
+use crate::mcp::sessions::session::ClientSession;
+
+const REASON: &str = "the operator ended the session";
+
+impl SessionDoors for Mcp {
+    fn newest(&self, limit: usize) -> (Vec<OpenSession>, usize) {
+        let mut sessions = self.clients.shared.sessions.all();
+        let total = sessions.len();
+        if limit < total {
+            sessions.select_nth_unstable_by_key(limit, |session| Reverse(session.opened));
+            sessions.truncate(limit);
+        }
+        sessions.sort_unstable_by_key(|session| Reverse(session.opened));
+        (sessions.iter().map(|it| report(it)).collect(), total)
+    }
+
+    fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd> {
+        Box::pin(async move {
+            let all = self.clients.shared.sessions.all();
+            let is_it =
+                |it: &&Arc<ClientSession>| it.client.origin.session.as_deref() == Some(name);
+            let Some(session) = all.iter().find(is_it) else {
+                return SessionEnd::Unknown;
+            };
+            match session.client.origin.door {
+                Door::McpStdio => return SessionEnd::OfStdio,
+                // Its stream ends with it.
+                Door::McpSse => self.streams.end(session, REASON),
+                _ => {
+                    let principal = &session.client.principal;
+                    self.clients
+                        .delete(&session.id, &session.scope, principal)
+                        .await;
+                }
+            }
+            tracing::info!(session = name, "{REASON}");
+            SessionEnd::Ended
+        })
+    }
+}
+
+fn report(session: &ClientSession) -> OpenSession {
+    let now = SystemTime::now();
+    let ago = |span| now.checked_sub(span).unwrap_or(now);
+    let (calls, streams) = session.load();
+    OpenSession {
+        revision: session.revision,
+        origin: session.client.origin.clone(),
+        server: session.scope.server().cloned(),
+        key: session.key,
+        opened_at: ago(session.opened.elapsed()),
+        used_at: ago(session.last_used().elapsed()),
+        streams,
+        calls,
+    }
+}

@@ -1,0 +1,104 @@
+//! Puts each change of the server's status on record.
+
+use mainstay_core::{
+    lifecycle::{State, Status},
+    message,
+};
+use mainstay_journal::Transition;
+use tokio::time::Instant;
+
+use super::Task;
+use crate::supervisor::reason::KeptDown;
+
+/// Lines of stderr in a transition, and the bytes of each.
+const STDERR_LINES: usize = 3;
+const MAX_LINE: usize = 200;
+/// The bytes of its reason.
+const MAX_REASON: usize = 500;
+
+/// The status of a server that is there no more.
+const REMOVED: &str = "removed";
+
+/// What was put on record last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    word: &'static str,
+    degraded: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exit {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+impl Task {
+    /// Puts the status on record if its word is another than the last one.
+    pub(super) fn record_status(&mut self, status: &Status) {
+        if !self.fleet.history.is_open() {
+            return;
+        }
+        let kept_down = KeptDown::of(&self.config);
+        let word = match kept_down {
+            Some(KeptDown::Unapproved) => KeptDown::Unapproved.as_str(),
+            Some(KeptDown::Disabled) | None => status.state.as_str(),
+        };
+        let is_up = status.state == State::Connected;
+        let recorded = Recorded {
+            word,
+            degraded: is_up && self.view.borrow().is_degraded(),
+        };
+        if self.recorded.replace(recorded) == Some(recorded) {
+            return;
+        }
+        let is_disabled =
+            kept_down == Some(KeptDown::Disabled) && status.state == State::Disconnected;
+        let reason = if is_disabled {
+            Some(KeptDown::Disabled.as_str().to_owned())
+        } else {
+            let reason = status.reason.clone();
+            reason.filter(|_| !is_up || recorded.degraded)
+        };
+        let exit = self.last_exit.take().unwrap_or_default();
+        let now = Instant::now().into_std();
+        let transition = Transition {
+            degraded: recorded.degraded,
+            exit_code: exit.code,
+            exit_signal: exit.signal,
+            attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !is_up),
+            next_retry: status
+                .next_retry
+                .map(|at| at.saturating_duration_since(now)),
+            stderr: if reason.is_some() && !is_up && !is_disabled {
+                self.last_words()
+            } else {
+                Vec::new()
+            },
+            reason: reason.map(|reason| message::shortened(reason, MAX_REASON)),
+            ..Transition::now(word)
+        };
+        self.record(transition);
+    }
+
+    /// The server has been removed.
+    pub(super) fn record_removal(&self) {
+        self.record(Transition::now(REMOVED));
+    }
+
+    fn record(&self, transition: Transition) {
+        let history = &self.fleet.history;
+        history.note(&self.config.name, &self.log, transition);
+    }
+
+    /// The last lines of its stderr.
+    fn last_words(&self) -> Vec<String> {
+        let mut lines = self.log.tail.texts();
+        lines.retain(|line| !line.trim().is_empty());
+        let first = lines.len().saturating_sub(STDERR_LINES);
+        let lines = lines.drain(first..);
+        lines
+            .map(|line| message::shortened(line, MAX_LINE))
+            .collect()
+    }
+}

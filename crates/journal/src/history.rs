@@ -1,0 +1,352 @@
+//! The history of servers: each change of a status, and when the journal was opened and closed, which is when
+//! Mainstay ran. Rows are few next to those of calls, and have a small share of the journal.
+//!
+//! The last row before a time says what was so at that time. So the newest of the rows of a server that are too
+//! old stays, until the run of Mainstay that wrote it is over: each run begins by saying how each server is.
+
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use mainstay_core::{
+    ids::ServerName,
+    redact::{Redactor, Secrets},
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::{
+    JournalError,
+    read::Reader,
+    schema::integer,
+    time::{duration, micros, span, time},
+};
+
+/// Transitions in one answer. The servers of an answer share them.
+const MAX_ANSWERED: usize = 10_000;
+/// Rows that are looked at or deleted in one step.
+const STEP: i64 = 4096;
+
+/// The name under which the rows of Mainstay itself stand: no server's.
+const DAEMON: &str = "";
+/// Joins the lines of a server's stderr; none has one.
+const LINE_END: &str = "\n";
+
+/// A server's status from a time on, and what led to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    pub at: SystemTime,
+    /// The canonical word.
+    pub status: Cow<'static, str>,
+    /// It is connected, and not well.
+    pub degraded: bool,
+    pub reason: Option<String>,
+    /// How its process ended, where that is what led here.
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
+    /// The number of the attempt that follows.
+    pub attempt: Option<u32>,
+    /// The time from `at` to that attempt, to the millisecond.
+    pub next_retry: Option<Duration>,
+    /// Its last lines of stderr.
+    pub stderr: Vec<String>,
+}
+
+impl Transition {
+    pub fn now(status: &'static str) -> Self {
+        Self {
+            at: SystemTime::now(),
+            status: status.into(),
+            degraded: false,
+            reason: None,
+            exit_code: None,
+            exit_signal: None,
+            attempt: None,
+            next_retry: None,
+            stderr: Vec::new(),
+        }
+    }
+}
+
+/// A transition on its way to the disk.
+#[derive(Debug)]
+pub struct Noted {
+    pub server: ServerName,
+    pub transition: Transition,
+    /// Secrets of the server: they are kept out of the record.
+    pub secrets: Option<Arc<Secrets>>,
+}
+
+impl Noted {
+    /// What it takes in the journal, about.
+    pub fn bytes(&self) -> u64 {
+        let Transition { reason, stderr, .. } = &self.transition;
+        let texts = reason.iter().chain(stderr).map(String::len).sum::<usize>();
+        128 + texts as u64
+    }
+}
+
+/// What happened to Mainstay itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    Started,
+    Stopped,
+    /// It ended without a word, at this time or later.
+    Lost,
+}
+
+impl Mark {
+    const ALL: [Self; 3] = [Self::Started, Self::Stopped, Self::Lost];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mark| mark.as_str() == word)
+    }
+}
+
+/// What is asked of the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// `None` asks for all.
+    pub server: Option<String>,
+    pub since: SystemTime,
+    pub until: SystemTime,
+    /// Transitions of each server, at most; the newest.
+    pub limit: usize,
+}
+
+/// What happened in a period, the oldest first. What was so when it began comes before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// By name.
+    pub servers: Vec<ServerHistory>,
+    pub daemon: Vec<(SystemTime, Mark)>,
+    /// Whether some were left out.
+    pub truncated: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerHistory {
+    pub server: String,
+    pub transitions: Vec<Transition>,
+    /// Whether older ones of the period were left out.
+    pub truncated: bool,
+}
+
+const INSERT: &str = "
+    INSERT INTO transitions
+        (at, server, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// Writes a transition, without secrets.
+pub fn write(connection: &Connection, redactor: &Redactor, noted: &Noted) -> rusqlite::Result<()> {
+    let Noted {
+        server,
+        transition,
+        secrets,
+    } = noted;
+    let shown = |text| redactor.redact(text, secrets.as_deref());
+    let lines: Vec<_> = transition.stderr.iter().map(|line| shown(line)).collect();
+    connection.prepare_cached(INSERT)?.execute(params![
+        micros(transition.at),
+        server.as_str(),
+        transition.status,
+        transition.degraded,
+        transition.reason.as_deref().map(shown),
+        transition.exit_code,
+        transition.exit_signal,
+        transition.attempt,
+        transition.next_retry.map(span),
+        (!lines.is_empty()).then(|| lines.join(LINE_END)),
+    ])?;
+    Ok(())
+}
+
+/// Writes what happens to Mainstay.
+pub fn mark(connection: &Connection, at: SystemTime, mark: Mark) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO transitions (at, server, status, degraded) VALUES (?, ?, ?, 0)",
+        )?
+        .execute(params![micros(at), DAEMON, mark.as_str()])?;
+    Ok(())
+}
+
+/// Begins a run. `seen` is the last time at which the run before is known to have run.
+pub fn begin(connection: &Connection, seen: Option<i64>) -> rusqlite::Result<()> {
+    if let Some((at, Mark::Started)) = last_mark(connection, i64::MAX)? {
+        let newest: i64 = connection
+            .prepare_cached("SELECT at FROM transitions ORDER BY id DESC LIMIT 1")?
+            .query_row([], |row| row.get(0))?;
+        let seen = newest.max(seen.unwrap_or(at)).max(at);
+        mark(connection, time(seen), Mark::Lost)?;
+    }
+    mark(connection, SystemTime::now(), Mark::Started)
+}
+
+/// The last mark up to this time.
+fn last_mark(connection: &Connection, until: i64) -> rusqlite::Result<Option<(i64, Mark)>> {
+    let newest = connection
+        .prepare_cached(
+            "SELECT at, status FROM transitions WHERE server = '' AND at <= ?
+             ORDER BY at DESC, id DESC LIMIT 1",
+        )?
+        .query_row([until], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+        .optional()?;
+    Ok(newest.and_then(|(at, word)| Some((at, Mark::parse(&word)?))))
+}
+
+/// Counts the rows.
+pub fn rows(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT count(*) FROM transitions", [], |row| row.get(0))
+}
+
+/// Deletes some of what is older than `oldest`, or too much for `max_rows` of `rows`. Returns how many rows
+/// went: [`STEP`] means that there may be more.
+pub fn prune(
+    connection: &Connection,
+    oldest: i64,
+    rows: i64,
+    max_rows: i64,
+) -> rusqlite::Result<i64> {
+    let first_kept: Option<i64> = connection
+        .prepare_cached("SELECT id FROM transitions WHERE at >= ? ORDER BY id LIMIT 1")?
+        .query_row([oldest], |row| row.get(0))
+        .optional()?;
+    let too_many = (rows - max_rows).clamp(0, STEP);
+    let first_in_bounds: Option<i64> = connection
+        .prepare_cached("SELECT id FROM transitions ORDER BY id LIMIT 1 OFFSET ?")?
+        .query_row([too_many], |row| row.get(0))
+        .optional()?;
+    let end = first_kept
+        .unwrap_or(i64::MAX)
+        .max(first_in_bounds.unwrap_or(0));
+    let gone = connection
+        .prepare_cached(
+            "DELETE FROM transitions WHERE id IN (
+                SELECT t.id FROM transitions t
+                WHERE t.id < ?1 AND (
+                    t.id < (SELECT max(id) FROM transitions WHERE server = '' AND status = 'started')
+                    OR EXISTS (
+                        SELECT 1 FROM transitions n
+                        WHERE n.server = t.server AND n.at >= t.at AND n.id > t.id AND n.id < ?1
+                    )
+                )
+                ORDER BY t.id LIMIT ?2
+            )",
+        )?
+        .execute([end, STEP])?;
+    Ok(integer(gone))
+}
+
+/// Whether a step of so many rows may not have been the last.
+pub const fn is_full_step(gone: i64) -> bool {
+    gone >= STEP
+}
+
+impl Reader {
+    /// What happened in a period.
+    pub fn history(&self, period: &Period) -> Result<History, JournalError> {
+        let (since, until) = (micros(period.since), micros(period.until));
+        let names = match &period.server {
+            Some(name) => vec![name.clone()],
+            None => self.servers_with_history()?,
+        };
+        // What was so when the period began was so in the run of that time only.
+        let run = last_mark(&self.connection, since)?;
+        let holds = |at: i64| match run {
+            Some((begun, Mark::Started)) => at >= begun,
+            Some((_, Mark::Stopped | Mark::Lost)) => false,
+            None => true,
+        };
+        let limit = period.limit.min(MAX_ANSWERED / names.len().max(1)).max(1);
+        let mut history = History::default();
+        for server in names {
+            let (mut rows, truncated) = self.rows(&server, since, until, limit)?;
+            rows.retain(|(at, _)| *at > since || holds(*at));
+            history.truncated |= truncated;
+            if !rows.is_empty() {
+                let transitions = rows.into_iter().rev().map(|(_, row)| row).collect();
+                history.servers.push(ServerHistory {
+                    server,
+                    transitions,
+                    truncated,
+                });
+            }
+        }
+        let (marks, truncated) = self.rows(DAEMON, since, until, period.limit)?;
+        let marks = marks.into_iter().rev().map(|(_, row)| row);
+        history.daemon = marks
+            .filter_map(|row| Some((row.at, Mark::parse(&row.status)?)))
+            .collect();
+        history.truncated |= truncated;
+        Ok(history)
+    }
+
+    /// The newest rows of a period and the last one before it, the newest first; and whether some of the
+    /// period were left out.
+    fn rows(
+        &self,
+        server: &str,
+        since: i64,
+        until: i64,
+        limit: usize,
+    ) -> Result<(Vec<(i64, Transition)>, bool), JournalError> {
+        let mut rows = self.connection.prepare_cached(
+            "SELECT at, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr
+             FROM transitions WHERE server = ? AND at <= ? ORDER BY at DESC, id DESC",
+        )?;
+        let mut rows = rows.query(params![server, until])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let at: i64 = row.get(0)?;
+            if found.len() == limit {
+                return Ok((found, true));
+            }
+            found.push((at, transition(row)?));
+            if at <= since {
+                break;
+            }
+        }
+        Ok((found, false))
+    }
+
+    /// The names of all servers that have rows, found by a step in the index for each.
+    fn servers_with_history(&self) -> Result<Vec<String>, JournalError> {
+        let mut names = self.connection.prepare_cached(
+            "WITH RECURSIVE names(name) AS (
+                SELECT min(server) FROM transitions WHERE server > ''
+                UNION ALL
+                SELECT (SELECT min(server) FROM transitions WHERE server > name) FROM names
+                WHERE name IS NOT NULL
+             ) SELECT name FROM names WHERE name IS NOT NULL",
+        )?;
+        let names = names.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<Result<_, _>>()?)
+    }
+}
+
+fn transition(row: &Row<'_>) -> rusqlite::Result<Transition> {
+    let stderr: Option<String> = row.get(8)?;
+    Ok(Transition {
+        at: time(row.get(0)?),
+        status: Cow::Owned(row.get(1)?),
+        degraded: row.get(2)?,
+        reason: row.get(3)?,
+        exit_code: row.get(4)?,
+        exit_signal: row.get(5)?,
+        attempt: row.get(6)?,
+        next_retry: row.get::<_, Option<i64>>(7)?.map(duration),
+        stderr: stderr
+            .map(|lines| lines.split(LINE_END).map(str::to_owned).collect())
+            .unwrap_or_default(),
+    })
+}

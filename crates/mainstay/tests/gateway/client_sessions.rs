@@ -1,0 +1,137 @@
+//! What REST shows of the sessions of clients, and how it ends one.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::Backend,
+    client::{LATEST, initialize},
+    gateway::{Gateway, found},
+    modern::Modern,
+    sse::Sse,
+};
+
+async fn sessions(gateway: &Gateway) -> Vec<Value> {
+    let all = gateway.rest().get("/api/sessions").await;
+    all["sessions"].as_array().expect("a list").clone()
+}
+
+/// Clients of all doors and of both kinds of endpoints are shown, the newest first, as records name them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sessions_of_all_doors_are_shown() {
+    let backend = Backend::stdio().await;
+    let profiles = json!({"profiles": {"narrow": {"servers": ["x"]}}});
+    let gateway = Gateway::with(&[("x", &backend)], profiles).await;
+    assert_eq!(
+        gateway.rest().get("/api/sessions").await,
+        json!({"sessions": [], "total": 0, "truncated": false})
+    );
+    let http = gateway.client_at("/mcp/narrow").await;
+    let listening = http.listen().await;
+    let alone = gateway.client_at("/servers/x/mcp").await;
+    let sse = Sse::greeted(&gateway, "/sse").await;
+    let pipe = gateway.pipe().await;
+    // A client of 2026-07-28 has no session.
+    Modern::at(&gateway, "/mcp")
+        .call("x__echo", json!({"text": "hello"}))
+        .await;
+
+    let all = sessions(&gateway).await;
+    let column = |name: &str| all.iter().map(|it| it[name].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        column("transport"),
+        ["stdio", "sse", "streamable_http", "streamable_http"]
+    );
+    assert_eq!(
+        column("door"),
+        ["mcp_stdio", "mcp_sse", "mcp_http", "mcp_http"]
+    );
+    assert_eq!(
+        column("profile"),
+        [Value::Null, Value::Null, Value::Null, "narrow".into()]
+    );
+    assert_eq!(
+        column("server"),
+        [Value::Null, Value::Null, "x".into(), Value::Null]
+    );
+    assert_eq!(column("protocolVersion"), [LATEST; 4]);
+    assert_eq!(column("callsInFlight"), [0; 4]);
+    let first = &all[3];
+    assert_eq!(first["client"], json!({"name": "tests", "version": "1"}));
+    assert_eq!(first["streams"], 1, "{first}");
+    assert!(first.get("switchedOff").is_none(), "{first}");
+
+    // Calls in flight and switches show.
+    let body = json!({"server": "x", "tool": "echo", "enabled": false});
+    let (status, answer) = gateway.rest().put("/api/switches/tests", body).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let call = alone.request_text("tools/call", r#"{"name":"hang","arguments":{}}"#);
+    let calling = alone.begin(call);
+    let shown = found("the call to show", async || {
+        let all = sessions(&gateway).await;
+        (all[2]["callsInFlight"] == 1).then_some(all)
+    });
+    let (calling, shown) = tokio::join!(calling, shown);
+    assert_eq!(shown[3]["switchedOff"], 1);
+    drop((calling, listening));
+
+    let few = gateway.rest().get("/api/sessions?limit=1").await;
+    assert_eq!(
+        (&few["total"], &few["truncated"]),
+        (&4.into(), &true.into())
+    );
+    assert_eq!(few["sessions"][0]["id"], all[0]["id"]);
+    pipe.close().await;
+    drop(sse);
+    gateway.stop().await;
+}
+
+/// A session that is ended is unknown to its client's next request, and its id in records is no key to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_ended() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let rest = gateway.rest();
+    let client = gateway.client().await;
+    let id = sessions(&gateway).await[0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    assert_ne!(client.session.as_deref(), Some(&*id));
+    let path = format!("/api/sessions/{id}");
+    let (status, answer) = rest.delete(&path).await;
+    assert_eq!(
+        (status, answer),
+        (StatusCode::OK, json!({"success": true, "id": id}))
+    );
+    assert_eq!(gateway.sessions(), 0);
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    assert_eq!(client.post(ping).await.status, StatusCode::NOT_FOUND);
+    let (status, answer) = rest.delete(&path).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(answer["error"], "session_not_found");
+
+    // The stream of a client on HTTP+SSE ends with its session.
+    let mut stream = gateway.stranger("/sse").listen().await;
+    let endpoint = stream.next().await.expect("an endpoint");
+    gateway.stranger(&endpoint).post(initialize(LATEST)).await;
+    stream.message().await;
+    let id = sessions(&gateway).await[0]["id"].clone();
+    let (status, _) = rest
+        .delete(&format!("/api/sessions/{}", id.as_str().expect("an id")))
+        .await;
+    assert_eq!(status, StatusCode::OK);
+    while stream.next().await.is_some() {}
+    assert_eq!(gateway.sessions(), 0);
+
+    // One on stdio ends with its client.
+    let mut pipe = gateway.pipe().await;
+    let id = sessions(&gateway).await[0]["id"].clone();
+    let (status, answer) = rest
+        .delete(&format!("/api/sessions/{}", id.as_str().expect("an id")))
+        .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+    pipe.hears("x__echo").await;
+    pipe.close().await;
+    gateway.stop().await;
+}

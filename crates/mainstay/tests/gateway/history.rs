@@ -1,0 +1,173 @@
+//! The history of servers: what their statuses were, over restarts of Mainstay.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use mainstay_core::config;
+use mainstay_gateway::GatewayOptions;
+use mainstay_journal::Journal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    backend::{Backend, Kind},
+    gateway::{Gateway, config as configured, found},
+    rest_client::promptly,
+};
+
+/// A Mainstay whose journal outlives it.
+async fn recorded(servers: &[(&str, &Backend)], folder: &TempDir) -> Gateway {
+    let journal = Journal::open(folder.path(), &config::Journal::default());
+    let options = GatewayOptions {
+        journal: Some(Arc::new(journal.expect("a journal"))),
+        ..GatewayOptions::default()
+    };
+    Gateway::set(&configured(servers, json!({})), options).await
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// The transitions of a server, the oldest first.
+async fn transitions(gateway: &Gateway, server: &str) -> Vec<Value> {
+    let path = format!("/api/servers/{server}/history");
+    let history = gateway.rest().get(&path).await;
+    let servers = history["servers"].as_array().expect("a list");
+    match &servers[..] {
+        [] => Vec::new(),
+        [one] => one["transitions"].as_array().expect("a list").clone(),
+        more => panic!("one server at most: {more:?}"),
+    }
+}
+
+fn words(transitions: &[Value]) -> Vec<&str> {
+    let words = transitions.iter();
+    words
+        .map(|it| it["status"].as_str().expect("a word"))
+        .collect()
+}
+
+/// The history once its last words are these.
+async fn until_last(gateway: &Gateway, server: &str, last: &[&str]) -> Vec<Value> {
+    found(&format!("the last words {last:?}"), async || {
+        let all = transitions(gateway, server).await;
+        words(&all).ends_with(last).then_some(all)
+    })
+    .await
+}
+
+fn events(history: &Value) -> Vec<&str> {
+    let marks = history["daemon"].as_array().expect("a list").iter();
+    marks
+        .map(|it| it["event"].as_str().expect("a word"))
+        .collect()
+}
+
+/// A crash is on record with the code and the last words of the process; a stop by its operator has no reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_and_a_stop_are_on_record() {
+    let backend = Backend::start(Kind::Stdio, &["--stderr", "the last words"]).await;
+    let backend = backend.option("reconnect", promptly());
+    let folder = folder();
+    let gateway = recorded(&[("x", &backend)], &folder).await;
+    let client = gateway.client().await;
+    client.call("x__crash", json!({})).await;
+    let all = until_last(
+        &gateway,
+        "x",
+        &["connecting", "connected", "reconnecting", "connected"],
+    )
+    .await;
+    let crash = &all[2];
+    assert_eq!(crash["exitCode"], 3, "{crash}");
+    assert_eq!(crash["stderr"], json!(["the last words"]), "{crash}");
+    let reason = crash["reason"].as_str().expect("a reason");
+    assert_eq!(reason, "process exited unexpectedly (code 3)");
+    for (index, none) in [(1, "reason"), (3, "reason"), (3, "exitCode"), (3, "stderr")] {
+        assert!(all[index].get(none).is_none(), "{}", all[index]);
+    }
+    let times: Vec<_> = all.iter().map(|it| it["at"].as_str()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+
+    gateway.rest().done("x", "stop").await;
+    let all = until_last(&gateway, "x", &["stopping", "disconnected"]).await;
+    assert!(all[all.len() - 1].get("reason").is_none(), "{all:?}");
+    gateway.stop().await;
+}
+
+/// A later run has the history of the runs before, and says when Mainstay did not run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_history_outlives_a_restart() {
+    let (one, two) = (Backend::stdio().await, Backend::http().await);
+    let folder = folder();
+    let gateway = recorded(&[("x", &one), ("gone", &two)], &folder).await;
+    until_last(&gateway, "x", &["connected"]).await;
+    until_last(&gateway, "gone", &["connected"]).await;
+    gateway.stop().await;
+
+    let gateway = recorded(&[("x", &one)], &folder).await;
+    let all = until_last(&gateway, "x", &["connecting", "connected"]).await;
+    // That Mainstay stopped its servers is said once.
+    assert_eq!(
+        words(&all),
+        ["connecting", "connected", "connecting", "connected"]
+    );
+    let rest = gateway.rest();
+    let history = rest.get("/api/history").await;
+    assert_eq!(events(&history), ["started", "stopped", "started"]);
+    let servers = history["servers"].as_array().expect("a list").iter();
+    let names: Vec<_> = servers.map(|it| it["server"].as_str()).collect();
+    assert_eq!(names, [Some("gone"), Some("x")]);
+    assert_eq!(history["truncated"], false);
+
+    // What is so now, and nothing of the run before.
+    let since = history["daemon"][2]["at"].as_str().expect("a time");
+    let now = rest.get(&format!("/api/history?since={since}")).await;
+    let servers = now["servers"].as_array().expect("a list");
+    assert_eq!(servers.len(), 1, "{now}");
+    assert_eq!(servers[0]["server"], "x");
+
+    // The answer says that it is not all.
+    let few = rest.get("/api/servers/x/history?limit=1").await;
+    assert_eq!(few["truncated"], true, "{few}");
+    assert_eq!(few["servers"][0]["transitions"][0]["status"], "connected");
+    gateway.stop().await;
+}
+
+/// A server that is removed has a history until it is too old; one that never was has none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_server_has_a_history() {
+    let backend = Backend::stdio().await;
+    let folder = folder();
+    let gateway = recorded(&[], &folder).await;
+    let rest = gateway.rest();
+    let mut entry = backend.entry.clone();
+    entry["name"] = "x".into();
+    let (status, answer) = rest.post("/api/servers", entry).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let (status, answer) = rest.delete("/api/servers/x").await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let all = until_last(&gateway, "x", &["removed"]).await;
+    assert_eq!(words(&all)[..2], ["connecting", "connected"]);
+    let (status, answer) = rest.try_get("/api/servers/never/history").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(answer["error"], "server_not_found");
+    let (status, answer) = rest.try_get("/api/history?since=yesterday").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(answer["error"], "invalid_request");
+    gateway.stop().await;
+}
+
+/// Without a journal there is no history, and the answer says why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_journal_there_is_no_history() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    for path in ["/api/history", "/api/servers/x/history"] {
+        let (status, answer) = gateway.rest().try_get(path).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer["error"], "journal_disabled", "{path}");
+    }
+    gateway.stop().await;
+}

@@ -1,0 +1,118 @@
+//! `GET /api/about`: the daemon itself, and its journal.
+
+use std::{
+    env::consts::{ARCH, OS},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_core::{config::Durability, era::Revision};
+use mainstay_doorway::json_views::servers::millis;
+use mainstay_gateway::Gateway;
+use mainstay_journal::Journal;
+use mainstay_platform::{blocking::off_the_runtime, files, utc};
+use tokio::time::{Instant, timeout};
+
+use super::{RestDoor, servers::warnings};
+
+/// How long the file system may take. A mount that hangs hides what it holds, and nothing else.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
+
+/// What the daemon knows of itself.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    pub started_at: SystemTime,
+    /// The same on a clock that does not jump.
+    pub since: Instant,
+    /// Where it keeps its state, if anywhere.
+    pub state: Option<PathBuf>,
+    /// The addresses of its HTTP doors.
+    pub listen: Vec<String>,
+}
+
+impl Daemon {
+    /// A daemon that starts now.
+    pub fn now(state: Option<PathBuf>) -> Self {
+        Self {
+            started_at: SystemTime::now(),
+            since: Instant::now(),
+            state,
+            listen: Vec::new(),
+        }
+    }
+}
+
+/// `GET /api/about`
+pub async fn about(State(door): State<RestDoor>) -> Json<api::About> {
+    let daemon = &door.daemon;
+    let journal = journal(door.gateway.calls.journal().map(|it| &**it)).await;
+    let gateway = Arc::clone(&door.gateway);
+    let looking = off_the_runtime(move || (configuration(&gateway), own_memory()));
+    let (configuration, memory_bytes) = timeout(LOOK_LIMIT, looking).await.unwrap_or_default();
+    Json(api::About {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started_at: utc::rfc3339(daemon.started_at),
+        uptime_ms: millis(daemon.since.elapsed()),
+        state_directory: daemon.state.as_ref().map(|dir| dir.display().to_string()),
+        configuration,
+        listen: daemon.listen.clone(),
+        platform: format!("{OS} {ARCH}"),
+        revisions: Revision::ALL.map(|it| it.as_str().to_owned()).into(),
+        journal,
+        memory_bytes,
+        warnings: warnings(&door),
+    })
+}
+
+/// Asks the file system.
+fn configuration(gateway: &Gateway) -> api::AboutConfiguration {
+    let path = gateway.reloader.as_ref().and_then(|it| it.path());
+    api::AboutConfiguration {
+        writable: path.as_deref().is_some_and(files::is_replaceable),
+        path: path.map(|path| path.display().to_string()),
+    }
+}
+
+async fn journal(journal: Option<&Journal>) -> api::AboutJournal {
+    let Some(journal) = journal else {
+        return api::AboutJournal {
+            durability: "off".to_owned(),
+            ..api::AboutJournal::default()
+        };
+    };
+    let (span, error) = match journal.span().await {
+        Ok(span) => (Some(span), journal.error()),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let counters = journal.counters();
+    let settings = journal.settings();
+    api::AboutJournal {
+        enabled: true,
+        durability: match settings.durability {
+            Durability::Relaxed => "relaxed",
+            Durability::Strict => "strict",
+        }
+        .to_owned(),
+        path: Some(journal.folder().display().to_string()),
+        bytes: journal.bytes(),
+        max_bytes: Some(settings.max_bytes),
+        records: span.map(|span| span.records),
+        oldest: span.and_then(|span| span.oldest).map(utc::rfc3339),
+        lost: counters.dropped + counters.lost,
+        error,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn own_memory() -> Option<u64> {
+    Some(mainstay_platform::processes::own_memory()).filter(|bytes| *bytes > 0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn own_memory() -> Option<u64> {
+    None
+}

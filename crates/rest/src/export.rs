@@ -1,0 +1,136 @@
+//! `GET /api/call-records/export`: the records that fit, as a file. They are read page by page as the client
+//! reads the answer, so a million of them take no more memory than a thousand.
+
+use std::sync::Arc;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use futures_util::{StreamExt as _, stream};
+use http::header;
+use mainstay_api::{
+    CallRecord,
+    export::{csv_head, csv_record, json_line},
+};
+use mainstay_doorway::json_views::records::journal;
+use mainstay_journal::{Filter, Journal, JournalError};
+use mainstay_platform::blocking::off_the_runtime;
+
+use super::{RestDoor, address::Query, filter::Wanted, refusal::Refusal};
+
+/// Records in a page.
+const PAGE: usize = 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Jsonl,
+    Csv,
+}
+
+/// The words of `format`.
+pub const FORMATS: [&str; 2] = ["jsonl", "csv"];
+
+impl Format {
+    fn read(word: Option<&str>) -> Result<Self, Refusal> {
+        match word {
+            Some("jsonl") => Ok(Self::Jsonl),
+            Some("csv") => Ok(Self::Csv),
+            Some(word) => Err(Refusal::Malformed(format!(
+                "format: there is no {word:?}; there are {}",
+                FORMATS.join(", ")
+            ))),
+            None => Err(Refusal::MissingParameter("format")),
+        }
+    }
+
+    const fn media_type(self) -> &'static str {
+        match self {
+            Self::Jsonl => "application/x-ndjson",
+            Self::Csv => "text/csv; charset=utf-8",
+        }
+    }
+
+    const fn disposition(self) -> &'static str {
+        match self {
+            Self::Jsonl => "attachment; filename=\"mainstay-calls.jsonl\"",
+            Self::Csv => "attachment; filename=\"mainstay-calls.csv\"",
+        }
+    }
+
+    fn write(self, calls: &[CallRecord]) -> String {
+        let line = |call| match self {
+            Self::Jsonl => json_line(call),
+            Self::Csv => csv_record(call),
+        };
+        calls.iter().map(line).collect()
+    }
+}
+
+/// What is left to be written.
+struct Rest {
+    journal: Arc<Journal>,
+    format: Format,
+    filter: Filter,
+    /// How many more records, at most.
+    limit: usize,
+    /// The first line of a table.
+    head: Option<String>,
+    is_over: bool,
+}
+
+/// `GET /api/call-records/export`
+pub async fn export(
+    State(door): State<RestDoor>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Result<Response, Refusal> {
+    let wanted = Wanted::read(query)?;
+    let format = Format::read(wanted.format.as_deref())?;
+    let rest = Rest {
+        journal: Arc::clone(journal(&door.gateway.calls)?),
+        format,
+        filter: Filter {
+            uncounted: true,
+            ..wanted.filter
+        },
+        limit: wanted.limit.unwrap_or(usize::MAX),
+        head: (format == Format::Csv).then(csv_head),
+        is_over: false,
+    };
+    let pages = stream::try_unfold(rest, |mut rest| async move {
+        let page = rest.next().await?;
+        Ok::<_, JournalError>(page.map(|page| (Bytes::from(page), rest)))
+    });
+    // The door closes at the end of Mainstay, whatever is left.
+    let pages = pages.take_until(door.stop.clone().cancelled_owned());
+    let headers = [
+        (header::CONTENT_TYPE, format.media_type()),
+        (header::CONTENT_DISPOSITION, format.disposition()),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, Body::from_stream(pages)).into_response())
+}
+
+impl Rest {
+    /// The next page. An error breaks the answer off, so that its reader does not take it for whole.
+    async fn next(&mut self) -> Result<Option<String>, JournalError> {
+        if let Some(head) = self.head.take() {
+            return Ok(Some(head));
+        }
+        if self.is_over {
+            return Ok(None);
+        }
+        let size = self.limit.min(PAGE);
+        let page = self.journal.records(self.filter.clone(), size).await?;
+        self.limit -= page.calls.len();
+        self.filter.before = page.next;
+        self.is_over = page.next.is_none() || self.limit == 0;
+        let format = self.format;
+        let written = off_the_runtime(move || {
+            let calls: Vec<_> = page.calls.iter().map(CallRecord::from).collect();
+            format.write(&calls)
+        });
+        Ok(Some(written.await))
+    }
+}

@@ -1,0 +1,119 @@
+//! The history of servers.
+
+use std::time::{Duration, SystemTime};
+
+use axum::{
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use http::header;
+use mainstay_api as api;
+use mainstay_doorway::json_views::{
+    records::{failure, journal},
+    servers::millis,
+};
+use mainstay_gateway::registry::unknown_server;
+use mainstay_journal::{History, Mark, Period, ServerHistory, Transition};
+use mainstay_platform::{blocking::off_the_runtime, utc};
+use serde::Deserialize;
+
+use super::{
+    RestDoor,
+    address::{Path, Query},
+    records::time,
+    refusal::Refusal,
+};
+
+/// Transitions of each server in an answer: the default, and the most.
+const DEFAULT_LIMIT: usize = 200;
+const MAX_LIMIT: usize = 1000;
+
+/// The period by default.
+const LAST_DAY: Duration = Duration::from_hours(24);
+
+/// `?since=&until=&limit=`
+#[derive(Debug, Deserialize)]
+pub struct HistoryQuery {
+    since: Option<String>,
+    until: Option<String>,
+    limit: Option<usize>,
+}
+
+impl HistoryQuery {
+    fn period(&self, server: Option<String>) -> Result<Period, Refusal> {
+        let until = time("until", self.until.as_deref())?.unwrap_or_else(SystemTime::now);
+        let since = time("since", self.since.as_deref())?;
+        Ok(Period {
+            server,
+            since: since.unwrap_or_else(|| until.checked_sub(LAST_DAY).unwrap_or(until)),
+            until,
+            limit: self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),
+        })
+    }
+}
+
+/// `GET /api/history`
+pub async fn of_all(
+    State(door): State<RestDoor>,
+    Query(query): Query<HistoryQuery>,
+) -> Result<Response, Refusal> {
+    let history = read(&door, query.period(None)?).await?;
+    Ok(answer(history).await)
+}
+
+/// `GET /api/servers/{name}/history`; also of a server that is there no more.
+pub async fn of_server(
+    State(door): State<RestDoor>,
+    Path(name): Path<String>,
+    Query(query): Query<HistoryQuery>,
+) -> Result<Response, Refusal> {
+    let history = read(&door, query.period(Some(name.clone()))?).await?;
+    if history.servers.is_empty() && door.gateway.registry.server(&name).is_err() {
+        return Err(unknown_server(&name).into());
+    }
+    Ok(answer(history).await)
+}
+
+async fn read(door: &RestDoor, period: Period) -> Result<History, Refusal> {
+    let history = journal(&door.gateway.calls)?.history(period).await;
+    Ok(history.map_err(failure)?)
+}
+
+/// Ten thousand transitions are some megabytes.
+async fn answer(history: History) -> Response {
+    let written = off_the_runtime(move || serde_json::to_vec(&wire(history))).await;
+    // Structs of texts and numbers cannot fail.
+    let json = written.unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+}
+
+fn wire(history: History) -> api::History {
+    let mark = |(at, mark): (SystemTime, Mark)| api::DaemonMark {
+        at: utc::rfc3339(at),
+        event: mark.as_str().to_owned(),
+    };
+    api::History {
+        servers: history.servers.into_iter().map(of_one).collect(),
+        daemon: history.daemon.into_iter().map(mark).collect(),
+        truncated: history.truncated,
+    }
+}
+
+fn of_one(history: ServerHistory) -> api::ServerHistory {
+    let transition = |it: Transition| api::Transition {
+        at: utc::rfc3339(it.at),
+        status: it.status.into_owned(),
+        degraded: it.degraded,
+        reason: it.reason,
+        exit_code: it.exit_code,
+        exit_signal: it.exit_signal,
+        attempt: it.attempt,
+        next_retry_ms: it.next_retry.map(millis),
+        stderr: it.stderr,
+    };
+    api::ServerHistory {
+        server: history.server,
+        transitions: history.transitions.into_iter().map(transition).collect(),
+        truncated: history.truncated,
+    }
+}

@@ -1,0 +1,58 @@
+//! The filters of records.
+
+use mainstay_core::record::{Door, State, Status};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        operation::Operation,
+        schema::{one_of, record, text, time},
+    },
+    TIME,
+};
+
+/// One or several words of a closed set, with commas.
+fn some_of(words: impl Iterator<Item = &'static str>) -> Value {
+    let words = words.collect::<Vec<_>>().join("|");
+    json!({"type": "string", "pattern": format!("^({words})(,({words}))*$")})
+}
+
+/// An operation on the records that fit.
+pub fn records(operation: Operation) -> Operation {
+    operation
+        .query(
+            "server",
+            "Only these servers', with commas, or repeated",
+            &text(),
+        )
+        .query(
+            "tool",
+            "A tool's own name, or server/tool; may be repeated",
+            &text(),
+        )
+        .query(
+            "status",
+            "How the call ended",
+            &some_of(Status::ALL.iter().map(|it| it.as_str())),
+        )
+        .query(
+            "state",
+            "How far the call got",
+            &some_of(State::ALL.iter().map(|it| it.as_str())),
+        )
+        .query(
+            "door",
+            "Where it came in",
+            &one_of(Door::ALL.iter().map(|it| it.as_str())),
+        )
+        .query(
+            "client",
+            "A client's name, as it declared itself; may be repeated",
+            &text(),
+        )
+        .query("session", "A session, as records name it", &text())
+        .query("since", TIME, &time())
+        .query("until", TIME, &time())
+        .query("text", "A part of server/tool", &text())
+        .query("before", "`next` of the page before", &record())
+}

@@ -1,0 +1,104 @@
+//! The sessions that clients have, as the doors report them.
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_core::{
+    record::{ClientInfo, Door},
+    redact,
+    switches::Off,
+};
+use mainstay_gateway::client_sessions::{OpenSession, SessionEnd};
+use mainstay_platform::utc;
+use serde::Deserialize;
+
+use super::{
+    RestDoor,
+    address::{Path, Query},
+    refusal::Refusal,
+};
+
+/// Sessions in an answer: the default, and the most.
+const DEFAULT_LIMIT: usize = 200;
+const MAX_LIMIT: usize = 1000;
+
+/// `?limit=`
+#[derive(Debug, Deserialize)]
+pub struct SessionsQuery {
+    limit: Option<usize>,
+}
+
+/// `GET /api/sessions`
+pub async fn list(
+    State(door): State<RestDoor>,
+    Query(SessionsQuery { limit }): Query<SessionsQuery>,
+) -> Json<api::Sessions> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+    let doors = door.gateway.client_sessions.doors();
+    let (sessions, total) = doors.map(|doors| doors.newest(limit)).unwrap_or_default();
+    let sessions: Vec<_> = sessions
+        .iter()
+        .map(|session| wire(&door, session))
+        .collect();
+    Json(api::Sessions {
+        truncated: sessions.len() < total,
+        sessions,
+        total,
+    })
+}
+
+/// `DELETE /api/sessions/{id}`
+pub async fn end(
+    State(door): State<RestDoor>,
+    Path(id): Path<String>,
+) -> Result<Json<api::EndedSession>, Refusal> {
+    let ended = match door.gateway.client_sessions.doors() {
+        Some(doors) => doors.end(&id).await,
+        None => SessionEnd::Unknown,
+    };
+    match ended {
+        SessionEnd::Ended => Ok(Json(api::EndedSession { success: true, id })),
+        SessionEnd::Unknown => Err(Refusal::UnknownSession(id)),
+        SessionEnd::OfStdio => Err(Refusal::Malformed(
+            "a session on stdio ends with its client: end the client".to_owned(),
+        )),
+    }
+}
+
+fn wire(door: &RestDoor, session: &OpenSession) -> api::Session {
+    let origin = &session.origin;
+    let off = door.gateway.switches.of(|| session.key);
+    api::Session {
+        id: origin.session.clone().unwrap_or_default(),
+        client: origin.client.as_ref().map(declared),
+        protocol_version: session.revision.as_str().to_owned(),
+        transport: match origin.door {
+            Door::McpStdio => "stdio",
+            Door::McpSse => "sse",
+            Door::McpHttp | Door::Rest | Door::Cli | Door::Bridge | Door::Own => "streamable_http",
+        }
+        .to_owned(),
+        door: origin.door.to_string(),
+        profile: origin.profile.clone(),
+        server: session.server.as_ref().map(ToString::to_string),
+        principal: origin.principal.clone(),
+        opened_at: utc::rfc3339(session.opened_at),
+        last_seen_at: Some(utc::rfc3339(session.used_at)),
+        streams: session.streams,
+        calls_in_flight: Some(session.calls),
+        switched_off: off.as_deref().map(count).filter(|count| *count > 0),
+    }
+}
+
+/// What the client says of itself, as records have it.
+fn declared(client: &ClientInfo) -> api::RecordedClient {
+    let shown = |text| redact::redact(text).into_owned();
+    api::RecordedClient {
+        name: shown(&client.name),
+        version: shown(&client.version),
+    }
+}
+
+fn count(off: &Off) -> usize {
+    let tools = off.tools.values().map(|tools| tools.len());
+    off.servers.len() + tools.sum::<usize>()
+}

@@ -1,0 +1,156 @@
+//! `GET /api/statistics`: how servers and tools fare over time.
+
+use std::time::{Duration, SystemTime};
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_doorway::json_views::records::{failure, journal};
+use mainstay_journal::{Bucket, By, Order, Range, Series};
+use mainstay_platform::utc;
+use serde::Deserialize;
+
+use super::{RestDoor, address::Query, records::time, refusal::Refusal};
+
+/// The time span by default.
+const LAST_DAY: Duration = Duration::from_hours(24);
+
+/// Buckets of a series at most. A screen shows no more.
+const MAX_BUCKETS: u128 = 1000;
+
+/// The length of a bucket by default, and the shortest one.
+const HOUR: Duration = Duration::from_hours(1);
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A bucket that holds whatever is kept.
+const LONGEST_BUCKET: Duration = Duration::from_hours(24 * 366 * 100);
+
+/// `?server=&tool=&since=&until=&bucketMs=&by=&sort=&limit=`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Wanted {
+    server: Option<String>,
+    tool: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    bucket_ms: Option<u64>,
+    by: Option<String>,
+    sort: Option<String>,
+    limit: Option<usize>,
+}
+
+/// The words of `by` and of `sort`.
+pub const BY: [&str; 3] = ["tool", "server", "all"];
+pub const SORT: [&str; 3] = ["calls", "errors", "p95"];
+
+/// `GET /api/statistics`
+pub async fn statistics(
+    State(door): State<RestDoor>,
+    Query(wanted): Query<Wanted>,
+) -> Result<Json<api::Statistics>, Refusal> {
+    let now = SystemTime::now();
+    let until = time("until", wanted.until.as_deref())?.unwrap_or(now);
+    let since = time("since", wanted.since.as_deref())?;
+    let since = since.unwrap_or_else(|| until.checked_sub(LAST_DAY).unwrap_or(until));
+    let by = match wanted.by.as_deref() {
+        None | Some("tool") => By::Tool,
+        Some("server") => By::Server,
+        Some("all") => By::All,
+        Some(word) => return Err(unknown("by", word, &BY)),
+    };
+    let order = match wanted.sort.as_deref() {
+        None => None,
+        Some("calls") => Some(Order::Calls),
+        Some("errors") => Some(Order::Errors),
+        Some("p95") => Some(Order::P95),
+        Some(word) => return Err(unknown("sort", word, &SORT)),
+    };
+    let journal = journal(&door.gateway.calls)?;
+    // What is older is not kept.
+    let kept_since = now.checked_sub(journal.settings().retention + LAST_DAY);
+    let first = kept_since.map_or(since, |kept| since.max(kept));
+    let span = until.min(now).duration_since(first).unwrap_or_default();
+    let range = Range {
+        server: wanted.server,
+        tool: wanted.tool,
+        since,
+        until,
+        bucket: bucket(wanted.bucket_ms.map(Duration::from_millis), span)?,
+        by,
+        order,
+        limit: wanted.limit,
+    };
+    let series = journal.statistics(range).await.map_err(failure)?;
+    Ok(Json(api::Statistics {
+        tools: series.into_iter().map(of_tool).collect(),
+    }))
+}
+
+/// The length of a bucket in so long a time: an hour, or what makes few enough buckets, unless it is given.
+fn bucket(wanted: Option<Duration>, span: Duration) -> Result<Duration, Refusal> {
+    let fewest = span.as_millis().div_ceil(MAX_BUCKETS);
+    let shortest = Duration::from_millis(u64::try_from(fewest).unwrap_or(u64::MAX));
+    let Some(wanted) = wanted else {
+        return Ok(HOUR.max(shortest));
+    };
+    // No bucket is shorter than a minute.
+    let wanted = wanted.clamp(MINUTE, LONGEST_BUCKET);
+    if wanted < shortest {
+        return Err(Refusal::Malformed(format!(
+            "bucketMs: an answer has at most {MAX_BUCKETS} buckets; for this time a bucket has {fewest} ms or more"
+        )));
+    }
+    Ok(wanted)
+}
+
+fn unknown(name: &str, word: &str, words: &[&str]) -> Refusal {
+    Refusal::Malformed(format!(
+        "{name}: there is no {word:?}; there are {}",
+        words.join(", ")
+    ))
+}
+
+fn of_tool(series: Series) -> api::ToolStatistics {
+    api::ToolStatistics {
+        server: series.server,
+        method: series.method,
+        tool: series.tool,
+        total: calls(series.total),
+        buckets: series.buckets.into_iter().map(calls).collect(),
+    }
+}
+
+fn calls(bucket: Bucket) -> api::CallStatistics {
+    let millis = |span: Duration| span.as_secs_f64() * 1000.0;
+    api::CallStatistics {
+        start: utc::rfc3339(bucket.start),
+        calls: bucket.calls,
+        errors: bucket.errors,
+        p50_ms: millis(bucket.p50),
+        p95_ms: millis(bucket.p95),
+        p99_ms: millis(bucket.p99),
+        argument_bytes: bucket.argument_bytes,
+        result_bytes: bucket.result_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_not_too_many_buckets() {
+        let day = Duration::from_hours(24);
+        for (wanted, span, bucket_is) in [
+            (None, day, Some(HOUR)),
+            (None, 30 * day, Some(HOUR)),
+            (None, 100 * day, Some(Duration::from_millis(8_640_000))),
+            (Some(MINUTE), 16 * HOUR, Some(MINUTE)),
+            (Some(Duration::ZERO), HOUR, Some(MINUTE)),
+            (Some(MINUTE), day, None),
+            (Some(Duration::MAX), 30 * day, Some(LONGEST_BUCKET)),
+        ] {
+            let found = bucket(wanted, span).ok();
+            assert_eq!(found, bucket_is, "{wanted:?} in {span:?}");
+        }
+    }
+}
