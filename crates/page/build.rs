@@ -47,8 +47,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let compressed = encoder.finish()?;
         // Fonts are compressed already.
         let is_smaller = compressed.len() < bytes.len();
-        let kept = out.join(format!("{number}.bin"));
-        fs::write(&kept, if is_smaller { &compressed } else { &bytes })?;
+        let kept = format!("{number}.bin");
+        fs::write(
+            out.join(&kept),
+            if is_smaller { &compressed } else { &bytes },
+        )?;
         writeln!(
             table,
             "    File {{ path: {path:?}, media_type: {kind:?}, tag: {tag:?}, is_gzip: {is_smaller}, bytes: include_bytes!({kept:?}) }},"

@@ -8,7 +8,7 @@ use crate::code::Code::Failed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     Unauthorized,
-    InvalidCode,
+    WrongSignIn,
     Forbidden,
     CsrfFailed,
     UnknownRoute,
@@ -37,7 +37,7 @@ impl Code {
     const fn row(self) -> (&'static str, u16) {
         match self {
             Self::Unauthorized => ("unauthorized", 401),
-            Self::InvalidCode => ("invalid_code", 401),
+            Self::WrongSignIn => ("invalid_code", 401),
             Self::Forbidden => ("forbidden", 403),
             Self::CsrfFailed => ("csrf_failed", 403),
             Self::UnknownRoute => ("not_found", 404),

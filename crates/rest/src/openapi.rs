@@ -18,9 +18,9 @@ use super::{
     code::{
         BESIDE, CONNECT_FAILED,
         Code::{
-            self, Failed, InvalidCode, InvalidLifetime, InvalidTokenName, InvalidToolName,
-            LogUnreadable, MissingParameter, NotReloadable, StateUnusable, StateUnwritable,
-            TokenExists, TooManyStreams, TooManyTokens, UnknownRoute, UnknownToken,
+            self, Failed, InvalidLifetime, InvalidTokenName, InvalidToolName, LogUnreadable,
+            MissingParameter, NotReloadable, StateUnusable, StateUnwritable, TokenExists,
+            TooManyStreams, TooManyTokens, UnknownRoute, UnknownToken, WrongSignIn,
         },
         INVALID_CONFIG, KEPT_DOWN, OF_CALLS, OF_CLIENTS, OF_RECORDS, OF_THE_FILE, SERVER_NOT_FOUND,
     },
@@ -345,7 +345,7 @@ fn operations() -> Vec<Operation> {
         .takes::<api::SignIn>()
         .needing(&json!({"anyOf": [{"required": ["code"]}, {"required": ["token"]}]}))
         .answers::<api::SignedIn>()
-        .fails(&[UnknownRoute, MissingParameter, InvalidCode, StateUnusable]),
+        .fails(&[UnknownRoute, MissingParameter, WrongSignIn, StateUnusable]),
         delete(api::BROWSER_SESSION, "Sign the browser out")
             .answers::<api::SignedOut>()
             .fails(&[StateUnusable]),

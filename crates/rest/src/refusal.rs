@@ -87,7 +87,7 @@ impl Refusal {
     fn code(&self) -> Code {
         match self {
             Self::Unauthorized | Self::NoSession | Self::WrongToken => Code::Unauthorized,
-            Self::InvalidCode => Code::InvalidCode,
+            Self::InvalidCode => Code::WrongSignIn,
             Self::Csrf(_) => Code::CsrfFailed,
             Self::NotForClients => Code::Forbidden,
             Self::UnknownRoute(_) => Code::UnknownRoute,

@@ -101,14 +101,14 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
 async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
     let home = home!();
     let daemon = serve(&home).await;
-    let (programs, opened) = (home.path().join("bin"), home.path().join("opened"));
+    let (programs, seen) = (home.path().join("bin"), home.path().join("seen"));
     fs::create_dir(&programs).expect("made");
     let opener = programs.join("xdg-open");
     // It goes on for as long as the folder is there, as a browser that it starts may.
     let script = format!(
         "#!/bin/sh\necho noise\necho \"$@\" > {0}.new\nmv {0}.new {0}\n\
          while [ -d {1} ]; do sleep 0.1; done\n",
-        opened.display(),
+        seen.display(),
         programs.display()
     );
     fs::write(&opener, script).expect("written");
@@ -122,9 +122,9 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
             "{ui}"
         );
         assert!(!ui.stderr.contains("code="), "{ui}");
-        until(PROGRAMS, "the link to be opened", || opened.exists()).await;
-        let link = fs::read_to_string(&opened).expect("a link");
-        fs::remove_file(&opened).expect("removed");
+        until(PROGRAMS, "the link to be opened", || seen.exists()).await;
+        let link = fs::read_to_string(&seen).expect("a link");
+        fs::remove_file(&seen).expect("removed");
         assert!(
             follow(&daemon.url, link.trim_end()).await.is_some(),
             "{link}"

@@ -32,11 +32,11 @@ pub struct World {
 
 impl World {
     /// At a port of its own.
-    pub async fn new(state: impl Into<PathBuf>, config: &Config) -> Self {
-        Self::at(([127, 0, 0, 1], 0).into(), state, config).await
+    pub fn new(state: impl Into<PathBuf>, config: &Config) -> Self {
+        Self::at(([127, 0, 0, 1], 0).into(), state, config)
     }
 
-    pub async fn at(address: SocketAddr, state: impl Into<PathBuf>, config: &Config) -> Self {
+    pub fn at(address: SocketAddr, state: impl Into<PathBuf>, config: &Config) -> Self {
         let owner = StateDir::new(state).own().expect("owned");
         let tokens = Tokens::open(owner.dir().clone(), &owner.token).expect("readable");
         let listener: TcpListener = mainstay::daemon::bind(address).expect("a free port");

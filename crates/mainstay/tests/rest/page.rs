@@ -12,7 +12,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 #[tokio::test]
 async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default()).await;
+    let world = World::new(folder.path(), &Config::default());
     // The MCP paths ask for a token.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.browser();

@@ -12,9 +12,9 @@ const INVALID_CODE: (u16, &str) = (401, "invalid_code");
 const UNAUTHORIZED: (u16, &str) = (401, "unauthorized");
 const CSRF_FAILED: (u16, &str) = (403, "csrf_failed");
 
-async fn world() -> (tempfile::TempDir, World) {
+fn world() -> (tempfile::TempDir, World) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default()).await;
+    let world = World::new(folder.path(), &Config::default());
     (folder, world)
 }
 
@@ -36,7 +36,7 @@ fn assert_refused(answer: &crate::browser::Answer, expected: (u16, &str), why: &
 
 #[tokio::test]
 async fn a_browser_signs_in_works_and_signs_out() {
-    let (_folder, world) = world().await;
+    let (_folder, world) = world();
     let mut browser = world.browser();
     assert!(!is_signed_in(&browser).await);
     let code = world.code().await;
@@ -87,7 +87,7 @@ async fn a_browser_signs_in_works_and_signs_out() {
 
 #[tokio::test]
 async fn a_code_signs_one_browser_in() {
-    let (_folder, world) = world().await;
+    let (_folder, world) = world();
     let code = world.code().await;
     let mut browser = world.browser();
     for wrong in ["", "wrong", &code[1..], &world.control()] {
@@ -111,7 +111,7 @@ async fn a_code_signs_one_browser_in() {
 
 #[tokio::test]
 async fn the_control_token_signs_in_and_no_other() {
-    let (_folder, world) = world().await;
+    let (_folder, world) = world();
     let mut browser = world.browser();
     let token = world.control();
     let answer = browser.sign_in(&json!({"token": &token[1..]})).await;
@@ -133,7 +133,7 @@ async fn the_control_token_signs_in_and_no_other() {
 /// Forms of other sites can send text, and pages of other ports are other origins.
 #[tokio::test]
 async fn no_other_page_signs_a_browser_in() {
-    let (_folder, world) = world().await;
+    let (_folder, world) = world();
     let browser = world.browser();
     let code = world.code().await;
     let body = json!({"code": code}).to_string();
@@ -166,7 +166,7 @@ async fn no_other_page_signs_a_browser_in() {
 
 #[tokio::test]
 async fn a_change_needs_the_csrf_token_of_its_session() {
-    let (_folder, world) = world().await;
+    let (_folder, world) = world();
     let (browser, other) = (world.signed_in().await, world.signed_in().await);
     let own = browser.csrf.clone().expect("a token");
     let (origin, body) = (browser.origin(), json!({"name": "forged"}).to_string());
@@ -215,7 +215,7 @@ async fn a_change_needs_the_csrf_token_of_its_session() {
 /// Browsers send the cookie along for pages of other ports, because a site has all ports of its host.
 #[tokio::test]
 async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
-    let (_folder, world) = world().await;
+    let (_folder, world) = world();
     let browser = world.signed_in().await;
     let csrf = browser.csrf.clone().expect("a token");
     let port = world.address.port();
@@ -262,7 +262,7 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
 
 #[tokio::test]
 async fn the_cookie_opens_no_mcp_path() {
-    let (_folder, world) = world().await;
+    let (_folder, world) = world();
     // From the first token on, these paths ask for one.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.signed_in().await;
@@ -278,7 +278,7 @@ async fn the_cookie_opens_no_mcp_path() {
 #[tokio::test]
 async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default()).await;
+    let world = World::new(folder.path(), &Config::default());
     let (browser, address) = (world.signed_in().await, world.address);
     let (other, code) = (world.signed_in().await, world.code().await);
     world.end().await;
@@ -298,7 +298,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
         assert_eq!(mode & 0o777, 0o600);
     }
 
-    let world = World::at(address, folder.path(), &Config::default()).await;
+    let world = World::at(address, folder.path(), &Config::default());
     assert!(is_signed_in(&browser).await);
     // Codes do not outlive it.
     let answer = world.browser().sign_in(&json!({"code": code})).await;
@@ -319,7 +319,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
 
     // What has ended stays so, even under the old list of sessions.
     fs::write(&kept, text).expect("written");
-    let world = World::at(address, folder.path(), &Config::default()).await;
+    let world = World::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await && !is_signed_in(&other).await);
     world.end().await;
 }
@@ -327,7 +327,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
 #[tokio::test]
 async fn a_session_that_has_expired_opens_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default()).await;
+    let world = World::new(folder.path(), &Config::default());
     let (browser, address) = (world.signed_in().await, world.address);
     world.end().await;
     let kept = folder.path().join("browsers.json");
@@ -335,13 +335,13 @@ async fn a_session_that_has_expired_opens_nothing() {
     let mut sessions: Value = serde_json::from_str(&text).expect("JSON");
     sessions["sessions"][0]["expiresUnixSeconds"] = json!(1_700_000_000);
     fs::write(&kept, sessions.to_string()).expect("written");
-    let world = World::at(address, folder.path(), &Config::default()).await;
+    let world = World::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await);
     world.end().await;
 
     // A file that cannot be read signs everybody out, and keeps nobody from signing in.
     fs::write(&kept, "{").expect("written");
-    let world = World::at(address, folder.path(), &Config::default()).await;
+    let world = World::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await);
     assert!(is_signed_in(&world.signed_in().await).await);
     world.end().await;
@@ -350,14 +350,14 @@ async fn a_session_that_has_expired_opens_nothing() {
 #[tokio::test]
 async fn without_the_page_nobody_signs_in() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default()).await;
+    let world = World::new(folder.path(), &Config::default());
     let (mut browser, address) = (world.signed_in().await, world.address);
     world.end().await;
     let config = Config {
         page: false,
         ..Config::default()
     };
-    let world = World::at(address, folder.path(), &config).await;
+    let world = World::at(address, folder.path(), &config);
     assert!(!is_signed_in(&browser).await);
     assert_eq!(
         browser.get("/").await.refused(),
