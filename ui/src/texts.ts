@@ -309,7 +309,7 @@ export const texts = {
     deleteProfile: 'Delete this profile?',
     deleteProfileText: (name: string) => `Sessions of clients at /mcp/${name} are ended when you save. You see the change before that.`,
     cannotEdit: 'The text of the configuration has errors. Mend them in the tab "File" first.',
-    unsavedToo: 'The file has other changes that are not saved. They are saved together.',
+    unsavedToo: 'The configuration has changes that are not saved. They are saved together.',
     noProfiles: 'No profiles of your own yet',
     noProfilesHint: 'Make one to give a client only the servers that it needs.',
   },
