@@ -31,9 +31,10 @@ class Draft {
   /** What the file says now, if it changed while it was being edited. */
   theirs = $state.raw<ConfigText | undefined>(undefined)
   schema = $state.raw<Schema | undefined>(undefined)
+  /** Whether the daemon says before saving what would happen. */
+  hasCheck = $state(true)
 
   #digest = ''
-  #hasCheck = true
   #timer: ReturnType<typeof setTimeout> | undefined
   #check: AbortController | undefined
 
@@ -53,11 +54,13 @@ class Draft {
 
   /** Reads the file. An edited text stays as it is; then what the file says is kept in `theirs` if it differs. */
   async load(): Promise<void> {
+    // Saving tells of a change, too, and reads the file itself.
+    if (this.isSaving) return
     try {
       const now = await this.#read()
       this.failure = undefined
-      if (this.isDirty && now.text !== this.base) this.theirs = now
-      else if (!this.isDirty) this.#take(now)
+      if (!this.isDirty || now.text === this.text) this.#take(now)
+      else if (now.text !== this.base) this.theirs = now
     } catch (error) {
       this.failure = error
     }
@@ -168,7 +171,7 @@ class Draft {
     const document = parse(text)
     const syntax = syntaxFindings(text, document)
     const own = (): Finding[] => (syntax.length > 0 || !this.schema ? syntax : schemaFindings(this.schema, text, document))
-    if (!this.#hasCheck) {
+    if (!this.hasCheck) {
       this.findings = own()
       return
     }
@@ -182,7 +185,7 @@ class Draft {
       this.plan = answer.plan ?? undefined
     } catch (error) {
       if (request.signal.aborted) return
-      if (isMissing(error)) this.#hasCheck = false
+      if (isMissing(error)) this.hasCheck = false
       this.findings = own()
       this.plan = undefined
     } finally {

@@ -7,14 +7,19 @@ class Force {
   rejected = $state<string | undefined>(undefined)
   /** Whether the file can be used and is not what is in force. */
   differs = $state(false)
+  /** Settings that the file has, and that wait for the next start. */
+  waiting = $state.raw<string[]>([])
 
   async look(): Promise<void> {
     try {
       const { plan } = await api.post<Reloaded>('/api/reload', { dryRun: true })
       this.rejected = undefined
-      this.differs = plan.reordered || plan.settings.length > 0 || plan.servers.some((server) => server.action !== 'unchanged')
+      const isNow = plan.settings.some((setting) => setting.takesEffect === 'now')
+      this.differs = plan.reordered || isNow || plan.servers.some((server) => server.action !== 'unchanged')
+      this.waiting = plan.settings.filter((setting) => setting.takesEffect === 'at_restart').map((setting) => setting.key)
     } catch (error) {
       this.differs = false
+      this.waiting = []
       // Without a file to be read again there is nothing to compare.
       this.rejected = error instanceof ApiError && error.code === 'invalid_config' ? error.message : undefined
     }

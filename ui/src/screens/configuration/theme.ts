@@ -74,6 +74,7 @@ export const theme = EditorView.theme({
     borderRadius: 'var(--radius)',
     minHeight: '1.75rem',
     padding: '0 var(--space-2)',
+    fontFamily: 'var(--font)',
     fontSize: 'var(--text)',
   },
   '.cm-button': {
@@ -84,6 +85,7 @@ export const theme = EditorView.theme({
     borderRadius: 'var(--radius)',
     minHeight: '1.75rem',
     padding: '0 var(--space-2)',
+    fontFamily: 'var(--font)',
     fontSize: 'var(--text)',
     textTransform: 'none',
   },
