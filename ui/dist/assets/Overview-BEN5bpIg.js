@@ -1,1 +1,0 @@
-import{G as e,J as t,K as n,at as r,gt as i,mt as a,nt as o,pt as s,st as c,v as l}from"./index-DissWfNI.js";var u=t(`<div class="screen"><h1> </h1></div>`);function d(t,d){a(d,!0);var f=u(),p=r(f),m=c(p,!0);i(f),o(()=>e(m,l.screens.overview)),n(t,f),s()}export{d as default};
