@@ -3,6 +3,7 @@
  * Sections follow the screens; what several screens say stands in the first ones.
  */
 import type { Operation } from './lib/fleet.svelte'
+import { clockTime } from './lib/format'
 
 const done: Record<Operation, string> = {
   start: 'started',
@@ -301,6 +302,47 @@ export const texts = {
     manyLines: (count: number) => `Only the first ${count} lines are shown.`,
     removed: 'only left',
     added: 'only right',
+  },
+
+  overview: {
+    span: 'Span',
+    spans: { '15m': '15 min', '1h': '1 h', '6h': '6 h', '24h': '24 h', '7d': '7 d', '30d': '30 d' },
+    by: 'Compare',
+    bys: { all: 'All calls', server: 'By server', tool: 'By tool' },
+    charts: 'Over time',
+    figures: { calls: 'Calls', errors: 'Errors', p50: 'p50', p95: 'p95', p99: 'p99' },
+    callsPerMinute: 'Calls per minute',
+    errorsPerMinute: 'Errors per minute',
+    latency: 'Duration',
+    latencyOf: (percentile: string) => `Duration, ${percentile}`,
+    percentile: 'Percentile',
+    noPercentiles: 'Percentiles of several tools together are not available in this version of Mainstay.',
+    noServer: 'no server',
+    chartLabel: (title: string, most: string) => `${title}: at most ${most}. The table below has the numbers.`,
+    numbers: 'Numbers as a table',
+    begins: 'From',
+    of: 'Whole span',
+    timeline: 'States of servers',
+    states: 'States',
+    server: 'Server',
+    tool: 'Tool',
+    lane: (name: string, state: string, changes: number) =>
+      `${name}: now ${state}, ${changes} ${changes === 1 ? 'change' : 'changes'}. Arrow keys show each state.`,
+    spanSaid: (state: string, from: number, to: number, reason: string) =>
+      `${state}, from ${clockTime(from)} to ${clockTime(to)}${reason ? `: ${reason}` : ''}`,
+    now: 'now',
+    exitCode: (code: number) => `Its process exited with code ${code}.`,
+    signal: (signal: number) => `Its process was ended by signal ${signal}.`,
+    attempt: (attempt: number, next: string | undefined) => `Attempt ${attempt} followed${next ? ` after ${next}` : ''}.`,
+    gap: 'Mainstay did not run',
+    timelineHint: 'Point at a bar, or use the arrow keys, to see why.',
+    noHistory: 'Nothing is known of this time.',
+    leaders: { calls: 'Most called', p95: 'Slowest tools', errors: 'Most errors' },
+    errorShare: 'Error share',
+    refused: 'Refused, no server known',
+    refusedOf: (server: string) => `${server}: refused`,
+    noErrors: 'No errors in this span.',
+    noCalls: 'No calls in this span.',
   },
 
   palette: {

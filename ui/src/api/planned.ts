@@ -2,17 +2,20 @@
 
 /* Calls, overview */
 
-/** `GET /api/history?since=&until=&limit=`: the first transition of a server is the state in force at `since`. */
+/** `GET /api/history?since=&until=&limit=` */
 export interface History {
   servers: ServerHistory[]
-  daemon: { at: string; event: 'started' | 'stopped' }[]
+  /** `lost`: it ended without a word at this time or later. What servers did while it was gone is not known. */
+  daemon: { at: string; event: string }[]
   truncated: boolean
 }
 
 export interface ServerHistory {
   server: string
-  /** The oldest first. */
+  /** The oldest first. What was so when the period began comes first, at an earlier time. */
   transitions: Transition[]
+  /** Whether older ones of the period were left out. */
+  truncated?: boolean
 }
 
 export interface Transition {
@@ -23,6 +26,7 @@ export interface Transition {
   reason?: string | null
   exitCode?: number | null
   exitSignal?: number | null
+  /** The number of the attempt that follows. */
   attempt?: number | null
   nextRetryMs?: number | null
   stderr?: string[] | null

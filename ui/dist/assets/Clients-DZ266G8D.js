@@ -1,1 +1,0 @@
-import{K as e,Y as t,_t as n,ct as r,ht as i,mt as a,ot as o,q as s,rt as c,y as l}from"./index-DeymJuxA.js";var u=t(`<div class="screen"><h1> </h1></div>`);function d(t,d){i(d,!0);var f=u(),p=o(f),m=r(p,!0);n(f),c(()=>e(m,l.screens.clients)),s(t,f),a()}export{d as default};
