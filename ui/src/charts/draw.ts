@@ -16,6 +16,20 @@ const SHAPES: Record<Tone, { top: number; height: number }> = {
 /** What is narrower than a pixel is seen by what needs people most. */
 const WEIGHT: Record<Tone, number> = { bad: 4, wary: 3, busy: 2, well: 1, off: 0 }
 
+let colours: { scheme: string | undefined; of: Map<string, string> } | undefined
+
+/** A custom property of the page: read once for each scheme, for many lanes ask. */
+function colour(name: string): string {
+  const scheme = document.documentElement.dataset.scheme
+  if (!colours || colours.scheme !== scheme) colours = { scheme, of: new Map() }
+  let value = colours.of.get(name)
+  if (value === undefined) {
+    value = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
+    colours.of.set(name, value)
+  }
+  return value
+}
+
 interface Drawing {
   spans: readonly StateSpan[]
   gaps: readonly Gap[]
@@ -30,13 +44,15 @@ export function drawLane(canvas: HTMLCanvasElement, width: number, drawing: Draw
   const context = canvas.getContext('2d')
   if (!context) return
   const scale = devicePixelRatio || 1
-  canvas.width = Math.round(width * scale)
-  canvas.height = HEIGHT * scale
-  canvas.style.width = `${width}px`
-  canvas.style.height = `${HEIGHT}px`
-  context.scale(scale, scale)
-  const style = getComputedStyle(canvas)
-  const colour = (name: string): string => style.getPropertyValue(`--${name}`).trim()
+  const [wide, high] = [Math.round(width * scale), Math.round(HEIGHT * scale)]
+  if (canvas.width !== wide || canvas.height !== high) {
+    canvas.width = wide
+    canvas.height = high
+    canvas.style.width = `${width}px`
+    canvas.style.height = `${HEIGHT}px`
+  }
+  context.setTransform(scale, 0, 0, scale, 0, 0)
+  context.clearRect(0, 0, width, HEIGHT)
   const { since, until, spans, gaps, marks, chosen } = drawing
   const x = (at: number): number => ((at - since) / (until - since)) * width
 
