@@ -356,6 +356,7 @@ export const texts = {
     followNew: (count: string) => `Follow, ${count} new`,
     list: 'Events, the newest first',
     kept: 'Mainstay remembers the last 1000 events of the last 30 min.',
+    forgotten: 'Mainstay does not remember the event of this link any more.',
     noneTitle: 'No events in the last 30 min',
     noneHint: 'When a server starts, is lost or comes back, it is told here.',
     mainstay: 'Mainstay',

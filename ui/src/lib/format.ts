@@ -16,7 +16,7 @@ export function span(ms: number): string {
 /** A duration of a call: `0.4 ms`, `12 ms`, `1.25 s`. */
 export function latency(ms: number | null | undefined): string {
   if (ms === undefined || ms === null) return '–'
-  if (ms < 1) return `${ms.toFixed(1)} ms`
+  if (ms < 0.95) return `${ms.toFixed(1)} ms`
   if (ms < 1000) return `${Math.round(ms)} ms`
   if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`

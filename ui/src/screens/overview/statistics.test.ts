@@ -48,6 +48,7 @@ it('fills what has no calls, and counts the last bucket by its age', () => {
   const [all] = groupsOf(answer, 'all', MINUTE)
   const starts = [0, 1, 2, 3].map((minute) => minute * MINUTE)
   expect(perMinute(all, 'calls', starts, MINUTE, 3.5 * MINUTE)).toEqual([0, 10, 1, 4])
+  expect(perMinute(all, 'calls', starts, MINUTE, 3.1 * MINUTE)).toEqual([0, 10, 1, null])
   expect(percentiles(all, 'p95_ms', starts)).toEqual([null, null, 1, 2])
 })
 

@@ -57,10 +57,15 @@ export function most(groups: readonly Group[], of: (group: Group) => number, lim
   return groups.filter((group) => of(group) > 0).sort((one, other) => of(other) - of(one)).slice(0, limit)
 }
 
+/** A bucket that has just begun says little: below this share of its length it is left out. */
+const MIN_AGE = 0.25
+
 /** Calls or errors a minute at each start; the last bucket is as long as it is old. */
-export function perMinute(group: Group | undefined, of: 'calls' | 'errors', starts: readonly number[], bucketMs: number, now: number): number[] {
+export function perMinute(group: Group | undefined, of: 'calls' | 'errors', starts: readonly number[], bucketMs: number, now: number): (number | null)[] {
   return starts.map((start) => {
-    const minutes = Math.max(Math.min(bucketMs, now - start), 1000) / 60_000
+    const age = Math.min(bucketMs, now - start)
+    if (age < bucketMs * MIN_AGE) return null
+    const minutes = age / 60_000
     return (group?.buckets.get(start)?.[of] ?? 0) / minutes
   })
 }
