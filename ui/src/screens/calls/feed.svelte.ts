@@ -29,11 +29,10 @@ const PAGE = 500
 /** Records of one poll. Where more are new, older ones of them are left to the next loading. */
 const POLL_PAGE = 200
 /** A call is on record soon after it began: so far back a poll looks again. */
-const OVERLAP_MS = 5000
-/** Calls that are open longer than this are looked at again when the list is loaded anew. */
-const MAX_OPEN_MS = 10 * 60_000
-/** Rows among which a poll looks for open calls. */
+const OVERLAP_MS = 1000
+/** Rows among which a poll looks for open calls, and how many of them are read again at once. */
 const OPEN_AMONG = 500
+const MAX_REREAD = 5
 /** A list that is followed for days forgets its older rows, and loads them again where somebody scrolls. */
 const MAX_FOLLOWED = 5000
 const KEPT_FOLLOWED = 1000
@@ -91,6 +90,8 @@ export class CallFeed {
   #isPolling = false
   /** Between what is held and the rows some calls were not read. */
   #hasGap = false
+  /** Counts up, so that each of many open calls is read in its turn. */
+  #turn = 0
 
   constructor(query: () => Query, reach: number | undefined) {
     this.#query = query
@@ -137,11 +138,12 @@ export class CallFeed {
     this.#isPolling = true
     try {
       const newest = this.held[0] ?? this.rows[0]
-      const since = newest ? this.#since(newest) : undefined
+      const since = newest ? newest.startedAt - OVERLAP_MS : undefined
       const query = this.#query()
       const sinceOfFilter = typeof query.since === 'string' ? Date.parse(query.since) : -Infinity
       const page = await this.#read({ limit: POLL_PAGE, ...(since !== undefined && since > sinceOfFilter && { since: new Date(since).toISOString() }) })
       this.#merge(page.calls.map(rowOf), isHeld)
+      await this.#rereadOpen()
       this.error = undefined
     } catch (error) {
       // The frame of the page says when the daemon is gone.
@@ -168,13 +170,20 @@ export class CallFeed {
     this.#hasGap = false
   }
 
-  #since(newest: CallRow): number {
-    let since = newest.startedAt - OVERLAP_MS
-    const longAgo = Date.now() - MAX_OPEN_MS
-    for (const row of this.rows.slice(0, OPEN_AMONG)) {
-      if (row.status === 'open' && row.startedAt > longAgo) since = Math.min(since, row.startedAt)
+  /** Open calls have ended meanwhile, or have been sent. */
+  async #rereadOpen(): Promise<void> {
+    const open = this.rows.slice(0, OPEN_AMONG).filter((row) => row.status === 'open')
+    if (open.length === 0) return
+    this.#turn = (this.#turn + MAX_REREAD) % Math.max(open.length, MAX_REREAD)
+    const turn = open.slice(this.#turn, this.#turn + MAX_REREAD)
+    for (const row of turn.length > 0 ? turn : open.slice(0, MAX_REREAD)) {
+      // The page that begins at the call: as cheap as one row, and without its result.
+      const page = await this.#read({ limit: 1, before: String(BigInt(row.id) + 1n) })
+      const found = page.calls[0]
+      if (found?.id === row.id) this.rows = replaced(this.rows, new Map([[row.id, rowOf(found)]]))
+      // It does not fit the filter any more.
+      else this.rows = this.rows.filter((other) => other.id !== row.id)
     }
-    return since
   }
 
   #merge(found: CallRow[], isHeld: boolean): void {
