@@ -1,0 +1,42 @@
+/** A call as something that can be pasted: into a shell, and with curl. */
+import type { CallRecord } from '../../api/types'
+
+/** A word of a POSIX shell. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`
+}
+
+type Called = Pick<CallRecord, 'method' | 'tool'> & { server?: string | null }
+
+function has(args: unknown): args is Record<string, unknown> {
+  return typeof args === 'object' && args !== null && Object.keys(args).length > 0
+}
+
+/** The command that does the same; `undefined` where there is none. */
+export function commandOf(call: Called, args: unknown): string | undefined {
+  const { server, tool, method } = call
+  if (!server) return undefined
+  if (method === 'resources/read') return `mainstay read ${shellWord(server)} ${shellWord(tool)}`
+  const name = shellWord(`${server}/${tool}`)
+  if (method === 'prompts/get') {
+    const pairs = has(args) ? Object.entries(args).map(([key, value]) => ` ${shellWord(`${key}=${String(value)}`)}`) : []
+    return `mainstay prompts get ${name}${pairs.join('')}`
+  }
+  if (method !== 'tools/call') return undefined
+  return `mainstay call ${name}${has(args) ? ` --args ${shellWord(JSON.stringify(args))}` : ''}`
+}
+
+/** The request to the REST API that does the same, as curl. */
+export function curlOf(call: Called, args: unknown, origin: string): string | undefined {
+  const { server, tool, method } = call
+  if (!server) return undefined
+  const known: Record<string, [string, unknown]> = {
+    'tools/call': ['/api/mcp-tools/call', { tool: `${server}/${tool}`, arguments: args ?? {} }],
+    'prompts/get': ['/api/mcp-prompts/get', { prompt: `${server}/${tool}`, arguments: args ?? {} }],
+    'resources/read': ['/api/resources/read', { server, uri: tool }],
+  }
+  const route = known[method]
+  if (!route) return undefined
+  const token = '-H "Authorization: Bearer $(cat ~/.local/state/mainstay/token)"'
+  return `curl ${token} -H 'Content-Type: application/json' -d ${shellWord(JSON.stringify(route[1]))} ${origin}${route[0]}`
+}
