@@ -1,4 +1,6 @@
 /** What the command palette offers beside screens and servers: a screen adds its actions while it is open. */
+import { untrack } from 'svelte'
+
 export interface Action {
   title: string
   /** What the action is about, shown after the title. */
@@ -11,7 +13,8 @@ class Actions {
 
   /** Offers actions until the returned function is called; for `$effect`. */
   offer(source: () => Action[]): () => void {
-    this.#sources = [...this.#sources, source]
+    // Untracked: an effect that offers something does not depend on what others offer.
+    this.#sources = [...untrack(() => this.#sources), source]
     return () => {
       this.#sources = this.#sources.filter((other) => other !== source)
     }
