@@ -246,7 +246,8 @@ function othersOf(schema: Members, known: number): Schema | undefined {
   if (isMembers(others) || others === true) return others
   const patterns = isMembers(schema.patternProperties) ? Object.values(schema.patternProperties).filter(isSchema) : []
   if (patterns.length > 0) return patterns.length === 1 ? patterns[0] : true
-  return others === undefined && known === 0 ? true : undefined
+  // Without a word about properties any may be given; an empty list of them says that there are none.
+  return others === undefined && known === 0 && schema.properties === undefined ? true : undefined
 }
 
 function arrayOf(schema: Members): Control {

@@ -3,18 +3,21 @@ import DOMPurify from 'dompurify'
 import { Marked } from 'marked'
 
 const TAGS = [
-  ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'p', 'br', 'hr', 'ul', 'ol', 'li', 'blockquote', 'pre', 'code', 'em', 'strong', 'del'],
-  ...['table', 'thead', 'tbody', 'tr', 'th', 'td', 'img', 'span', 'kbd', 'sub', 'sup'],
+  ...['h3', 'p', 'br', 'hr', 'ul', 'ol', 'li', 'blockquote', 'pre', 'code', 'em', 'strong', 'del'],
+  ...['table', 'thead', 'tbody', 'tr', 'th', 'td', 'img', 'span'],
 ]
 
 const purify = DOMPurify()
 const marked = new Marked({ async: false, gfm: true, breaks: false })
-// The headings of the page come first.
 marked.use({
   renderer: {
-    heading({ tokens, depth }) {
-      const level = Math.min(depth + 3, 6)
-      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>`
+    // They stand below the headings of the page, and skip no level.
+    heading({ tokens }) {
+      return `<h3>${this.parser.parseInline(tokens)}</h3>`
+    },
+    // Markup in the text is shown as text.
+    html({ text }) {
+      return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
     },
   },
 })
