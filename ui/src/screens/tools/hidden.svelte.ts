@@ -1,8 +1,7 @@
-/** Tools that entries switch off for all clients: servers do not list them. */
-import { SvelteMap } from 'svelte/reactivity'
-import { api, path } from '../../api/client'
-import type { ServerDetails } from '../../api/types'
+/** Tools that the configuration switches off for all clients: servers do not list them. */
+import { isMembers } from '../../forms/schema'
 import { fleet } from '../../lib/fleet.svelte'
+import { List } from './list.svelte'
 import { disabledOf } from './switches'
 
 export interface Hidden {
@@ -10,36 +9,26 @@ export interface Hidden {
   name: string
 }
 
-/** Entries of more servers than this are not read. */
-const MAX_SERVERS = 50
+/** The entries of a configuration, in each shape that it may have: docs/configuration.md. */
+function entriesOf(config: unknown): [string, unknown][] {
+  if (Array.isArray(config)) return config.flatMap((it: unknown) => (isMembers(it) && typeof it.name === 'string' ? [[it.name, it] as [string, unknown]] : []))
+  if (!isMembers(config)) return []
+  return [config.mcpServers, config.servers].flatMap((part) => (Array.isArray(part) ? entriesOf(part) : isMembers(part) ? Object.entries(part) : []))
+}
+
+/** What is hidden in a configuration. */
+export function hiddenIn(config: unknown): Hidden[] {
+  return entriesOf(config).flatMap(([server, entry]) => disabledOf(entry).map((name) => ({ server, name })))
+}
 
 /** Follows what is hidden while the component that calls it is there. */
 export function hiddenTools(only: () => string | undefined): { readonly list: Hidden[] } {
-  const found = new SvelteMap<string, string[]>()
-  // As a text, so that it changes only if what hides tools does.
-  const hiding = $derived(
-    fleet.list
-      .filter((row) => (row.info.hiddenToolCount ?? 0) > 0 && (only() === undefined || row.name === only()))
-      .slice(0, MAX_SERVERS)
-      .map((row) => `${row.info.hiddenToolCount} ${row.name}`)
-      .join('\n'),
-  )
-  $effect(() => {
-    const end = new AbortController()
-    const names = hiding === '' ? [] : hiding.split('\n').map((line) => line.slice(line.indexOf(' ') + 1))
-    for (const known of found.keys()) if (!names.includes(known)) found.delete(known)
-    for (const name of names) {
-      api
-        .get<ServerDetails>(path`/api/servers/${name}`, {}, end.signal)
-        .then(({ entry }) => found.set(name, disabledOf(entry)))
-        // The list stands without what is hidden.
-        .catch(() => {})
-    }
-    return () => end.abort()
-  })
+  // Where the configuration cannot be read, the list stands without what is hidden.
+  const config = new List<unknown>(() => '/api/config')
+  const list = $derived(hiddenIn(config.value).filter((it) => (only() === undefined || it.server === only()) && fleet.rows.has(it.server)))
   return {
     get list() {
-      return [...found].flatMap(([server, names]) => names.map((name) => ({ server, name })))
+      return list
     },
   }
 }

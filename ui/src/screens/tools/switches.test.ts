@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { hiddenIn } from './hidden.svelte'
 import { countsOf, disabledOf, isAvailable, offFor, withTool } from './switches'
 
 test('a tool is switched off in the list that an entry has, and on again', () => {
@@ -25,4 +26,13 @@ test('switches of clients', () => {
   ])
   expect(countsOf(switches)('files', 'read')).toBe(2)
   expect(countsOf(switches)('other', 'read')).toBe(0)
+})
+
+test('what a configuration hides, in each shape that it has', () => {
+  const entry = { command: 'x', disabledTools: ['a'] }
+  const expected = [{ server: 'files', name: 'a' }]
+  expect(hiddenIn({ mcpServers: { files: entry } })).toEqual(expected)
+  expect(hiddenIn({ servers: [{ name: 'files', ...entry }] })).toEqual(expected)
+  expect(hiddenIn([{ name: 'files', ...entry }, null])).toEqual(expected)
+  expect(hiddenIn('text')).toEqual([])
 })
