@@ -97,6 +97,12 @@ export function mediaOf(mime: string | undefined): 'image' | 'audio' | undefined
   return IMAGES.has(type) ? 'image' : AUDIO.test(type) ? 'audio' : undefined
 }
 
+/** Whether a text begins and ends as a JSON object or array does. */
+export function looksLikeJson(text: string): boolean {
+  const ends = text.slice(0, 100).trimStart()[0] + (text.slice(-100).trimEnd().at(-1) ?? '')
+  return ends === '{}' || ends === '[]'
+}
+
 /** The value of a text that is a JSON object or array. */
 export function jsonOf(text: string): unknown {
   const first = text.trimStart()[0]

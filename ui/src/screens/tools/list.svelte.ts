@@ -3,8 +3,9 @@ import { untrack } from 'svelte'
 import { api, type Query } from '../../api/client'
 import { fleet } from '../../lib/fleet.svelte'
 
-/** Lists are read again at most this often. */
+/** Lists are read again at most this often, and a long one, which takes long, less often than a short one. */
 const REST_MS = 2000
+const REST_SHARE = 20
 
 export class List<T> {
   /** `undefined` until it was read. */
@@ -19,19 +20,30 @@ export class List<T> {
     this.#path = path
     this.#query = query
     let readAt = 0
+    let tookMs = 0
     $effect(() => {
       void fleet.listsVersion
       void this.#version
       if (fleet.connection === 'lost') return
       const [at, asked] = [this.#path(), this.#query()]
       const end = new AbortController()
-      const wait = untrack(() => (this.value === undefined || this.failure ? 0 : Math.max(0, readAt + REST_MS - Date.now())))
-      const timer = setTimeout(() => {
+      const wait = untrack(() => (this.value === undefined || this.failure ? 0 : Math.max(0, readAt + Math.max(REST_MS, tookMs * REST_SHARE) - Date.now())))
+      const read = async (): Promise<void> => {
+        // A page that nobody sees reads nothing.
+        if (document.hidden) return
+        document.removeEventListener('visibilitychange', read)
+        const begun = Date.now()
+        await this.#read(at, asked, end.signal)
         readAt = Date.now()
-        void this.#read(at, asked, end.signal)
+        tookMs = readAt - begun
+      }
+      const timer = setTimeout(() => {
+        document.addEventListener('visibilitychange', read)
+        void read()
       }, wait)
       return () => {
         clearTimeout(timer)
+        document.removeEventListener('visibilitychange', read)
         end.abort()
       }
     })
