@@ -13,32 +13,48 @@ export function commandOf(name: string, args: Members, schema: Schema): string {
   return ['mainstay', 'call', name, ...words].map(quoted).join(' ')
 }
 
-/**
- * VALUE is taken as JSON where that is of a type the schema has for KEY, else as a string; `@` at its
- * start names a file. A pair is `undefined` where this would change the value.
- */
+/** A pair is `undefined` where the command would read another value from it. */
 function pairOf(key: string, value: unknown, schema: Schema): string | undefined {
   const properties = isMembers(schema) && isMembers(schema.properties) ? schema.properties : {}
   const property = Object.hasOwn(properties, key) ? properties[key] : undefined
-  const type = isMembers(property) ? property.type : undefined
-  if (typeof type !== 'string' || key === '' || /^[-@]|=/.test(key)) return undefined
-  if (typeof value === 'string' && type === 'string') {
-    if (isJson(value)) return `${key}=${JSON.stringify(value)}`
-    return `${key}=${value.startsWith('@') ? '@' : ''}${value}`
-  }
-  const fits =
-    (typeof value === 'boolean' && type === 'boolean') ||
-    (typeof value === 'number' && (type === 'number' || (type === 'integer' && Number.isInteger(value))))
-  return fits ? `${key}=${JSON.stringify(value)}` : undefined
+  if (key === '' || /^[-@]|=/.test(key)) return undefined
+  const word = typeof value === 'string' ? value : JSON.stringify(value)
+  if (JSON.stringify(asRead(word, property)) !== JSON.stringify(value)) return undefined
+  // `@` at the start names a file, unless it stands twice.
+  return `${key}=${word.startsWith('@') ? '@' : ''}${word}`
 }
 
-function isJson(text: string): boolean {
+/** What the command reads: JSON of a type that the schema has for the key, else a string. */
+function asRead(word: string, property: unknown): unknown {
+  let json: unknown
   try {
-    JSON.parse(text)
-    return true
+    json = JSON.parse(word)
   } catch {
-    return false
+    return word
   }
+  const types = typesOf(property)
+  const kind = kindOf(json)
+  const isMeant =
+    types.length === 0 ||
+    (kind === 'number' ? types.includes('number') || (types.includes('integer') && Number.isInteger(json)) : kind !== 'string' && types.includes(kind))
+  return isMeant ? json : word
+}
+
+function kindOf(value: unknown): string {
+  return value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value
+}
+
+/** The types that a schema names; none where it does not say. */
+function typesOf(schema: unknown): string[] {
+  if (!isMembers(schema)) return []
+  if (typeof schema.type === 'string') return [schema.type]
+  if (Array.isArray(schema.type)) return schema.type.filter((it) => typeof it === 'string')
+  if (Object.hasOwn(schema, 'const')) return [kindOf(schema.const)]
+  if (Array.isArray(schema.enum)) return schema.enum.map(kindOf)
+  const choices = Array.isArray(schema.anyOf) ? schema.anyOf : Array.isArray(schema.oneOf) ? schema.oneOf : []
+  const each = choices.map(typesOf)
+  // One choice that says nothing allows everything.
+  return each.some((types) => types.length === 0) ? [] : each.flat()
 }
 
 /** The same call over REST. */
