@@ -3,6 +3,9 @@
  * screen; a block goes when the generated types have its shapes.
  */
 import { ApiError } from './client'
+import type { components } from './schema'
+
+type Schemas = components['schemas']
 
 /** Whether the daemon is one that does not have the route. */
 export function isMissing(error: unknown): boolean {
@@ -189,4 +192,14 @@ export interface Transition {
   attempt?: number | null
   nextRetryMs?: number | null
   stderr?: string[] | null
+}
+
+// Tools
+
+/** `GET /api/mcp-tools`, with what a server says beside it. */
+export type Tool = Schemas['Tool'] & {
+  title?: string
+  /** Hints of the server about what the tool does. */
+  annotations?: { title?: string; readOnlyHint?: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint?: boolean }
+  output_schema?: Record<string, unknown>
 }
