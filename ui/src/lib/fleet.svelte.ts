@@ -172,8 +172,11 @@ class Fleet {
     }
   }
 
-  /** Asks for an operation and shows what it does meanwhile. Answers whether it succeeded. */
-  async operate(name: string, operation: Operation, persist = false): Promise<boolean> {
+  /**
+   * Asks for an operation and shows what it does meanwhile. Answers whether it succeeded.
+   * With `quiet` nothing pops up: the caller says how many went well.
+   */
+  async operate(name: string, operation: Operation, persist = false, quiet = false): Promise<boolean> {
     const row = this.rows.get(name)
     if (!row || row.busy) return false
     row.busy = operation
@@ -183,15 +186,15 @@ class Fleet {
       const done = await api.post<Operated>(path`/api/servers/${name}/${operation}`, body)
       if (done.error) {
         row.failure = done.error
-        toasts.show(texts.toasts.failed(done.error), 'bad')
+        if (!quiet) toasts.show(texts.toasts.failed(done.error), 'bad')
         return false
       }
-      toasts.show(texts.toasts.done(name, operation), 'well')
+      if (!quiet) toasts.show(texts.toasts.done(name, operation), 'well')
       return true
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       row.failure = message
-      toasts.show(operation === 'start' ? texts.toasts.failed(message) : texts.toasts.error(message), 'bad')
+      if (!quiet) toasts.show(operation === 'start' ? texts.toasts.failed(message) : texts.toasts.error(message), 'bad')
       return false
     } finally {
       row.busy = undefined
