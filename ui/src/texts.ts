@@ -181,6 +181,7 @@ export const texts = {
     openPage: 'Open',
     duplicate: 'Duplicate',
     menuOf: (name: string) => `More actions for ${name}`,
+    columns: { server: 'Server', state: 'State', calls: 'Calls', p95: 'p95', memory: 'Memory', uptime: 'Uptime' },
     sort: 'Sort',
     sorts: { order: 'As configured', name: 'By name', calls: 'By calls', errors: 'By errors', memory: 'By memory', p95: 'By p95' },
     removeTitle: (name: string) => `Delete ${name}?`,

@@ -1,3 +1,5 @@
+import { untrack } from 'svelte'
+
 /** What the command palette offers beside screens and servers: a screen adds its actions while it is open. */
 export interface Action {
   title: string
@@ -11,9 +13,10 @@ class Actions {
 
   /** Offers actions until the returned function is called; for `$effect`. */
   offer(source: () => Action[]): () => void {
-    this.#sources = [...this.#sources, source]
+    // An effect that offers must not depend on what the others offer.
+    this.#sources = [...untrack(() => this.#sources), source]
     return () => {
-      this.#sources = this.#sources.filter((other) => other !== source)
+      this.#sources = untrack(() => this.#sources).filter((other) => other !== source)
     }
   }
 

@@ -48,6 +48,8 @@ export class Row {
   figures = $state.raw<ServerFigures | undefined>(undefined)
   /** When `info` was read, for countdowns: `nextRetryMs` counts from there. */
   readAt = $state(0)
+  /** When calls were last seen to be answered: `lastSuccessAt` follows a busy server with a delay. */
+  answeredAt = $state(0)
   /** What a person asked for here and was not answered yet. */
   busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
   /** Why the last thing that was asked for failed. */
@@ -70,6 +72,8 @@ export class Row {
   }
 
   measure(figures: ServerFigures): void {
+    const before = this.figures
+    if (before && figures.calls - figures.errors > before.calls - before.errors) this.answeredAt = Date.now()
     this.figures = figures
     this.rates = [...this.rates, figures.recent.callsPerSecond].slice(-HISTORY)
     this.p95s = [...this.p95s, figures.recent.p95Ms ?? 0].slice(-HISTORY)

@@ -31,7 +31,7 @@ export type Word =
   | 'crashed'
 
 const LOOKS: Record<Word, Omit<Look, 'word'>> = {
-  pending: { symbol: '⏸', tone: 'wary', group: 'needs' },
+  pending: { symbol: '‖', tone: 'wary', group: 'needs' },
   unauthorized: { symbol: '✕', tone: 'bad', group: 'needs' },
   error: { symbol: '✕', tone: 'bad', group: 'needs' },
   failed: { symbol: '✕', tone: 'bad', group: 'needs' },
