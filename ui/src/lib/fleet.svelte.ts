@@ -95,6 +95,7 @@ class Fleet {
   rows = new SvelteMap<string, Row>()
   /** In the order of the configuration. */
   names = $state.raw<string[]>([])
+  list: Row[] = $derived(this.names.map((name) => this.rows.get(name)).filter((row) => row !== undefined))
   warnings = $state.raw<string[]>([])
   /** The newest last. */
   events = $state.raw<Event[]>([])
@@ -111,10 +112,6 @@ class Fleet {
   #frame = 0
   #watchers = 0
   #timers: ReturnType<typeof setInterval>[] = []
-
-  get list(): Row[] {
-    return this.names.map((name) => this.rows.get(name)).filter((row) => row !== undefined)
-  }
 
   /** Begins to follow the daemon; the page does this once it is signed in. */
   start(): void {
