@@ -281,7 +281,8 @@ class Fleet {
     this.#dirty.clear()
     const isWhole = types.has('config_reloaded') || types.has('server_added') || dirty.length > MAX_SINGLE_READS
     if (isWhole) void this.refresh()
-    else for (const name of dirty) if (this.rows.has(name)) void this.refreshOne(name)
+    // Of a server that is being deleted nothing is asked any more.
+    else for (const name of dirty) if (this.rows.has(name) && this.rows.get(name)?.busy !== 'remove') void this.refreshOne(name)
   }
 
   #takeAll(answer: Servers): void {
