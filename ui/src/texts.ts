@@ -215,6 +215,7 @@ export const texts = {
     switches: 'Switches',
     autoStartIs: (isOn: boolean) => `Auto-start: ${isOn ? 'Yes' : 'No'}`,
     enabledIs: (isOn: boolean) => `Enabled: ${isOn ? 'Yes' : 'No'}`,
+    callsSince: (calls: string, errors: string) => `${calls} calls and ${errors} errors since the server was added`,
     offers: 'Offers',
     offered: (tools: number, resources: number, prompts: number) =>
       `${tools} ${tools === 1 ? 'tool' : 'tools'}, ${resources} ${resources === 1 ? 'resource' : 'resources'}, ${prompts} ${prompts === 1 ? 'prompt' : 'prompts'}`,
