@@ -127,10 +127,9 @@ export interface ClientFile {
 
 /** `POST /api/client-files/import` */
 export interface ClientImport {
-  added?: string[]
-  skipped?: { name: string; reason: string }[] | string[]
+  added: string[]
+  skipped: { name: string; reason: string }[]
   notes?: string[]
-  warnings?: string[]
 }
 
 // Settings
@@ -202,4 +201,45 @@ export type Tool = Schemas['Tool'] & {
   /** Hints of the server about what the tool does. */
   annotations?: { title?: string; readOnlyHint?: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint?: boolean }
   output_schema?: Record<string, unknown>
+}
+
+// Adding servers: screens/servers/entry.
+
+/** `POST /api/import/preview` */
+export interface ImportPreview {
+  servers: PreviewedServer[]
+  format?: string
+  notes?: string[]
+}
+export interface PreviewedServer {
+  name: string
+  entry: Record<string, unknown>
+  notes?: string[]
+  exists: boolean
+}
+
+
+
+/** `POST /api/servers/try` */
+export interface Trial {
+  success: boolean
+  name: string
+  shown?: TrialShown
+  handshakeMs?: number | null
+  server?: { name: string; version?: string } | null
+  protocolVersion?: string | null
+  tools?: { name: string; description?: string | null }[]
+  resourceCount?: number
+  promptCount?: number
+  error?: string | null
+  nextStep?: string | null
+  stderr?: string[]
+  warnings?: string[]
+}
+export interface TrialShown {
+  command?: string[]
+  cwd?: string | null
+  url?: string | null
+  env?: string[]
+  headers?: string[]
 }

@@ -1,13 +1,7 @@
 import { expect, it } from 'vitest'
-import { commandOf, curlOf, shellWord } from './commands'
+import { commandOf, requestOf } from './commands'
 
 const call = { server: 'files', tool: 'read', method: 'tools/call' }
-
-it('quotes words for a shell', () => {
-  expect(shellWord('files/read')).toBe('files/read')
-  expect(shellWord("it's $HOME")).toBe(String.raw`'it'\''s $HOME'`)
-  expect(shellWord('')).toBe("''")
-})
 
 it('writes the command of each method', () => {
   expect(commandOf(call, { path: 'a b' })).toBe(`mainstay call files/read --args '{"path":"a b"}'`)
@@ -18,7 +12,8 @@ it('writes the command of each method', () => {
 })
 
 it('writes the request', () => {
-  expect(curlOf(call, { a: 1 }, 'http://127.0.0.1:7420')).toContain(
-    `-d '{"tool":"files/read","arguments":{"a":1}}' http://127.0.0.1:7420/api/mcp-tools/call`,
-  )
+  const request = requestOf(call, { a: 1 }, 'http://127.0.0.1:7420')
+  expect(request).toContain(`-d '{"tool":"files/read","arguments":{"a":1}}'`)
+  expect(request).toContain('http://127.0.0.1:7420/api/mcp-tools/call')
+  expect(requestOf({ ...call, server: null }, {}, '')).toBeUndefined()
 })

@@ -1,10 +1,6 @@
-/** A call as something that can be pasted: into a shell, and with curl. */
+/** A recorded call as something that can be pasted: into a shell, and with curl. */
 import type { CallRecord } from '../../api/types'
-
-/** A word of a POSIX shell. */
-export function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`
-}
+import { curlOf, quoted } from '../../lib/commands'
 
 type Called = Pick<CallRecord, 'method' | 'tool'> & { server?: string | null }
 
@@ -16,18 +12,18 @@ function has(args: unknown): args is Record<string, unknown> {
 export function commandOf(call: Called, args: unknown): string | undefined {
   const { server, tool, method } = call
   if (!server) return undefined
-  if (method === 'resources/read') return `mainstay read ${shellWord(server)} ${shellWord(tool)}`
-  const name = shellWord(`${server}/${tool}`)
+  if (method === 'resources/read') return `mainstay read ${quoted(server)} ${quoted(tool)}`
+  const name = quoted(`${server}/${tool}`)
   if (method === 'prompts/get') {
-    const pairs = has(args) ? Object.entries(args).map(([key, value]) => ` ${shellWord(`${key}=${String(value)}`)}`) : []
+    const pairs = has(args) ? Object.entries(args).map(([key, value]) => ` ${quoted(`${key}=${String(value)}`)}`) : []
     return `mainstay prompts get ${name}${pairs.join('')}`
   }
   if (method !== 'tools/call') return undefined
-  return `mainstay call ${name}${has(args) ? ` --args ${shellWord(JSON.stringify(args))}` : ''}`
+  return `mainstay call ${name}${has(args) ? ` --args ${quoted(JSON.stringify(args))}` : ''}`
 }
 
 /** The request to the REST API that does the same, as curl. */
-export function curlOf(call: Called, args: unknown, origin: string): string | undefined {
+export function requestOf(call: Called, args: unknown, origin: string): string | undefined {
   const { server, tool, method } = call
   if (!server) return undefined
   const known: Record<string, [string, unknown]> = {
@@ -37,6 +33,5 @@ export function curlOf(call: Called, args: unknown, origin: string): string | un
   }
   const route = known[method]
   if (!route) return undefined
-  const token = '-H "Authorization: Bearer $(cat ~/.local/state/mainstay/token)"'
-  return `curl ${token} -H 'Content-Type: application/json' -d ${shellWord(JSON.stringify(route[1]))} ${origin}${route[0]}`
+  return curlOf(route[0], route[1], origin)
 }

@@ -1,5 +1,5 @@
 /** A call as the commands of a shell: docs/cli.md, "call", and docs/rest.md. */
-import { isMembers, type Members, type Schema } from '../../forms/schema'
+import { isMembers, type Members, type Schema } from '../forms/schema'
 
 /** A word as a POSIX shell reads it. */
 export function quoted(word: string): string {
@@ -57,13 +57,12 @@ function typesOf(schema: unknown): string[] {
   return each.some((types) => types.length === 0) ? [] : each.flat()
 }
 
-/** The same call over REST. */
-export function curlOf(name: string, args: Members, origin: string): string {
-  const body = JSON.stringify({ tool: name, arguments: args })
+/** A request to the REST API, as curl. */
+export function curlOf(route: string, body: unknown, origin: string): string {
   return [
     'curl -H "Authorization: Bearer $(cat ~/.local/state/mainstay/token)"',
     "-H 'Content-Type: application/json'",
-    `-d ${quoted(body)}`,
-    quoted(`${origin}/api/mcp-tools/call`),
+    `-d ${quoted(JSON.stringify(body))}`,
+    quoted(origin + route),
   ].join(' \\\n  ')
 }

@@ -43,5 +43,5 @@ test.each<[Record<string, unknown>, string]>([
 ])('commandOf %j', (args, expected) => expect(commandOf('files/echo', args, schema)).toBe(expected))
 
 test('curlOf', () => {
-  expect(curlOf('files/echo', { text: "it's" }, 'http://127.0.0.1:7420')).toContain(`-d '{"tool":"files/echo","arguments":{"text":"it'\\''s"}}'`)
+  expect(curlOf('/api/mcp-tools/call', { tool: 'files/echo', arguments: { text: "it's" } }, 'http://127.0.0.1:7420')).toContain(`-d '{"tool":"files/echo","arguments":{"text":"it'\\''s"}}'`)
 })
