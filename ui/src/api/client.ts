@@ -131,14 +131,19 @@ export interface ServerSentEvent {
 /** Reads a body of server-sent events to its end. */
 export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSentEvent> {
   const reader = body.pipeThrough(new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>).getReader()
-  let rest = ''
+  // A line may be long (a result of 10 MB): what has no end yet is kept in pieces, and read once.
+  let pieces: string[] = []
   let next: ServerSentEvent = { event: 'message', data: '', id: '' }
   try {
     for (;;) {
       const { value, done } = await reader.read()
       if (done) return
-      const lines = (rest + value).split(/\r\n|\n|\r/)
-      rest = lines.pop() ?? ''
+      if (!/[\r\n]/.test(value)) {
+        pieces.push(value)
+        continue
+      }
+      const lines = (pieces.join('') + value).split(/\r\n|\n|\r/)
+      pieces = [lines.pop() ?? '']
       for (const line of lines) {
         if (line === '') {
           if (next.data !== '') yield { ...next, data: next.data.slice(0, -1) }

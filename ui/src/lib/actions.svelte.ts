@@ -13,9 +13,10 @@ class Actions {
 
   /** Offers actions until the returned function is called; for `$effect`. */
   offer(source: () => Action[]): () => void {
+    // An effect that offers must not depend on what the others offer.
     this.#sources = [...untrack(() => this.#sources), source]
     return () => {
-      this.#sources = this.#sources.filter((other) => other !== source)
+      this.#sources = untrack(() => this.#sources).filter((other) => other !== source)
     }
   }
 

@@ -7,80 +7,17 @@ import { SvelteMap } from 'svelte/reactivity'
 import { api, ApiError, path, whenReached } from '../api/client'
 import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequests, Servers } from '../api/types'
 import { texts } from '../texts'
-import { lookOf, type Look } from './status'
+import { Feed } from './feed'
+import { Row, type Operation } from './row.svelte'
 import { toasts } from './toasts.svelte'
-
-/** Types of events of `GET /api/events`, beside `snapshot` and `missed`. */
-const EVENT_TYPES = [
-  'server_added',
-  'server_removed',
-  'server_connected',
-  'server_disconnected',
-  'server_reconnecting',
-  'server_reconnected',
-  'server_health_degraded',
-  'server_health_restored',
-  'server_failed',
-  'call_refused',
-  'call_allowed',
-  'tools_changed',
-  'config_reloaded',
-  'config_rejected',
-  'server_request_asked',
-  'server_request_ended',
-] as const
 
 /** Events that the page remembers for its screens. */
 const MAX_EVENTS = 500
 /** How often what no event tells of is read: evidence of health, starts under way. */
 const REFRESH_MS = 15_000
 const FIGURES_MS = 3_000
-/** Points of a sparkline: five minutes at one every three seconds. */
-const HISTORY = 100
 /** More servers than this at once are read as a whole. */
 const MAX_SINGLE_READS = 20
-
-export type Operation = 'start' | 'stop' | 'restart' | 'reconnect' | 'enable' | 'disable'
-
-/** One server. Its members change alone, so that only its row is drawn again. */
-export class Row {
-  readonly name: string
-  info = $state.raw<Server>({} as Server)
-  figures = $state.raw<ServerFigures | undefined>(undefined)
-  /** When `info` was read, for countdowns: `nextRetryMs` counts from there. */
-  readAt = $state(0)
-  /** What a person asked for here and was not answered yet. */
-  busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
-  /** Why the last thing that was asked for failed. */
-  failure = $state<string | undefined>(undefined)
-  /** Calls a second, the newest last. */
-  rates = $state.raw<number[]>([])
-  /** The 95th percentile in milliseconds beside them. */
-  p95s = $state.raw<number[]>([])
-  /** Derived once for each change, and read by many places. */
-  look: Look = $derived(lookOf(this.info))
-
-  constructor(info: Server) {
-    this.name = info.name
-    this.take(info)
-  }
-
-  take(info: Server): void {
-    this.info = info
-    this.readAt = Date.now()
-  }
-
-  measure(figures: ServerFigures): void {
-    this.figures = figures
-    this.rates = [...this.rates, figures.recent.callsPerSecond].slice(-HISTORY)
-    this.p95s = [...this.p95s, figures.recent.p95Ms ?? 0].slice(-HISTORY)
-  }
-
-  /** When the next attempt is due, in milliseconds since 1970. */
-  get nextAttemptAt(): number | undefined {
-    return this.info.nextRetryMs == null ? undefined : this.readAt + this.info.nextRetryMs
-  }
-}
 
 class Fleet {
   /** `waiting` until the first snapshot; `lost` while the daemon does not answer. */
@@ -92,6 +29,7 @@ class Fleet {
   rows = new SvelteMap<string, Row>()
   /** In the order of the configuration. */
   names = $state.raw<string[]>([])
+  list: Row[] = $derived(this.names.map((name) => this.rows.get(name)).filter((row) => row !== undefined))
   warnings = $state.raw<string[]>([])
   /** The newest last. */
   events = $state.raw<Event[]>([])
@@ -100,18 +38,30 @@ class Fleet {
   /** Counts up with each event, for screens that read something again. */
   listsVersion = $state(0)
 
-  #source: EventSource | undefined
-  #lastEvent = ''
-  #retryMs = 500
+  #feed = new Feed({
+    live: (resumed) => {
+      const was = this.connection
+      this.connection = 'live'
+      this.heardAt = Date.now()
+      // What changed while nobody listened is not told again after a restart of the daemon.
+      if (was !== 'live' && resumed) void this.refresh()
+      if (was === 'lost') void this.refreshRequests()
+    },
+    lost: (retryAt) => {
+      this.connection = 'lost'
+      this.retryAt = retryAt
+    },
+    message: (type, data) => {
+      this.heardAt = Date.now()
+      if (type === 'snapshot') this.#takeAll(JSON.parse(data) as Servers)
+      else if (type !== 'missed') this.#hear(JSON.parse(data) as Event)
+    },
+  })
   #dirty = new Set<string>()
   #pendingEvents: Event[] = []
   #frame = 0
   #watchers = 0
   #timers: ReturnType<typeof setInterval>[] = []
-
-  get list(): Row[] {
-    return this.names.map((name) => this.rows.get(name)).filter((row) => row !== undefined)
-  }
 
   /** Begins to follow the daemon; the page does this once it is signed in. */
   start(): void {
@@ -119,7 +69,7 @@ class Fleet {
     whenReached((reached) => {
       if (reached) this.heardAt = Date.now()
     })
-    this.#open()
+    this.#feed.start()
     this.#timers = [
       setInterval(() => this.#whenVisible(() => void this.refresh()), REFRESH_MS),
       setInterval(() => this.#whenVisible(() => void this.#readFigures()), FIGURES_MS),
@@ -134,8 +84,7 @@ class Fleet {
   stop(): void {
     for (const timer of this.#timers) clearInterval(timer)
     this.#timers = []
-    this.#source?.close()
-    this.#source = undefined
+    this.#feed.stop()
   }
 
   /** Reads figures as long as the returned function was not called. */
@@ -173,8 +122,11 @@ class Fleet {
     }
   }
 
-  /** Asks for an operation and shows what it does meanwhile. Answers whether it succeeded. */
-  async operate(name: string, operation: Operation, persist = false): Promise<boolean> {
+  /**
+   * Asks for an operation and shows what it does meanwhile. Answers whether it succeeded.
+   * With `quiet` nothing pops up: the caller says how many went well.
+   */
+  async operate(name: string, operation: Operation, persist = false, quiet = false): Promise<boolean> {
     const row = this.rows.get(name)
     if (!row || row.busy) return false
     row.busy = operation
@@ -184,78 +136,20 @@ class Fleet {
       const done = await api.post<Operated>(path`/api/servers/${name}/${operation}`, body)
       if (done.error) {
         row.failure = done.error
-        toasts.show(texts.toasts.failed(done.error), 'bad')
+        if (!quiet) toasts.show(texts.toasts.failed(done.error), 'bad')
         return false
       }
-      toasts.show(texts.toasts.done(name, operation), 'well')
+      if (!quiet) toasts.show(texts.toasts.done(name, operation), 'well')
       return true
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       row.failure = message
-      toasts.show(operation === 'start' ? texts.toasts.failed(message) : texts.toasts.error(message), 'bad')
+      if (!quiet) toasts.show(operation === 'start' ? texts.toasts.failed(message) : texts.toasts.error(message), 'bad')
       return false
     } finally {
       row.busy = undefined
       await this.refreshOne(name)
     }
-  }
-
-  #open(): void {
-    const query = this.#lastEvent ? `?after=${this.#lastEvent}` : ''
-    const source = new EventSource(`/api/events${query}`)
-    this.#source = source
-    const back = (): void => {
-      if (this.connection !== 'live') {
-        if (this.connection === 'lost') void this.refreshRequests()
-        this.connection = 'live'
-        // What changed while nobody listened is not told again after a restart.
-        if (query) void this.refresh()
-      }
-      this.#retryMs = 500
-      this.heardAt = Date.now()
-    }
-    source.addEventListener('open', back)
-    source.addEventListener('snapshot', (message) => {
-      back()
-      this.#remember(message)
-      this.#takeAll(JSON.parse(message.data) as Servers)
-    })
-    source.addEventListener('missed', (message) => this.#remember(message))
-    for (const type of EVENT_TYPES) {
-      source.addEventListener(type, (message) => {
-        this.#remember(message)
-        this.#hear(JSON.parse(message.data) as Event)
-      })
-    }
-    source.addEventListener('error', () => {
-      // The browser's own retry does not tell an ended session from a daemon that is gone.
-      source.close()
-      if (this.#source !== source) return
-      this.#source = undefined
-      this.connection = 'lost'
-      this.retryAt = Date.now() + this.#retryMs
-      setTimeout(() => void this.#again(), this.#retryMs)
-      this.#retryMs = Math.min(this.#retryMs * 2, 5000)
-    })
-  }
-
-  /** A place that the daemon no longer knows is refused; then everything is read anew. */
-  async #again(): Promise<void> {
-    if (this.#timers.length === 0 || this.#source) return
-    try {
-      await api.get('/api/session')
-      this.#open()
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 401) return
-      this.retryAt = Date.now() + this.#retryMs
-      setTimeout(() => void this.#again(), this.#retryMs)
-      this.#retryMs = Math.min(this.#retryMs * 2, 5000)
-    }
-  }
-
-  #remember(message: MessageEvent): void {
-    if (message.lastEventId) this.#lastEvent = message.lastEventId
-    this.heardAt = Date.now()
   }
 
   /** Events are folded once a frame, however many come. */
@@ -278,7 +172,8 @@ class Fleet {
     this.#dirty.clear()
     const isWhole = types.has('config_reloaded') || types.has('server_added') || dirty.length > MAX_SINGLE_READS
     if (isWhole) void this.refresh()
-    else for (const name of dirty) if (this.rows.has(name)) void this.refreshOne(name)
+    // Of a server that is being deleted nothing is asked any more.
+    else for (const name of dirty) if (this.rows.has(name) && this.rows.get(name)?.busy !== 'remove') void this.refreshOne(name)
   }
 
   #takeAll(answer: Servers): void {

@@ -31,7 +31,7 @@ export type Word =
   | 'crashed'
 
 const LOOKS: Record<Word, Omit<Look, 'word'>> = {
-  pending: { symbol: '⏸', tone: 'wary', group: 'needs' },
+  pending: { symbol: '‖', tone: 'wary', group: 'needs' },
   unauthorized: { symbol: '✕', tone: 'bad', group: 'needs' },
   error: { symbol: '✕', tone: 'bad', group: 'needs' },
   failed: { symbol: '✕', tone: 'bad', group: 'needs' },
@@ -68,8 +68,11 @@ export function wordOf(server: Server): Word {
   }
 }
 
+/** One object a word: what depends on a look is drawn again only when the word changes. */
+const BUILT = Object.fromEntries(Object.entries(LOOKS).map(([word, it]) => [word, { word, ...it }])) as Record<Word, Look>
+
 export function look(word: Word): Look {
-  return { word, ...LOOKS[word] }
+  return BUILT[word]
 }
 
 export function lookOf(server: Server): Look {

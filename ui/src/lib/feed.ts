@@ -1,0 +1,164 @@
+/**
+ * The events of the daemon. All tabs of a browser share one stream, since a browser opens only six connections
+ * to a host: the tab that holds a lock reads it and passes everything on; when it is closed, the next one goes
+ * on where it was.
+ */
+import { api, ApiError } from '../api/client'
+
+/** Types of events of `GET /api/events`, beside `snapshot` and `missed`. */
+const EVENT_TYPES = [
+  'server_added',
+  'server_removed',
+  'server_connected',
+  'server_disconnected',
+  'server_reconnecting',
+  'server_reconnected',
+  'server_health_degraded',
+  'server_health_restored',
+  'server_failed',
+  'call_refused',
+  'call_allowed',
+  'tools_changed',
+  'config_reloaded',
+  'config_rejected',
+  'server_request_asked',
+  'server_request_ended',
+] as const
+
+const NAME = 'mainstay.events'
+const FIRST_RETRY_MS = 500
+const MAX_RETRY_MS = 5000
+
+/** What a tab tells the others. */
+type News =
+  | { kind: 'hello' }
+  | { kind: 'live' }
+  | { kind: 'lost'; retryAt: number }
+  | { kind: 'message'; type: string; data: string; id: string }
+
+export interface Listener {
+  /** The stream is open; with `resumed` it went on after a place, and no snapshot comes. */
+  live(resumed: boolean): void
+  /** It is tried again at this time. */
+  lost(retryAt: number): void
+  /** `snapshot` and `missed`, or an event. */
+  message(type: string, data: string): void
+}
+
+export class Feed {
+  #listener: Listener
+  #channel: BroadcastChannel | undefined
+  #source: EventSource | undefined
+  #leave: (() => void) | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #lastId = ''
+  #retryMs = FIRST_RETRY_MS
+  /** What the others are told who ask how things are. */
+  #state: News = { kind: 'lost', retryAt: 0 }
+
+  constructor(listener: Listener) {
+    this.#listener = listener
+  }
+
+  start(): void {
+    // Locks need a secure context, which an address in the network without TLS is not.
+    if (!navigator.locks) {
+      this.#open()
+      return
+    }
+    const channel = new BroadcastChannel(NAME)
+    const abort = new AbortController()
+    this.#channel = channel
+    channel.onmessage = (message: MessageEvent<News>) => this.#hear(message.data)
+    channel.postMessage({ kind: 'hello' } satisfies News)
+    const held = new Promise<void>((resolve) => {
+      this.#leave = () => {
+        abort.abort()
+        resolve()
+      }
+    })
+    navigator.locks
+      .request(NAME, { signal: abort.signal }, () => {
+        this.#open()
+        return held
+      })
+      .catch(() => {
+        // This tab stopped before it had its turn.
+      })
+  }
+
+  stop(): void {
+    this.#leave?.()
+    this.#leave = undefined
+    this.#channel?.close()
+    this.#channel = undefined
+    this.#source?.close()
+    this.#source = undefined
+    clearTimeout(this.#timer)
+  }
+
+  /** News of the tab that reads the stream, or a question to it. */
+  #hear(news: News): void {
+    const isReader = this.#source !== undefined || this.#timer !== undefined
+    if (news.kind === 'hello') {
+      if (isReader) this.#channel?.postMessage(this.#state)
+    } else if (!isReader) {
+      this.#tell(news, news.kind === 'live')
+    }
+  }
+
+  #tell(news: News, resumed: boolean): void {
+    if (news.kind === 'live') this.#listener.live(resumed)
+    else if (news.kind === 'lost') this.#listener.lost(news.retryAt)
+    else if (news.kind === 'message') {
+      if (news.id) this.#lastId = news.id
+      this.#listener.message(news.type, news.data)
+    }
+  }
+
+  #pass(news: News, resumed = false): void {
+    if (news.kind !== 'message') this.#state = news
+    this.#channel?.postMessage(news)
+    this.#tell(news, resumed)
+  }
+
+  #open(): void {
+    const resumed = this.#lastId !== ''
+    const source = new EventSource(resumed ? `/api/events?after=${this.#lastId}` : '/api/events')
+    this.#source = source
+    this.#timer = undefined
+    source.addEventListener('open', () => {
+      this.#retryMs = FIRST_RETRY_MS
+      this.#pass({ kind: 'live' }, resumed)
+    })
+    for (const type of ['snapshot', 'missed', ...EVENT_TYPES]) {
+      source.addEventListener(type, (message: MessageEvent<string>) => {
+        this.#pass({ kind: 'message', type, data: message.data, id: message.lastEventId })
+      })
+    }
+    source.addEventListener('error', () => {
+      // The browser's own retry does not tell an ended session from a daemon that is gone.
+      source.close()
+      if (this.#source === source) this.#later()
+    })
+  }
+
+  #later(): void {
+    this.#source = undefined
+    this.#timer = setTimeout(() => void this.#again(), this.#retryMs)
+    this.#pass({ kind: 'lost', retryAt: Date.now() + this.#retryMs })
+    this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS)
+  }
+
+  /** A request tells whether the session has ended; the stream would not. */
+  async #again(): Promise<void> {
+    try {
+      await api.get('/api/session')
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) return
+      if (this.#timer !== undefined) this.#later()
+      return
+    }
+    if (this.#timer !== undefined) this.#open()
+  }
+}

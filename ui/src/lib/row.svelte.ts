@@ -1,0 +1,52 @@
+/** One server as the page knows it. */
+import type { Server, ServerFigures } from '../api/types'
+import { lookOf, type Look } from './status'
+
+/** Points of a sparkline: five minutes at one every three seconds. */
+const HISTORY = 100
+
+export type Operation = 'start' | 'stop' | 'restart' | 'reconnect' | 'enable' | 'disable'
+
+/** One server. Its members change alone, so that only its row is drawn again. */
+export class Row {
+  readonly name: string
+  info = $state.raw<Server>({} as Server)
+  figures = $state.raw<ServerFigures | undefined>(undefined)
+  /** When `info` was read, for countdowns: `nextRetryMs` counts from there. */
+  readAt = $state(0)
+  /** When calls were last seen to be answered: `lastSuccessAt` follows a busy server with a delay. */
+  answeredAt = $state(0)
+  /** What a person asked for here and was not answered yet. */
+  busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
+  /** Why the last thing that was asked for failed. */
+  failure = $state<string | undefined>(undefined)
+  /** Calls a second, the newest last. */
+  rates = $state.raw<number[]>([])
+  /** The 95th percentile in milliseconds beside them. */
+  p95s = $state.raw<number[]>([])
+  /** Derived once for each change, and read by many places. */
+  look: Look = $derived(lookOf(this.info))
+
+  constructor(info: Server) {
+    this.name = info.name
+    this.take(info)
+  }
+
+  take(info: Server): void {
+    this.info = info
+    this.readAt = Date.now()
+  }
+
+  measure(figures: ServerFigures): void {
+    const before = this.figures
+    if (before && figures.calls - figures.errors > before.calls - before.errors) this.answeredAt = Date.now()
+    this.figures = figures
+    this.rates = [...this.rates, figures.recent.callsPerSecond].slice(-HISTORY)
+    this.p95s = [...this.p95s, figures.recent.p95Ms ?? 0].slice(-HISTORY)
+  }
+
+  /** When the next attempt is due, in milliseconds since 1970. */
+  get nextAttemptAt(): number | undefined {
+    return this.info.nextRetryMs == null ? undefined : this.readAt + this.info.nextRetryMs
+  }
+}

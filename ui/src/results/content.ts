@@ -1,0 +1,158 @@
+/** What a result consists of, and what of it can be shown how. Results come from servers: nothing is taken for granted. */
+import { isMembers, type Members } from '../forms/schema'
+
+export { isMembers }
+
+/** One part of a result. */
+export type Block =
+  | { kind: 'text'; text: string; mime: string | undefined }
+  | { kind: 'media'; media: 'image' | 'audio'; mime: string; data: string }
+  | { kind: 'link'; uri: string; name: string; description: string; mime: string | undefined }
+  | { kind: 'resource'; uri: string; mime: string | undefined; text: string | undefined; blob: string | undefined }
+  | { kind: 'unknown'; type: string; value: unknown }
+
+/** A message of a prompt: who says it, and what. */
+export interface Message {
+  role: string
+  blocks: Block[]
+}
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+const maybe = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
+
+export function blockOf(value: unknown): Block {
+  if (!isMembers(value)) return { kind: 'unknown', type: typeof value, value }
+  switch (value.type) {
+    case 'text':
+      return { kind: 'text', text: text(value.text), mime: undefined }
+    case 'image':
+    case 'audio':
+      return { kind: 'media', media: value.type, mime: text(value.mimeType), data: text(value.data) }
+    case 'resource_link':
+      return { kind: 'link', uri: text(value.uri), name: text(value.title) || text(value.name), description: text(value.description), mime: maybe(value.mimeType) }
+    case 'resource':
+      return contentsOf(isMembers(value.resource) ? value.resource : {})
+    default:
+      return { kind: 'unknown', type: text(value.type), value }
+  }
+}
+
+/** Of `resources/read`. */
+function contentsOf(value: Members): Block {
+  return {
+    kind: 'resource',
+    uri: text(value.uri),
+    mime: maybe(value.mimeType),
+    text: typeof value.text === 'string' ? value.text : undefined,
+    blob: typeof value.blob === 'string' ? value.blob : undefined,
+  }
+}
+
+/** The parts of a tool's result (`content`) or of a resource (`contents`). */
+export function blocksOf(result: unknown): Block[] {
+  if (!isMembers(result)) return []
+  if (Array.isArray(result.content)) return result.content.map(blockOf)
+  if (Array.isArray(result.contents)) return result.contents.map((it) => contentsOf(isMembers(it) ? it : {}))
+  return isMembers(result.content) ? [blockOf(result.content)] : []
+}
+
+/** The messages of a prompt. */
+export function messagesOf(result: unknown): Message[] {
+  if (!isMembers(result) || !Array.isArray(result.messages)) return []
+  return result.messages.map((it) => {
+    const message = isMembers(it) ? it : {}
+    const content: unknown[] = Array.isArray(message.content) ? message.content : [message.content]
+    return { role: text(message.role), blocks: content.map(blockOf) }
+  })
+}
+
+export function structuredOf(result: unknown): unknown {
+  return isMembers(result) ? result.structuredContent : undefined
+}
+
+export function isErrorResult(result: unknown): boolean {
+  return isMembers(result) && result.isError === true
+}
+
+/** What may be shown. SVG is one of them: as the source of a picture it runs nothing and loads nothing. */
+const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/svg+xml'])
+const AUDIO = /^audio\/[a-z0-9.+-]+$/
+
+/**
+ * The address of data that the page may show, only as a picture or a sound. `undefined` where its type is
+ * another one, or where it is no base64.
+ */
+export function dataUrl(media: 'image' | 'audio', mime: string, data: string): string | undefined {
+  const type = mime.toLowerCase().split(';', 1)[0]?.trim() ?? ''
+  if (media === 'image' ? !IMAGES.has(type) : !AUDIO.test(type)) return undefined
+  const base64 = data.replace(/\s/g, '')
+  if (base64 === '' || base64.length % 4 === 1 || /[^A-Za-z0-9+/=]/.test(base64)) return undefined
+  return `data:${type};base64,${base64}`
+}
+
+/** Whether a resource's type is one that is shown or played. */
+export function mediaOf(mime: string | undefined): 'image' | 'audio' | undefined {
+  if (!mime) return undefined
+  const type = mime.toLowerCase().split(';', 1)[0]?.trim() ?? ''
+  return IMAGES.has(type) ? 'image' : AUDIO.test(type) ? 'audio' : undefined
+}
+
+/** Whether a text begins and ends as a JSON object or array does. */
+export function looksLikeJson(text: string): boolean {
+  const ends = text.slice(0, 100).trimStart()[0] + (text.slice(-100).trimEnd().at(-1) ?? '')
+  return ends === '{}' || ends === '[]'
+}
+
+/** The value of a text that is a JSON object or array. */
+export function jsonOf(text: string): unknown {
+  const first = text.trimStart()[0]
+  if (first !== '{' && first !== '[') return undefined
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return undefined
+  }
+}
+
+export interface Table {
+  columns: string[]
+  rows: Members[]
+}
+
+const MAX_COLUMNS = 30
+/** Rows that are looked at to find the columns. */
+const SAMPLE = 1000
+
+/** A list of objects without objects in them. A single member that is such a list counts, too: `{"rows": […]}`. */
+export function tableOf(value: unknown): Table | undefined {
+  if (isMembers(value)) {
+    const members = Object.values(value).filter((it) => typeof it === 'object' && it !== null)
+    return members.length === 1 && Array.isArray(members[0]) ? tableOf(members[0]) : undefined
+  }
+  if (!Array.isArray(value) || value.length === 0) return undefined
+  const columns = new Set<string>()
+  for (const row of value.slice(0, SAMPLE)) {
+    if (!isMembers(row)) return undefined
+    for (const [name, cell] of Object.entries(row)) {
+      if (typeof cell === 'object' && cell !== null) return undefined
+      columns.add(name)
+      if (columns.size > MAX_COLUMNS) return undefined
+    }
+  }
+  return columns.size === 0 ? undefined : { columns: [...columns], rows: value.filter(isMembers) }
+}
+
+/** JSON in lines; `undefined` where it is nested too deeply for that. */
+export function pretty(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value, null, 2) ?? 'null'
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether a text looks like Markdown. */
+export function looksLikeMarkdown(text: string): boolean {
+  const start = text.slice(0, 20_000)
+  return /^#{1,6} \S|^\s*[-*+] \S|^\s*\d+\. \S|^```|\*\*\S|\[[^\]\n]+\]\([^)\n]+\)|^\|.*\|\s*$/m.test(start)
+}

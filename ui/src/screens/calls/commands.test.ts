@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest'
+import { commandOf, requestOf } from './commands'
+
+const call = { server: 'files', tool: 'read', method: 'tools/call' }
+
+it('writes the command of each method', () => {
+  expect(commandOf(call, { path: 'a b' })).toBe(`mainstay call files/read --args '{"path":"a b"}'`)
+  expect(commandOf(call, {})).toBe('mainstay call files/read')
+  expect(commandOf({ ...call, method: 'resources/read', tool: 'file:///x' }, null)).toBe('mainstay read files file:///x')
+  expect(commandOf({ ...call, method: 'prompts/get', tool: 'greet' }, { name: 'Ada L' })).toBe("mainstay prompts get files/greet 'name=Ada L'")
+  expect(commandOf({ ...call, server: null }, {})).toBeUndefined()
+})
+
+it('writes the request', () => {
+  const request = requestOf(call, { a: 1 }, 'http://127.0.0.1:7420')
+  expect(request).toContain(`-d '{"tool":"files/read","arguments":{"a":1}}'`)
+  expect(request).toContain('http://127.0.0.1:7420/api/mcp-tools/call')
+  expect(requestOf({ ...call, server: null }, {}, '')).toBeUndefined()
+})

@@ -1,0 +1,37 @@
+/** A recorded call as something that can be pasted: into a shell, and with curl. */
+import type { CallRecord } from '../../api/types'
+import { curlOf, quoted } from '../../lib/commands'
+
+type Called = Pick<CallRecord, 'method' | 'tool'> & { server?: string | null }
+
+function has(args: unknown): args is Record<string, unknown> {
+  return typeof args === 'object' && args !== null && Object.keys(args).length > 0
+}
+
+/** The command that does the same; `undefined` where there is none. */
+export function commandOf(call: Called, args: unknown): string | undefined {
+  const { server, tool, method } = call
+  if (!server) return undefined
+  if (method === 'resources/read') return `mainstay read ${quoted(server)} ${quoted(tool)}`
+  const name = quoted(`${server}/${tool}`)
+  if (method === 'prompts/get') {
+    const pairs = has(args) ? Object.entries(args).map(([key, value]) => ` ${quoted(`${key}=${String(value)}`)}`) : []
+    return `mainstay prompts get ${name}${pairs.join('')}`
+  }
+  if (method !== 'tools/call') return undefined
+  return `mainstay call ${name}${has(args) ? ` --args ${quoted(JSON.stringify(args))}` : ''}`
+}
+
+/** The request to the REST API that does the same, as curl. */
+export function requestOf(call: Called, args: unknown, origin: string): string | undefined {
+  const { server, tool, method } = call
+  if (!server) return undefined
+  const known: Record<string, [string, unknown]> = {
+    'tools/call': ['/api/mcp-tools/call', { tool: `${server}/${tool}`, arguments: args ?? {} }],
+    'prompts/get': ['/api/mcp-prompts/get', { prompt: `${server}/${tool}`, arguments: args ?? {} }],
+    'resources/read': ['/api/resources/read', { server, uri: tool }],
+  }
+  const route = known[method]
+  if (!route) return undefined
+  return curlOf(route[0], route[1], origin)
+}

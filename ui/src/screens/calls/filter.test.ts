@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest'
+import { BadTime, format, fromQuery, parse, spanOf, timeOf, toApi, toParameters } from './filter'
+
+const NOW = Date.parse('2026-11-24T12:00:00Z')
+
+describe('the filter text', () => {
+  it.each([
+    'server:git status:error since:1h read',
+    'server:files,git tool:"a b" client:"Claude Desktop",Cursor',
+    'state:not_sent door:cli until:14:03 http://x',
+    '',
+  ])('says the same after a round trip: %s', (text) => {
+    const filter = parse(text)
+    expect(parse(format(filter))).toEqual(filter)
+    const query = new URLSearchParams(Object.entries(toParameters(filter)).filter((it): it is [string, string] => it[1] !== null))
+    expect(fromQuery(query)).toEqual(filter)
+  })
+
+  it('takes what it does not know as a part of the name', () => {
+    expect(parse('demo://a about')).toMatchObject({ text: 'demo://a about' })
+  })
+
+  it('joins values of a key that comes twice', () => {
+    expect(parse('status:ok status:error,ok').lists.status).toEqual(['ok', 'error'])
+  })
+
+  it('reads a whole text from a link', () => {
+    expect(fromQuery(new URLSearchParams('q=server:git+x'))).toEqual(parse('server:git x'))
+  })
+})
+
+describe('times', () => {
+  it('reads spans', () => {
+    expect(spanOf('15m')).toBe(900_000)
+    expect(spanOf('2h')).toBe(7_200_000)
+    expect(spanOf('soon')).toBeUndefined()
+  })
+
+  it('reads times of today, days and exact times', () => {
+    expect(new Date(timeOf('14:03', NOW) ?? 0).getHours()).toBe(14)
+    expect(timeOf('25:00', NOW)).toBeUndefined()
+    expect(timeOf('2026-11-24T11:00:00Z', NOW)).toBe(NOW - 3_600_000)
+    expect(new Date(timeOf('2026-11-20', NOW) ?? 0).getHours()).toBe(0)
+    expect(timeOf('yesterday', NOW)).toBeUndefined()
+  })
+
+  it('asks the API for exact times, and refuses what it cannot read', () => {
+    expect(toApi(parse('since:1h status:ok,error'), NOW)).toEqual({ since: '2026-11-24T11:00:00.000Z', status: 'ok,error' })
+    expect(() => toApi(parse('since:soon'), NOW)).toThrow(BadTime)
+  })
+})

@@ -1,0 +1,146 @@
+/**
+ * What calls are filtered by. In the address each member is a parameter; in the field it is one text:
+ * `server:git status:error since:1h read`.
+ */
+import type { Query } from '../../api/client'
+
+/** Members that take several values, joined by commas. */
+export const LISTS = ['server', 'tool', 'client', 'status', 'state'] as const
+/** Members of one value. */
+export const SINGLES = ['door', 'session', 'since', 'until'] as const
+
+export type ListKey = (typeof LISTS)[number]
+export type SingleKey = (typeof SINGLES)[number]
+
+export interface Filter {
+  lists: Record<ListKey, readonly string[]>
+  singles: Record<SingleKey, string>
+  /** A part of server/tool. */
+  text: string
+}
+
+export const STATUSES = ['ok', 'error', 'timeout', 'cancelled', 'unknown', 'refused', 'open'] as const
+export const STATES = ['not_sent', 'sent', 'answered'] as const
+
+export function empty(): Filter {
+  return {
+    lists: { server: [], tool: [], client: [], status: [], state: [] },
+    singles: { door: '', session: '', since: '', until: '' },
+    text: '',
+  }
+}
+
+export function isEmpty(filter: Filter): boolean {
+  return filter.text === '' && LISTS.every((key) => filter.lists[key].length === 0) && SINGLES.every((key) => filter.singles[key] === '')
+}
+
+const isList = (key: string): key is ListKey => (LISTS as readonly string[]).includes(key)
+const isSingle = (key: string): key is SingleKey => (SINGLES as readonly string[]).includes(key)
+
+/** Words of a text; quotes hold a value with spaces together. */
+function words(text: string): string[] {
+  return text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []
+}
+
+/** Values of a list; a comma within quotes is one of the value. */
+function values(text: string): string[] {
+  const parts = text.match(/(?:[^,"]|"[^"]*"?)+/g) ?? []
+  return unique(parts.map((part) => part.replaceAll('"', '').trim()).filter((part) => part !== ''))
+}
+
+function unique(list: readonly string[]): string[] {
+  return [...new Set(list)]
+}
+
+/** Reads the text of the field. A word with a key that is not known is a part of the name. */
+export function parse(text: string): Filter {
+  const filter = empty()
+  const free: string[] = []
+  for (const word of words(text)) {
+    const at = word.indexOf(':')
+    const key = word.slice(0, at).toLowerCase()
+    const value = word.slice(at + 1)
+    if (at > 0 && isList(key)) filter.lists[key] = unique([...filter.lists[key], ...values(value)])
+    else if (at > 0 && isSingle(key)) filter.singles[key] = value.replaceAll('"', '')
+    else free.push(word.replaceAll('"', ''))
+  }
+  filter.text = free.join(' ')
+  return filter
+}
+
+function quoted(value: string): string {
+  return /[\s,"]/.test(value) ? `"${value.replaceAll('"', '')}"` : value
+}
+
+/** Writes a filter as the text of the field. */
+export function format(filter: Filter): string {
+  const lists = LISTS.filter((key) => filter.lists[key].length > 0).map((key) => `${key}:${filter.lists[key].map(quoted).join(',')}`)
+  const singles = SINGLES.filter((key) => filter.singles[key] !== '').map((key) => `${key}:${quoted(filter.singles[key])}`)
+  return [...lists, ...singles, ...(filter.text ? [filter.text] : [])].join(' ')
+}
+
+/** Reads the parameters of an address. `q` is a whole text. */
+export function fromQuery(query: URLSearchParams): Filter {
+  const whole = query.get('q')
+  const filter = whole ? parse(whole) : empty()
+  for (const key of LISTS) {
+    const found = query.getAll(key).flatMap(values)
+    if (found.length > 0) filter.lists[key] = unique(found)
+  }
+  for (const key of SINGLES) filter.singles[key] = query.get(key) ?? filter.singles[key]
+  filter.text = query.get('text') ?? filter.text
+  return filter
+}
+
+/** The parameters of an address, with `null` for what is not filtered by. */
+export function toParameters(filter: Filter): Record<string, string | null> {
+  const parameters: Record<string, string | null> = { q: null, text: filter.text || null }
+  for (const key of LISTS) parameters[key] = filter.lists[key].map(quotedInList).join(',') || null
+  for (const key of SINGLES) parameters[key] = filter.singles[key] || null
+  return parameters
+}
+
+function quotedInList(value: string): string {
+  return value.includes(',') ? `"${value}"` : value
+}
+
+/** The query of the API. Throws `BadTime` where a time cannot be read. */
+export function toApi(filter: Filter, now: number): Query {
+  const query: Record<string, string> = {}
+  for (const key of LISTS) if (filter.lists[key].length > 0) query[key] = filter.lists[key].join(',')
+  for (const key of SINGLES) if (filter.singles[key]) query[key] = filter.singles[key]
+  for (const key of ['since', 'until'] as const) {
+    if (!filter.singles[key]) continue
+    const at = timeOf(filter.singles[key], now)
+    if (at === undefined) throw new BadTime(filter.singles[key])
+    query[key] = new Date(at).toISOString()
+  }
+  if (filter.text) query.text = filter.text
+  return query
+}
+
+export class BadTime extends Error {}
+
+const UNITS: Record<string, number> = { s: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
+
+/** `90s`, `15m`, `2h`, `7d`: so long ago, in milliseconds. */
+export function spanOf(text: string): number | undefined {
+  const found = /^(\d{1,6})(s|min|m|h|d|w)$/.exec(text)
+  return found ? Number(found[1]) * (UNITS[found[2] ?? ''] ?? 0) : undefined
+}
+
+/** So long ago, a time of today (`14:03`, `14:03:20`), a local day or time, or RFC 3339. */
+export function timeOf(text: string, now: number): number | undefined {
+  const back = spanOf(text)
+  if (back !== undefined) return now - back
+  const today = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(text)
+  if (today) {
+    const [hour, minute, second] = [Number(today[1]), Number(today[2]), Number(today[3] ?? 0)]
+    if (hour > 23 || minute > 59 || second > 59) return undefined
+    return new Date(now).setHours(hour, minute, second, 0)
+  }
+  if (!/^\d{4}-\d{2}-\d{2}/.test(text)) return undefined
+  // A day alone is one of here, not of UTC.
+  const at = Date.parse(/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00` : text.replace(' ', 'T'))
+  return Number.isNaN(at) ? undefined : at
+}

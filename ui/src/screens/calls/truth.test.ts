@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest'
+import { splitOf, truthOf, type Truth } from './truth'
+
+describe('whether a call ran', () => {
+  it.each<[string, string, Truth]>([
+    ['answered', 'ok', 'answered'],
+    ['answered', 'error', 'failed'],
+    ['not_sent', 'refused', 'refused'],
+    ['not_sent', 'error', 'notSent'],
+    ['not_sent', 'timeout', 'timeoutNotSent'],
+    ['sent', 'timeout', 'timeoutSent'],
+    ['not_sent', 'cancelled', 'cancelledNotSent'],
+    ['sent', 'cancelled', 'cancelledSent'],
+    ['sent', 'unknown', 'lost'],
+    ['sent', 'error', 'mayHaveRun'],
+    ['not_sent', 'open', 'openWaiting'],
+    ['sent', 'open', 'openSent'],
+  ])('%s, %s: %s', (state, status, truth) => {
+    expect(truthOf({ state, status })).toBe(truth)
+  })
+
+  it('knows a lost connection by the kind of its error', () => {
+    expect(truthOf({ state: 'sent', status: 'error', error: { kind: 'outcome_unknown' } })).toBe('lost')
+  })
+})
+
+it('never splits a call into less than nothing', () => {
+  expect(splitOf({ duration_ms: 10, queue_ms: 2, upstream_ms: 7 })).toEqual({ queue: 2, upstream: 7, rest: 1, total: 10 })
+  expect(splitOf({ duration_ms: 0.1, queue_ms: 0.1, upstream_ms: 0.1 }).rest).toBe(0)
+})

@@ -1,0 +1,70 @@
+/** What a record says of a call: how it ended, and the truth about whether it ran. */
+import type { CallRecord } from '../../api/types'
+import type { Tone } from '../../lib/status'
+
+export type Status = 'ok' | 'error' | 'timeout' | 'cancelled' | 'unknown' | 'refused' | 'open'
+
+/** Each status has a shape of its own. */
+const LOOKS: Record<Status, { symbol: string; tone: Tone }> = {
+  ok: { symbol: '●', tone: 'well' },
+  error: { symbol: '✕', tone: 'bad' },
+  timeout: { symbol: '◷', tone: 'wary' },
+  cancelled: { symbol: '⊘', tone: 'off' },
+  unknown: { symbol: '?', tone: 'wary' },
+  refused: { symbol: '⊖', tone: 'wary' },
+  open: { symbol: '↻', tone: 'busy' },
+}
+
+export function isStatus(status: string): status is Status {
+  return status in LOOKS
+}
+
+export function lookOfStatus(status: string): { symbol: string; tone: Tone } {
+  return isStatus(status) ? LOOKS[status] : { symbol: '?', tone: 'off' }
+}
+
+/** Whether a call ran; the words are in the texts (`texts.calls.truth`). */
+export type Truth =
+  | 'answered'
+  | 'failed'
+  | 'notSent'
+  | 'refused'
+  | 'lost'
+  | 'timeoutSent'
+  | 'timeoutNotSent'
+  | 'cancelledSent'
+  | 'cancelledNotSent'
+  | 'mayHaveRun'
+  | 'openWaiting'
+  | 'openSent'
+
+export function truthOf(call: Pick<CallRecord, 'state' | 'status'> & { error?: { kind: string } | null }): Truth {
+  const { state, status } = call
+  if (status === 'open') return state === 'not_sent' ? 'openWaiting' : 'openSent'
+  if (status === 'refused') return 'refused'
+  if (status === 'timeout') return state === 'not_sent' ? 'timeoutNotSent' : 'timeoutSent'
+  if (status === 'cancelled') return state === 'not_sent' ? 'cancelledNotSent' : 'cancelledSent'
+  if (state === 'not_sent') return 'notSent'
+  if (status === 'unknown' || call.error?.kind === 'outcome_unknown') return 'lost'
+  if (state === 'sent') return 'mayHaveRun'
+  return status === 'ok' ? 'answered' : 'failed'
+}
+
+/** Whether calling again is free of doubt: the call did not run, or is over with an answer. */
+export function isDoubtful(truth: Truth): boolean {
+  return truth === 'lost' || truth === 'timeoutSent' || truth === 'cancelledSent' || truth === 'mayHaveRun'
+}
+
+/** Where the time of a call went, in milliseconds. */
+export interface Split {
+  queue: number
+  upstream: number
+  rest: number
+  total: number
+}
+
+export function splitOf(call: { duration_ms?: number | null; queue_ms: number; upstream_ms: number }): Split {
+  const known = call.queue_ms + call.upstream_ms
+  const total = Math.max(call.duration_ms ?? known, known)
+  return { queue: call.queue_ms, upstream: call.upstream_ms, rest: total - known, total }
+}

@@ -1,0 +1,37 @@
+/** What is switched off for which client. A client is known by the name of its token, or else by its own name. */
+import { api, path } from '../../api/client'
+import type { components } from '../../api/schema'
+import type { ClientSession } from '../../api/planned'
+
+type SwitchedOff = components['schemas']['SwitchedOff']
+
+const NOTHING: SwitchedOff = { servers: [], tools: [] }
+
+class Switches {
+  clients = $state.raw<Record<string, SwitchedOff>>({})
+
+  async load(signal?: AbortSignal): Promise<void> {
+    this.clients = (await api.get<components['schemas']['Switches']>('/api/switches', {}, signal)).clients
+  }
+
+  of(client: string): SwitchedOff {
+    return Object.hasOwn(this.clients, client) ? (this.clients[client] ?? NOTHING) : NOTHING
+  }
+
+  async set(client: string, server: string, tool: string | undefined, enabled: boolean): Promise<void> {
+    await api.put(path`/api/switches/${client}`, tool === undefined ? { server, enabled } : { server, tool, enabled })
+    await this.load()
+  }
+
+  async clear(client: string): Promise<void> {
+    await api.delete(path`/api/switches/${client}`)
+    await this.load()
+  }
+}
+
+export const switches = new Switches()
+
+/** The name by which switches and records know the client of a session. */
+export function clientName(session: ClientSession): string {
+  return session.principal || session.client?.name || ''
+}

@@ -1,0 +1,197 @@
+/**
+ * The configuration that is being edited. It outlives the screen, so that one can look at other screens
+ * meanwhile; the browser asks before it leaves the page.
+ */
+import { api, ApiError } from '../../api/client'
+import { isMissing, type ConfigCheck, type ConfigSaved, type ConfigText, type Finding, type Plan } from '../../api/planned'
+import { texts } from '../../texts'
+import { findingsOf, schemaFindings, syntaxFindings } from './findings'
+import { parse, valueOf } from './jsonc'
+import type { Schema } from './schema'
+
+const CHECK_DELAY_MS = 400
+
+class Draft {
+  /** What the file says; `undefined` until it was read. */
+  base = $state.raw<string | undefined>(undefined)
+  text = $state.raw('')
+  path = $state<string | undefined>(undefined)
+  /** Whether the file's own text is known, with its comments. Otherwise it is its content, written anew. */
+  isWholeText = $state(true)
+  /** Why the configuration could not be read. */
+  failure = $state.raw<unknown>(undefined)
+  findings = $state.raw<Finding[]>([])
+  plan = $state.raw<Plan | undefined>(undefined)
+  isChecking = $state(false)
+  isSaving = $state(false)
+  /** Why the last save failed, if no finding says so. */
+  saveFailure = $state.raw<unknown>(undefined)
+  /** What the last save did. */
+  saved = $state.raw<ConfigSaved | undefined>(undefined)
+  /** What the file says now, if it changed while it was being edited. */
+  theirs = $state.raw<ConfigText | undefined>(undefined)
+  schema = $state.raw<Schema | undefined>(undefined)
+  /** Whether the daemon says before saving what would happen. */
+  hasCheck = $state(true)
+
+  #digest = ''
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #check: AbortController | undefined
+
+  constructor() {
+    addEventListener('beforeunload', (event) => {
+      if (this.isDirty) event.preventDefault()
+    })
+  }
+
+  get isDirty(): boolean {
+    return this.base !== undefined && this.text !== this.base
+  }
+
+  get hasErrors(): boolean {
+    return this.findings.some((finding) => finding.severity === 'error')
+  }
+
+  /** Reads the file. An edited text stays as it is; then what the file says is kept in `theirs` if it differs. */
+  async load(): Promise<void> {
+    // Saving tells of a change, too, and reads the file itself.
+    if (this.isSaving) return
+    try {
+      const now = await this.#read()
+      this.failure = undefined
+      if (!this.isDirty || now.text === this.text) this.#take(now)
+      else if (now.text !== this.base) this.theirs = now
+    } catch (error) {
+      this.failure = error
+    }
+    if (!this.schema) await this.#loadSchema()
+    this.#later(0)
+  }
+
+  edit(text: string): void {
+    if (text === this.text) return
+    this.text = text
+    this.saveFailure = undefined
+    this.saved = undefined
+    this.#later(CHECK_DELAY_MS)
+  }
+
+  reset(): void {
+    if (this.theirs) this.#take(this.theirs)
+    else this.edit(this.base ?? '')
+    this.saveFailure = undefined
+  }
+
+  /** Takes the file's text in place of what was edited. */
+  takeTheirs(): void {
+    if (this.theirs) this.#take(this.theirs)
+    this.#later(0)
+  }
+
+  /** Goes on with what was edited, over what the file says now. */
+  keepMine(): void {
+    if (!this.theirs) return
+    this.base = this.theirs.text
+    this.#digest = this.theirs.digest
+    this.theirs = undefined
+  }
+
+  /** Writes the file and puts it in force. Answers whether it did. */
+  async save(): Promise<boolean> {
+    this.isSaving = true
+    this.saveFailure = undefined
+    const text = this.text
+    try {
+      this.saved = this.isWholeText
+        ? await api.put<ConfigSaved>('/api/config/text', { text, digest: this.#digest })
+        : await api.put<ConfigSaved>('/api/config', this.#content(text))
+      this.base = text
+      this.#take(await this.#read())
+      return true
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 'config_changed') {
+        this.theirs = await this.#read().catch(() => undefined)
+      } else if (error instanceof ApiError && error.code === 'invalid_config') {
+        this.findings = findingsOf(error, text)
+      }
+      this.saveFailure = error
+      return false
+    } finally {
+      this.isSaving = false
+    }
+  }
+
+  #content(text: string): unknown {
+    const { root, problems } = parse(text)
+    if (!root || problems.length > 0) throw new Error(texts.configuration.notJson)
+    return valueOf(root)
+  }
+
+  async #read(): Promise<ConfigText> {
+    try {
+      const now = await api.get<ConfigText>('/api/config/text')
+      this.isWholeText = true
+      return now
+    } catch (error) {
+      if (!isMissing(error)) throw error
+    }
+    this.isWholeText = false
+    return { text: `${JSON.stringify(await api.get<unknown>('/api/config'), null, 2)}\n`, digest: '' }
+  }
+
+  #take(now: ConfigText): void {
+    this.base = now.text
+    this.text = now.text
+    this.path = now.path ?? undefined
+    this.#digest = now.digest
+    this.theirs = undefined
+    this.plan = undefined
+    this.findings = []
+    this.#later(0)
+  }
+
+  async #loadSchema(): Promise<void> {
+    try {
+      this.schema = await api.get<Schema>('/api/config/schema')
+    } catch {
+      // The editor does without completion.
+    }
+  }
+
+  #later(ms: number): void {
+    clearTimeout(this.#timer)
+    this.#check?.abort()
+    this.#timer = setTimeout(() => void this.#run(), ms)
+  }
+
+  /** Asks the daemon what is wrong and what would be done; without it the schema has to do. */
+  async #run(): Promise<void> {
+    if (this.base === undefined) return
+    const text = this.text
+    const document = parse(text)
+    const syntax = syntaxFindings(text, document)
+    const own = (): Finding[] => (syntax.length > 0 || !this.schema ? syntax : schemaFindings(this.schema, text, document))
+    if (!this.hasCheck) {
+      this.findings = own()
+      return
+    }
+    const request = new AbortController()
+    this.#check = request
+    this.isChecking = true
+    try {
+      const answer = await api.post<ConfigCheck>('/api/config/check', { text }, request.signal)
+      if (request.signal.aborted) return
+      this.findings = answer.findings
+      this.plan = answer.plan ?? undefined
+    } catch (error) {
+      if (request.signal.aborted) return
+      if (isMissing(error)) this.hasCheck = false
+      this.findings = own()
+      this.plan = undefined
+    } finally {
+      if (this.#check === request) this.isChecking = false
+    }
+  }
+}
+
+export const draft = new Draft()

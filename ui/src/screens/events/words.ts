@@ -1,0 +1,122 @@
+/** What an event says, in words: docs/cli.md, "events". */
+import type { Event } from '../../api/types'
+import { span, visible } from '../../lib/format'
+import type { Tone } from '../../lib/status'
+import { texts } from '../../texts'
+
+export const TYPES = [
+  'server_added',
+  'server_removed',
+  'server_connected',
+  'server_disconnected',
+  'server_reconnecting',
+  'server_reconnected',
+  'server_health_degraded',
+  'server_health_restored',
+  'server_failed',
+  'call_refused',
+  'call_allowed',
+  'tools_changed',
+  'config_reloaded',
+  'config_rejected',
+  'server_request_asked',
+  'server_request_ended',
+] as const
+
+export type EventType = (typeof TYPES)[number]
+
+export interface Told {
+  /** One word. */
+  word: string
+  detail: string
+  symbol: string
+  tone: Tone
+}
+
+const LOOKS: Record<EventType, { symbol: string; tone: Tone }> = {
+  server_added: { symbol: '+', tone: 'off' },
+  server_removed: { symbol: '−', tone: 'off' },
+  server_connected: { symbol: '●', tone: 'well' },
+  server_disconnected: { symbol: '✕', tone: 'bad' },
+  server_reconnecting: { symbol: '↻', tone: 'busy' },
+  server_reconnected: { symbol: '●', tone: 'well' },
+  server_health_degraded: { symbol: '◐', tone: 'wary' },
+  server_health_restored: { symbol: '●', tone: 'well' },
+  server_failed: { symbol: '✕', tone: 'bad' },
+  call_refused: { symbol: '⊖', tone: 'wary' },
+  call_allowed: { symbol: '●', tone: 'well' },
+  tools_changed: { symbol: '≠', tone: 'off' },
+  config_reloaded: { symbol: '≠', tone: 'off' },
+  config_rejected: { symbol: '✕', tone: 'bad' },
+  server_request_asked: { symbol: '?', tone: 'wary' },
+  server_request_ended: { symbol: '●', tone: 'off' },
+}
+
+const isType = (type: string): type is EventType => type in LOOKS
+
+type Data = Record<string, unknown>
+const text = (data: Data, key: string): string => (typeof data[key] === 'string' ? visible(data[key]) : '')
+const number = (data: Data, key: string): number | undefined => (typeof data[key] === 'number' ? data[key] : undefined)
+const names = (data: Data, key: string): string[] => (Array.isArray(data[key]) ? data[key].map((name) => visible(String(name))) : [])
+
+/** Names in one line; the others are counted. */
+const MAX_NAMES = 5
+function listed(all: readonly string[]): string {
+  const shown = all.slice(0, MAX_NAMES).join(', ')
+  return all.length > MAX_NAMES ? texts.events.andMore(shown, all.length - MAX_NAMES) : shown
+}
+
+function joined(...parts: (string | undefined | false)[]): string {
+  return parts.filter(Boolean).join('; ')
+}
+
+export function tell(event: Event): Told {
+  const { type } = event
+  const data = event.data as Data
+  if (!isType(type)) return { word: visible(type), detail: visible(JSON.stringify(data)), symbol: '·', tone: 'off' }
+  const t = texts.events
+  const word = t.words[type]
+  const because = text(data, 'lastError') || text(data, 'reason') || t.noReason
+  const told = (detail: string): Told => ({ word, detail, ...LOOKS[type] })
+  switch (type) {
+    case 'server_disconnected':
+      if (data.wasIntentional === true) return { word: t.stoppedWord, detail: t.intended, symbol: '○', tone: 'off' }
+      return told(because)
+    case 'server_reconnecting': {
+      const next = number(data, 'nextRetryMs')
+      return told(joined(because, t.attempt(number(data, 'attempt') ?? 1, next === undefined ? '' : span(next))))
+    }
+    case 'server_reconnected':
+      return told(t.afterAttempts(number(data, 'attemptsTaken') ?? 1))
+    case 'server_health_degraded':
+      return told(joined(because, t.failures(number(data, 'consecutiveFailures') ?? 1)))
+    case 'server_failed':
+      return told(joined(because, t.notAgain))
+    case 'call_refused': {
+      const after = number(data, 'retryAfterMs')
+      return told(t.refused(text(data, 'tool') || text(data, 'method'), number(data, 'crashes') ?? 0, after === undefined ? '' : span(after)))
+    }
+    case 'call_allowed':
+      return told(t.allowed(text(data, 'tool') || text(data, 'method')))
+    case 'tools_changed': {
+      const [added, removed] = [names(data, 'added'), names(data, 'removed')]
+      return told(joined(t.toolCount(number(data, 'count') ?? 0), added.length > 0 && t.added(listed(added)), removed.length > 0 && t.removed(listed(removed))))
+    }
+    case 'config_reloaded': {
+      const parts = [
+        ['added', t.added],
+        ['changed', t.changed],
+        ['removed', t.removed],
+      ] as const
+      const found = parts.map(([key, words]) => [names(data, key), words] as const).filter(([list]) => list.length > 0)
+      return told(found.length > 0 ? joined(...found.map(([list, words]) => words(listed(list)))) : t.nothingChanged)
+    }
+    case 'config_rejected':
+      return told(joined(because, t.oldHolds))
+    case 'server_request_asked':
+    case 'server_request_ended':
+      return told(text(data, 'method'))
+    default:
+      return told('')
+  }
+}

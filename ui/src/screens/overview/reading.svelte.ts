@@ -1,0 +1,90 @@
+/** What the overview shows, read again and again while somebody looks. */
+import { api, ApiError } from '../../api/client'
+import type { History } from '../../api/planned'
+import type { Statistics } from '../../api/types'
+import { lanesOf, type Gap, type Lane } from '../../charts/history'
+import { fleet } from '../../lib/fleet.svelte'
+import { period, type Span } from './spans'
+import { groupsOf, most, type By, type Group } from './statistics'
+
+/** Lines that can be told apart in a chart. */
+export const MAX_LINES = 6
+const LEADERS = 10
+/** Transitions of one server: a lane has no room for more. */
+const MAX_TRANSITIONS = 400
+
+export type Leader = 'calls' | 'p95' | 'errors'
+
+export interface Shown {
+  span: Span
+  since: number
+  until: number
+  starts: number[]
+  all: Group | undefined
+  /** What is compared; empty where all calls are one. */
+  groups: Group[]
+  leaders: Record<Leader, Group[]>
+}
+
+export class Reading {
+  shown = $state.raw<Shown | undefined>(undefined)
+  error = $state.raw<unknown>(undefined)
+  lanes = $state.raw<{ lanes: Lane[]; gaps: Gap[]; since: number; until: number } | undefined>(undefined)
+  /** The route is not there in an older Mainstay. */
+  hasHistory = $state(true)
+  historyError = $state.raw<unknown>(undefined)
+
+  async read(span: Span, by: By, signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#statistics(span, by, signal), this.#history(span, signal)])
+  }
+
+  async #statistics(span: Span, by: By, signal: AbortSignal): Promise<void> {
+    const { since, until, starts } = period(span, Date.now())
+    const get = async (grouped: By, sort: Leader, limit: number, bucketMs: number): Promise<Group[]> => {
+      const query = { by: grouped, sort, limit, bucketMs, since: new Date(since).toISOString() }
+      return groupsOf(await api.get<Statistics>('/api/statistics', query, signal), grouped, bucketMs)
+    }
+    try {
+      const [all, groups, calls, p95, errors] = await Promise.all([
+        get('all', 'calls', 1, span.bucketMs),
+        by === 'all' ? [] : get(by, 'calls', MAX_LINES, span.bucketMs),
+        get('tool', 'calls', LEADERS, 2 * span.ms),
+        get('tool', 'p95', LEADERS, 2 * span.ms),
+        get('tool', 'errors', LEADERS, 2 * span.ms),
+      ])
+      this.shown = {
+        span,
+        since,
+        until,
+        starts,
+        all: all[0],
+        groups: most(groups, (group) => group.total.calls, MAX_LINES),
+        leaders: {
+          calls: most(calls, (group) => group.total.calls, LEADERS),
+          p95: most(p95.filter((group) => group.tool !== ''), (group) => group.total.p95_ms ?? 0, LEADERS),
+          errors: most(errors, (group) => group.total.errors, LEADERS),
+        },
+      }
+      this.error = undefined
+    } catch (error) {
+      if (!signal.aborted) this.error = error
+    }
+  }
+
+  async #history(span: Span, signal: AbortSignal): Promise<void> {
+    if (!this.hasHistory) return
+    const until = Date.now()
+    const since = until - span.ms
+    try {
+      const query = { since: new Date(since).toISOString(), until: new Date(until).toISOString(), limit: MAX_TRANSITIONS }
+      const history = await api.get<History>('/api/history', query, signal)
+      this.lanes = { ...lanesOf(history, fleet.names, since, until), since, until }
+      this.historyError = undefined
+    } catch (error) {
+      if (signal.aborted) return
+      if (error instanceof ApiError && error.code === 'not_found') this.hasHistory = false
+      else this.historyError = error
+    }
+  }
+}
+

@@ -1,0 +1,37 @@
+/** A server that is to be added, on its way through the dialog. */
+import { api, ApiError } from '../../../api/client'
+import type { Operated } from '../../../api/types'
+import { texts } from '../../../texts'
+import { byField, findingsOf, type Entry, type FieldErrors } from './entry'
+
+export interface Draft {
+  id: number
+  name: string
+  entry: Entry
+  notes: string[]
+  isChosen: boolean
+  isSaved: boolean
+  errors?: FieldErrors | undefined
+  /** An error that belongs to no field. */
+  failure?: unknown
+}
+
+let lastId = 0
+
+export function draft(name: string, entry: Entry, notes: string[] = []): Draft {
+  lastId += 1
+  return { id: lastId, name, entry, notes, isChosen: true, isSaved: false }
+}
+
+/** What went wrong, at the fields where it can be told. */
+export function complaint(error: unknown): { errors?: FieldErrors; failure?: unknown } {
+  if (!(error instanceof ApiError)) return { failure: error }
+  if (error.code === 'duplicate_name') return { errors: { name: [texts.entry.nameTaken] } }
+  const findings = findingsOf(error.body)
+  return findings.length > 0 ? { errors: byField(findings) } : { failure: error }
+}
+
+/** Saves a draft in the configuration. It is kept even where it cannot be connected yet. */
+export function save(it: Draft, replace: boolean): Promise<Operated> {
+  return api.post<Operated>('/api/servers', { ...it.entry, name: it.name.trim(), persist: true, replace })
+}

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest'
+import type { Server, ServerFigures } from '../../api/types'
+import { lookOf } from '../../lib/status'
+import { evidence, nextAttempt } from './evidence'
+import { countGroups, fits, lines, unchanged, wordsOf, type Listed } from './listing'
+import { commandLine, targetOf } from './target'
+
+function listed(name: string, server: Partial<Server>, calls = 0): Listed {
+  const info = { name, enabled: true, status: 'connected', connected: true, transport: 'stdio', ...server } as Server
+  const figures = { name, calls, errors: 0, recent: { spanMs: 1000, calls, errors: 0, callsPerSecond: calls } } as ServerFigures
+  return { name, info, look: lookOf(info), figures }
+}
+
+const rows = [
+  listed('well-1', {}, 1),
+  listed('down', { status: 'failed', connected: false, lastError: 'exited with code 1' }),
+  listed('well-2', {}, 5),
+  listed('asks', { status: 'pending', connected: false }),
+  listed('off', { enabled: false, connected: false }),
+  listed('back', { status: 'reconnecting', connected: false }),
+]
+const names = (list: readonly (string | Listed)[]): string[] => list.map((line) => (typeof line === 'string' ? `# ${line}` : line.name))
+
+describe('the list', () => {
+  it('groups by what is needed, what waits for approval first', () => {
+    expect(names(lines(rows, 'order'))).toEqual(['# needs', 'asks', 'down', '# coming', 'back', '# well', 'well-1', 'well-2', '# off', 'off'])
+    expect(countGroups(rows)).toEqual({ needs: 2, coming: 1, well: 2, off: 1 })
+  })
+
+  it('sorts within groups', () => {
+    expect(names(lines(rows, 'calls'))).toEqual(['# needs', 'asks', 'down', '# coming', 'back', '# well', 'well-2', 'well-1', '# off', 'off'])
+  })
+
+  it('finds by name, state and reason', () => {
+    const found = (filter: string): string[] => rows.filter((row) => fits(row, wordsOf(filter))).map((row) => row.name)
+    expect(found('well')).toEqual(['well-1', 'well-2'])
+    expect(found('CODE exited')).toEqual(['down'])
+    expect(found('reconnecting')).toEqual(['back'])
+    expect(found('')).toHaveLength(rows.length)
+  })
+
+  it('stays the same object while nothing moves', () => {
+    const before = lines(rows, 'order')
+    expect(unchanged(before, lines(rows, 'order'))).toBe(before)
+    expect(unchanged(before, lines(rows, 'calls'))).not.toBe(before)
+  })
+})
+
+describe('evidence', () => {
+  const now = Date.parse('2026-01-01T00:01:00Z')
+  const server = (more: Partial<Server>): Server => ({ lastSuccessAt: '2026-01-01T00:00:20Z', ...more }) as Server
+  it('says when a server answered, or how long it is silent', () => {
+    expect(evidence(server({}), 0, now)).toBe('answered 40 s ago')
+    expect(evidence(server({}), now - 3000, now)).toBe('answered 3 s ago')
+    expect(evidence(server({ consecutiveHealthFailures: 2 }), 0, now)).toBe('silent for 40 s, asked, no answer yet')
+    expect(evidence(server({ lastSuccessAt: null }), 0, now)).toBeUndefined()
+  })
+  it('counts down to the next attempt', () => {
+    const down = server({ status: 'reconnecting', reconnectAttempt: 3 })
+    expect(nextAttempt(down, now + 5400, now)).toBe('attempt 3 · next in 6 s')
+    expect(nextAttempt(down, now, now)).toBe('attempt 3 · trying now')
+  })
+})
+
+it('quotes a command line as a shell reads it', () => {
+  expect(commandLine(['npx', '-y', 'two words', "it's"])).toBe(`npx -y 'two words' 'it'\\''s'`)
+  expect(targetOf({ pending: { command: ['rm', '-rf', '/'] }, transport: 'stdio' } as unknown as Server)).toBe('rm -rf /')
+})

@@ -1,0 +1,19 @@
+/** What a server runs or where it is, in one line. */
+import type { Server } from '../../api/types'
+import { visible } from '../../lib/format'
+
+/** As a shell reads it: what is not plain stands in quotes. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./~-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+}
+
+export function commandLine(words: readonly string[]): string {
+  return words.map(quoted).join(' ')
+}
+
+/** The command or address of a row. Arguments may be secret, so a row has none; one that waits shows all. */
+export function targetOf(info: Server): string {
+  const pending = info.pending
+  if (pending?.command?.length) return visible(commandLine(pending.command))
+  return visible(pending?.url ?? info.command ?? info.url ?? info.transport)
+}
