@@ -90,7 +90,8 @@ impl Mcp {
         let end = Box::pin(own.serve(&mut client, &self, &mut signals)).await?;
         match end {
             End::Over(exit) => Ok(exit),
-            End::HandedOver(finder, starter) => {
+            End::HandedOver(successor) => {
+                let (finder, starter) = *successor;
                 Box::pin(front::serve(client, finder, WAIT, Some(starter), signals)).await
             }
         }

@@ -1,10 +1,13 @@
 //! A client on one ordered stream: stdio or HTTP+SSE.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use bytes::Bytes;
 use mainstay_core::{
-    era::{Caller, code},
+    era::{Caller, code, listen::completed},
     message::{self, Kind, Method},
     principal::Principal,
     record::{Door, Origin},
@@ -70,6 +73,8 @@ pub struct Conversation {
     /// Requests that will have an answer. Those that open a stream until one side ends it are not among
     /// them.
     at_work: TaskTracker,
+    /// The client is to be served elsewhere: a stream that ends now is told to have ended.
+    is_left: Arc<AtomicBool>,
     tasks: TaskTracker,
 }
 
@@ -122,6 +127,7 @@ impl Conversation {
             requests: Requests::default(),
             unanswered: Arc::new(Semaphore::new(MAX_UNANSWERED)),
             at_work: TaskTracker::new(),
+            is_left: Arc::default(),
             tasks,
         }
     }
@@ -182,6 +188,7 @@ impl Conversation {
             let permit = self.permit(&frame).await?;
             let is_stream = frame.method() == Some(Method::Listen);
             let at_work = (!is_stream).then(|| self.at_work.token());
+            let id = is_stream.then(|| id(&frame).to_owned());
             let Call { reply, messages } = self.requests.begin(
                 &self.clients.stateless,
                 &self.scope,
@@ -190,7 +197,16 @@ impl Conversation {
                 frame,
             );
             let permit = (permit, at_work);
-            self.answer(permit, messages, async move { expected(reply.await) });
+            let is_left = Arc::clone(&self.is_left);
+            self.answer(permit, messages, async move {
+                let reply = reply.await;
+                match id {
+                    Some(id) if reply.cancelled && is_left.load(Relaxed) => {
+                        Some(message::response(&id, &completed(&id)))
+                    }
+                    _ => expected(reply),
+                }
+            });
             return Ok(());
         }
         if self.requests.cancel(&frame) {
@@ -391,6 +407,12 @@ impl Conversation {
     /// Whether this is its session.
     pub fn has(&self, session: &ClientSession) -> bool {
         matches!(&*self.phase.borrow(), Phase::Open { session: own, .. } if own.id == session.id)
+    }
+
+    /// The client goes on elsewhere: its session here ends, and so do its streams, each with an answer.
+    pub fn leave(&self) {
+        self.is_left.store(true, Relaxed);
+        self.end("the client is served elsewhere");
     }
 
     /// The client has gone: its session ends, and what it has in flight is cancelled.

@@ -65,7 +65,10 @@ pub async fn serve(
             () = async {
                 leave.cancelled().await;
                 client.idle().await;
-            } => break,
+            } => {
+                client.leave();
+                break;
+            }
         };
         let refused = match line {
             Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,

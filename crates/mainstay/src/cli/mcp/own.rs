@@ -130,11 +130,14 @@ pub struct Own {
     wanted: mpsc::Receiver<HandOver>,
 }
 
+/// What finds the daemon that serves the client next, and what starts one if it is gone.
+pub type Successor = (Finder, Starter);
+
 /// How it ended.
 pub enum End {
     Over(Exit),
     /// The client is to be served by a daemon.
-    HandedOver(Finder, Starter),
+    HandedOver(Box<Successor>),
 }
 
 /// The client's door, a task.
@@ -233,7 +236,7 @@ impl Own {
             };
             let exit = self.stop(door, signals).await?;
             Ok(match successor {
-                Some((finder, starter)) => End::HandedOver(finder, starter),
+                Some(successor) => End::HandedOver(Box::new(successor)),
                 None => End::Over(exit),
             })
         };
@@ -273,7 +276,7 @@ impl Own {
         door: &mut Door,
         mcp: &Mcp,
         signals: &mut Signals,
-    ) -> Option<(Finder, Starter)> {
+    ) -> Option<Successor> {
         let mut gone = pin!(screen::gone());
         loop {
             tokio::select! {
@@ -311,10 +314,10 @@ impl Own {
     async fn hand_over(
         &self,
         door: &mut Door,
-        successor: (Finder, Starter),
+        successor: Successor,
         leaving: &Leaving,
         signals: &mut Signals,
-    ) -> Option<(Finder, Starter)> {
+    ) -> Option<Successor> {
         complain("handing the client and the servers over to `mainstay serve`");
         self.announce_stop(self.daemon.grace() + self.daemon.stop_limit());
         leaving.asked.cancel();

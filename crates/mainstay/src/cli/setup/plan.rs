@@ -97,7 +97,9 @@ impl Plan {
     }
 
     pub fn note_all(&mut self, texts: Vec<String>) {
-        texts.into_iter().for_each(|text| self.note(text));
+        for text in texts {
+            self.note(text);
+        }
     }
 
     /// Adds a note about something. Equal notes become one.
