@@ -60,6 +60,9 @@ pub struct Events {
     pub events: Vec<Event>,
     /// Whether some are gone that came after the place asked for.
     pub missed: bool,
+    /// Whether `limit` left older ones out; left out if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// The place to go on from.
     pub last: String,
 }

@@ -198,6 +198,8 @@ impl Watch {
             | EventKind::ServerHealthRestored {}
             | EventKind::CallRefused { .. }
             | EventKind::CallAllowed { .. }
+            | EventKind::ServerRequestWaiting { .. }
+            | EventKind::ServerRequestSettled { .. }
             | EventKind::ConfigReloaded { .. }
             | EventKind::ConfigRejected { .. } => {}
         }

@@ -134,6 +134,17 @@ pub enum EventKind {
         tool: Option<String>,
         arguments: Arguments,
     },
+    /// A request of the server waits for an answer by hand (`GET /api/server-requests`).
+    ServerRequestWaiting {
+        id: u64,
+        method: String,
+    },
+    /// It waits no more.
+    ServerRequestSettled {
+        id: u64,
+        method: String,
+        outcome: Settled,
+    },
     /// Its list of tools differs from the last one known. Names, at most [`MAX_NAMES`] each, and how
     /// many tools there are now.
     ToolsChanged {
@@ -153,7 +164,35 @@ pub enum EventKind {
     },
 }
 
+/// What became of a request that waited for an answer by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settled {
+    Answered,
+    Refused,
+    /// Nobody answered in time.
+    Expired,
+}
+
+impl Settled {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Refused => "refused",
+            Self::Expired => "expired",
+        }
+    }
+}
+
 impl EventKind {
+    /// Whether it tells of what a server asks, which may be for one client only.
+    pub const fn is_of_requests(&self) -> bool {
+        matches!(
+            self,
+            Self::ServerRequestWaiting { .. } | Self::ServerRequestSettled { .. }
+        )
+    }
+
     /// What changed between two lists of tools; `None` if nothing did.
     pub fn tools_changed<'a>(
         before: impl IntoIterator<Item = &'a str>,

@@ -90,10 +90,12 @@ impl Registry {
             }
             made.is_ok()
         });
+        let events = Events::default();
         let fleet = Arc::new(Fleet {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,
-            events: Events::default(),
+            queue: Arc::new(Queue::new(events.clone())),
+            events,
             history: History::new(options.journal),
             logs: options
                 .state
@@ -103,7 +105,6 @@ impl Registry {
             catalogs,
             lineage: options.lineage,
             reserve: supervisor::reserve(),
-            queue: Arc::default(),
             sole: options.sole_client.then(Sole::default),
             watched_file: options.origin.as_ref().and_then(Origin::path),
         });

@@ -238,7 +238,10 @@ impl Store {
         let files = Files::new(state).written(settings.durability);
         let mut memory = Memory::load(&connection, settings.max_bytes, &published.recent)?;
         close_open_calls(&connection, &mut memory)?;
-        history::begin(&connection, last_seen(&connection)?)?;
+        if let Err(error) = history::begin(&connection, last_seen(&connection)?) {
+            // A full disk: what is on record can be read.
+            tracing::warn!(%error, "the journal does not say that Mainstay started");
+        }
         files.sweep(|cid| is_in_file(&connection, cid))?;
         let store = Self {
             published,

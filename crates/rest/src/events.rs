@@ -6,7 +6,7 @@ use axum::{Json, extract::State, response::Response};
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue};
 use mainstay_api as api;
-use mainstay_core::event::EventId;
+use mainstay_core::event::{Event, EventId};
 use mainstay_gateway::events::{EventOrGap, Subscription};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -39,25 +39,53 @@ impl EventsQuery {
     }
 }
 
+/// `?after=ID&before=ID&type=WORD,WORD&server=NAME&limit=N`
+#[derive(Debug, Deserialize)]
+pub struct RecentQuery {
+    after: Option<String>,
+    before: Option<String>,
+    #[serde(rename = "type")]
+    kinds: Option<String>,
+    server: Option<String>,
+    limit: Option<usize>,
+}
+
 pub async fn recent(
     State(door): State<RestDoor>,
-    Query(place): Query<EventsQuery>,
+    Query(wanted): Query<RecentQuery>,
 ) -> Result<Json<api::Events>, Refusal> {
     let known = door.gateway.registry.events();
-    let mut subscription = match place.after.as_deref() {
-        Some(after) => known.subscribe(Some(EventsQuery::read(after)?)),
+    let read = |place: Option<&str>| place.map(EventsQuery::read).transpose();
+    let before = read(wanted.before.as_deref())?;
+    let mut subscription = match read(wanted.after.as_deref())? {
+        Some(after) => known.subscribe(Some(after)),
         None => known.remembered(),
     };
-    let (mut events, mut missed) = (Vec::new(), false);
+    let kinds: Option<Vec<&str>> = wanted.kinds.as_deref().map(|it| it.split(',').collect());
+    let fits = |event: &Event| {
+        let server = event.server.as_ref().map(|it| it.as_str());
+        before.is_none_or(|before| event.id < before)
+            && wanted.server.as_deref().is_none_or(|it| server == Some(it))
+    };
+    let (mut events, mut missed) = (VecDeque::new(), false);
     while let Some(heard) = subscription.now() {
         match heard {
-            EventOrGap::Event(event) => events.push(wire(&event)),
+            EventOrGap::Event(event) if fits(&event) => events.push_back(wire(&event)),
+            EventOrGap::Event(_) => {}
             EventOrGap::Gap(_) => missed = true,
         }
     }
+    if let Some(kinds) = kinds {
+        events.retain(|event| kinds.contains(&event.kind.as_str()));
+    }
+    let left_out = events
+        .len()
+        .saturating_sub(wanted.limit.unwrap_or(usize::MAX));
+    events.drain(..left_out);
     Ok(Json(api::Events {
-        events,
+        events: events.into(),
         missed,
+        truncated: left_out > 0,
         last: subscription.position().to_string(),
     }))
 }

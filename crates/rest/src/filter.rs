@@ -1,11 +1,12 @@
 //! Which records are asked for, from the query of a URL.
 
-use std::str::FromStr;
+use std::{str::FromStr, time::SystemTime};
 
 use mainstay_core::record::{Door, RecordId, State, Status};
 use mainstay_journal::Filter;
+use mainstay_platform::utc;
 
-use super::{records::time, refusal::Refusal};
+use super::refusal::Refusal;
 
 /// Values of one name at most. Each is a part of the question to the journal.
 const MAX_VALUES: usize = 100;
@@ -60,6 +61,17 @@ impl Wanted {
         }
         Ok(wanted)
     }
+}
+
+/// A time in RFC 3339, or in seconds since 1970.
+pub fn time(name: &str, said: Option<&str>) -> Result<Option<SystemTime>, Refusal> {
+    said.map(|text| {
+        utc::parse(text).ok_or_else(|| {
+            let expected = "expected a time such as 2026-11-25T14:03:00Z, or seconds since 1970";
+            Refusal::Malformed(format!("{name}: {expected}"))
+        })
+    })
+    .transpose()
 }
 
 fn parsed<T: FromStr<Err: std::fmt::Display>>(name: &str, value: &str) -> Result<T, Refusal> {

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use super::{
     RestDoor,
     address::{Path, Query},
-    records::time,
+    filter::time,
     refusal::Refusal,
 };
 

@@ -26,7 +26,7 @@ use super::{
     },
     export::FORMATS,
     operation::Operation,
-    schema::{boolean, entry, number, one_of, place, text, time},
+    schema::{TIME, boolean, entry, number, one_of, place, text, time},
     statistics::{BY, SORT},
 };
 
@@ -331,6 +331,10 @@ fn operations() -> Vec<Operation> {
         .fails(&[TooManyStreams]),
         get(api::RECENT_EVENTS, "What happened lately")
             .query("after", PLACE, &place())
+            .query("before", "The id of an event: only older ones", &place())
+            .query("type", "Only these types, with commas", &text())
+            .query("server", SERVER, &text())
+            .query("limit", "How many at most; the newest", &number())
             .answers::<api::Events>(),
         get(
             api::BROWSER_SESSION,
@@ -391,7 +395,6 @@ fn errors(operations: &[Operation]) -> BTreeSet<(u16, &'static str)> {
 }
 
 const SERVER: &str = "Only this server's";
-const TIME: &str = "RFC 3339, or seconds since 1970";
 const PERSIST: &str = "Out of the configuration's file, too";
 const PLACE: &str = "The id of an event to go on from";
 

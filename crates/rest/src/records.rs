@@ -1,7 +1,5 @@
 //! Records of calls, and the objects that they name.
 
-use std::time::SystemTime;
-
 use axum::{
     Json,
     extract::State,
@@ -14,7 +12,6 @@ use mainstay_core::{
     record::{Cid, Payload, RecordId},
 };
 use mainstay_journal::{Journal, JournalError, Page};
-use mainstay_platform::utc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -109,17 +106,6 @@ pub async fn object(
         ),
     ];
     Ok((headers, bytes).into_response())
-}
-
-/// A time in RFC 3339, or in seconds since 1970.
-pub fn time(name: &str, said: Option<&str>) -> Result<Option<SystemTime>, Refusal> {
-    said.map(|text| {
-        utc::parse(text).ok_or_else(|| {
-            let expected = "expected a time such as 2026-11-25T14:03:00Z, or seconds since 1970";
-            Refusal::Malformed(format!("{name}: {expected}"))
-        })
-    })
-    .transpose()
 }
 
 /// What a record names, where it is kept and can be part of an answer.

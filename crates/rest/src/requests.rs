@@ -2,7 +2,10 @@
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_core::{
+    event::Settled,
+    failure::{Failure, FailureKind},
+};
 use mainstay_gateway::supervisor::Queued;
 use mainstay_platform::utc;
 
@@ -44,7 +47,12 @@ pub async fn answer(
         }
         (None, None) => return Err(Refusal::MissingParameter("result")),
     };
-    let question = door.gateway.registry.queue().take(id).ok_or_else(|| {
+    let outcome = match &reply {
+        Ok(_) => Settled::Answered,
+        Err(_) => Settled::Refused,
+    };
+    let taken = door.gateway.registry.queue().take(id, outcome);
+    let question = taken.ok_or_else(|| {
         let message = format!("no request {id} is waiting: it was answered, or its time is over");
         Failure::new(FailureKind::RequestNotFound, message).with("id", id)
     })?;

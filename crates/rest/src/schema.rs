@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+/// What a point in time looks like.
+pub const TIME: &str = "RFC 3339, or seconds since 1970";
+
 pub fn text() -> Value {
     json!({"type": "string"})
 }

@@ -9,7 +9,7 @@ use mainstay_journal::{Bucket, By, Order, Range, Series};
 use mainstay_platform::utc;
 use serde::Deserialize;
 
-use super::{RestDoor, address::Query, records::time, refusal::Refusal};
+use super::{RestDoor, address::Query, filter::time, refusal::Refusal};
 
 /// The time span by default.
 const LAST_DAY: Duration = Duration::from_hours(24);

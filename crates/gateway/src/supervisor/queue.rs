@@ -6,10 +6,17 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use mainstay_core::{era::code, ids::ServerName, principal::Principal};
+use mainstay_core::{
+    era::code,
+    event::{EventKind, Settled},
+    ids::ServerName,
+    principal::Principal,
+};
 use mainstay_transport::Question;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
+
+use crate::events::Events;
 
 /// How long a request waits.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -22,6 +29,8 @@ pub struct Queue {
     state: Mutex<State>,
     /// Told when a request is entered.
     news: watch::Sender<()>,
+    /// Of the daemon.
+    events: Events,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +62,14 @@ pub struct Queued {
 }
 
 impl Queue {
+    /// Tells of its requests in these events.
+    pub fn new(events: Events) -> Self {
+        Self {
+            events,
+            ..Self::default()
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Held for a map operation, never across an await.
         self.state.lock()
@@ -69,6 +86,7 @@ impl Queue {
         }
         state.last_id += 1;
         let id = state.last_id;
+        let method = question.frame().method_name();
         let waiting = Waiting {
             server: server.clone(),
             principal: principal.cloned(),
@@ -78,6 +96,8 @@ impl Queue {
         };
         state.waiting.insert(id, waiting);
         drop(state);
+        let kind = EventKind::ServerRequestWaiting { id, method };
+        self.events.publish(Some(server), kind);
         self.news.send_replace(());
     }
 
@@ -103,11 +123,22 @@ impl Queue {
         self.state().waiting.iter().map(shown).collect()
     }
 
-    /// Takes one out, to be answered.
-    pub fn take(&self, id: u64) -> Option<Question> {
+    /// Takes one out, to be answered or refused.
+    pub fn take(&self, id: u64, outcome: Settled) -> Option<Question> {
         self.expire();
         let waiting = self.state().waiting.remove(&id)?;
+        self.tell_settled(id, &waiting, outcome);
         Some(waiting.question)
+    }
+
+    fn tell_settled(&self, id: u64, waiting: &Waiting, outcome: Settled) {
+        let method = waiting.question.frame().method_name();
+        let kind = EventKind::ServerRequestSettled {
+            id,
+            method,
+            outcome,
+        };
+        self.events.publish(Some(&waiting.server), kind);
     }
 
     /// Refuses requests that have waited for too long.
@@ -120,7 +151,8 @@ impl Queue {
                 .extract_if(.., |_, waiting| waiting.until <= now);
             expired.collect::<Vec<_>>()
         };
-        for (_, waiting) in expired {
+        for (id, waiting) in expired {
+            self.tell_settled(id, &waiting, Settled::Expired);
             waiting
                 .question
                 .refuse(code::INTERNAL_ERROR, "nobody answered in time");

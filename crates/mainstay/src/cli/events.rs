@@ -223,6 +223,18 @@ pub fn words(event: &api::Event) -> (&str, String) {
             tool,
             arguments,
         } => ("allowed", called(&method, tool, arguments)),
+        EventKind::ServerRequestWaiting { id, method } => (
+            "asks",
+            format!("{method}; answer it by `mainstay requests answer {id}`"),
+        ),
+        EventKind::ServerRequestSettled {
+            id,
+            method,
+            outcome,
+        } => (
+            "settled",
+            format!("{method}, request {id}: {}", outcome.as_str()),
+        ),
         EventKind::ToolsChanged {
             added,
             removed,
@@ -286,7 +298,7 @@ fn names(word: &str, names: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_core::lifecycle::State;
+    use mainstay_core::{event::Settled, lifecycle::State};
 
     use super::*;
 
@@ -344,6 +356,15 @@ mod tests {
                 tool: None,
                 arguments: Arguments::Any,
             },
+            EventKind::ServerRequestWaiting {
+                id: 3,
+                method: "elicitation/create".to_owned(),
+            },
+            EventKind::ServerRequestSettled {
+                id: 3,
+                method: "elicitation/create".to_owned(),
+                outcome: Settled::Expired,
+            },
             EventKind::ToolsChanged {
                 added: names,
                 removed: vec!["x".to_owned()],
@@ -370,6 +391,8 @@ mod tests {
         failed  gave up
         refused  tools/call of search, with the same arguments, for 10 min: in flight at 3 crashes
         allowed  resources/read, with any arguments
+        asks  elicitation/create; answer it by `mainstay requests answer 3`
+        settled  elicitation/create, request 3: expired
         tools  9; new: a, b, c, d, e and 2 more; gone: x
         configured  no server changed
         rejected  the configuration: no

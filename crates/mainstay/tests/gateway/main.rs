@@ -76,6 +76,7 @@ mod modern_questions;
 mod modern_streams;
 mod names;
 mod never_up;
+mod observing;
 mod operations;
 mod owners;
 mod pass_through;

@@ -2,13 +2,10 @@
 
 use mainstay_api as api;
 
-use super::{
-    super::{
-        code::{Code, OF_RECORDS, SERVER_NOT_FOUND},
-        operation::Operation,
-        schema::{number, time},
-    },
-    TIME,
+use super::super::{
+    code::{Code, OF_RECORDS, SERVER_NOT_FOUND},
+    operation::Operation,
+    schema::{TIME, number, time},
 };
 
 pub fn operations() -> Vec<Operation> {

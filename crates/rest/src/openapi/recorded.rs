@@ -3,12 +3,9 @@
 use mainstay_core::record::{Door, State, Status};
 use serde_json::{Value, json};
 
-use super::{
-    super::{
-        operation::Operation,
-        schema::{one_of, record, text, time},
-    },
-    TIME,
+use super::super::{
+    operation::Operation,
+    schema::{TIME, one_of, record, text, time},
 };
 
 /// One or several words of a closed set, with commas.

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use mainstay_api as api;
 use mainstay_core::{
     catalog::ListKind::{Prompts, Resources, Templates, Tools},
-    event::{Event, EventId, EventKind},
+    event::{Event, EventId, EventKind, Settled},
     failure::{Failure, FailureKind},
     message::Method,
 };
@@ -206,6 +206,10 @@ fn gather(
 
 /// The part of an event that concerns the profile's servers; `None` if there is none.
 fn shown(context: &Context<'_>, event: &Event) -> Option<Event> {
+    // The requests themselves are shown, those of this client alone.
+    if event.kind.is_of_requests() {
+        return None;
+    }
     if let Some(server) = &event.server {
         return context.has_server(server).then(|| event.clone());
     }
@@ -264,14 +268,23 @@ enum RequestId {
 
 impl RequestId {
     /// Takes the request out, to be answered.
-    fn take(&self, context: &Context<'_>, method: Method) -> Result<(u64, Question), Refusal> {
+    fn take(
+        &self,
+        context: &Context<'_>,
+        method: Method,
+        outcome: Settled,
+    ) -> Result<(u64, Question), Refusal> {
         let text = match self {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
         };
         let known = waiting(context, method).find(|queued| queued.id.to_string() == text);
         let taken = known.and_then(|queued| {
-            let question = context.gateway().registry.queue().take(queued.id)?;
+            let question = context
+                .gateway()
+                .registry
+                .queue()
+                .take(queued.id, outcome)?;
             Some((queued.id, question))
         });
         taken.ok_or_else(|| {
@@ -308,7 +321,10 @@ fn respond_to_sampling(context: &Context<'_>) -> Outcome {
             return Err(Refusal::Arguments(reason.to_owned()));
         }
     };
-    let (id, question) = sampled.request_id.take(context, Method::CreateMessage)?;
+    let (id, question) =
+        sampled
+            .request_id
+            .take(context, Method::CreateMessage, Settled::Answered)?;
     let result = json!({
         "role": sampled.role.as_deref().unwrap_or("assistant"),
         "content": blocks,
@@ -348,7 +364,9 @@ fn respond_to_elicitation(context: &Context<'_>) -> Outcome {
         // The values as they were written.
         result = format!(r#"{{"action":"accept","content":{content}}}"#);
     }
-    let (id, question) = elicited.request_id.take(context, Method::Elicit)?;
+    let (id, question) = elicited
+        .request_id
+        .take(context, Method::Elicit, Settled::Answered)?;
     question.result(&result);
     Ok(answered(id))
 }
@@ -362,7 +380,7 @@ struct Refuse {
 
 fn refuse(context: &Context<'_>, method: Method) -> Outcome {
     let Refuse { request_id, reason } = context.arguments()?;
-    let (id, question) = request_id.take(context, method)?;
+    let (id, question) = request_id.take(context, method, Settled::Refused)?;
     question.refuse(REFUSED, reason.as_deref().unwrap_or("the user refused"));
     Ok(answered(id))
 }

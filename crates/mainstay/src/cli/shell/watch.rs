@@ -175,6 +175,7 @@ impl Outages {
                 }
                 | EventKind::ServerAdded {}
                 | EventKind::ServerRemoved {}
+                | EventKind::ServerRequestSettled { .. }
                 | EventKind::ToolsChanged { .. },
             ) => false,
             Some(EventKind::ServerDisconnected { .. } | EventKind::ServerFailed { .. }) => {
@@ -188,6 +189,7 @@ impl Outages {
                 | EventKind::ServerHealthRestored {}
                 | EventKind::CallRefused { .. }
                 | EventKind::CallAllowed { .. }
+                | EventKind::ServerRequestWaiting { .. }
                 | EventKind::ConfigReloaded { .. }
                 | EventKind::ConfigRejected { .. },
             )
