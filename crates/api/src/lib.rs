@@ -6,6 +6,7 @@
 mod client;
 mod clients;
 mod control;
+mod entries;
 mod figures;
 mod items;
 mod news;
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 pub use self::client::{Client, ClientError};
 pub use self::clients::*;
 pub use self::control::*;
+pub use self::entries::*;
 pub use self::figures::*;
 pub use self::items::*;
 pub use self::news::*;

@@ -35,6 +35,7 @@ pub mod reload;
 pub mod supervisor;
 pub mod switches;
 pub mod traces;
+pub mod trial;
 mod view;
 
 pub use self::{

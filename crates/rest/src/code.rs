@@ -22,6 +22,7 @@ pub enum Code {
     TokenExists,
     TooManyTokens,
     TooManyStreams,
+    TooManyTrials,
     LogUnreadable,
     /// The state directory cannot be used.
     StateUnusable,
@@ -48,6 +49,7 @@ impl Code {
             Self::TokenExists => ("token_exists", 409),
             Self::TooManyTokens => ("too_many_tokens", 409),
             Self::TooManyStreams => ("too_many_streams", 503),
+            Self::TooManyTrials => ("too_many_trials", 503),
             Self::LogUnreadable => ("log_unreadable", 500),
             Self::StateUnusable => ("state_unusable", 500),
             Self::StateUnwritable => ("state_unwritable", 500),

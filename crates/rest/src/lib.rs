@@ -28,12 +28,13 @@ mod schema;
 mod servers;
 mod switches;
 mod tokens;
+mod trial;
 mod via;
 
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::{Request, State},
     http::header,
     middleware::{self, Next},
@@ -89,6 +90,12 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::READ, post(calls::read))
         .route(api::OPENAPI, get(openapi::document))
         .route(api::SERVERS, get(servers::servers).post(entries::add))
+        .route(
+            api::TRY,
+            post(trial::run)
+                .merge(trial::of_a_server_called_try())
+                .layer(Extension(trial::Trials::default())),
+        )
         .route(
             api::SERVER,
             get(entries::get).put(entries::put).delete(entries::delete),

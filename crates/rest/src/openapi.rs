@@ -2,6 +2,8 @@
 //! is the same document, for readers without a daemon. Tests compare both, and compare the table with
 //! the router.
 
+mod entries;
+
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use axum::response::{IntoResponse, Response};
@@ -41,7 +43,7 @@ fn operations() -> Vec<Operation> {
     let post = |path, what| Operation::new("post", path, what);
     let put = |path, what| Operation::new("put", path, what);
     let delete = |path, what| Operation::new("delete", path, what);
-    vec![
+    let mut all = vec![
         get(api::OPENAPI, "This document").answers_with(&json!({"type": "object"})),
         // Routes that other programs know.
         get(api::CLIENTS, "How the servers are, by name")
@@ -337,7 +339,9 @@ fn operations() -> Vec<Operation> {
         post(api::ROTATE, "Replace the control token")
             .answers::<api::RotatedToken>()
             .fails(&[StateUnusable]),
-    ]
+    ];
+    all.extend(entries::operations());
+    all
 }
 
 /// What an entry fails with.

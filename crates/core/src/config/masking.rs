@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-pub(super) const START: &str = "${secret:";
+/// How a placeholder begins.
+pub const START: &str = "${secret:";
 
 /// Members all of whose texts are secret.
 const SECRET_MEMBERS: [&str; 5] = ["env", "headers", "inputParams", "inputs", "webhook"];
