@@ -152,7 +152,7 @@ fn settings(config: &Config) -> Map<String, Value> {
         ("requireToken", json!(require_token)),
     ]);
     object([
-        ("naming", naming_word(*naming).into()),
+        ("naming", naming.word().into()),
         ("maxNameLength", json!(max_name_length)),
         ("pageSize", json!(page_size)),
         ("registryUrl", json!(registry_url)),
@@ -164,15 +164,6 @@ fn settings(config: &Config) -> Map<String, Value> {
         ("journal", self::journal(journal).into()),
         ("telemetry", telemetry.as_ref().map(self::telemetry).into()),
     ])
-}
-
-fn naming_word(naming: Naming) -> &'static str {
-    match naming {
-        Naming::DoubleUnderscore => "double_underscore",
-        Naming::Slash => "slash",
-        Naming::None => "none",
-        Naming::McpPrefix => "mcp_prefix",
-    }
 }
 
 fn alert(alert: &Alert) -> Value {
@@ -554,7 +545,7 @@ fn profile(profile: &Profile) -> Map<String, Value> {
         ("rename", rename.into()),
         ("descriptions", descriptions.into()),
         ("expose", expose.into()),
-        ("naming", json!(profile.naming.map(naming_word))),
+        ("naming", json!(profile.naming.map(Naming::word))),
         ("ownTools", own_tools.collect()),
     ])
 }
