@@ -38,7 +38,7 @@ pub struct Trial {
 pub enum Tried {
     /// It is up, and has been listed.
     Up {
-        view: ServerView,
+        view: Box<ServerView>,
         catalog: Arc<ServerCatalog>,
     },
     /// It is not up. The reason has the most telling line of what it said.
@@ -94,7 +94,10 @@ impl Trial {
         let is_up = status.state == State::Connected && view.is_ready(status.epoch);
         if let (true, Some(catalog)) = (is_up, &view.catalog) {
             let catalog = Arc::clone(catalog);
-            return Tried::Up { view, catalog };
+            return Tried::Up {
+                view: Box::new(view),
+                catalog,
+            };
         }
         let (stderr, stray) = (self.stderr(), self.server.log.last_stray_line());
         let reason = match (&status.reason, view.list_note()) {

@@ -227,10 +227,7 @@ mod tests {
         let us = below("a", None).expect("the second");
         let apart = us.apart();
         assert_eq!(apart.chain(), us.chain());
-        assert_ne!(
-            apart.marks("fs:1").entries(),
-            us.marks("fs:1").entries()
-        );
+        assert_ne!(apart.marks("fs:1").entries(), us.marks("fs:1").entries());
     }
 
     #[test]
