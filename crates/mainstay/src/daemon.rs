@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use mainstay_api::HandOver;
+use mainstay_client_files::Front;
 use mainstay_core::config::{Config, Plan, Secret};
 pub use mainstay_doors::http::bind;
 use mainstay_doors::{
@@ -18,6 +19,7 @@ use mainstay_gateway::{
     DRAIN_LIMIT, Gateway, GatewayOptions, SERVERS_LIMIT, registry::Profile, reload::Reloader,
 };
 use mainstay_platform::{descriptors, environment::LoadError};
+use mainstay_rest::Endpoint;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -39,6 +41,8 @@ pub struct DaemonOptions {
     pub pauses: Pauses,
     /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
     pub hand_over: Option<mpsc::Sender<HandOver>>,
+    /// How clients start `mainstay connect`, for the entries that REST shows.
+    pub connect: Option<Front>,
 }
 
 impl From<GatewayOptions> for DaemonOptions {
@@ -89,6 +93,7 @@ pub struct Daemon {
     stop: CancellationToken,
     telling: JoinHandle<()>,
     hand_over: Option<mpsc::Sender<HandOver>>,
+    connect: Option<Front>,
 }
 
 impl Daemon {
@@ -100,6 +105,7 @@ impl Daemon {
             insecure,
             pauses,
             hand_over,
+            connect,
         } = options.into();
         // Without a key no session is revived.
         let state = options.state.clone().filter(|_| session_key.is_some());
@@ -134,6 +140,7 @@ impl Daemon {
             stop,
             telling,
             hand_over,
+            connect,
         }
     }
 
@@ -150,11 +157,16 @@ impl Daemon {
     ) -> JoinHandle<()> {
         let tokens = tokens.into();
         let exposed = !address.ip().is_loopback();
+        let authenticator = Authenticator::new(tokens.clone(), self.require_token, exposed);
+        let endpoint = Endpoint {
+            address,
+            demand: authenticator.mcp,
+        };
         let door = HttpServer {
             mcp: Arc::clone(&self.mcp),
-            rest: self.rest(tokens.clone()),
+            rest: self.rest_at(Some(endpoint), tokens),
             guard: Guard::new(address, &self.hosts, &self.origins),
-            authenticator: Authenticator::new(tokens, self.require_token, exposed),
+            authenticator,
             connections: Connections::new(self.connections.within(descriptors::limit())),
             unread: Unread::new(self.max_unread),
             look: self.look,
@@ -164,11 +176,17 @@ impl Daemon {
 
     /// The REST door, open to the control token.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
+        self.rest_at(None, tokens.into())
+    }
+
+    fn rest_at(&self, endpoint: Option<Endpoint>, tokens: Tokens) -> axum::Router {
         mainstay_rest::router(mainstay_rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
-            tokens: tokens.into(),
+            tokens,
             bodies: self.bodies,
             stop: self.stop.clone(),
+            connect: self.connect.clone(),
+            endpoint,
             hand_over: self.hand_over.clone(),
         })
     }

@@ -105,6 +105,9 @@ pub const OF_CALLS: [Code; 10] = [
     Failed(FailureKind::NotRecorded),
 ];
 
+/// Of a change that was made of another text than the file has.
+pub const CONFIG_CHANGED: Code = Failed(FailureKind::ConfigChanged);
+
 /// Errors of changes to the configuration's file.
 pub const OF_THE_FILE: [Code; 2] = [INVALID_CONFIG, Failed(FailureKind::NotSaved)];
 

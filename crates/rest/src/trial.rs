@@ -94,9 +94,11 @@ pub async fn run(
 pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
     let name = || Path("try".to_owned());
     routing::get(move |door: State<RestDoor>| entries::get(door, name()))
-        .put(move |door: State<RestDoor>, body: Body<Map<String, Value>>| {
-            entries::put(door, name(), body)
-        })
+        .put(
+            move |door: State<RestDoor>, body: Body<Map<String, Value>>| {
+                entries::put(door, name(), body)
+            },
+        )
         .delete(move |door: State<RestDoor>, persist: Query<Persist>| {
             entries::delete(door, name(), persist)
         })
@@ -190,7 +192,9 @@ fn shown(entry: &Entry) -> api::ShownTarget {
     let is_process = command.is_some();
     let mut headers = names(masked.get("headers"));
     headers.extend(names(
-        masked.get("requestInit").and_then(|init| init.get("headers")),
+        masked
+            .get("requestInit")
+            .and_then(|init| init.get("headers")),
     ));
     if masked.contains_key("bearerToken") {
         headers.push("Authorization".to_owned());

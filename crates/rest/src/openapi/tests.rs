@@ -33,8 +33,14 @@ fn constant(sources: &str, name: &str) -> String {
 
 /// The routes of the router, read from its source: `.route(api::NAME, get(…).put(…))`.
 fn routed() -> BTreeSet<String> {
-    let files = ["lib.rs", "entries.rs", "figures.rs", "records.rs", "tokens.rs"]
-        .map(|file| format!("../api/src/{file}"));
+    let files = [
+        "lib.rs",
+        "entries.rs",
+        "figures.rs",
+        "records.rs",
+        "tokens.rs",
+    ]
+    .map(|file| format!("../api/src/{file}"));
     let constants: String = files.iter().map(|file| source(file)).collect();
     let router = source("src/lib.rs");
     let mut found = BTreeSet::new();
