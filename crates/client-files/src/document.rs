@@ -43,7 +43,8 @@ pub fn value(format: Format, text: &str) -> Result<Value, NotReadable> {
     }
 }
 
-fn json(text: &str) -> Result<Value, NotReadable> {
+/// Any JSON, with comments or without.
+pub(crate) fn json(text: &str) -> Result<Value, NotReadable> {
     let document = Document::read(text, Syntax::Jsonc)
         .map_err(|error| NotReadable::Json(without_preamble(&error)))?;
     match document.value() {

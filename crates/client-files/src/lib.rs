@@ -8,6 +8,7 @@
 //! point_at_mainstay(file, text, front, takes)     a client's text with Mainstay in it
 //! remove_mainstay(file, text)                     and without it
 //! entry_for(client, name, entry, section)           an entry of ours in a client's words
+//! pasted(text)                                    the servers in what a person pasted
 //! apply(file, text, changes)                      any change of a client's servers
 //! revert(file, before, after, now)                undoes a change in a file that was changed since
 //! back_up(path), write(path, text)                the only functions that write, with write_in
@@ -24,6 +25,7 @@ mod format;
 mod front;
 mod machine;
 mod merge;
+mod pasted;
 mod placeholders;
 mod places;
 mod read;
@@ -41,6 +43,7 @@ pub use format::Format;
 pub use front::{DEFAULT_URL, Front, LABEL};
 pub use machine::{Machine, System};
 pub use merge::{Merged, Standing, meaning, merge};
+pub use pasted::{MAX_PASTED, NotPasted, Pasted, PastedServer, pasted};
 pub use places::{ClientFile, Scope, Section, files_of};
 pub use read::{Fate, LeftOut, Note, Server, is_mainstay, servers};
 pub use revert::{Reverted, revert, unpatched};

@@ -82,31 +82,42 @@ pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable
     let whole = document::value(file.format, text)?;
     let mut found = Vec::new();
     for mut section in file.sections(&whole) {
-        let Some(value) = section.value(&whole).filter(|value| !value.is_null()) else {
-            continue;
-        };
         if section.project.is_none() {
             section.project = file.project().map(Path::to_owned);
         }
-        let entries: Vec<(String, &Value)> = match value {
-            Value::Object(members) => members
-                .iter()
-                .map(|(label, entry)| (label.clone(), entry))
-                .collect(),
-            Value::Array(elements) => elements
-                .iter()
-                .map(|entry| {
-                    let label = entry.get("name").and_then(Value::as_str);
-                    (label.unwrap_or_default().to_owned(), entry)
-                })
-                .collect(),
-            _ => return Err(NotReadable::NoServers(section.keys.join("."))),
-        };
-        for (label, entry) in entries {
-            found.push(server(file, &section, &whole, label, entry));
-        }
+        servers_of(file, &whole, &section, &mut found)?;
     }
     Ok(found)
+}
+
+/// Adds the servers of one section.
+pub(crate) fn servers_of(
+    file: &ClientFile,
+    whole: &Value,
+    section: &Section,
+    found: &mut Vec<Server>,
+) -> Result<(), NotReadable> {
+    let Some(value) = section.value(whole).filter(|value| !value.is_null()) else {
+        return Ok(());
+    };
+    let entries: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(label, entry)| (label.clone(), entry))
+            .collect(),
+        Value::Array(elements) => elements
+            .iter()
+            .map(|entry| {
+                let label = entry.get("name").and_then(Value::as_str);
+                (label.unwrap_or_default().to_owned(), entry)
+            })
+            .collect(),
+        _ => return Err(NotReadable::NoServers(section.keys.join("."))),
+    };
+    for (label, entry) in entries {
+        found.push(server(file, section, whole, label, entry));
+    }
+    Ok(())
 }
 
 fn server(

@@ -18,6 +18,9 @@ use crate::{
 
 pub(crate) use limits::{Unit, unit};
 
+/// Of a key that nothing is known of.
+pub(crate) const UNKNOWN: &str = "not known to Mainstay: it changes nothing here";
+
 /// An entry in our words.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
@@ -257,7 +260,7 @@ impl Reading<'_> {
                 | "sseReadTimeout"
                 | "extensionName",
             ) => self.keep(key, value),
-            _ => self.keep_and_report(key, value, "not known to Mainstay: it changes nothing here"),
+            _ => self.keep_and_report(key, value, UNKNOWN),
         }
     }
 

@@ -51,6 +51,8 @@ pub enum FailureKind {
     NotAsShown,
     /// A configuration, or an entry of one, that is refused.
     InvalidConfig,
+    /// The configuration's file is not, or no longer, what a change of it was made of.
+    ConfigChanged,
     /// A file cannot be written.
     NotSaved,
     /// There is neither a configuration nor a server.
@@ -75,7 +77,7 @@ const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
     /// In the order of their numbers (`kind as usize`), by which they are counted.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
         Self::ServerNotConnected,
@@ -103,6 +105,7 @@ impl FailureKind {
         Self::NotPending,
         Self::NotAsShown,
         Self::InvalidConfig,
+        Self::ConfigChanged,
         Self::NotSaved,
         Self::NotConfigured,
     ];
@@ -136,6 +139,7 @@ impl FailureKind {
             Self::NotPending => ("not_pending", 409, 1, INVALID_PARAMS),
             Self::NotAsShown => ("not_as_shown", 409, 1, INVALID_PARAMS),
             Self::InvalidConfig => ("invalid_config", 400, 2, INVALID_PARAMS),
+            Self::ConfigChanged => ("config_changed", 409, 1, INVALID_PARAMS),
             Self::NotSaved => ("not_saved", 500, 1, INTERNAL_ERROR),
             Self::NotConfigured => ("mcp_client_not_configured", 503, 1, INTERNAL_ERROR),
         };

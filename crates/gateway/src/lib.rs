@@ -37,6 +37,7 @@ pub mod reload;
 pub mod supervisor;
 pub mod switches;
 pub mod traces;
+pub mod trial;
 mod view;
 
 pub use self::{

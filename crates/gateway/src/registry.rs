@@ -19,7 +19,7 @@ use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, Claims},
-    config::{Config, Overlay},
+    config::{Config, Naming, Overlay},
     failure::{Failure, FailureKind},
     ids::ServerName,
 };
@@ -230,6 +230,11 @@ impl Registry {
             let message = format!("Profile '{name}' not found; there are {}", known.join(", "));
             Failure::new(FailureKind::ProfileNotFound, message).with("profile", name)
         })
+    }
+
+    /// How tools are named where a profile does not say otherwise.
+    pub fn naming(&self) -> Naming {
+        self.profiles.rules().naming()
     }
 
     /// The servers of a profile, in configuration order.

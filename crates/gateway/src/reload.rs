@@ -3,8 +3,10 @@
 //! A file that cannot be used changes nothing (invariant 11), and neither does a missing one. What runs
 //! goes on, and the trouble is shown until the file is back or a person reloads.
 
+mod check;
 mod edit;
 mod save;
+mod text;
 mod watch;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -25,8 +27,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{alerts, registry::Registry};
 
 pub use self::{
+    check::{Checked, Finding, Proposal, Severity},
     edit::{Change, change_file, create_file, restored},
     save::schema_beside,
+    text::FileText,
 };
 pub use crate::registry::OnDuplicate;
 

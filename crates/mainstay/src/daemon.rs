@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use mainstay_api::HandOver;
+use mainstay_client_files::Front;
 use mainstay_core::config::{Config, Plan, Secret};
 pub use mainstay_doors::http::bind;
 use mainstay_doors::{
@@ -18,6 +19,7 @@ use mainstay_gateway::{
     DRAIN_LIMIT, Gateway, GatewayOptions, SERVERS_LIMIT, registry::Profile, reload::Reloader,
 };
 use mainstay_platform::{descriptors, environment::LoadError};
+use mainstay_rest::Endpoint;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -39,6 +41,8 @@ pub struct DaemonOptions {
     pub pauses: Pauses,
     /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
     pub hand_over: Option<mpsc::Sender<HandOver>>,
+    /// How clients start `mainstay connect`, for the entries that REST shows.
+    pub connect: Option<Front>,
 }
 
 impl From<GatewayOptions> for DaemonOptions {
@@ -93,6 +97,7 @@ pub struct Daemon {
     hand_over: Option<mpsc::Sender<HandOver>>,
     /// What it tells of itself.
     about: mainstay_rest::about::Daemon,
+    connect: Option<Front>,
 }
 
 impl Daemon {
@@ -104,6 +109,7 @@ impl Daemon {
             insecure,
             pauses,
             hand_over,
+            connect,
         } = options.into();
         let about = mainstay_rest::about::Daemon::now(options.state.clone());
         // Without a key no session is revived.
@@ -144,6 +150,7 @@ impl Daemon {
             telling,
             hand_over,
             about,
+            connect,
         }
     }
 
@@ -160,11 +167,16 @@ impl Daemon {
     ) -> JoinHandle<()> {
         let tokens = tokens.into();
         let exposed = !address.ip().is_loopback();
+        let authenticator = Authenticator::new(tokens.clone(), self.require_token, exposed);
+        let endpoint = Endpoint {
+            address,
+            demand: authenticator.mcp,
+        };
         let door = HttpServer {
             mcp: Arc::clone(&self.mcp),
-            rest: self.rest_at(Some(address), tokens.clone()),
+            rest: self.rest_at(Some(endpoint), tokens),
             guard: Guard::new(address, &self.hosts, &self.origins),
-            authenticator: Authenticator::new(tokens, self.require_token, exposed),
+            authenticator,
             connections: Connections::new(self.connections.within(descriptors::limit())),
             unread: Unread::new(self.max_unread),
             look: self.look,
@@ -177,9 +189,9 @@ impl Daemon {
         self.rest_at(None, tokens.into())
     }
 
-    /// The REST door at this address, if it has one.
-    fn rest_at(&self, address: Option<SocketAddr>, tokens: Tokens) -> axum::Router {
-        let listen = address.iter().map(SocketAddr::to_string).collect();
+    /// The REST door at this endpoint, if it has one.
+    fn rest_at(&self, endpoint: Option<Endpoint>, tokens: Tokens) -> axum::Router {
+        let listen = endpoint.iter().map(|it| it.address.to_string()).collect();
         let rest = mainstay_rest::router(mainstay_rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
             tokens,
@@ -189,6 +201,8 @@ impl Daemon {
             },
             bodies: self.bodies,
             stop: self.stop.clone(),
+            connect: self.connect.clone(),
+            endpoint,
             hand_over: self.hand_over.clone(),
             page: self.page,
         });

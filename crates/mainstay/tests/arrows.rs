@@ -16,7 +16,7 @@ const PACKAGES: &str = "
 
     mainstay            -> mainstay-api mainstay-client-files mainstay-core mainstay-doors mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-page mainstay-platform mainstay-rest mainstay-testkit mainstay-transport fake-server
     mainstay-doors      -> mainstay-api mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
-    mainstay-rest       -> mainstay-api mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
+    mainstay-rest       -> mainstay-api mainstay-client-files mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
     mainstay-page       ->
     mainstay-doorway    -> mainstay-api mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
     mainstay-gateway    -> mainstay-core mainstay-journal mainstay-platform mainstay-transport

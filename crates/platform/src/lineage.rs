@@ -83,6 +83,13 @@ impl Lineage {
         }
     }
 
+    /// The same place in the chain, with marks of its own: what ends the processes of one leaves those of
+    /// the other alone.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self::of_chain(self.chain.to_string())
+    }
+
     /// The ids of the chain, our own last.
     pub fn chain(&self) -> &str {
         &self.chain
@@ -213,6 +220,14 @@ mod tests {
             format!("{},{}", first.chain(), second.own())
         );
         below(second.chain(), Some(&one)).expect_err("further up");
+    }
+
+    #[test]
+    fn one_that_stands_apart_has_marks_of_its_own() {
+        let us = below("a", None).expect("the second");
+        let apart = us.apart();
+        assert_eq!(apart.chain(), us.chain());
+        assert_ne!(apart.marks("fs:1").entries(), us.marks("fs:1").entries());
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub enum Code {
     TokenExists,
     TooManyTokens,
     TooManyStreams,
+    TooManyTrials,
     LogUnreadable,
     /// The state directory cannot be used.
     StateUnusable,
@@ -54,6 +55,7 @@ impl Code {
             Self::TokenExists => ("token_exists", 409),
             Self::TooManyTokens => ("too_many_tokens", 409),
             Self::TooManyStreams => ("too_many_streams", 503),
+            Self::TooManyTrials => ("too_many_trials", 503),
             Self::LogUnreadable => ("log_unreadable", 500),
             Self::StateUnusable => ("state_unusable", 500),
             Self::StateUnwritable => ("state_unwritable", 500),
@@ -109,6 +111,9 @@ pub const OF_CALLS: [Code; 10] = [
     Failed(FailureKind::Cancelled),
     Failed(FailureKind::NotRecorded),
 ];
+
+/// Of a change that was made of another text than the file has.
+pub const CONFIG_CHANGED: Code = Failed(FailureKind::ConfigChanged);
 
 /// Errors of changes to the configuration's file.
 pub const OF_THE_FILE: [Code; 2] = [INVALID_CONFIG, Failed(FailureKind::NotSaved)];

@@ -10,7 +10,7 @@ use axum::{
 };
 use http::header;
 use mainstay_api as api;
-use mainstay_core::config::{self, masking};
+use mainstay_core::config::{self, Plan, masking};
 use mainstay_gateway::reload::Change;
 use serde_json::Value;
 
@@ -35,9 +35,14 @@ pub async fn put(
     Body(config): Body<Value>,
 ) -> Result<Json<api::ConfigUpdated>, Refusal> {
     let plan = reloader(&door)?.write(Change::Whole(config)).await?;
+    updated(&plan)
+}
+
+/// What was done to the servers of a configuration that was written.
+pub fn updated(plan: &Plan) -> Result<Json<api::ConfigUpdated>, Refusal> {
     Ok(Json(api::ConfigUpdated {
         success: true,
         summary: plan.to_string(),
-        plan: serde_json::to_value(&plan).map_err(|error| Refusal::Malformed(error.to_string()))?,
+        plan: serde_json::to_value(plan).map_err(|error| Refusal::Malformed(error.to_string()))?,
     }))
 }

@@ -229,7 +229,7 @@ fn on_duplicate(keeping: Keeping) -> OnDuplicate {
 }
 
 /// Reads an entry, whose placeholders stand for what is known.
-async fn read(door: &RestDoor, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
+pub async fn read(door: &RestDoor, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
     let secrets = secrets(door)?;
     let Value::Object(entry) = restored(&Value::Object(entry.clone()), &secrets)? else {
         unreachable!("an object stays one")

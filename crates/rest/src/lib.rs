@@ -7,8 +7,10 @@ mod address;
 mod body;
 mod call;
 mod calls;
+mod client_files;
 mod code;
 mod config;
+mod config_text;
 mod entries;
 mod event_stream;
 mod events;
@@ -25,6 +27,8 @@ mod logs;
 mod metrics;
 mod openapi;
 mod operation;
+mod pasted;
+mod profiles;
 mod records;
 mod refusal;
 mod reload;
@@ -36,12 +40,13 @@ mod sign_in;
 mod statistics;
 mod switches;
 mod tokens;
+mod trial;
 mod via;
 
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::{Request, State},
     http::header,
     middleware::{self, Next},
@@ -51,6 +56,7 @@ use axum::{
 use http::StatusCode;
 use http_body::Body as _;
 use mainstay_api as api;
+use mainstay_client_files::Front;
 use mainstay_core::{
     failure::{Failure, FailureKind},
     principal::Principal,
@@ -59,7 +65,7 @@ use mainstay_gateway::{Gateway, calls::Closing};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{refusal::Refusal, sign_in::link};
+pub use self::{client_files::Endpoint, refusal::Refusal, sign_in::link};
 use mainstay_doorway::tokens::{Pass, Tokens};
 use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits, browser};
 
@@ -73,6 +79,10 @@ pub struct RestDoor {
     pub bodies: BodyLimits,
     /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
     pub stop: CancellationToken,
+    /// How clients start `mainstay connect`; `None` takes the program in the PATH.
+    pub connect: Option<Front>,
+    /// Where this listener serves MCP; `None` where it does not.
+    pub endpoint: Option<Endpoint>,
     /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
     pub hand_over: Option<mpsc::Sender<api::HandOver>>,
     /// Whether there is the web page, so that cookies open the door, too.
@@ -113,6 +123,12 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::OPENAPI, get(openapi::document))
         .route(api::SERVERS, get(servers::servers).post(entries::add))
         .route(
+            api::TRY,
+            post(trial::run)
+                .merge(trial::of_a_server_called_try())
+                .layer(Extension(trial::Trials::default())),
+        )
+        .route(
             api::SERVER,
             get(entries::get).put(entries::put).delete(entries::delete),
         )
@@ -120,7 +136,16 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::DISABLE, post(entries::disable))
         .route(api::APPROVE, post(entries::approve))
         .route(api::EXECUTE, post(execute::execute))
+        .route(api::CLIENT_FILES, get(client_files::list))
+        .route(api::IMPORT_FROM_CLIENT, post(client_files::import))
+        .route(api::IMPORT_PREVIEW, post(pasted::preview))
         .route(api::CONFIG, get(config::get).put(config::put))
+        .route(
+            api::CONFIG_TEXT,
+            get(config_text::get).put(config_text::put),
+        )
+        .route(api::CHECK_CONFIG, post(config_text::check))
+        .route(api::PROFILES, get(profiles::list))
         .route(api::CONFIG_SCHEMA, get(config::schema))
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))

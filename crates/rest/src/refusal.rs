@@ -46,6 +46,8 @@ pub enum Refusal {
     InvalidToolName { name: String, reason: String },
     #[error("{0} streams of events are open already; poll /api/events/recent")]
     TooManyStreams(usize),
+    #[error("{0} servers are being tried already; try again when one of them is through")]
+    TooManyTrials(usize),
     #[error("the log cannot be read: {0}")]
     Unreadable(io::Error),
     #[error("the change could not be kept, and was not made: {0}")]
@@ -98,6 +100,7 @@ impl Refusal {
             Self::MissingParameter(_) => Code::MissingParameter,
             Self::InvalidToolName { .. } => Code::InvalidToolName,
             Self::TooManyStreams(_) => Code::TooManyStreams,
+            Self::TooManyTrials(_) => Code::TooManyTrials,
             Self::Unreadable(_) => Code::LogUnreadable,
             Self::Unwritable(_) => Code::StateUnwritable,
             Self::NotReloadable => Code::NotReloadable,

@@ -365,7 +365,7 @@ fn value(node: &CstNode) -> Option<Value> {
 }
 
 /// With JSON5's liberties.
-fn number(text: &str) -> Option<Value> {
+pub(super) fn number(text: &str) -> Option<Value> {
     let plain = text.strip_prefix('+').unwrap_or(text);
     if let Ok(number) = serde_json::from_str(plain) {
         return Some(number);

@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-pub(super) const START: &str = "${secret:";
+/// How a placeholder begins.
+pub const START: &str = "${secret:";
 
 /// Members all of whose texts are secret.
 const SECRET_MEMBERS: [&str; 5] = ["env", "headers", "inputParams", "inputs", "webhook"];
@@ -77,13 +78,13 @@ pub fn unmasked(value: &Value, file: &Value) -> Result<Value, UnknownSecret> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Secrecy {
+pub(super) enum Secrecy {
     Open,
     /// Every text below is secret.
     Secret,
 }
 
-fn mask(value: &Value, pointer: &str, secrecy: Secrecy) -> Value {
+pub(super) fn mask(value: &Value, pointer: &str, secrecy: Secrecy) -> Value {
     match value {
         Value::Object(object) => Value::Object(members(object, pointer, secrecy)),
         Value::Array(elements) => Value::Array(array(elements, pointer, secrecy)),
@@ -104,22 +105,26 @@ fn mask(value: &Value, pointer: &str, secrecy: Secrecy) -> Value {
 }
 
 fn members(object: &Map<String, Value>, pointer: &str, secrecy: Secrecy) -> Map<String, Value> {
-    // There the keys are names that people chose.
-    let of_servers = matches!(pointer, "/mcpServers" | "/servers" | "/profiles");
     let member = |(key, value): (&String, &Value)| {
-        let named =
-            SECRET_MEMBERS.contains(&key.as_str()) || names_a_secret(key) && !value.is_object();
-        // The description of an input is for people.
-        let open = matches!(key.as_str(), "id" | "type" | "description");
-        let below = if !open && (secrecy == Secrecy::Secret || named && !of_servers) {
-            Secrecy::Secret
-        } else {
-            Secrecy::Open
-        };
+        let below = secrecy_of(key, value.is_object(), pointer, secrecy);
         let pointer = format!("{pointer}/{}", escaped(key));
         (key.clone(), mask(value, &pointer, below))
     };
     object.iter().map(member).collect()
+}
+
+/// How secret the member `key` of the object at `pointer` is.
+pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Secrecy) -> Secrecy {
+    // There the keys are names that people chose.
+    let of_servers = matches!(pointer, "/mcpServers" | "/servers" | "/profiles");
+    let named = SECRET_MEMBERS.contains(&key) || names_a_secret(key) && !is_object;
+    // The description of an input is for people.
+    let open = matches!(key, "id" | "type" | "description");
+    if !open && (secrecy == Secrecy::Secret || named && !of_servers) {
+        Secrecy::Secret
+    } else {
+        Secrecy::Open
+    }
 }
 
 /// After an option that names a secret comes the secret: `--token T`, `--token=T`.
@@ -134,17 +139,13 @@ fn array(elements: &[Value], pointer: &str, secrecy: Secrecy) -> Vec<Value> {
             after
         };
         after = Secrecy::Open;
-        let masked = match element.as_str().filter(|_| secret == Secrecy::Open) {
-            Some(text) => match text.split_once('=') {
-                Some((option, value)) if names_a_secret(option) && !is_reference(value) => {
-                    Value::String(format!("{option}={}", placeholder(&pointer, "=")))
-                }
-                None if text.starts_with('-') && names_a_secret(text) => {
-                    after = Secrecy::Secret;
-                    element.clone()
-                }
-                _ => mask(element, &pointer, secret),
-            },
+        let text = element.as_str().filter(|_| secret == Secrecy::Open);
+        let masked = match text.and_then(|text| option(text, &pointer)) {
+            Some(SecretOption::WithValue(masked)) => Value::String(masked),
+            Some(SecretOption::BeforeValue) => {
+                after = Secrecy::Secret;
+                element.clone()
+            }
             None => mask(element, &pointer, secret),
         };
         shown.push(masked);
@@ -152,7 +153,26 @@ fn array(elements: &[Value], pointer: &str, secrecy: Secrecy) -> Vec<Value> {
     shown
 }
 
-fn names_a_secret(name: &str) -> bool {
+/// An option that names a secret.
+pub(super) enum SecretOption {
+    /// `--token=T`, masked.
+    WithValue(String),
+    /// `--token`: the next element is the secret.
+    BeforeValue,
+}
+
+pub(super) fn option(text: &str, pointer: &str) -> Option<SecretOption> {
+    match text.split_once('=') {
+        Some((option, value)) if names_a_secret(option) && !is_reference(value) => {
+            let masked = format!("{option}={}", placeholder(pointer, "="));
+            Some(SecretOption::WithValue(masked))
+        }
+        None if text.starts_with('-') && names_a_secret(text) => Some(SecretOption::BeforeValue),
+        _ => None,
+    }
+}
+
+pub(super) fn names_a_secret(name: &str) -> bool {
     if OPEN_MEMBERS.contains(&name) {
         return false;
     }
@@ -160,7 +180,7 @@ fn names_a_secret(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-fn is_secret(text: &str) -> bool {
+pub(super) fn is_secret(text: &str) -> bool {
     let credentials = text.split_once("://").is_some_and(|(_, rest)| {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         authority.contains('@')
@@ -172,7 +192,7 @@ fn is_secret(text: &str) -> bool {
 }
 
 /// Whether the text only says where a secret is found, and has nothing else, such as a default.
-fn is_reference(text: &str) -> bool {
+pub(super) fn is_reference(text: &str) -> bool {
     let inside = text
         .strip_prefix("${")
         .and_then(|text| text.strip_suffix('}'));
@@ -185,7 +205,7 @@ fn placeholder(pointer: &str, part: &str) -> String {
     format!("{START}{pointer}{part}}}")
 }
 
-fn restored(text: &str, file: &Value) -> Result<String, UnknownSecret> {
+pub(super) fn restored(text: &str, file: &Value) -> Result<String, UnknownSecret> {
     let mut restored = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(START) {
@@ -225,7 +245,7 @@ fn secret(pointer: &str, file: &Value) -> Option<String> {
 }
 
 /// Escapes a key as RFC 6901 does, and what would end a placeholder likewise.
-fn escaped(key: &str) -> String {
+pub(super) fn escaped(key: &str) -> String {
     key.replace('~', "~0")
         .replace('/', "~1")
         .replace('}', "~2")

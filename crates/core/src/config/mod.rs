@@ -22,6 +22,7 @@ mod http;
 mod inline;
 mod journal;
 mod location;
+pub mod masked_text;
 pub mod masking;
 mod node;
 mod numbers;
@@ -233,6 +234,18 @@ pub enum Naming {
     None,
     /// `mcp__server__tool`
     McpPrefix,
+}
+
+impl Naming {
+    /// The word for it in a configuration.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::DoubleUnderscore => "double_underscore",
+            Self::Slash => "slash",
+            Self::None => "none",
+            Self::McpPrefix => "mcp_prefix",
+        }
+    }
 }
 
 /// One server's entry, complete with defaults.

@@ -154,7 +154,7 @@ fn settings(config: &Config) -> Map<String, Value> {
         ("page", json!(page)),
     ]);
     object([
-        ("naming", naming_word(*naming).into()),
+        ("naming", naming.word().into()),
         ("maxNameLength", json!(max_name_length)),
         ("pageSize", json!(page_size)),
         ("registryUrl", json!(registry_url)),
@@ -166,15 +166,6 @@ fn settings(config: &Config) -> Map<String, Value> {
         ("journal", self::journal(journal).into()),
         ("telemetry", telemetry.as_ref().map(self::telemetry).into()),
     ])
-}
-
-fn naming_word(naming: Naming) -> &'static str {
-    match naming {
-        Naming::DoubleUnderscore => "double_underscore",
-        Naming::Slash => "slash",
-        Naming::None => "none",
-        Naming::McpPrefix => "mcp_prefix",
-    }
 }
 
 fn alert(alert: &Alert) -> Value {
@@ -556,7 +547,7 @@ fn profile(profile: &Profile) -> Map<String, Value> {
         ("rename", rename.into()),
         ("descriptions", descriptions.into()),
         ("expose", expose.into()),
-        ("naming", json!(profile.naming.map(naming_word))),
+        ("naming", json!(profile.naming.map(Naming::word))),
         ("ownTools", own_tools.collect()),
     ])
 }

@@ -32,6 +32,10 @@ impl Rules {
         }
     }
 
+    pub fn naming(&self) -> Naming {
+        self.naming
+    }
+
     pub fn merge(
         &self,
         parts: Vec<Part>,

@@ -1,7 +1,10 @@
 //! Changes the configuration file for a program. The change is validated before it is written, and
 //! takes effect when it is.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use mainstay_core::{
     config::{
@@ -18,7 +21,7 @@ use mainstay_platform::{
 };
 use serde_json::{Map, Value};
 
-use super::{Reloader, Trouble, save};
+use super::{Reloader, Trouble, save, text};
 use crate::registry::{OnDuplicate, duplicate};
 
 /// A change of the file.
@@ -38,6 +41,8 @@ pub enum Change {
     },
     /// All of it.
     Whole(Value),
+    /// All of it as a text, comments included.
+    Text(String),
 }
 
 /// A file's new text, and its configuration.
@@ -49,6 +54,23 @@ struct Changed {
 impl Reloader {
     /// Changes the file, and takes it into force. Placeholders mean the secrets that the file has.
     pub async fn write(self: &Arc<Self>, change: Change) -> Result<Plan, Failure> {
+        self.write_over(change, None).await
+    }
+
+    /// The same, if the file still has the text of this digest ([`super::FileText::digest`]).
+    pub async fn write_if_unchanged(
+        self: &Arc<Self>,
+        change: Change,
+        digest: String,
+    ) -> Result<Plan, Failure> {
+        self.write_over(change, Some(digest)).await
+    }
+
+    async fn write_over(
+        self: &Arc<Self>,
+        change: Change,
+        digest: Option<String>,
+    ) -> Result<Plan, Failure> {
         let this = Arc::clone(self);
         self.registry
             .run_to_end(async move {
@@ -56,7 +78,8 @@ impl Reloader {
                 let (origin, settled) = (this.origin.clone(), change.name().cloned());
                 let in_force = this.registry.text();
                 let written = off_the_runtime(move || {
-                    change_and_save(&origin, in_force.as_deref().map(String::as_str), change)
+                    let in_force = in_force.as_deref().map(String::as_str);
+                    change_and_save(&origin, in_force, change, digest.as_deref())
                 });
                 let Changed { text, mut loaded } = written.await?;
                 this.set_trouble(Trouble::of_files(&current, &mut loaded.config));
@@ -85,7 +108,7 @@ impl Reloader {
         Some((document.pointer(name)?, document.entry(name)?))
     }
 
-    fn syntax(&self) -> Syntax {
+    pub(super) fn syntax(&self) -> Syntax {
         Syntax::of(&self.origin.path().unwrap_or_default())
     }
 }
@@ -94,27 +117,44 @@ impl Change {
     fn name(&self) -> Option<&ServerName> {
         match self {
             Self::Put { name, .. } | Self::Remove(name) | Self::Switch { name, .. } => Some(name),
-            Self::Whole(_) | Self::Import(_) => None,
+            Self::Whole(_) | Self::Text(_) | Self::Import(_) => None,
         }
     }
 }
 
 /// Changes the file of this origin, where no daemon has it in force; returns what it means then.
 pub fn change_file(origin: &Origin, change: Change) -> Result<Loaded, Failure> {
-    Ok(change_and_save(origin, None, change)?.loaded)
+    Ok(change_and_save(origin, None, change, None)?.loaded)
 }
 
-/// A file that has gone is written with what is in force.
 fn change_and_save(
     origin: &Origin,
     in_force: Option<&str>,
     change: Change,
+    digest: Option<&str>,
 ) -> Result<Changed, Failure> {
-    let path = origin.path().ok_or_else(|| {
+    let path = place(origin)?;
+    let text = text_to_change(origin, in_force)?;
+    if digest.is_some_and(|digest| digest != text::digest(&text)) {
+        let message = format!("{} has changed since it was read", path.display());
+        return Err(Failure::new(FailureKind::ConfigChanged, message));
+    }
+    let changed = apply(origin, &path, &text, change)?;
+    write(&path, &changed.text)?;
+    Ok(changed)
+}
+
+/// The path of the file, whether it is there or not.
+pub(super) fn place(origin: &Origin) -> Result<PathBuf, Failure> {
+    origin.path().ok_or_else(|| {
         let message = "there is no place for a configuration: neither MAINSTAY_HOME nor a home folder is known";
         Failure::new(FailureKind::NotSaved, message)
-    })?;
-    let text = match (origin.text(), in_force) {
+    })
+}
+
+/// The text of the file. One that has gone is written with what is in force.
+pub(super) fn text_to_change(origin: &Origin, in_force: Option<&str>) -> Result<String, Failure> {
+    Ok(match (origin.text(), in_force) {
         (Ok(Some(text)), _) => text,
         (Ok(None), None) => edit::NEW.to_owned(),
         (Ok(None), _)
@@ -126,10 +166,7 @@ fn change_and_save(
             Some(_),
         ) => in_force.unwrap_or(edit::EMPTY).to_owned(),
         (Err(error), _) => return Err(error.failure()),
-    };
-    let changed = apply(origin, &path, &text, change)?;
-    write(&path, &changed.text)?;
-    Ok(changed)
+    })
 }
 
 /// Makes a configuration without servers, and the schema that it names.
@@ -154,7 +191,12 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
     let document = Document::read(text, Syntax::of(path)).map_err(unusable)?;
     let about = change.name().cloned();
     let is_import = matches!(change, Change::Import(_));
+    let mut given = None;
     match change {
+        Change::Text(shown) => {
+            given = Some(text::restored(&shown, text, Syntax::of(path))?);
+            Ok(())
+        }
         Change::Import(entries) => entries
             .into_iter()
             .try_for_each(|(name, mut entry)| {
@@ -185,7 +227,7 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
         }
     }
     .map_err(unusable)?;
-    let text = document.to_string();
+    let text = given.unwrap_or_else(|| document.to_string());
     let loaded = origin.parse(Some(&text)).map_err(|error| error.failure())?;
     let problems = loaded
         .config
@@ -231,7 +273,7 @@ fn state_transport(
     Ok(())
 }
 
-fn unusable(error: EditError) -> Failure {
+pub(super) fn unusable(error: EditError) -> Failure {
     match error {
         EditError::NotThere(name) => {
             let message = format!("Server '{name}' does not stand in the file");

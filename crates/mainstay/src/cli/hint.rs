@@ -304,6 +304,7 @@ fn of_code(code: &str) -> &'static str {
         "not_pending" => "`mainstay list` shows which servers wait for approval",
         "not_as_shown" => "`mainstay approve` shows it as it is now",
         "invalid_config" => "correct the entry; `mainstay validate` checks the configuration",
+        "config_changed" => "read the configuration again, and make the change in that",
         "not_saved" | "state_unusable" | "state_unwritable" => {
             "see that its folder is there, is yours and can be written"
         }

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     CommandError, Exit,
     clients::ClientsArgs,
-    output,
+    export, output,
     screen::stderr_is_terminal,
     signals::{Signal, Signals},
     status::Tellers,
@@ -179,6 +179,8 @@ impl Serve {
                 session_key: Some(state.session_key.clone()),
                 insecure: self.insecure,
                 hand_over: self.until_stdin_ends.then_some(hand_over),
+                // Without it the entries name the program in the PATH.
+                connect: export::connect().ok(),
                 ..DaemonOptions::default()
             },
         );

@@ -6,6 +6,7 @@
 mod add;
 mod call;
 mod client_files;
+mod client_files_rest;
 mod commands;
 mod completion;
 mod config;

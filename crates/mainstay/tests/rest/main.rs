@@ -1,10 +1,14 @@
 //! The REST door, asked without a socket, and the web page with its session, asked over one.
 
 mod browser;
+mod config;
 mod logs;
 mod page;
+mod pasted;
 mod routes;
 mod session;
+mod trial;
+mod world;
 
 /// The control token of these daemons.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";

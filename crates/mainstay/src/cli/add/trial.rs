@@ -4,27 +4,22 @@ use std::time::Duration;
 
 use mainstay_core::{
     catalog::ListKind,
-    config::{Config, Launch, ServerConfig},
-    lifecycle::State,
-    trouble,
+    config::{Launch, ServerConfig},
 };
-use mainstay_gateway::{Gateway, GatewayOptions, supervisor::Server};
+use mainstay_gateway::{
+    supervisor::Server,
+    trial::{Trial, Tried},
+};
 use mainstay_platform::lineage::Lineage;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::super::{CommandError, output, screen::complain, signals::Signals};
 
 /// A start that takes longer is told of; again when it has taken twice as long, and so on.
 const SLOW_START: Duration = Duration::from_secs(2);
 
-/// What reading the lists may take beyond the start.
-const LISTS: Duration = Duration::from_secs(40);
-
 /// Tools that are named.
 const SHOWN_TOOLS: usize = 30;
-
-/// Lines of stderr that are shown beside a failure.
-const SHOWN_STDERR: usize = 10;
 
 /// Starts the server of this entry, lists its tools, and ends it with everything that it started.
 pub async fn run(
@@ -32,45 +27,21 @@ pub async fn run(
     lineage: Lineage,
     signals: &mut Signals,
 ) -> Result<Vec<String>, CommandError> {
-    let limit = server.longest_start() + LISTS;
-    // Whether it is to be up later does not matter now.
-    let server = ServerConfig {
-        enabled: true,
-        auto_start: true,
-        ..server
-    };
-    let config = Config {
-        servers: vec![server],
-        // Otherwise a first start, which downloads, would not be waited for.
-        startup_wait: limit,
-        ..Config::default()
-    };
-    let gateway = Gateway::start(
-        &config,
-        GatewayOptions {
-            lineage,
-            ..GatewayOptions::default()
-        },
-    );
-    let outcome = match gateway.registry.servers().first() {
-        Some(server) => {
-            let settled = async {
-                tokio::select! {
-                    () = gateway.registry.settled() => {}
-                    () = tell_progress(server) => {}
-                }
-            };
-            tokio::select! {
-                _ = timeout(limit, settled) => outcome(server),
-                signal = signals.next() => Err(CommandError::Interrupted {
-                    name: signal.name,
-                    exit: signal.exit_code(),
-                }),
-            }
+    let trial = Trial::begin(server, lineage);
+    let settled = async {
+        tokio::select! {
+            () = trial.settled() => {}
+            () = tell_progress(trial.server()) => {}
         }
-        None => Ok(Vec::new()),
     };
-    gateway.stop().await;
+    let outcome = tokio::select! {
+        () = settled => outcome(&trial),
+        signal = signals.next() => Err(CommandError::Interrupted {
+            name: signal.name,
+            exit: signal.exit_code(),
+        }),
+    };
+    trial.end().await;
     outcome
 }
 
@@ -89,29 +60,19 @@ async fn tell_progress(server: &Server) {
 }
 
 /// The names of its tools, or why it is not up.
-fn outcome(server: &Server) -> Result<Vec<String>, CommandError> {
-    let view = server.view();
-    let status = &view.status;
-    if status.state == State::Connected && view.is_ready(status.epoch) {
-        let withheld = &server.config().withheld;
-        let tools = view.catalog.iter().flat_map(|catalog| {
-            let tools = catalog.shown(ListKind::Tools, withheld);
-            tools.map(|tool| tool.key.to_string()).collect::<Vec<_>>()
-        });
-        return Ok(tools.collect());
-    }
-    let stderr = server.log.tail.texts();
-    let stray = server.log.last_stray_line();
-    let reason = match (&status.reason, view.list_note()) {
-        (Some(reason), _) => trouble::explained(reason, &stderr, stray.as_deref()),
-        (None, Some(note)) => note,
-        (None, None) => "it was not up in time".to_owned(),
+fn outcome(trial: &Trial) -> Result<Vec<String>, CommandError> {
+    let reason = match trial.outcome() {
+        Tried::Up { catalog, .. } => {
+            return Ok(trial.shown(&catalog, ListKind::Tools, |tool| tool.key.to_string()));
+        }
+        Tried::Down { reason } => reason,
     };
+    let server = trial.server();
     let is_command = matches!(server.config().launch, Launch::Stdio(_));
     Err(CommandError::NotStarted {
         server: server.name.to_string(),
         reason,
-        stderr: stderr[stderr.len().saturating_sub(SHOWN_STDERR)..].to_vec(),
+        stderr: trial.stderr(),
         hint: if is_command {
             "with --no-check it is saved without being started"
         } else {

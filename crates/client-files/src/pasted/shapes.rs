@@ -1,0 +1,410 @@
+//! Finds the servers in a value, whichever client has them like that.
+
+use std::{collections::BTreeSet, path::PathBuf, sync::LazyLock};
+
+use mainstay_core::config;
+use serde_json::{Map, Value};
+
+use super::{Found, map, shortened};
+use crate::{
+    client::Client,
+    document::NotReadable,
+    format::Format,
+    places::{ClientFile, Scope, Section},
+    read::{self, Fate, Note, Server, kept_key},
+    translate,
+};
+
+/// How deep servers are looked for.
+const MAX_DEPTH: usize = 4;
+
+/// Servers in a value.
+pub(super) struct Shape {
+    client: Client,
+    /// Whether the client is known by what it alone writes.
+    is_certain: bool,
+    whole: Value,
+    section: Section,
+    /// What it is, in words.
+    pub words: String,
+}
+
+/// Members by which an entry says how its server is started or reached.
+const REACH: [&str; 7] = [
+    "command",
+    "cmd",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "uri",
+    "remoteUrl",
+];
+
+/// The keys that an entry of our configuration may have.
+static OWN_KEYS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let schema = config::schema();
+    let keys = schema["$defs"]["server"]["properties"].as_object();
+    keys.into_iter()
+        .flatten()
+        .map(|(key, _)| key.clone())
+        .collect()
+});
+
+pub(super) fn find(whole: Value, format: Format) -> Option<Shape> {
+    find_at(whole, format, 0)
+}
+
+fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
+    if let Value::Array(_) = whole {
+        return of_list(whole, format);
+    }
+    let members = whole.as_object()?;
+    if let Some(shape) = of_client(members, format) {
+        let Known {
+            client,
+            section,
+            words,
+        } = shape;
+        let entries = section.value(&whole).map(entries).unwrap_or_default();
+        let (client, is_certain) = match client {
+            Some(client) => (client, true),
+            None => (guessed(&entries), false),
+        };
+        return Some(Shape {
+            client,
+            is_certain,
+            words: words.to_owned(),
+            section,
+            whole,
+        });
+    }
+    if is_entry(&whole) {
+        let label = whole
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let (label, client) = (label.to_owned(), guessed(&[members]));
+        let whole = Value::Object(map([(
+            "mcpServers",
+            Value::Object(Map::from_iter([(label, whole)])),
+        )]));
+        return Some(Shape {
+            client,
+            is_certain: false,
+            whole,
+            section: section(&["mcpServers"], false),
+            words: "one entry".to_owned(),
+        });
+    }
+    if !members.is_empty()
+        && members.values().any(is_entry)
+        && members.values().all(Value::is_object)
+    {
+        let client = match format {
+            Format::Yaml if members.values().any(is_of_goose) => Client::Goose,
+            _ => guessed(&entries(&whole)),
+        };
+        return Some(Shape {
+            client,
+            is_certain: false,
+            whole: Value::Object(map([("mcpServers", whole)])),
+            section: section(&["mcpServers"], false),
+            words: "entries by their names".to_owned(),
+        });
+    }
+    if depth >= MAX_DEPTH {
+        return None;
+    }
+    let Value::Object(members) = whole else {
+        return None;
+    };
+    let below = members.into_iter().map(|(_, value)| value);
+    below
+        .filter(Value::is_object)
+        .find_map(|value| find_at(value, format, depth + 1))
+}
+
+struct Known {
+    /// `None` where many clients write it so.
+    client: Option<Client>,
+    section: Section,
+    words: &'static str,
+}
+
+/// By the key that holds the servers.
+fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
+    let known = |client, keys: &[&str], is_list, words| {
+        let section = section(keys, is_list);
+        Some(Known {
+            client,
+            section,
+            words,
+        })
+    };
+    let is_map = |key: &str| members.get(key).is_some_and(Value::is_object);
+    let is_list = |key: &str| members.get(key).is_some_and(Value::is_array);
+    if is_map("context_servers") {
+        return known(
+            Some(Client::Zed),
+            &["context_servers"],
+            false,
+            "settings of Zed",
+        );
+    }
+    if is_map("mcp_servers") {
+        return known(
+            Some(Client::Codex),
+            &["mcp_servers"],
+            false,
+            "servers of Codex",
+        );
+    }
+    if is_list("mcpServers") {
+        return known(
+            Some(Client::Continue),
+            &["mcpServers"],
+            true,
+            "servers of Continue",
+        );
+    }
+    if is_map("mcpServers") {
+        return match format {
+            Format::Yaml => known(
+                Some(Client::LibreChat),
+                &["mcpServers"],
+                false,
+                "servers of LibreChat",
+            ),
+            _ => known(
+                None,
+                &["mcpServers"],
+                false,
+                "\"mcpServers\", as most clients have them",
+            ),
+        };
+    }
+    if is_map("servers") {
+        return known(
+            Some(Client::VsCode),
+            &["servers"],
+            false,
+            "servers of VS Code",
+        );
+    }
+    if is_list("servers") {
+        return known(None, &["servers"], true, "a list of servers");
+    }
+    if let Some(mcp) = members.get("mcp").and_then(Value::as_object) {
+        let has = |key: &str| mcp.get(key).is_some_and(Value::is_object);
+        if has("servers") && !mcp.get("servers").is_some_and(is_entry) {
+            return known(
+                Some(Client::VsCode),
+                &["mcp", "servers"],
+                false,
+                "settings of VS Code",
+            );
+        }
+        if has("mcpServers") {
+            return known(
+                None,
+                &["mcp", "mcpServers"],
+                false,
+                "\"mcpServers\", as most clients have them",
+            );
+        }
+        if mcp.values().any(is_entry) {
+            return known(
+                Some(Client::Opencode),
+                &["mcp"],
+                false,
+                "servers of opencode",
+            );
+        }
+    }
+    let extensions = members.get("extensions").and_then(Value::as_object);
+    if extensions.is_some_and(|it| it.values().any(|it| is_of_goose(it) || is_entry(it))) {
+        return known(
+            Some(Client::Goose),
+            &["extensions"],
+            false,
+            "extensions of goose",
+        );
+    }
+    // Settings whose keys are paths: `amp.mcpServers`, `mcp.servers`.
+    let ends = |key: &&String| key.ends_with(".mcpServers") || *key == "mcp.servers";
+    let flat = members.keys().find(|key| ends(key) && is_map(key))?;
+    known(None, &[flat], false, "settings with servers")
+}
+
+/// A list of entries that say their names.
+fn of_list(list: Value, format: Format) -> Option<Shape> {
+    let elements = list.as_array()?;
+    if !elements.iter().any(is_entry) {
+        // One file in a list, and nothing else.
+        return match list {
+            Value::Array(mut elements) if elements.len() == 1 => {
+                let only = elements.swap_remove(0);
+                only.is_object().then(|| find_at(only, format, 1)).flatten()
+            }
+            _ => None,
+        };
+    }
+    let (client, words) = match format {
+        Format::Yaml => (Client::Continue, "servers of Continue"),
+        _ => (guessed(&entries(&list)), "a list of servers"),
+    };
+    Some(Shape {
+        client,
+        is_certain: false,
+        whole: Value::Object(map([("mcpServers", list)])),
+        section: section(&["mcpServers"], true),
+        words: words.to_owned(),
+    })
+}
+
+fn section(keys: &[&str], is_list: bool) -> Section {
+    Section {
+        keys: keys.iter().map(ToString::to_string).collect(),
+        is_list,
+        project: None,
+    }
+}
+
+fn entries(value: &Value) -> Vec<&Map<String, Value>> {
+    match value {
+        Value::Object(members) => members.values().filter_map(Value::as_object).collect(),
+        Value::Array(elements) => elements.iter().filter_map(Value::as_object).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn is_entry(value: &Value) -> bool {
+    let Some(members) = value.as_object() else {
+        return false;
+    };
+    let says = |key: &&str| match members.get(*key) {
+        Some(Value::String(_)) => true,
+        // opencode's words, and the object of older Zeds.
+        Some(Value::Array(words)) => *key == "command" && words.iter().all(Value::is_string),
+        Some(Value::Object(inner)) => *key == "command" && inner.contains_key("path"),
+        _ => false,
+    };
+    REACH.iter().any(says)
+}
+
+fn is_of_goose(value: &Value) -> bool {
+    ["cmd", "uri", "envs", "env_keys"]
+        .iter()
+        .any(|key| value.get(key).is_some())
+}
+
+/// In whose words entries are that many clients could have. Claude Code writes references as they are
+/// written here.
+fn guessed(entries: &[&Map<String, Value>]) -> Client {
+    let has = |key: &str| entries.iter().any(|entry| entry.contains_key(key));
+    if has("cmd") || has("envs") || has("uri") {
+        Client::Goose
+    } else if has("environment")
+        || entries
+            .iter()
+            .any(|it| it.get("command").is_some_and(Value::is_array))
+    {
+        Client::Opencode
+    } else if has("httpUrl") {
+        Client::GeminiCli
+    } else {
+        Client::ClaudeCode
+    }
+}
+
+impl Shape {
+    pub fn servers(&self) -> Result<Vec<Server>, NotReadable> {
+        let file = ClientFile {
+            client: self.client,
+            path: PathBuf::new(),
+            format: Format::Json,
+            scope: Scope::User,
+            is_main: false,
+        };
+        let mut found = Vec::new();
+        read::servers_of(&file, &self.whole, &self.section, &mut found)?;
+        Ok(found)
+    }
+
+    /// A server with what a person has to know. The client is of no account any more.
+    pub fn found(&self, server: Server) -> Found {
+        let Server {
+            label,
+            mut entry,
+            mut notes,
+            ..
+        } = server;
+        let kept = entry.shift_remove(&kept_key(self.client));
+        let mut lost = Vec::new();
+        if let Some(Value::Object(kept)) = kept {
+            // The name stands beside the entry.
+            for (key, value) in kept.into_iter().filter(|(key, _)| key != "name") {
+                let is_ours = OWN_KEYS.contains(&key) && !entry.contains_key(&key);
+                let is_plain = |note: &Note| {
+                    note.key != key || note.fate == Fate::Kept || note.text == translate::UNKNOWN
+                };
+                if is_ours && notes.iter().all(is_plain) {
+                    notes.retain(|note| note.key != key);
+                    entry.insert(key, value);
+                } else {
+                    lost.extend(
+                        notes
+                            .iter()
+                            .any(|note| note.key == key && note.fate == Fate::Kept)
+                            .then(|| shortened(&key)),
+                    );
+                }
+            }
+        }
+        if !self.is_certain {
+            in_seconds(&self.given(&label), &mut entry);
+        }
+        let reports = notes.iter().filter(|note| note.fate == Fate::Reported);
+        let mut notes: Vec<String> = reports
+            .filter(|note| !label.is_empty() || note.key != "name")
+            .map(|note| {
+                let text = note.text.replace("Claude Code", "a client");
+                let text = if self.is_certain { &note.text } else { &text };
+                format!("{}: {text}", shortened(&note.key))
+            })
+            .collect();
+        if !lost.is_empty() {
+            notes.push(format!(
+                "left out, for it means nothing here: {}",
+                lost.join(", ")
+            ));
+        }
+        Found {
+            label: Some(label),
+            entry,
+            notes,
+        }
+    }
+
+    /// The entry as it was pasted.
+    fn given(&self, label: &str) -> Map<String, Value> {
+        let servers = self.section.value(&self.whole);
+        let entry = match servers {
+            Some(Value::Object(members)) => members.get(label),
+            Some(Value::Array(elements)) => elements.iter().find(|it| it["name"] == label),
+            _ => None,
+        };
+        entry
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+/// Some clients count `timeout` in seconds: nobody waits for less than a second.
+fn in_seconds(given: &Map<String, Value>, entry: &mut Map<String, Value>) {
+    let timeout = given.get("timeout").and_then(Value::as_f64);
+    if let Some(seconds) = timeout.filter(|it| (1.0..1000.0).contains(it)) {
+        entry.insert("timeout_s".to_owned(), translate::whole(seconds));
+    }
+}

@@ -1,0 +1,178 @@
+//! Splits a command line into words, as a shell does. Nothing is expanded: `$NAME` becomes our reference.
+
+/// A word of a command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Word {
+    /// In our words: `${NAME}` is a reference, `$${` stands for `${`.
+    pub text: String,
+    /// Whether a part of it stood in quotes.
+    pub is_quoted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a quote is not closed")]
+pub(super) struct Unclosed;
+
+/// The lines, with those in one that a shell would read as one: a line may end with `\`, or with what
+/// other shells have for it, and a quote may go over several.
+pub(super) fn lines(text: &str) -> Vec<String> {
+    let mut whole = Vec::new();
+    let mut open = String::new();
+    for line in text.lines() {
+        let end = line.trim_end();
+        let goes_on = ["\\", "^", "`"]
+            .iter()
+            .find_map(|mark| end.strip_suffix(mark));
+        open.push_str(goes_on.unwrap_or(line));
+        if goes_on.is_some() {
+            open.push(' ');
+        } else if is_open(&open) {
+            open.push('\n');
+        } else {
+            whole.push(std::mem::take(&mut open));
+        }
+    }
+    if !open.is_empty() {
+        whole.push(open);
+    }
+    whole
+}
+
+fn is_open(line: &str) -> bool {
+    // A quote that is never closed takes no line with it beyond this many bytes.
+    const LONGEST: usize = 64 * 1024;
+    line.len() < LONGEST && split(line).is_err()
+}
+
+/// The words of one line.
+pub(super) fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
+    let mut words = Vec::new();
+    let mut word = Word::default();
+    let mut has_word = false;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            c if c.is_whitespace() => {
+                if std::mem::take(&mut has_word) {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            '#' if !has_word => break,
+            '\'' | '‘' => {
+                has_word = true;
+                word.is_quoted = true;
+                let mut inside = String::new();
+                loop {
+                    match chars.next() {
+                        Some('\'' | '’') => break,
+                        Some(c) => inside.push(c),
+                        None => return Err(Unclosed),
+                    }
+                }
+                word.text.push_str(&inside.replace("${", "$${"));
+            }
+            '"' | '“' | '”' => {
+                has_word = true;
+                word.is_quoted = true;
+                loop {
+                    match chars.next() {
+                        Some('"' | '“' | '”') => break,
+                        Some('\\') => match chars.next() {
+                            Some(c @ ('"' | '\\' | '`')) => word.text.push(c),
+                            Some('$') => dollar(&mut word.text, chars.peek()),
+                            Some('\n') => {}
+                            Some(c) => word.text.extend(['\\', c]),
+                            None => return Err(Unclosed),
+                        },
+                        Some('$') => variable(&mut word.text, &mut chars),
+                        Some(c) => word.text.push(c),
+                        None => return Err(Unclosed),
+                    }
+                }
+            }
+            '\\' => {
+                has_word = true;
+                match chars.peek().copied() {
+                    // `\x` is a path of Windows far more often than an x.
+                    Some(next) if next.is_alphanumeric() => word.text.push('\\'),
+                    Some('$') => {
+                        chars.next();
+                        dollar(&mut word.text, chars.peek());
+                    }
+                    Some(next) => {
+                        chars.next();
+                        word.text.push(next);
+                    }
+                    None => word.text.push('\\'),
+                }
+            }
+            '$' => {
+                has_word = true;
+                variable(&mut word.text, &mut chars);
+            }
+            c => {
+                has_word = true;
+                word.text.push(c);
+            }
+        }
+    }
+    if has_word {
+        words.push(word);
+    }
+    Ok(words)
+}
+
+/// A `$` that means itself.
+fn dollar(text: &mut String, next: Option<&char>) {
+    text.push_str(if next == Some(&'{') { "$$" } else { "$" });
+}
+
+/// `$NAME` becomes `${NAME}`; `${…}` is the same here.
+fn variable(text: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    let begins = |c: &char| c.is_ascii_alphabetic() || *c == '_';
+    text.push('$');
+    if !chars.peek().is_some_and(begins) {
+        return;
+    }
+    text.push('{');
+    while let Some(c) = chars.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+        text.push(c);
+    }
+    text.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &[&str]) {
+        let words = split(line).expect(line);
+        let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+        assert_eq!(words, expected, "{line}");
+    }
+
+    #[test]
+    fn words_are_split_as_a_shell_does() {
+        check("a  b\tc", &["a", "b", "c"]);
+        check(r#"a 'b c' "d 'e'" f"g"h"#, &["a", "b c", "d 'e'", "fgh"]);
+        check(r#""a\"b" c\ d '' x"#, &["a\"b", "c d", "", "x"]);
+        check(r"C:\tools\x.exe", &[r"C:\tools\x.exe"]);
+        check("a # b", &["a"]);
+        check("a#b", &["a#b"]);
+        check("“a b” ‘c d’", &["a b", "c d"]);
+        check(
+            r#"$HOME "$A/b" '$C' '${D}' \$E $5 $"#,
+            &["${HOME}", "${A}/b", "$C", "$${D}", "$E", "$5", "$"],
+        );
+        for open in ["'a", "\"a", "\"a\\"] {
+            assert_eq!(split(open), Err(Unclosed), "{open}");
+        }
+    }
+
+    #[test]
+    fn lines_go_on() {
+        assert_eq!(lines("a \\\n  b\nc"), ["a    b", "c"]);
+        assert_eq!(lines("a '{\n}' b\nc"), ["a '{\n}' b", "c"]);
+        assert_eq!(lines("a `\nb"), ["a  b"]);
+    }
+}

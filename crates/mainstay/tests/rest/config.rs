@@ -1,0 +1,348 @@
+//! The configuration for an editor: its text, and what is wrong with it before it is saved.
+
+use std::fs;
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::world::{World, fake, fake_entry, until};
+
+const TEXT: &str = "/api/config/text";
+const CHECK: &str = "/api/config/check";
+
+/// With comments, an order of its own, and secrets in both.
+fn noted() -> String {
+    format!(
+        "// mine\n{{\n  \"mcpServers\": {{\n    // \"old\": {{\"env\": {{\"API_KEY\": \"s3cret-old\"}}}},\n    \"one\": {{\n      \
+         \"env\": {{\"KEY\": 's3cret'}}, // for now\n      \"command\": \"{}\",\n    }},\n  }},\n}}\n",
+        fake()
+    )
+}
+
+async fn text_of(world: &World) -> (String, Value) {
+    let answer = world.get(TEXT).await;
+    let text = answer["text"].as_str().expect("a text").to_owned();
+    (text, answer["digest"].clone())
+}
+
+#[tokio::test]
+async fn a_text_is_edited_with_its_comments_and_secrets() {
+    let world = World::with("servers.jsonc", &noted()).await;
+    let answer = world.get(TEXT).await;
+    assert_eq!(answer["path"], world.file.to_str().expect("UTF-8"));
+    let (text, digest) = text_of(&world).await;
+    assert!(!text.contains("s3cret"), "{text}");
+    assert!(
+        text.contains("// mine") && text.contains("// for now"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\"${secret:/mcpServers/one/env/KEY}\""),
+        "{text}"
+    );
+
+    // As it was: nothing changes, to the byte.
+    let (status, answer) = world
+        .put(TEXT, &json!({"text": text, "digest": digest}))
+        .await;
+    assert_eq!(
+        (status, &answer["success"]),
+        (StatusCode::OK, &json!(true)),
+        "{answer}"
+    );
+    assert_eq!(world.text(), noted());
+
+    let edited = text.replace("// mine", "// ours").replace(
+        "\"command\"",
+        "\"autoStart\": true, \"timeout\": 5000, \"command\"",
+    );
+    let (status, answer) = world
+        .put(TEXT, &json!({"text": edited, "digest": digest}))
+        .await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert!(
+        answer["summary"]
+            .as_str()
+            .is_some_and(|it| it.contains("one")),
+        "{answer}"
+    );
+    let written = world.text();
+    assert!(
+        written.starts_with("// ours") && written.contains("'s3cret'"),
+        "{written}"
+    );
+    assert!(
+        written.contains("\"s3cret-old\"") && written.contains("// for now"),
+        "{written}"
+    );
+
+    // The digest is that of another text by now.
+    let (status, answer) = world
+        .put(TEXT, &json!({"text": text, "digest": digest}))
+        .await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (StatusCode::CONFLICT, &json!("config_changed")),
+        "{answer}"
+    );
+    assert_eq!(world.text(), written);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
+    let world = World::with("servers.jsonc", &noted()).await;
+    let (text, digest) = text_of(&world).await;
+    for (new, words) in [
+        ("{".to_owned(), "Invalid configuration"),
+        (
+            text.replace("\"command\"", "\"args\": 7, \"command\""),
+            "args",
+        ),
+        (
+            text.replace("one/env/KEY", "gone/env/KEY"),
+            "does not have any more",
+        ),
+    ] {
+        let (status, answer) = world
+            .put(TEXT, &json!({"text": new, "digest": digest}))
+            .await;
+        assert_eq!(
+            (status, &answer["error"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_config")),
+            "{answer}"
+        );
+        assert!(
+            answer["message"]
+                .as_str()
+                .is_some_and(|it| it.contains(words)),
+            "{answer}"
+        );
+        assert_eq!(world.text(), noted());
+    }
+    for body in [
+        json!({"text": text}),
+        json!({"digest": digest}),
+        json!({"text": 1, "digest": "x"}),
+    ] {
+        let (status, _) = world.put(TEXT, &body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
+    }
+    // Somebody breaks the file: nobody can say what is secret in it.
+    fs::write(&world.file, "{ s3cret").expect("written");
+    let (status, answer) = world.send(Method::GET, TEXT, None).await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_config")),
+        "{answer}"
+    );
+    assert!(!answer.to_string().contains("s3cret"), "{answer}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_configuration_is_checked_before_it_is_saved() {
+    let world = World::with("servers.jsonc", &noted()).await;
+    let before = world.get("/api/servers").await["servers"][0]["pid"].clone();
+    let (text, _) = text_of(&world).await;
+    let check = async |body: Value| {
+        let (status, answer) = world.post(CHECK, &body).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        assert!(!answer.to_string().contains("s3cret"), "{answer}");
+        answer
+    };
+    let same = check(json!({"text": text})).await;
+    assert_eq!(
+        (&same["valid"], &same["findings"]),
+        (&json!(true), &json!([])),
+        "{same}"
+    );
+    assert!(
+        same["plan"].is_object() && same["summary"].is_string(),
+        "{same}"
+    );
+
+    // Behind a secret, in the place where the editor has it.
+    let line = "      \"env\": {\"KEY\": \"${secret:/mcpServers/one/env/KEY}\"}, \"args\": 7,";
+    let odd = text.replace("// for now", "\"args\": 7,\n");
+    let found = check(json!({"text": odd})).await;
+    assert_eq!(found["valid"], false);
+    assert!(found.get("plan").is_none(), "{found}");
+    let finding = &found["findings"][0];
+    assert_eq!(
+        (&finding["severity"], &finding["path"]),
+        (&json!("error"), &json!("mcpServers.one.args")),
+        "{finding}"
+    );
+    assert_eq!(finding["line"], 5, "{finding}");
+    let columns = [line.find("\"args\""), line.find('7')].map(|at| at.map(|at| at + 1));
+    let column = finding["column"]
+        .as_u64()
+        .and_then(|it| usize::try_from(it).ok());
+    assert!(columns.contains(&column), "{finding} in {line}");
+
+    let warned =
+        check(json!({"text": text.replace("\"command\"", "\"comand\": 1, \"command\"")})).await;
+    assert_eq!(
+        (&warned["valid"], &warned["findings"][0]["severity"]),
+        (&json!(true), &json!("warning")),
+        "{warned}"
+    );
+    let broken = check(json!({"text": "{\n  \"mcpServers\": {,}\n}"})).await;
+    assert_eq!(
+        (&broken["valid"], &broken["findings"][0]["line"]),
+        (&json!(false), &json!(2)),
+        "{broken}"
+    );
+    let unknown = check(json!({"text": text.replace("one/env", "gone/env")})).await;
+    assert_eq!(
+        (&unknown["valid"], &unknown["findings"][0]["line"]),
+        (&json!(false), &json!(5)),
+        "{unknown}"
+    );
+
+    let mut value = world.get("/api/config").await;
+    value["mcpServers"]["two"] = fake_entry(&[]);
+    let more = check(json!({"config": value})).await;
+    assert_eq!(more["valid"], true, "{more}");
+    assert!(
+        more["summary"]
+            .as_str()
+            .is_some_and(|it| it.contains("two")),
+        "{more}"
+    );
+    value["mcpServers"]["two"] = json!({"args": []});
+    let odd = check(json!({"config": value})).await;
+    assert_eq!(odd["valid"], false);
+    assert!(odd["findings"][0].get("line").is_none(), "{odd}");
+
+    // Nothing of it was written or done.
+    assert_eq!(world.text(), noted());
+    assert_eq!(world.get("/api/servers").await["servers"][0]["pid"], before);
+    for body in [
+        json!({}),
+        json!({"text": "{}", "config": {}}),
+        json!({"text": 1}),
+        json!("x"),
+    ] {
+        let (status, answer) = world.post(CHECK, &body).await;
+        assert_eq!(
+            (status, &answer["error"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_request")),
+            "{body}"
+        );
+    }
+    for hostile in [
+        "[".repeat(100_000),
+        "\u{0}".to_owned(),
+        "{\"a\":".repeat(10_000),
+        "null".to_owned(),
+        "[]".to_owned(),
+    ] {
+        let found = check(json!({"text": hostile})).await;
+        assert_eq!(found["valid"], false);
+    }
+    world.end().await;
+}
+
+/// A form gets the entry with placeholders, and gives it back.
+#[tokio::test]
+async fn an_entry_that_comes_back_keeps_its_secrets() {
+    let world = World::with("servers.jsonc", &noted()).await;
+    let details = world.get("/api/servers/one").await;
+    let mut entry = details["entry"].clone();
+    assert!(!entry.to_string().contains("s3cret"), "{entry}");
+    entry["autoStart"] = false.into();
+    entry["persist"] = true.into();
+    let (status, answer) = world.put("/api/servers/one", &entry).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let written = world.text();
+    assert!(
+        written.contains("s3cret") && written.contains("// mine"),
+        "{written}"
+    );
+    assert!(written.contains("\"autoStart\": false"), "{written}");
+    let details = world.get("/api/servers/one").await;
+    assert_eq!(
+        (
+            &details["server"]["autoStart"],
+            &details["entry"]["autoStart"]
+        ),
+        (&json!(false), &json!(false))
+    );
+    // And on again, under another name, too.
+    let mut entry = details["entry"].clone();
+    entry["autoStart"] = true.into();
+    entry["persist"] = true.into();
+    let (_, answer) = world.put("/api/servers/one", &entry).await;
+    assert_eq!(answer["status"], "connected", "{answer}");
+    entry["name"] = "copy".into();
+    let (status, answer) = world.post("/api/servers", &entry).await;
+    assert_eq!(
+        (status, &answer["status"]),
+        (StatusCode::OK, &json!("connected")),
+        "{answer}"
+    );
+    let file = world.get("/api/config").await;
+    assert_eq!(
+        file["mcpServers"]["copy"]["env"]["KEY"],
+        "${secret:/mcpServers/copy/env/KEY}"
+    );
+    assert_eq!(
+        world.text().matches("s3cret\"").count() + world.text().matches("s3cret'").count(),
+        2,
+        "{}",
+        world.text()
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn profiles_are_shown_with_what_they_have() {
+    let world = World::with("servers.json", &json!({
+        "mcpServers": {"one": fake_entry(&[]), "two": fake_entry(&[])},
+        "profiles": {"review": {"servers": ["two"], "naming": "none", "tools": {"allow": ["two/echo"]}, "ownTools": ["records"]}},
+        "naming": "slash",
+    }).to_string()).await;
+    let profiles = world.get("/api/profiles").await["profiles"].clone();
+    let names: Vec<&Value> = profiles
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| &it["name"])
+        .collect();
+    assert_eq!(names, ["default", "meta", "review"]);
+    let default = &profiles[0];
+    assert_eq!(
+        (&default["path"], &default["default"], &default["naming"]),
+        (&json!("/mcp"), &json!(true), &json!("slash"))
+    );
+    assert_eq!(
+        (&default["servers"], &default["builtin"]),
+        (&json!(["one", "two"]), &json!([]))
+    );
+    assert!(default.get("entry").is_none(), "{default}");
+    assert!(default["tools"].as_u64() > Some(2), "{default}");
+    assert_eq!(
+        (&profiles[1]["path"], &profiles[1]["builtin"]),
+        (&json!("/mcp/meta"), &json!(["meta"]))
+    );
+    let file: Value = serde_json::from_str(&world.text()).expect("JSON");
+    assert_eq!(
+        profiles[2],
+        json!({
+            "name": "review", "path": "/mcp/review", "default": false, "naming": "none", "servers": ["two"],
+            "tools": 1, "builtin": ["records"], "entry": file["profiles"]["review"],
+        })
+    );
+    // Editing goes by the configuration.
+    let mut config = world.get("/api/config").await;
+    config["profiles"]["second"] = json!({});
+    let (status, _) = world.put("/api/config", &config).await;
+    assert_eq!(status, StatusCode::OK);
+    let registry = &world.daemon.gateway.registry;
+    until("it is there", || registry.profile("second").is_ok()).await;
+    let profiles = world.get("/api/profiles").await["profiles"].clone();
+    assert_eq!(profiles[3]["entry"], json!({}));
+    world.end().await;
+}

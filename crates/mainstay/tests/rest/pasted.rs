@@ -1,0 +1,96 @@
+//! `POST /api/import/preview`: pasted texts as entries.
+
+use http::StatusCode;
+use serde_json::json;
+
+use crate::world::{World, fake_entry};
+
+const PREVIEW: &str = "/api/import/preview";
+
+#[tokio::test]
+async fn a_pasted_text_becomes_entries_that_can_be_added() {
+    let world = World::of(json!({"there": fake_entry(&[])})).await;
+    let text = json!({"mcpServers": {
+        "there": {"command": "x"},
+        "new": {"command": fake_entry(&[])["command"], "env": {"KEY": "s3cret"}, "odd": 1},
+    }});
+    let (status, read) = world
+        .post(PREVIEW, &json!({"text": text.to_string()}))
+        .await;
+    assert_eq!(status, StatusCode::OK, "{read}");
+    assert_eq!(
+        read["format"],
+        "JSON: \"mcpServers\", as most clients have them"
+    );
+    assert_eq!(read["notes"], json!([]));
+    assert_eq!(
+        read["servers"][0],
+        json!({"name": "there", "entry": {"command": "x"}, "notes": [], "exists": true})
+    );
+    let new = &read["servers"][1];
+    assert_eq!(
+        (&new["name"], &new["exists"]),
+        (&json!("new"), &json!(false))
+    );
+    assert_eq!(
+        new["notes"],
+        json!(["odd: not known to Mainstay: it changes nothing here"])
+    );
+    // Nothing is kept until it is added as it was shown.
+    assert!(!world.text().contains("new"));
+    let mut entry = new["entry"].clone();
+    entry["name"] = new["name"].clone();
+    entry["persist"] = true.into();
+    let (status, added) = world.post("/api/servers", &entry).await;
+    assert_eq!(
+        (status, &added["status"]),
+        (StatusCode::OK, &json!("connected")),
+        "{added}"
+    );
+    assert!(world.text().contains("s3cret"));
+
+    let line = "claude mcp add --transport http t https://h.example.com/mcp -H 'X-Key: ${KEY}'";
+    let (_, read) = world.post(PREVIEW, &json!({"text": line})).await;
+    assert_eq!(read["format"], "a command line of claude");
+    assert_eq!(
+        read["servers"][0]["entry"]["url"],
+        "https://h.example.com/mcp"
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_no_server_is_refused_with_what_was_expected() {
+    let world = World::of(json!({})).await;
+    for text in [
+        "",
+        "hello there, nothing",
+        "{\"a\": [",
+        "curl https://x | sh",
+        "\u{202e}<script>",
+    ] {
+        let (status, answer) = world.post(PREVIEW, &json!({"text": text})).await;
+        assert_eq!(
+            (status, &answer["error"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_request")),
+            "{text}"
+        );
+        let message = answer["message"].as_str().expect("words");
+        assert!(
+            message.contains("command line such as"),
+            "{text}: {message}"
+        );
+    }
+    let (status, answer) = world
+        .post(PREVIEW, &json!({"text": "x".repeat(1024 * 1024 + 1)}))
+        .await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_request"))
+    );
+    for body in [json!({}), json!({"text": 7}), json!([])] {
+        let (status, _) = world.post(PREVIEW, &body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
+    }
+    world.end().await;
+}

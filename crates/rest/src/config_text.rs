@@ -1,0 +1,66 @@
+//! `GET|PUT /api/config/text` and `POST /api/config/check`: the configuration for an editor.
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_gateway::reload::{Change, Checked, FileText, Finding, Proposal, Severity};
+
+use crate::{RestDoor, body::Body, config, entries::reloader, refusal::Refusal};
+
+pub async fn get(State(door): State<RestDoor>) -> Result<Json<api::ConfigText>, Refusal> {
+    let FileText { text, path, digest } = reloader(&door)?.file_text().await?;
+    Ok(Json(api::ConfigText { text, path, digest }))
+}
+
+/// A file that has another digest by now is left alone.
+pub async fn put(
+    State(door): State<RestDoor>,
+    Body(api::SetConfigText { text, digest }): Body<api::SetConfigText>,
+) -> Result<Json<api::ConfigUpdated>, Refusal> {
+    let change = Change::Text(text);
+    let plan = reloader(&door)?.write_if_unchanged(change, digest).await?;
+    config::updated(&plan)
+}
+
+/// Nothing is written.
+pub async fn check(
+    State(door): State<RestDoor>,
+    Body(body): Body<api::CheckConfig>,
+) -> Result<Json<api::CheckedConfig>, Refusal> {
+    let proposal = match body {
+        api::CheckConfig {
+            text: Some(text),
+            config: None,
+        } => Proposal::Text(text),
+        api::CheckConfig {
+            text: None,
+            config: Some(config),
+        } => Proposal::Value(config),
+        _ => {
+            let message = "either \"text\" or \"config\" is needed";
+            return Err(Refusal::Malformed(message.to_owned()));
+        }
+    };
+    let Checked { findings, plan } = reloader(&door)?.check(proposal).await?;
+    let plan_as_json = plan.as_ref().map(serde_json::to_value).transpose();
+    Ok(Json(api::CheckedConfig {
+        valid: plan.is_some(),
+        findings: findings.into_iter().map(finding).collect(),
+        summary: plan.map(|plan| plan.to_string()),
+        plan: plan_as_json.map_err(|error| Refusal::Malformed(error.to_string()))?,
+    }))
+}
+
+fn finding(found: Finding) -> api::ConfigFinding {
+    let Finding { severity, finding } = found;
+    api::ConfigFinding {
+        severity: match severity {
+            Severity::Error => api::FindingSeverity::Error,
+            Severity::Warning => api::FindingSeverity::Warning,
+        },
+        path: finding.path,
+        line: finding.position.map(|(line, _)| line),
+        column: finding.position.map(|(_, column)| column),
+        message: finding.message,
+        hint: finding.hint,
+    }
+}

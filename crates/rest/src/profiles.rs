@@ -1,0 +1,59 @@
+//! `GET /api/profiles`: the profiles in force, and what the file says of them.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_core::{builtin::Group, catalog::ListKind, config::masking};
+use mainstay_gateway::registry::Profile;
+use serde_json::Value;
+
+use crate::RestDoor;
+
+pub async fn list(State(door): State<RestDoor>) -> Json<api::Profiles> {
+    // Without a file nothing is said of them.
+    let document = door
+        .gateway
+        .reloader
+        .as_ref()
+        .and_then(|it| it.document().ok());
+    let entries = document.as_ref().and_then(|file| file.get("profiles"));
+    let registry = &door.gateway.registry;
+    let default = registry.default_profile();
+    let profile = |profile: &Arc<Profile>| {
+        let shown = profile.shown();
+        let naming = shown.config.naming.unwrap_or_else(|| registry.naming());
+        let is_default = profile.name == default.name;
+        let servers = registry.servers_of(profile);
+        api::Profile {
+            name: profile.name.to_string(),
+            path: if is_default {
+                "/mcp".to_owned()
+            } else {
+                format!("/mcp/{}", profile.name)
+            },
+            default: is_default,
+            naming: naming.word().to_owned(),
+            servers: servers
+                .iter()
+                .map(|server| server.name.to_string())
+                .collect(),
+            tools: Some(shown.catalog.items(ListKind::Tools).len()),
+            builtin: names(shown.own_tools()),
+            entry: entries.and_then(|entries| entry(entries, profile.name.as_str())),
+        }
+    };
+    Json(api::Profiles {
+        profiles: registry.profiles().iter().map(profile).collect(),
+    })
+}
+
+fn names(groups: &[Group]) -> Vec<String> {
+    groups.iter().map(|group| group.name().to_owned()).collect()
+}
+
+/// The entry as the file has it.
+fn entry(entries: &Value, name: &str) -> Option<Value> {
+    let entry = entries.get(name)?;
+    Some(masking::masked(entry, &format!("/profiles/{name}")))
+}

@@ -1,0 +1,246 @@
+//! `POST /api/servers/try`: starts the server of an entry once, before anything is saved, as `mainstay add`
+//! does. Nothing of it is left when the answer comes, or when the caller has gone.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    routing::{self, MethodRouter},
+};
+use mainstay_api as api;
+use mainstay_core::{
+    catalog::{Item, ListKind, ServerCatalog},
+    config::{Runtime, edit::Entry, masking},
+};
+use mainstay_gateway::{
+    calls::Closing,
+    registry::NewServer,
+    supervisor::ServerView,
+    trial::{Trial, Tried},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    RestDoor,
+    address::{Path, Query},
+    body::Body,
+    entries::{self, Persist},
+    refusal::Refusal,
+    servers::millis,
+};
+
+/// Servers that are tried at once.
+pub const MAX_TRIALS: usize = 4;
+
+/// The name of a server that is given none.
+const NAMELESS: &str = "trial";
+
+/// The longest description of a tool that is told, in characters.
+const MAX_DESCRIPTION: usize = 4096;
+
+/// The trials that may run at once.
+#[derive(Clone, Debug)]
+pub struct Trials(Arc<Semaphore>);
+
+impl Default for Trials {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_TRIALS)))
+    }
+}
+
+pub async fn run(
+    State(door): State<RestDoor>,
+    Extension(Trials(permits)): Extension<Trials>,
+    Body(mut body): Body<Map<String, Value>>,
+) -> Result<Json<api::TrialRun>, Refusal> {
+    for beside in ["persist", "replace"] {
+        body.shift_remove(beside);
+    }
+    let name = match body.shift_remove("name") {
+        None | Some(Value::Null) => NAMELESS.to_owned(),
+        Some(Value::String(name)) if name.is_empty() => NAMELESS.to_owned(),
+        Some(Value::String(name)) => name,
+        Some(_) => return Err(Refusal::Malformed("\"name\" must be a string".to_owned())),
+    };
+    let permit = permits.try_acquire_owned();
+    let permit = permit.map_err(|_| Refusal::TooManyTrials(MAX_TRIALS))?;
+    let NewServer { runtime, warnings } = entries::read(&door, &name, &body).await?;
+    let Runtime { config, entry, .. } = runtime;
+    let lineage = door.gateway.lineage.apart();
+    let gone = CancellationToken::new();
+    let _while_asked = gone.clone().drop_guard();
+    let tried = door.gateway.registry.run_to_end(async move {
+        let trial = Trial::begin(config, lineage);
+        let settled = gone.run_until_cancelled(trial.settled()).await;
+        let tried = settled.map(|()| told(&trial));
+        trial.end().await;
+        drop(permit);
+        tried
+    });
+    let tried = tried.await.ok_or_else(Closing::refusal)?;
+    Ok(Json(api::TrialRun {
+        name,
+        shown: shown(&entry),
+        warnings,
+        ..tried
+    }))
+}
+
+/// The routes of a server that is called `try`, which this path would hide.
+pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
+    let name = || Path("try".to_owned());
+    routing::get(move |door: State<RestDoor>| entries::get(door, name()))
+        .put(
+            move |door: State<RestDoor>, body: Body<Map<String, Value>>| {
+                entries::put(door, name(), body)
+            },
+        )
+        .delete(move |door: State<RestDoor>, persist: Query<Persist>| {
+            entries::delete(door, name(), persist)
+        })
+}
+
+/// What the trial says; the name, the target and the warnings are the entry's.
+fn told(trial: &Trial) -> api::TrialRun {
+    let told = api::TrialRun {
+        success: false,
+        name: String::new(),
+        shown: api::ShownTarget::default(),
+        handshake_ms: None,
+        server: None,
+        protocol_version: None,
+        tools: Vec::new(),
+        resource_count: 0,
+        prompt_count: 0,
+        error: None,
+        next_step: None,
+        stderr: trial.stderr(),
+        warnings: Vec::new(),
+    };
+    match trial.outcome() {
+        Tried::Up { view, catalog } => up(trial, &view, &catalog, told),
+        Tried::Down { reason } => api::TrialRun {
+            next_step: Some(trial.next_step(&reason).to_owned()),
+            error: Some(reason),
+            ..told
+        },
+    }
+}
+
+fn up(
+    trial: &Trial,
+    view: &ServerView,
+    catalog: &ServerCatalog,
+    told: api::TrialRun,
+) -> api::TrialRun {
+    let greeting = view.session.as_ref().map(|session| &session.greeting);
+    let info = greeting.and_then(|greeting| greeting.server_info.clone());
+    let count = |kind| trial.shown(catalog, kind, |_| ()).len();
+    api::TrialRun {
+        success: true,
+        handshake_ms: view.handshake.map(millis),
+        server: info.map(|(name, version)| api::ServerInfo { name, version }),
+        protocol_version: greeting.map(|greeting| greeting.revision.as_str().to_owned()),
+        tools: trial.shown(catalog, ListKind::Tools, tool),
+        resource_count: count(ListKind::Resources) + count(ListKind::Templates),
+        prompt_count: count(ListKind::Prompts),
+        ..told
+    }
+}
+
+fn tool(item: &Item) -> api::TrialTool {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Told {
+        description: Option<Value>,
+        title: Option<Value>,
+    }
+    let told: Told = serde_json::from_str(&item.raw).unwrap_or_default();
+    let text = |value: Option<Value>| {
+        let text = value?.as_str()?.chars().take(MAX_DESCRIPTION).collect();
+        Some(text)
+    };
+    api::TrialTool {
+        name: item.key.to_string(),
+        description: text(told.description),
+        title: text(told.title),
+    }
+}
+
+/// What an entry runs or asks, as far as people see it: secrets are `***`.
+fn shown(entry: &Entry) -> api::ShownTarget {
+    // Placeholders of secrets name their places, which mean nothing here.
+    let masked = masking::masked_entry(entry, "");
+    let text = |value: &Value| match value.as_str() {
+        Some(text) => match text.find(masking::START) {
+            Some(at) => format!("{}***", &text[..at]),
+            None => text.to_owned(),
+        },
+        None => value.to_string(),
+    };
+    let one = |keys: &[&str]| keys.iter().find_map(|key| masked.get(*key)).map(text);
+    let names = |value: Option<&Value>| {
+        let members = value.and_then(Value::as_object).into_iter().flatten();
+        members.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let args = masked.get("args").and_then(Value::as_array);
+    let command = one(&["command"]);
+    let is_process = command.is_some();
+    let mut headers = names(masked.get("headers"));
+    headers.extend(names(
+        masked
+            .get("requestInit")
+            .and_then(|init| init.get("headers")),
+    ));
+    if masked.contains_key("bearerToken") {
+        headers.push("Authorization".to_owned());
+    }
+    api::ShownTarget {
+        command: command
+            .into_iter()
+            .chain(args.into_iter().flatten().map(text).filter(|_| is_process))
+            .collect(),
+        cwd: one(&["cwd"]),
+        url: one(&["url", "serverUrl", "httpUrl", "remoteUrl"]).filter(|_| !is_process),
+        env: names(masked.get("env")),
+        headers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_target_is_shown_without_secrets() {
+        let entry = json!({
+            "command": "npx", "args": ["-y", "thing", "--token", "s3cret", "--api-key=s3cret", 7], "cwd": "/x",
+            "env": {"API_KEY": "s3cret"},
+        });
+        let shown = shown(entry.as_object().expect("an entry"));
+        assert_eq!(
+            shown,
+            api::ShownTarget {
+                command: ["npx", "-y", "thing", "--token", "***", "--api-key=***", "7"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                cwd: Some("/x".to_owned()),
+                env: vec!["API_KEY".to_owned()],
+                ..api::ShownTarget::default()
+            }
+        );
+        let entry = json!({
+            "url": "https://h/mcp?key=s3cret", "headers": {"X-Key": "s3cret"}, "bearerToken": "s3cret",
+        });
+        let target = super::shown(entry.as_object().expect("an entry"));
+        assert_eq!(target.url.as_deref(), Some("https://h/mcp?***"));
+        assert_eq!(target.headers, ["X-Key", "Authorization"]);
+        assert!(target.command.is_empty());
+    }
+}
