@@ -6,7 +6,10 @@ use axum::{Json, extract::State, response::Response};
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue};
 use mainstay_api as api;
-use mainstay_core::event::{Event, EventId};
+use mainstay_core::{
+    event::{Event, EventId},
+    ids::ServerName,
+};
 use mainstay_gateway::events::{EventOrGap, Subscription};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -63,7 +66,7 @@ pub async fn recent(
     };
     let kinds: Option<Vec<&str>> = wanted.kinds.as_deref().map(|it| it.split(',').collect());
     let fits = |event: &Event| {
-        let server = event.server.as_ref().map(|it| it.as_str());
+        let server = event.server.as_ref().map(ServerName::as_str);
         before.is_none_or(|before| event.id < before)
             && wanted.server.as_deref().is_none_or(|it| server == Some(it))
     };

@@ -1,5 +1,7 @@
 //! The sessions that clients have, as the doors report them.
 
+use std::collections::BTreeSet;
+
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_core::{
@@ -99,6 +101,6 @@ fn declared(client: &ClientInfo) -> api::RecordedClient {
 }
 
 fn count(off: &Off) -> usize {
-    let tools = off.tools.values().map(|tools| tools.len());
+    let tools = off.tools.values().map(BTreeSet::len);
     off.servers.len() + tools.sum::<usize>()
 }

@@ -45,10 +45,10 @@ fn last(span: Duration) -> Period {
     }
 }
 
-fn of(server: &str, period: Period) -> Period {
+fn of(server: &str, span: Duration) -> Period {
     Period {
         server: Some(server.to_owned()),
-        ..period
+        ..last(span)
     }
 }
 
@@ -89,7 +89,7 @@ async fn a_transition_is_read_as_it_was_noted() {
     };
     journal.note(name("fs"), crashed.clone(), secrets);
     note(&journal, "fs", ago(HOUR / 2), "connected");
-    let told = read(&journal, of("fs", last(2 * HOUR))).await;
+    let told = read(&journal, of("fs", 2 * HOUR)).await;
     assert_eq!(told.servers.len(), 1);
     assert!(!told.truncated);
     let [first, second] = &told.servers[0].transitions[..] else {

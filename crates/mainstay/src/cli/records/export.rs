@@ -72,10 +72,10 @@ impl Export {
         let (written, total) = (Cell::new(0), Cell::new(None));
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let work = async {
-            if self.format == Format::Csv {
-                if self.put(&mut sink.borrow_mut(), &csv_head())?.is_break() {
-                    return Ok(());
-                }
+            if self.format == Format::Csv
+                && self.put(&mut sink.borrow_mut(), &csv_head())?.is_break()
+            {
+                return Ok(());
             }
             let see = |mut calls: Vec<CallRecord>| {
                 let left = records
