@@ -227,14 +227,17 @@ fn width_of_stderr() -> Option<usize> {
     Some(width.into()).filter(|width| *width > 0)
 }
 
-/// A line on stderr, which a terminal gets broken between words. The word that says what it is has a colour.
+/// Lines in sentences, which a terminal gets broken between words. Others are shown to be read to the letter.
+const SENTENCES: [&str; 4] = ["error:", "warning:", "note:", "  hint:"];
+
+/// A line on stderr. The word that says what it is has a colour.
 pub fn complain(line: &str) {
     let shown = display::line(line);
-    let lines = match width_of_stderr() {
-        Some(width) => wrapped(&shown, width),
-        None => vec![shown.into_owned()],
+    let is_sentence = SENTENCES.iter().any(|word| shown.starts_with(word));
+    let shown = match width_of_stderr().filter(|_| is_sentence) {
+        Some(width) => wrapped(&shown, width).join("\n"),
+        None => shown.into_owned(),
     };
-    let shown = lines.join("\n");
     let palette = Palette::of(io::stderr().is_terminal());
     let tones = [
         ("error:", Tone::Bad),

@@ -19,8 +19,12 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     for piece in pieces(rest) {
         let more = piece.width() + usize::from(!is_empty);
         if !is_empty && line.width() + more > columns {
-            lines.push(std::mem::replace(&mut line, format!("{blanks}{INDENT}")));
+            let whole = std::mem::replace(&mut line, format!("{blanks}{INDENT}"));
+            lines.push(whole.trim_end().to_owned());
             is_empty = true;
+        }
+        if is_empty && piece.is_empty() {
+            continue;
         }
         if !is_empty {
             line.push(' ');
@@ -32,14 +36,14 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The words of a text. A command in backquotes is one.
+/// The words of a text, of which one is empty where two blanks stand together. A command in backquotes is one
+/// word.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
-    let words = text.split(move |it| {
+    text.split(move |it| {
         is_quoted ^= it == '`';
         it == ' ' && !is_quoted
-    });
-    words.filter(|word| !word.is_empty())
+    })
 }
 
 #[cfg(test)]
@@ -83,6 +87,8 @@ mod tests {
                 "    now",
             ]
         );
+        // Blanks within a line stay.
+        assert_eq!(wrapped("a  b   c", 5), ["a  b", "    c"]);
         // A backquote that is not closed.
         assert_eq!(wrapped("a `b c d", 4), ["a", "    `b c d"]);
     }

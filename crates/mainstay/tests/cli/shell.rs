@@ -278,6 +278,73 @@ async fn a_line_is_completed_and_kept() {
     daemon.stop().await;
 }
 
+/// Every command, typed by a person.
+#[tokio::test]
+async fn every_command_does_what_help_says() {
+    if !Terminal::is_available() {
+        return;
+    }
+    let home = home!();
+    let config = fakes(
+        &home,
+        &[("one", &[]), ("two", &["--stderr", "a line of its log"])],
+    );
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let lines = [
+        ("/servers", "\ntwo "),
+        ("/health two", "  two              healthy"),
+        ("/server health one", "  one              healthy"),
+        ("/server reconnect one", "\none is connected"),
+        ("/server restart one", "\none is connected"),
+        ("/server stop one", "\none is disconnected"),
+        ("/server start one", "\none is connected"),
+        ("/server disable one", "\none is disabled"),
+        ("/server enable one", "\none is connected"),
+        ("/tools add", "\none/add"),
+        ("/call two/echo text=called", "\ncalled"),
+        ("/read two fake://text", "\nthe text of the fake"),
+        ("/prompt", "\ntwo/greet"),
+        ("/events --server one", " connected"),
+        ("/records --server two", "two/echo"),
+        ("/log two -n 20", "a line of its log"),
+        ("/history 1", "\n/history 1"),
+        (
+            "/help log",
+            "\nShow what a server wrote beside the protocol",
+        ),
+    ];
+    let help = home
+        .run(&["shell", "-c", "/help", "-c", "/help server"])
+        .await;
+    let first = |line: &str| line.split([' ', '|']).next().unwrap_or_default().to_owned();
+    let commands = help
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with('/'))
+        .map(first);
+    for command in commands.filter(|command| command != "/quit") {
+        let is_typed = lines.iter().any(|(line, _)| first(line) == command);
+        assert!(is_typed, "{command}");
+    }
+
+    let terminal = at_a_terminal(&home.command(&["shell"])).await;
+    for (line, told) in lines {
+        enter(&terminal, line).await;
+        terminal.shows(told).await;
+        terminal
+            .shows_when("the prompt", |screen| {
+                screen.trim_end().ends_with("mainstay>")
+            })
+            .await;
+        terminal.press(&["C-l"]).await;
+        terminal.hides(told).await;
+    }
+    enter(&terminal, "/exit").await;
+    assert_eq!(terminal.ended().await, Some(0));
+    daemon.stop().await;
+}
+
 /// A server that is killed, a call that is cancelled, and a daemon that is started again: the shell goes on.
 #[tokio::test]
 async fn trouble_is_told_above_the_line() {

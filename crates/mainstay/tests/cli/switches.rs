@@ -48,6 +48,11 @@ async fn one_client_on_stdio_has_its_profile() {
         .run(&["mcp", "--config", &config, "--profile", "gew"])
         .await;
     assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("did you mean few?"), "{run}");
+    let run = home
+        .run(&["mcp", "--config", &config, "--profile", "another"])
+        .await;
+    assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("default, meta, few"), "{run}");
 
     std::fs::create_dir_all(home.state()).expect("a folder");
