@@ -31,7 +31,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -70,7 +70,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
             };
         };
@@ -133,7 +133,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 409: components["responses"]["409.duplicate_name"];
                 413: components["responses"]["413.request_too_large"];
@@ -185,7 +185,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 500: components["responses"]["500.not_saved"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
@@ -232,7 +232,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -278,7 +278,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 502: components["responses"]["502.connect_failed"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
@@ -321,7 +321,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
             };
@@ -369,7 +369,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.invalid_tool_name.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found.tool_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -417,7 +417,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
             };
@@ -467,7 +467,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.resource_not_found.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -515,7 +515,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -563,7 +563,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.resource_not_found.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -611,7 +611,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -659,7 +659,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.prompt_not_found.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -703,7 +703,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -750,7 +750,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 409: components["responses"]["409.duplicate_name"];
                 413: components["responses"]["413.request_too_large"];
@@ -795,7 +795,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -844,7 +844,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 409: components["responses"]["409.duplicate_name"];
                 413: components["responses"]["413.request_too_large"];
@@ -880,7 +880,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 500: components["responses"]["500.not_saved"];
                 503: components["responses"]["503.shutting_down"];
@@ -924,7 +924,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.not_found.server_not_found"];
                 502: components["responses"]["502.connect_failed"];
                 503: components["responses"]["503.server_not_connected.shutting_down"];
@@ -972,7 +972,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1022,7 +1022,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1073,7 +1073,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 409: components["responses"]["409.not_as_shown.not_pending"];
                 413: components["responses"]["413.request_too_large"];
@@ -1126,7 +1126,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 503: components["responses"]["503.shutting_down"];
@@ -1149,17 +1149,17 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description How many at most */
-                    limit?: number;
-                    /** @description Only this server's */
+                    /** @description Only these servers', with commas, or repeated */
                     server?: string;
-                    /** @description A tool's own name, or server/tool */
+                    /** @description A tool's own name, or server/tool; may be repeated */
                     tool?: string;
                     /** @description How the call ended */
-                    status?: "open" | "ok" | "error" | "timeout" | "cancelled" | "unknown" | "refused";
+                    status?: string;
+                    /** @description How far the call got */
+                    state?: string;
                     /** @description Where it came in */
                     door?: "mcp_http" | "mcp_stdio" | "mcp_sse" | "rest" | "cli" | "bridge" | "own";
-                    /** @description A client's name, as it declared itself */
+                    /** @description A client's name, as it declared itself; may be repeated */
                     client?: string;
                     /** @description A session, as records name it */
                     session?: string;
@@ -1171,6 +1171,8 @@ export interface paths {
                     text?: string;
                     /** @description `next` of the page before */
                     before?: string;
+                    /** @description How many at most */
+                    limit?: number;
                     /** @description Whether all that fit are counted */
                     count?: boolean;
                 };
@@ -1191,7 +1193,76 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                500: components["responses"]["500.journal_unreadable"];
+                503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/call-records/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Records of calls as a file, the newest first */
+        get: {
+            parameters: {
+                query: {
+                    /** @description Only these servers', with commas, or repeated */
+                    server?: string;
+                    /** @description A tool's own name, or server/tool; may be repeated */
+                    tool?: string;
+                    /** @description How the call ended */
+                    status?: string;
+                    /** @description How far the call got */
+                    state?: string;
+                    /** @description Where it came in */
+                    door?: "mcp_http" | "mcp_stdio" | "mcp_sse" | "rest" | "cli" | "bridge" | "own";
+                    /** @description A client's name, as it declared itself; may be repeated */
+                    client?: string;
+                    /** @description A session, as records name it */
+                    session?: string;
+                    /** @description RFC 3339, or seconds since 1970 */
+                    since?: string | unknown | unknown;
+                    /** @description RFC 3339, or seconds since 1970 */
+                    until?: string | unknown | unknown;
+                    /** @description A part of server/tool */
+                    text?: string;
+                    /** @description `next` of the page before */
+                    before?: string;
+                    /** @description jsonl: a JSON object on each line; csv: a table */
+                    format: "jsonl" | "csv";
+                    /** @description How many at most; all without it */
+                    limit?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/x-ndjson": string;
+                        "text/csv": string;
+                    };
+                };
+                400: components["responses"]["400.invalid_request.missing_parameter"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
             };
@@ -1234,7 +1305,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.record_not_found"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
@@ -1286,7 +1357,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.cid_not_found"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
@@ -1307,7 +1378,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Calls, errors and latencies of each tool over time */
+        /** Calls, errors and latencies over time, of each tool or merged */
         get: {
             parameters: {
                 query?: {
@@ -1319,8 +1390,14 @@ export interface paths {
                     since?: string | unknown | unknown;
                     /** @description RFC 3339, or seconds since 1970 */
                     until?: string | unknown | unknown;
-                    /** @description The length of a bucket */
+                    /** @description The length of a bucket; there are 1000 at most */
                     bucketMs?: number;
+                    /** @description What makes a series */
+                    by?: "tool" | "server" | "all";
+                    /** @description The greatest first */
+                    sort?: "calls" | "errors" | "p95";
+                    /** @description How many series at most */
+                    limit?: number;
                 };
                 header?: never;
                 path?: never;
@@ -1339,7 +1416,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
             };
@@ -1388,7 +1465,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 500: components["responses"]["500.log_unreadable"];
                 503: components["responses"]["503.shutting_down"];
@@ -1429,7 +1506,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1472,7 +1549,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -1513,7 +1590,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 500: components["responses"]["500.not_saved"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -1543,7 +1620,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 500: components["responses"]["500.not_saved"];
@@ -1584,7 +1661,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1630,7 +1707,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request.not_reloadable"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 503: components["responses"]["503.shutting_down"];
@@ -1676,7 +1753,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1716,7 +1793,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1764,7 +1841,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.request_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1804,7 +1881,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1830,7 +1907,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 500: components["responses"]["500.state_unwritable"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -1875,7 +1952,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found.tool_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1907,7 +1984,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 500: components["responses"]["500.state_unwritable"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -1948,7 +2025,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down.too_many_streams"];
             };
         };
@@ -1973,6 +2050,14 @@ export interface paths {
                 query?: {
                     /** @description The id of an event to go on from */
                     after?: string;
+                    /** @description The id of an event: only older ones */
+                    before?: string;
+                    /** @description Only these types, with commas */
+                    type?: string;
+                    /** @description Only this server's */
+                    server?: string;
+                    /** @description How many at most; the newest */
+                    limit?: number;
                 };
                 header?: never;
                 path?: never;
@@ -1991,12 +2076,148 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The browser session of the web page's cookie */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["BrowserSession"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        /** Sign a browser in, with a one-time code or the control token; sets the cookie */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SignIn"] & (unknown | unknown);
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SignedIn"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request.missing_parameter"];
+                401: components["responses"]["401.invalid_code.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                404: components["responses"]["404.not_found"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                500: components["responses"]["500.state_unusable"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        /** Sign the browser out */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SignedOut"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                500: components["responses"]["500.state_unusable"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/session/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a one-time code, and the path of the page that signs a browser in with it */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SignInLink"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                404: components["responses"]["404.not_found"];
+                500: components["responses"]["500.state_unusable"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
         delete?: never;
         options?: never;
         head?: never;
@@ -2030,7 +2251,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -2060,7 +2281,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_lifetime.invalid_request.invalid_token_name.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 409: components["responses"]["409.token_exists.too_many_tokens"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -2107,7 +2328,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.token_not_found"];
                 500: components["responses"]["500.state_unusable"];
                 503: components["responses"]["503.shutting_down"];
@@ -2147,7 +2368,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.forbidden"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
                 500: components["responses"]["500.state_unusable"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -2158,10 +2379,650 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/about": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The daemon itself, and its journal */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["About"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The sessions of clients, the newest first */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description How many at most */
+                    limit?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Sessions"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End a session of a client */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["EndedSession"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                404: components["responses"]["404.session_not_found"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** When the status of each server changed, and why */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description RFC 3339, or seconds since 1970 */
+                    since?: string | unknown | unknown;
+                    /** @description RFC 3339, or seconds since 1970 */
+                    until?: string | unknown | unknown;
+                    /** @description How many of each server at most */
+                    limit?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["History"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                500: components["responses"]["500.journal_unreadable"];
+                503: components["responses"]["503.journal_disabled.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/servers/{name}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** When the status of a server changed, and why */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description RFC 3339, or seconds since 1970 */
+                    since?: string | unknown | unknown;
+                    /** @description RFC 3339, or seconds since 1970 */
+                    until?: string | unknown | unknown;
+                    /** @description How many of each server at most */
+                    limit?: number;
+                };
+                header?: never;
+                path: {
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["History"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                404: components["responses"]["404.server_not_found"];
+                500: components["responses"]["500.journal_unreadable"];
+                503: components["responses"]["503.journal_disabled.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/servers/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Start the server of an entry once, list its tools, and keep nothing */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": ({
+                        name?: string;
+                        persist?: boolean;
+                        replace?: boolean;
+                    } & {
+                        [key: string]: unknown;
+                    }) | {
+                        command: string;
+                        args?: string[];
+                        env?: {
+                            [key: string]: string | number | boolean;
+                        };
+                    } | {
+                        url: string;
+                        headers?: {
+                            [key: string]: string | number | boolean;
+                        };
+                    };
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["TrialRun"];
+                    };
+                };
+                400: components["responses"]["400.invalid_config.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                503: components["responses"]["503.shutting_down.too_many_trials"];
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/import/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The servers in a pasted text: a client's file, a command line or a URL */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PastedText"];
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ImportPreview"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/client-files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What other MCP clients on this machine have, and how each is pointed here */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ClientFiles"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/client-files/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take the servers of another client's files over */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ImportFromClient"];
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ImportedFromClient"];
+                    };
+                };
+                400: components["responses"]["400.invalid_config.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                409: components["responses"]["409.config_changed"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                500: components["responses"]["500.not_saved"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/text": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The configuration's file as a text, comments included; secrets are placeholders */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ConfigText"];
+                    };
+                };
+                400: components["responses"]["400.invalid_config"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                500: components["responses"]["500.not_saved"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        /** Replace the text of the configuration's file, if it is still the one that was read */
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SetConfigText"];
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ConfigUpdated"];
+                    };
+                };
+                400: components["responses"]["400.invalid_config.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                409: components["responses"]["409.config_changed"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                500: components["responses"]["500.not_saved"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What is wrong with a configuration, and what it would change; nothing is written */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["CheckConfig"] & (unknown | unknown);
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["CheckedConfig"];
+                    };
+                };
+                400: components["responses"]["400.invalid_config.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                500: components["responses"]["500.not_saved"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/profiles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The profiles, and what each has */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Profiles"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description `GET /api/about` */
+        About: {
+            configuration: components["schemas"]["AboutConfiguration"];
+            journal: components["schemas"]["AboutJournal"];
+            /** @description The addresses of the HTTP doors, as `ADDRESS:PORT`. */
+            listen: string[];
+            /**
+             * Format: int64
+             * @description The resident memory of the daemon, without that of its servers. Left out where the system does not
+             *     tell.
+             */
+            memoryBytes?: number | null;
+            /** Format: int32 */
+            pid: number;
+            /** @description The operating system and the processor, such as `linux x86_64`. */
+            platform: string;
+            /** @description The revisions of MCP that clients may speak, the oldest first. */
+            revisions: string[];
+            /** @description RFC 3339, UTC. */
+            startedAt: string;
+            /** @description Left out where nothing is kept between runs. */
+            stateDirectory?: string | null;
+            /** Format: int64 */
+            uptimeMs: number;
+            version: string;
+            /** @description What is wrong beside the servers. */
+            warnings: string[];
+        };
+        /** @description Where the configuration is. */
+        AboutConfiguration: {
+            /** @description Left out where the configuration is not from a file. */
+            path?: string | null;
+            /** @description Whether changes can be saved there. */
+            writable: boolean;
+        };
+        /** @description How the journal is. */
+        AboutJournal: {
+            /**
+             * Format: int64
+             * @description What its records and objects take, as of its last look, which is some seconds ago while calls come.
+             */
+            bytes?: number | null;
+            /** @description `off`, `relaxed` or `strict`. */
+            durability: string;
+            enabled: boolean;
+            /** @description Why it cannot be read or written for now. */
+            error?: string | null;
+            /**
+             * Format: int64
+             * @description Calls that are not on record since the daemon started.
+             */
+            lost: number;
+            /** Format: int64 */
+            maxBytes?: number | null;
+            /** @description When the oldest call on record started; RFC 3339, UTC. */
+            oldest?: string | null;
+            /** @description Its folder. */
+            path?: string | null;
+            /** Format: int64 */
+            records?: number | null;
+        };
         AddToken: {
             /**
              * Format: int64
@@ -2189,6 +3050,15 @@ export interface components {
             digest: string | null;
             /** @description Whether it is written into the file, and outlives a restart. */
             persist?: boolean;
+        };
+        BrowserSession: {
+            /** @description Sent as `X-CSRF-Token` with every request but GET and HEAD. */
+            csrfToken: string;
+            /** @description RFC 3339 */
+            expiresAt: string;
+            signedIn: boolean;
+            /** @description Of Mainstay. */
+            version: string;
         };
         /** @description `POST /api/mcp-tools/call` */
         Call: {
@@ -2283,6 +3153,20 @@ export interface components {
             /** @description RFC 3339, UTC. */
             start: string;
         };
+        /** @description `POST /api/config/check`: either of the two. */
+        CheckConfig: {
+            config?: Record<string, never>;
+            /** @description As the file would have it; placeholders stand for secrets. */
+            text?: string;
+        };
+        CheckedConfig: {
+            findings: components["schemas"]["ConfigFinding"][];
+            /** @description What a PUT would do. */
+            plan?: Record<string, never> | null;
+            summary?: string | null;
+            /** @description Whether a PUT would be taken. */
+            valid: boolean;
+        };
         /** @description `DELETE /api/switches`, and of one client. */
         Cleared: {
             success: boolean;
@@ -2300,11 +3184,32 @@ export interface components {
             tools: string[];
             transport: string;
         };
+        /** @description `GET /api/client-files`: what other MCP clients of this user have. */
+        ClientFiles: {
+            clients: components["schemas"]["ClientOnMachine"][];
+        };
         /** @description The answer to `disconnect` and to DELETE. */
         ClientLeft: {
             name: string;
             /** @description `ok` */
             status: string;
+        };
+        ClientOnMachine: {
+            /** @description Why its files cannot be read. */
+            error?: string | null;
+            /** @description The file to which it adds servers. */
+            file?: string | null;
+            /** @description `cursor` */
+            id: string;
+            /** @description Whether it has a file here. */
+            installed: boolean;
+            /** @description Whether one of its files leads to Mainstay. */
+            mainstay: boolean;
+            /** @description The names of its servers; without Mainstay, and without what is no server. */
+            servers?: string[] | null;
+            snippet: components["schemas"]["ClientSnippet"];
+            /** @description `Cursor` */
+            title: string;
         };
         /** @description The answer to `connect` and `reconnect`. */
         ClientOperated: {
@@ -2313,6 +3218,13 @@ export interface components {
             status: string;
             /** @description `server/tool` */
             tools: string[];
+        };
+        /** @description The entry that has a client use this Mainstay. */
+        ClientSnippet: {
+            language: components["schemas"]["SnippetLanguage"];
+            text: string;
+            /** @description The file that it goes into. */
+            where: string;
         };
         /** @description What is known of a client's token. What it is, is not kept. */
         ClientToken: {
@@ -2333,6 +3245,25 @@ export interface components {
                 [key: string]: components["schemas"]["ClientEntry"];
             };
         };
+        ConfigFinding: {
+            /** @description From 1, in characters. */
+            column?: number | null;
+            hint?: string | null;
+            /** @description From 1, of the text that was given. */
+            line?: number | null;
+            message: string;
+            /** @description `mcpServers.fs.args[1]`, or empty for the file as a whole. */
+            path: string;
+            severity: components["schemas"]["FindingSeverity"];
+        };
+        /** @description `GET /api/config/text` */
+        ConfigText: {
+            /** @description Of the file as it is. A PUT repeats it. */
+            digest: string;
+            path: string;
+            /** @description The file as it is, comments included; secrets are placeholders. */
+            text: string;
+        };
         /** @description `PUT /api/config` */
         ConfigUpdated: {
             /** @description `mainstay_core::config::Plan` */
@@ -2346,13 +3277,25 @@ export interface components {
             content: string;
             mime_type?: string | null;
         };
+        /** @description What happened to Mainstay itself. */
+        DaemonMark: {
+            /** @description RFC 3339, UTC. */
+            at: string;
+            /** @description `started`, `stopped`, or `lost`: it ended without a word at this time or later, and before the next start. */
+            event: string;
+        };
+        /** @description `DELETE /api/sessions/{id}` */
+        EndedSession: {
+            id: string;
+            success: boolean;
+        };
         /** @description Why something was not done. Further members depend on the error. */
         Error: {
             /**
              * @description A word that programs compare
              * @enum {string}
              */
-            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "connect_failed" | "duplicate_name" | "forbidden" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "not_as_shown" | "not_found" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "tool_not_found" | "unauthorized" | "unsupported_media_type";
+            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "csrf_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "not_as_shown" | "not_found" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type";
             /** @description For people */
             message: string;
         };
@@ -2374,6 +3317,8 @@ export interface components {
             last: string;
             /** @description Whether some are gone that came after the place asked for. */
             missed: boolean;
+            /** @description Whether `limit` left older ones out; left out if not. */
+            truncated?: boolean;
         };
         /** @description `POST /api/servers/{name}/tools/{tool}/call` */
         Execute: {
@@ -2389,6 +3334,8 @@ export interface components {
         Figures: {
             servers: components["schemas"]["ServerFigures"][];
         };
+        /** @enum {string} */
+        FindingSeverity: "error" | "warning";
         /** @description The data of an [`ANSWER`]. */
         FollowedAnswer: {
             /** @description Its body. */
@@ -2439,6 +3386,38 @@ export interface components {
          * @enum {string}
          */
         HealthStatus: "healthy" | "unhealthy" | "timeout" | "error";
+        /** @description Changes of servers' statuses in a period, the oldest first. */
+        History: {
+            /** @description When Mainstay itself was started and stopped. What servers did meanwhile is not known. */
+            daemon: components["schemas"]["DaemonMark"][];
+            /** @description By name. */
+            servers: components["schemas"]["ServerHistory"][];
+            /** @description Whether some were left out. */
+            truncated: boolean;
+        };
+        /** @description `POST /api/client-files/import` */
+        ImportFromClient: {
+            /** @description `cursor` */
+            client: string;
+            /** @description Whether they are written into the configuration's file, and outlive a restart. */
+            persist?: boolean;
+            /** @description By their names in the client's files; without it all of them. */
+            servers?: string[] | null;
+        };
+        /** @description The servers in a pasted text. */
+        ImportPreview: {
+            /** @description What the text was read as, in words. */
+            format: string;
+            /** @description What is not read as it stands there. */
+            notes: string[];
+            servers: components["schemas"]["PreviewedServer"][];
+        };
+        ImportedFromClient: {
+            /** @description By their names here. */
+            added: string[];
+            notes: string[];
+            skipped: components["schemas"]["SkippedServer"][];
+        };
         /**
          * @description What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
          *     `POST /api/mcp-clients/connect`. For `enable` and `disable` it is the whole body.
@@ -2476,6 +3455,11 @@ export interface components {
             /** @description What is odd about its entry without being wrong. */
             warnings?: string[];
         };
+        /** @description `POST /api/import/preview` */
+        PastedText: {
+            /** @description At most 1 MiB. */
+            text: string;
+        };
         /**
          * @description What a person approves, or does not: to the letter, references unexpanded. A client that cannot
          *     approve it sees the program only, because the rest may be secret.
@@ -2492,6 +3476,34 @@ export interface components {
             env?: Record<string, never>;
             formerly?: components["schemas"]["Formerly"] | null;
             url?: string | null;
+        };
+        PreviewedServer: {
+            /** @description As the configuration would have it. */
+            entry: Record<string, never>;
+            /** @description Whether there is a server of this name. */
+            exists: boolean;
+            name: string;
+            notes: string[];
+        };
+        Profile: {
+            /** @description The groups of Mainstay's own tools that it has. */
+            builtin: string[];
+            default: boolean;
+            /** @description As the file has it; nothing for one that the file says nothing of. */
+            entry?: Record<string, never> | null;
+            name: string;
+            /** @description How its tools are named. */
+            naming: string;
+            /** @description Where clients reach it: `/mcp/NAME`, and `/mcp` for the default. */
+            path: string;
+            /** @description The servers that it has now. */
+            servers: string[];
+            /** @description How many tools of servers it has. */
+            tools?: number | null;
+        };
+        /** @description `GET /api/profiles`, the one at `/mcp` first. */
+        Profiles: {
+            profiles: components["schemas"]["Profile"][];
         };
         Prompt: {
             /** @description MCP's own list of arguments. */
@@ -2730,6 +3742,17 @@ export interface components {
             pingMs?: number | null;
             status: components["schemas"]["HealthStatus"];
         };
+        ServerHistory: {
+            server: string;
+            /** @description What was so when the period began comes first, at an earlier time. */
+            transitions: components["schemas"]["Transition"][];
+            /** @description Whether older ones of the period were left out. */
+            truncated: boolean;
+        };
+        ServerInfo: {
+            name: string;
+            version: string;
+        };
         ServerRequest: {
             /** @description RFC 3339; it waits for ten minutes. */
             askedAt: string;
@@ -2752,6 +3775,46 @@ export interface components {
             /** @description What is wrong beside the servers, such as a configuration that cannot be read. */
             warnings?: string[];
         };
+        /** @description A session of a client. Clients of 2026-07-28 have none: what they call is in the records. */
+        Session: {
+            callsInFlight?: number | null;
+            client?: components["schemas"]["RecordedClient"] | null;
+            /** @description As records have it: `mcp_http`, `mcp_sse` or `mcp_stdio`. */
+            door: string;
+            /** @description The name that records give the session. */
+            id: string;
+            /** @description When a call or a stream of it was begun or ended last. */
+            lastSeenAt?: string | null;
+            /** @description RFC 3339, UTC. A session of an earlier run was opened again when its client came back. */
+            openedAt: string;
+            /** @description `operator` or `client:NAME`, where there was a token. */
+            principal?: string | null;
+            /** @description Left out for the default one, and where the session is of one server. */
+            profile?: string | null;
+            protocolVersion: string;
+            /** @description The server of `/servers/NAME/mcp`. */
+            server?: string | null;
+            streams: number;
+            /** @description Servers and tools that are switched off for the client; left out where none is. */
+            switchedOff?: number | null;
+            /** @description `streamable_http`, `sse` or `stdio`. */
+            transport: string;
+        };
+        /** @description `GET /api/sessions`, the newest first. */
+        Sessions: {
+            sessions: components["schemas"]["Session"][];
+            /** @description How many are open. */
+            total: number;
+            /** @description Whether older ones were left out. */
+            truncated: boolean;
+        };
+        /** @description `PUT /api/config/text` */
+        SetConfigText: {
+            /** @description [`ConfigText::digest`], as it was when the text was read. */
+            digest: string;
+            /** @description With placeholders or secrets. */
+            text: string;
+        };
         /** @description `PUT /api/switches/{client}` */
         SetSwitch: {
             enabled: boolean;
@@ -2759,8 +3822,51 @@ export interface components {
             /** @description As the server calls it; without one the switch is the server's. */
             tool?: string | null;
         };
+        /** @description What an entry starts or asks. Secrets are `***`. */
+        ShownTarget: {
+            /** @description The program and its arguments; empty for a server with a URL. */
+            command: string[];
+            cwd?: string | null;
+            /** @description The names of its variables. */
+            env: string[];
+            /** @description The names of its headers. */
+            headers: string[];
+            url?: string | null;
+        };
+        /** @description A one-time code, or the control token. */
+        SignIn: {
+            code?: string;
+            token?: string;
+        };
+        SignInLink: {
+            /** @description Said here, and used once. */
+            code: string;
+            /** Format: int64 */
+            expiresInSeconds: number;
+            /** @description Of the page, with the code in its fragment, which browsers send to nobody. */
+            path: string;
+        };
+        SignedIn: {
+            /** @description Sent as `X-CSRF-Token` with every request but GET and HEAD. */
+            csrfToken: string;
+            /** @description RFC 3339 */
+            expiresAt: string;
+        };
+        SignedOut: {
+            signedIn: boolean;
+        };
+        SkippedServer: {
+            /** @description Its name in the client's file. */
+            name: string;
+            reason: string;
+        };
+        /** @enum {string} */
+        SnippetLanguage: "json" | "toml" | "yaml" | "shell";
         Statistics: {
-            /** @description By server, method and tool. */
+            /**
+             * @description By server, method and tool; with `by`, merged: what the calls of a series do not have in common is an
+             *     empty text.
+             */
             tools: components["schemas"]["ToolStatistics"][];
         };
         Switched: {
@@ -2812,6 +3918,68 @@ export interface components {
         /** @description `GET /api/mcp-tools` */
         Tools: {
             tools: components["schemas"]["Tool"][];
+        };
+        /** @description A server's status from a time on. */
+        Transition: {
+            /** @description RFC 3339, UTC. */
+            at: string;
+            /**
+             * Format: int32
+             * @description The number of the attempt that follows.
+             */
+            attempt?: number | null;
+            /** @description It is connected, and not well; left out where it is well. */
+            degraded?: boolean;
+            /**
+             * Format: int32
+             * @description How its process ended, where that is what led here.
+             */
+            exitCode?: number | null;
+            /** Format: int32 */
+            exitSignal?: number | null;
+            /**
+             * Format: int64
+             * @description How long after `at` that attempt was due.
+             */
+            nextRetryMs?: number | null;
+            reason?: string | null;
+            /** @description The canonical word; `pending` while the server waits for approval, `removed` when it is there no more. */
+            status: string;
+            /** @description Its last lines of stderr. */
+            stderr?: string[];
+        };
+        /** @description `POST /api/servers/try`: what a server does that was started once and is gone again. */
+        TrialRun: {
+            /** @description Why it was not up. */
+            error?: string | null;
+            /**
+             * Format: int64
+             * @description How long the handshake took, with the start of the process.
+             */
+            handshakeMs?: number | null;
+            name: string;
+            /** @description What a person can do about it. */
+            nextStep?: string | null;
+            promptCount: number;
+            /** @description The revision of MCP that is spoken. */
+            protocolVersion?: string | null;
+            /** @description Resources and templates. */
+            resourceCount: number;
+            server?: components["schemas"]["ServerInfo"] | null;
+            shown: components["schemas"]["ShownTarget"];
+            /** @description The last lines of its stderr. */
+            stderr: string[];
+            /** @description Whether it was up, and its lists could be read. */
+            success: boolean;
+            /** @description Those that clients would have. */
+            tools: components["schemas"]["TrialTool"][];
+            /** @description What is odd about the entry without being wrong. */
+            warnings: string[];
+        };
+        TrialTool: {
+            description?: string | null;
+            name: string;
+            title?: string | null;
         };
         /** @description A record, and what it names where that is kept and not too long. */
         WholeCallRecord: {
@@ -2923,6 +4091,18 @@ export interface components {
             };
         };
         /** @description Unauthorized */
+        "401.invalid_code.unauthorized": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "invalid_code" | "unauthorized";
+                };
+            };
+        };
+        /** @description Unauthorized */
         "401.unauthorized": {
             headers: {
                 [name: string]: unknown;
@@ -2935,14 +4115,14 @@ export interface components {
             };
         };
         /** @description Forbidden */
-        "403.forbidden": {
+        "403.csrf_failed.forbidden": {
             headers: {
                 [name: string]: unknown;
             };
             content: {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
-                    error?: "forbidden";
+                    error?: "csrf_failed" | "forbidden";
                 };
             };
         };
@@ -3055,6 +4235,18 @@ export interface components {
             };
         };
         /** @description Not Found */
+        "404.session_not_found": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "session_not_found";
+                };
+            };
+        };
+        /** @description Not Found */
         "404.token_not_found": {
             headers: {
                 [name: string]: unknown;
@@ -3063,6 +4255,18 @@ export interface components {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
                     error?: "token_not_found";
+                };
+            };
+        };
+        /** @description Conflict */
+        "409.config_changed": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "config_changed";
                 };
             };
         };
@@ -3271,6 +4475,18 @@ export interface components {
             };
         };
         /** @description Service Unavailable */
+        "503.journal_disabled.shutting_down": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "journal_disabled" | "shutting_down";
+                };
+            };
+        };
+        /** @description Service Unavailable */
         "503.mcp_client_not_configured.server_not_connected.shutting_down": {
             headers: {
                 [name: string]: unknown;
@@ -3327,6 +4543,18 @@ export interface components {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
                     error?: "shutting_down" | "too_many_streams";
+                };
+            };
+        };
+        /** @description Service Unavailable */
+        "503.shutting_down.too_many_trials": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "shutting_down" | "too_many_trials";
                 };
             };
         };

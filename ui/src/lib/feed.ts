@@ -21,8 +21,8 @@ const EVENT_TYPES = [
   'tools_changed',
   'config_reloaded',
   'config_rejected',
-  'server_request_asked',
-  'server_request_ended',
+  'server_request_waiting',
+  'server_request_settled',
 ] as const
 
 const NAME = 'mainstay.events'

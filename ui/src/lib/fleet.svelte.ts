@@ -166,7 +166,7 @@ class Fleet {
     this.events = [...this.events, ...events].slice(-MAX_EVENTS)
     const types = new Set(events.map((event) => event.type))
     if (types.has('tools_changed') || types.has('server_connected') || types.has('server_removed')) this.listsVersion += 1
-    if (types.has('server_request_asked') || types.has('server_request_ended')) void this.refreshRequests()
+    if (types.has('server_request_waiting') || types.has('server_request_settled')) void this.refreshRequests()
     for (const event of events) if (event.type === 'server_removed' && event.server) this.#forget(event.server)
     const dirty = [...this.#dirty]
     this.#dirty.clear()

@@ -19,8 +19,8 @@ export const TYPES = [
   'tools_changed',
   'config_reloaded',
   'config_rejected',
-  'server_request_asked',
-  'server_request_ended',
+  'server_request_waiting',
+  'server_request_settled',
 ] as const
 
 export type EventType = (typeof TYPES)[number]
@@ -48,8 +48,8 @@ const LOOKS: Record<EventType, { symbol: string; tone: Tone }> = {
   tools_changed: { symbol: '≠', tone: 'off' },
   config_reloaded: { symbol: '≠', tone: 'off' },
   config_rejected: { symbol: '✕', tone: 'bad' },
-  server_request_asked: { symbol: '?', tone: 'wary' },
-  server_request_ended: { symbol: '●', tone: 'off' },
+  server_request_waiting: { symbol: '?', tone: 'wary' },
+  server_request_settled: { symbol: '●', tone: 'off' },
 }
 
 const isType = (type: string): type is EventType => type in LOOKS
@@ -113,8 +113,8 @@ export function tell(event: Event): Told {
     }
     case 'config_rejected':
       return told(joined(because, t.oldHolds))
-    case 'server_request_asked':
-    case 'server_request_ended':
+    case 'server_request_waiting':
+    case 'server_request_settled':
       return told(text(data, 'method'))
     default:
       return told('')

@@ -1,1 +1,0 @@
-import{$ as e,G as t,W as n,b as r,ft as i,it as a,lt as o,nt as s,q as c,ut as l}from"./index-EqVysbMp.js";var u=c(`<div class="screen"><h1> </h1></div>`);function d(c,d){l(d,!0);var f=u(),p=s(f),m=a(p,!0);i(f),e(()=>n(m,r.screens.calls)),t(c,f),o()}export{d as default};

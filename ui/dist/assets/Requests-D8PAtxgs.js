@@ -1,1 +1,0 @@
-import{$ as e,Ct as t,X as n,Z as r,bt as i,f as a,ft as o,lt as s,mt as c,xt as l}from"./index-CBUMDURu.js";var u=e(`<div class="screen"><h1> </h1></div>`);function d(e,d){l(d,!0);var f=u(),p=o(f),m=c(p,!0);t(f),s(()=>n(m,a.screens.requests)),r(e,f),i()}export{d as default};
