@@ -143,6 +143,7 @@ export async function openPage(daemon, hash = '#/', { width = 1280, height = 850
     ([wanted, noticeRead]) => localStorage.setItem('mainstay.settings', JSON.stringify({ scheme: wanted, noticeRead })),
     [scheme, !notice],
   )
+  if (PAGE_DIST) await context.route((url) => url.origin === daemon.url && /^\/(assets\/|favicon|$)/.test(url.pathname), unembedded)
   const page = await context.newPage()
   page.setDefaultTimeout(LIMIT_MS)
   page.faults = []
@@ -169,6 +170,22 @@ export async function closePage(page) {
   const { faults } = page
   await page.context().close()
   if (faults.length > 0) throw new Error(`on the page:\n${[...new Set(faults)].join('\n')}`)
+}
+
+/**
+ * With PAGE_DIST the files of that build are served in place of those in the program, under the same headers:
+ * a change of ui/src is tried without building Mainstay.
+ */
+const PAGE_DIST = process.env.PAGE_DIST && path.resolve(process.env.PAGE_DIST)
+async function unembedded(route) {
+  const { pathname } = new URL(route.request().url())
+  const embedded = await route.fetch({ url: new URL('/', route.request().url()).href })
+  const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' }
+  const file = pathname === '/' ? 'index.html' : pathname.slice(1)
+  const headers = { ...embedded.headers(), 'content-type': types[path.extname(file)] }
+  delete headers['content-encoding']
+  delete headers['content-length']
+  await route.fulfill({ status: 200, headers, body: fs.readFileSync(path.join(PAGE_DIST, file)) })
 }
 
 const axeSource = fs.readFileSync(path.join(here, 'node_modules/axe-core/axe.min.js'), 'utf8')
