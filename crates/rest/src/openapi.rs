@@ -45,7 +45,7 @@ fn operations() -> Vec<Operation> {
     let post = |path, what| Operation::new("post", path, what);
     let put = |path, what| Operation::new("put", path, what);
     let delete = |path, what| Operation::new("delete", path, what);
-    [
+    vec![
         get(api::OPENAPI, "This document").answers_with(&json!({"type": "object"})),
         // Routes that other programs know.
         get(api::CLIENTS, "How the servers are, by name")

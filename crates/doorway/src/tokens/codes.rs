@@ -83,8 +83,8 @@ mod tests {
         }
         assert!(codes.take(b"one", now) && !codes.take(b"one", now));
         assert!(!codes.take(b"two", now + LIFETIME));
-        codes.add(b"three", now);
-        assert!(codes.take(b"three", now + LIFETIME - Duration::from_millis(1)));
+        codes.add(b"three", now + Duration::from_millis(1));
+        assert!(codes.take(b"three", now + LIFETIME));
         codes.add(b"four", now);
         codes.clear();
         assert!(!codes.take(b"four", now));
