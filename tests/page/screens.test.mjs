@@ -30,6 +30,7 @@ const WIDTHS = [360, 1280, 2560]
 const SCHEMES = ['light', 'dark']
 
 let daemon
+let page
 before(async () => {
   daemon = await Daemon.start({
     mcpServers: {
@@ -41,28 +42,38 @@ before(async () => {
   })
   await daemon.connected('alpha')
   for (const text of ['one', 'two', 'three']) await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/echo', arguments: { text } })
+  page = await openPage(daemon)
 })
 after(async () => {
+  await closePage(page)
   await closeBrowser()
   await daemon?.end()
 })
 
+/** Shows a scheme as the page does when a person chooses it. */
+function show(scheme) {
+  document.documentElement.dataset.scheme = scheme
+  dispatchEvent(new CustomEvent('schemechange'))
+}
+
 for (const [name, hash] of Object.entries(SCREENS)) {
   test(`${name}`, async () => {
+    await page.setViewportSize({ width: 1280, height: 900 })
+    await page.goto(`${daemon.url}/${hash}`)
+    await page.getByRole('heading', { level: 1 }).first().waitFor()
+    await soon('the screen to be loaded', async () => (await page.getByText('Loading…').count()) === 0)
     for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: width < 500 ? 780 : 900 })
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      assert.ok(overflow <= 0, `${name} at ${width} px is ${overflow} px too wide`)
       for (const scheme of SCHEMES) {
-        const page = await openPage(daemon, hash, { width, height: width < 500 ? 780 : 900, scheme })
-        await page.getByRole('heading', { level: 1 }).first().waitFor()
-        await soon('the screen to be loaded', async () => (await page.getByText('Loading…').count()) === 0)
+        await page.evaluate(show, scheme)
         assert.deepEqual(await axe(page), [], `${name} at ${width} px, ${scheme}`)
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-        assert.ok(overflow <= 0, `${name} at ${width} px is ${overflow} px too wide`)
         if (process.env.MAINSTAY_SCREENSHOTS) {
           const folder = path.join(here, 'screenshots')
           fs.mkdirSync(folder, { recursive: true })
           await page.screenshot({ path: path.join(folder, `${name}-${width}-${scheme}.png`) })
         }
-        await closePage(page)
       }
     }
   })

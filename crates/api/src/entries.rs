@@ -192,11 +192,10 @@ pub struct SkippedServer {
 pub struct CheckConfig {
     /// As the file would have it; placeholders stand for secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String)]
     pub text: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object)]
-    pub config: Option<Value>,
+    #[schema(value_type = Option<Object>)]
+    pub config: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

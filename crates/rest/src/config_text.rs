@@ -3,6 +3,7 @@
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_gateway::reload::{Change, Checked, FileText, Finding, Proposal, Severity};
+use serde_json::Value;
 
 use crate::{RestDoor, body::Body, config, entries::reloader, refusal::Refusal};
 
@@ -34,7 +35,7 @@ pub async fn check(
         api::CheckConfig {
             text: None,
             config: Some(config),
-        } => Proposal::Value(config),
+        } => Proposal::Value(Value::Object(config)),
         _ => {
             let message = "either \"text\" or \"config\" is needed";
             return Err(Refusal::Malformed(message.to_owned()));

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use axum::{
     Extension, Json,
     extract::State,
+    response::IntoResponse,
     routing::{self, MethodRouter},
 };
+use http::{HeaderValue, Method, header};
 use mainstay_api as api;
 use mainstay_core::{
     catalog::{Item, ListKind, ServerCatalog},
@@ -102,6 +104,13 @@ pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
         .delete(move |door: State<RestDoor>, persist: Query<Persist>| {
             entries::delete(door, name(), persist)
         })
+        .fallback(wrong_method)
+}
+
+/// `Allow` names what the path is for; that a server may be called so is no matter of the path.
+async fn wrong_method(method: Method) -> impl IntoResponse {
+    let allow = HeaderValue::from_static("POST");
+    ([(header::ALLOW, allow)], Refusal::WrongMethod(method))
 }
 
 /// What the trial says; the name, the target and the warnings are the entry's.

@@ -174,7 +174,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         (&json!("error"), &json!("mcpServers.one.args")),
         "{finding}"
     );
-    assert_eq!(finding["line"], 5, "{finding}");
+    assert_eq!(finding["line"], 6, "{finding}");
     let columns = [line.find("\"args\""), line.find('7')].map(|at| at.map(|at| at + 1));
     let column = finding["column"]
         .as_u64()
@@ -197,7 +197,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     let unknown = check(json!({"text": text.replace("one/env", "gone/env")})).await;
     assert_eq!(
         (&unknown["valid"], &unknown["findings"][0]["line"]),
-        (&json!(false), &json!(5)),
+        (&json!(false), &json!(6)),
         "{unknown}"
     );
 
@@ -223,6 +223,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         json!({}),
         json!({"text": "{}", "config": {}}),
         json!({"text": 1}),
+        json!({"config": 7}),
         json!("x"),
     ] {
         let (status, answer) = world.post(CHECK, &body).await;

@@ -267,10 +267,16 @@ async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
 #[tokio::test]
 async fn a_server_called_try_has_its_routes() {
     let world = World::of(json!({"try": fake_entry(&[])})).await;
+    let (status, answer) = world.send(Method::PATCH, "/api/servers/try", None).await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (StatusCode::METHOD_NOT_ALLOWED, &json!("method_not_allowed"))
+    );
     let details = world.get("/api/servers/try").await;
     assert_eq!(details["server"]["name"], "try");
     let mut entry = details["entry"].clone();
     entry["autoStart"] = false.into();
+    entry["persist"] = true.into();
     let (status, answer) = world.put("/api/servers/try", &entry).await;
     assert_eq!(
         (status, &answer["name"]),

@@ -60,7 +60,10 @@ pub fn operations() -> Vec<Operation> {
             "What is wrong with a configuration, and what it would change; nothing is written",
         )
         .takes::<api::CheckConfig>()
-        .needing(&json!({"oneOf": [{"required": ["text"]}, {"required": ["config"]}]}))
+        .needing(&json!({"oneOf": [
+            {"required": ["text"], "properties": {"text": {"type": "string"}}},
+            {"required": ["config"], "properties": {"config": {"type": "object"}}},
+        ]}))
         .answers::<api::CheckedConfig>()
         .fails(&OF_THE_FILE),
         get(api::PROFILES, "The profiles, and what each has").answers::<api::Profiles>(),
