@@ -1,8 +1,32 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte'
+import type { Rolldown } from 'vite'
 import { defineConfig } from 'vitest/config'
+
+type ChunkingContext = Rolldown.ChunkingContext
 
 /** Where `npm run dev` finds a running Mainstay. */
 const daemon = process.env.MAINSTAY_URL ?? 'http://127.0.0.1:7420'
+
+/** Parts with a file of their own, which is loaded when they are shown. */
+const LARGE = /\/(configuration\/(editor|colours|completion|marks|theme|tree|typing)|results\/markdown)\.ts$/
+
+/** The file of scripts for a module of ours that the first screen does not need. */
+function laterChunk(id: string, context: ChunkingContext): string | null {
+  if (!/\/ui\/src\/|\/node_modules\/svelte\//.test(id) || LARGE.test(id)) return null
+  first ??= reachable(['/src/main.ts', '/src/screens/servers/Servers.svelte'].map((name) => import.meta.dirname + name), context)
+  return first.has(id) ? 'first' : 'screens'
+}
+let first: Set<string> | undefined
+
+/** Modules with all that they import before they run. */
+function reachable(ids: readonly string[], context: ChunkingContext, found = new Set<string>()): Set<string> {
+  for (const id of ids) {
+    if (found.has(id)) continue
+    found.add(id)
+    reachable(context.getModuleInfo(id)?.importedIds ?? [], context, found)
+  }
+  return found
+}
 
 export default defineConfig({
   plugins: [svelte()],
@@ -12,6 +36,12 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
+    rolldownOptions: {
+      // Of the editor's packages only what is used: their top level has no effect beyond its own names.
+      // What is opened from the first screen is one file: small files that are like each other compress badly alone.
+      output: { codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: laterChunk }] } },
+      treeshake: { moduleSideEffects: (id) => (/node_modules\/(@codemirror|@lezer)\//.test(id) ? false : undefined) },
+    },
   },
   server: {
     // The cookie and the check of Origin are the daemon's: the page and the API have one origin here, too.

@@ -345,7 +345,7 @@ export const texts = {
   configuration: {
     tabs: { file: 'File', profiles: 'Profiles' },
     editor: 'Configuration, as JSON',
-    editorHint: 'Ctrl+Space completes, F8 goes to the next finding, Ctrl+F searches, Ctrl+S reviews. Tab indents; press Esc, then Tab to leave the editor.',
+    editorHint: 'Ctrl+Space completes, F8 goes to the next finding, Ctrl+S reviews. Tab indents; press Esc, then Tab to leave the editor.',
     secretsHint: 'Secrets are shown as placeholders, ${secret:…}. Leave a placeholder in place and its secret stays as it is.',
     rewrittenHint: 'This Mainstay does not show the file as it is written: its content is shown, and comments are lost when you save.',
     inForce: 'In force',
@@ -422,22 +422,12 @@ export const texts = {
       tooSmall: (least: string) => `expected at least ${least}`,
       tooLarge: (most: string) => `expected at most ${most}`,
     },
-    /** Words of the editor itself, and details of its completions. */
+    completions: 'Completions',
+    /** Details of completions. */
     words: {
       command: 'a process',
       url: 'a remote server',
       profile: 'a new profile',
-      Find: 'Find',
-      Replace: 'Replace with',
-      next: 'Next',
-      previous: 'Previous',
-      all: 'All',
-      'match case': 'Match case',
-      regexp: 'Regular expression',
-      'by word': 'Whole words',
-      replace: 'Replace',
-      'replace all': 'Replace all',
-      close: 'Close',
     } as Record<string, string>,
     action: { review: 'Configuration: review and save', reset: 'Configuration: throw changes away' },
 

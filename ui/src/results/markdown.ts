@@ -1,55 +1,98 @@
-/** Markdown as HTML without anything that runs, loads or leads elsewhere unseen. */
-import DOMPurify from 'dompurify'
-import { Marked } from 'marked'
+/**
+ * Markdown as a tree of the few elements that the page shows. Nothing of a text becomes HTML, an attribute or an
+ * address: markup in it stays text, links are text with the address beside it, and only pictures that are part
+ * of the text are pictures.
+ */
+import { Lexer, type MarkedToken, type Token } from 'marked'
+import { visible } from '../lib/format'
 
-const TAGS = [
-  ...['h3', 'p', 'br', 'hr', 'ul', 'ol', 'li', 'blockquote', 'pre', 'code', 'em', 'strong', 'del'],
-  ...['table', 'thead', 'tbody', 'tr', 'th', 'td', 'img', 'span'],
-]
+export type Tag =
+  | 'h3' | 'p' | 'br' | 'hr' | 'ul' | 'ol' | 'li' | 'blockquote' | 'pre' | 'code' | 'em' | 'strong' | 'del'
+  | 'table' | 'thead' | 'tbody' | 'tr' | 'th' | 'td'
 
-const purify = DOMPurify()
-const marked = new Marked({ async: false, gfm: true, breaks: false })
-marked.use({
-  renderer: {
-    // They stand below the headings of the page, and skip no level.
-    heading({ tokens }) {
-      return `<h3>${this.parser.parseInline(tokens)}</h3>`
-    },
-    // Markup in the text is shown as text.
-    html({ text }) {
-      return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
-    },
-  },
-})
+export interface Element {
+  tag: Tag
+  children: Piece[]
+  /** The first number of a numbered list. */
+  start?: number
+}
 
-/** Pictures that are part of the text are kept. All others are named. */
+export interface Picture {
+  source: string
+  words: string
+}
+
+export type Piece = string | Element | Picture
+
 const PICTURE = /^data:image\/(png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=\s]+$/
+/** Deeper markup is shown as it is written. */
+const MAX_DEPTH = 40
 
-// Links become text with the address beside it: nothing can be clicked, and where it leads is seen.
-purify.addHook('uponSanitizeElement', (node, data) => {
-  if (data.tagName !== 'a' || !(node instanceof Element)) return
-  const address = node.getAttribute('href') ?? ''
-  const text = node.textContent ?? ''
-  const span = node.ownerDocument.createElement('span')
-  span.textContent = address && address !== text ? `${text} (${address})` : text
-  node.replaceWith(span)
-})
-purify.addHook('afterSanitizeAttributes', (node) => {
-  if (node.tagName !== 'IMG') return
-  if (PICTURE.test(node.getAttribute('src') ?? '')) return
-  const span = node.ownerDocument.createElement('span')
-  const address = node.getAttribute('src') ?? ''
-  span.textContent = `[${node.getAttribute('alt') ?? ''}] ${address}`.trim()
-  node.replaceWith(span)
-})
+export function read(text: string): Piece[] {
+  return pieces(Lexer.lex(text, { gfm: true }), 0)
+}
 
-export function render(text: string): string {
-  const html = marked.parse(text) as string
-  return purify.sanitize(html, {
-    ALLOWED_TAGS: TAGS,
-    ALLOWED_ATTR: ['src', 'alt', 'align', 'start'],
-    ALLOW_DATA_ATTR: false,
-    ALLOW_ARIA_ATTR: false,
-    ALLOWED_URI_REGEXP: /^(data:image\/|https?:|[^:]*$)/i,
-  })
+function pieces(tokens: Token[] | undefined, depth: number): Piece[] {
+  const found = (tokens ?? []).flatMap((token) => (depth > MAX_DEPTH ? [token.raw] : piece(token as MarkedToken, depth + 1)))
+  return found.map((it) => (typeof it === 'string' ? visible(it) : it))
+}
+
+function piece(token: MarkedToken, depth: number): Piece[] {
+  const element = (tag: Tag, children: Piece[] = pieces('tokens' in token ? token.tokens : undefined, depth)): Piece[] => [{ tag, children }]
+  switch (token.type) {
+    case 'space':
+    case 'def':
+      return []
+    case 'heading':
+      // They stand below the headings of the page, and skip no level.
+      return element('h3')
+    case 'paragraph':
+      return element('p')
+    case 'blockquote':
+    case 'em':
+    case 'strong':
+    case 'del':
+    case 'br':
+    case 'hr':
+      return element(token.type)
+    case 'code':
+      return element('pre', element('code', [visible(token.text)]))
+    case 'codespan':
+      return element('code', [visible(token.text)])
+    case 'list': {
+      const items = token.items.flatMap((item): Piece[] => [{ tag: 'li', children: pieces(item.tokens, depth) }])
+      return [{ tag: token.ordered ? 'ol' : 'ul', children: items, ...(typeof token.start === 'number' && { start: token.start }) }]
+    }
+    case 'checkbox':
+      return [token.checked ? '☑ ' : '☐ ']
+    case 'table': {
+      const row = (cells: typeof token.header, tag: Tag): Element => ({
+        tag: 'tr',
+        children: cells.map((cell) => ({ tag, children: pieces(cell.tokens, depth) })),
+      })
+      return element('table', [
+        { tag: 'thead', children: [row(token.header, 'th')] },
+        { tag: 'tbody', children: token.rows.map((cells) => row(cells, 'td')) },
+      ])
+    }
+    case 'link': {
+      const shown = pieces(token.tokens, depth)
+      return token.href && token.href !== token.text ? [...shown, ` (${token.href})`] : shown
+    }
+    case 'image':
+      return PICTURE.test(token.href) ? [{ source: token.href, words: visible(token.text) }] : [`[${token.text}] ${token.href}`.trim()]
+    case 'text':
+      return token.tokens ? pieces(token.tokens, depth) : [decoded(token.text)]
+    case 'escape':
+      return [token.text]
+    default:
+      return [token.raw]
+  }
+}
+
+const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' }
+
+/** The lexer reads numeric character references, and leaves names. */
+function decoded(text: string): string {
+  return text.replace(/&(\w+);/g, (whole, name: string) => NAMED[name] ?? whole)
 }

@@ -1,19 +1,19 @@
 /**
- * The editor: CodeMirror with completion, descriptions and marks for what is wrong. It is loaded when the
- * screen is opened. It stands in a shadow root, where its styles are constructed style sheets, which the
- * content security policy lets in.
+ * The editor: CodeMirror's core with our own colours, completion and marks for what is wrong, which use the
+ * tree of jsonc.ts. It is loaded when the screen is opened. It stands in a shadow root, where its styles are
+ * constructed style sheets, which the content security policy lets in.
  */
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, snippetCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
-import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands'
-import { bracketMatching, codeFolding, foldGutter, foldKeymap, foldService, HighlightStyle, indentOnInput, indentService, indentUnit, StreamLanguage, syntaxHighlighting, type StringStream } from '@codemirror/language'
-import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemirror/lint'
-import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search'
-import { EditorState, type Text } from '@codemirror/state'
-import { Decoration, drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, hoverTooltip, keymap, lineNumbers, MatchDecorator, ViewPlugin, type DecorationSet, type ViewUpdate } from '@codemirror/view'
-import { tags } from '@lezer/highlight'
-import { findDotted, offsetOf, parse, placeAt, type Document } from './jsonc'
-import { complete, describe, type Schema } from './schema'
+import * as commands from '@codemirror/commands'
+import { EditorState } from '@codemirror/state'
+import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, hoverTooltip, keymap, lineNumbers, type KeyBinding } from '@codemirror/view'
+import { colours } from './colours'
+import { completion } from './completion'
+import { findDotted, offsetOf, placeAt } from './jsonc'
+import { mark as setMarks, marks as markers, nextMark } from './marks'
+import { describe, type Schema } from './schema'
 import { theme } from './theme'
+import { treeOf } from './tree'
+import { indentLess, indentMore, newLine, pairs } from './typing'
 
 export interface Mark {
   severity: 'error' | 'warning'
@@ -30,7 +30,10 @@ export interface Options {
   label: string
   /** The id of an element outside cannot be named from the shadow root: the words are repeated inside. */
   description: string
+  /** Details of completions. */
   words: Record<string, string>
+  /** The name of the list of completions. */
+  completions: string
   schema: () => Schema | undefined
   servers: () => readonly string[]
   onchange: (text: string) => void
@@ -45,113 +48,33 @@ export interface Editor {
   destroy: () => void
 }
 
-/** The tree of the text, read once for each change and only when it is asked for. */
-const trees = new WeakMap<Text, Document>()
-function treeOf(state: EditorState): Document {
-  let tree = trees.get(state.doc)
-  if (!tree) {
-    tree = parse(state.doc.toString())
-    trees.set(state.doc, tree)
-  }
-  return tree
-}
-
-/** Colours JSON and its comments; a key is a string with a colon behind it. */
-const json = StreamLanguage.define<{ inComment: boolean }>({
-  name: 'json',
-  startState: () => ({ inComment: false }),
-  token(stream: StringStream, state): string | null {
-    if (state.inComment || stream.match('/*')) {
-      state.inComment = !stream.match(/^.*?\*\//)
-      if (state.inComment) stream.skipToEnd()
-      return 'comment'
-    }
-    if (stream.eatSpace()) return null
-    if (stream.match('//')) {
-      stream.skipToEnd()
-      return 'comment'
-    }
-    if (stream.match(/^"(?:[^"\\]|\\.)*"?/) || stream.match(/^'(?:[^'\\]|\\.)*'?/)) {
-      return stream.match(/^\s*:/, false) ? 'propertyName' : 'string'
-    }
-    if (stream.match(/^-?(?:\d|\.\d)[\w.+-]*/)) return 'number'
-    if (stream.match(/^[\p{L}_$][\p{L}\d_$]*/u)) return stream.match(/^\s*:/, false) ? 'propertyName' : 'atom'
-    stream.next()
-    return 'punctuation'
-  },
-  languageData: { indentOnInput: /^\s*[}\]]$/, commentTokens: { line: '//', block: { open: '/*', close: '*/' } }, closeBrackets: { brackets: ['{', '[', '"'] } },
-})
-
-const colours = HighlightStyle.define([
-  { tag: tags.propertyName, color: 'var(--accent)' },
-  { tag: tags.string, color: 'var(--well)' },
-  { tag: [tags.number, tags.atom], color: 'var(--busy)' },
-  { tag: tags.comment, color: 'var(--ink-faint)', fontStyle: 'italic' },
-  { tag: tags.punctuation, color: 'var(--ink-soft)' },
-])
-
-/** One step deeper behind an opening bracket, one step back before a closing one. */
-const indents = indentService.of((context, at) => {
-  const line = context.lineAt(at, -1)
-  const before = context.state.sliceDoc(line.from, Math.min(at, line.from + line.text.length))
-  const opens = /[{[]\s*(\/\/.*)?$/.test(before)
-  const closes = /^\s*[}\]]/.test(context.textAfterPos(at))
-  return Math.max(context.lineIndent(at, -1) + (opens ? context.unit : 0) - (closes ? context.unit : 0), 0)
-})
-
-/** An object or an array folds from the line where it begins. */
-const folds = foldService.of((state, lineStart, lineEnd) => {
-  const line = state.sliceDoc(lineStart, lineEnd)
-  const opener = /[{[]\s*(\/\/.*)?$/.exec(line)
-  if (!opener) return null
-  const from = lineStart + opener.index
-  let node = treeOf(state).root
-  while (node && node.from !== from) {
-    const inside = [...node.items, ...node.members.flatMap((it) => (it.value ? [it.value] : []))]
-    node = inside.find((it) => it.from <= from && it.to > from)
-  }
-  return node && node.to > lineEnd ? { from: from + 1, to: node.to - 1 } : null
-})
-
-const secretMarks = new MatchDecorator({ regexp: /\$\{secret:[^}]*\}/g, decoration: Decoration.mark({ class: 'cm-secret' }) })
-const secrets = ViewPlugin.fromClass(
-  class {
-    decorations: DecorationSet
-    constructor(view: EditorView) {
-      this.decorations = secretMarks.createDeco(view)
-    }
-    update(update: ViewUpdate): void {
-      this.decorations = secretMarks.updateDeco(update, this.decorations)
-    }
-  },
-  { decorations: (plugin) => plugin.decorations },
-)
+/** Keys beyond those of the browser: only what is drawn is there for it, and CodeMirror draws what is visible. */
+const KEYS: readonly KeyBinding[] = [
+  ...commands.historyKeymap,
+  { key: 'ArrowUp', run: commands.cursorLineUp, shift: commands.selectLineUp },
+  { key: 'ArrowDown', run: commands.cursorLineDown, shift: commands.selectLineDown },
+  { key: 'PageUp', run: commands.cursorPageUp, shift: commands.selectPageUp },
+  { key: 'PageDown', run: commands.cursorPageDown, shift: commands.selectPageDown },
+  { key: 'Mod-Home', run: commands.cursorDocStart, shift: commands.selectDocStart },
+  { key: 'Mod-End', run: commands.cursorDocEnd, shift: commands.selectDocEnd },
+  { key: 'Home', run: commands.cursorLineBoundaryBackward, shift: commands.selectLineBoundaryBackward },
+  { key: 'End', run: commands.cursorLineBoundaryForward, shift: commands.selectLineBoundaryForward },
+  { mac: 'Cmd-ArrowUp', run: commands.cursorDocStart, shift: commands.selectDocStart },
+  { mac: 'Cmd-ArrowDown', run: commands.cursorDocEnd, shift: commands.selectDocEnd },
+  { key: 'Mod-a', run: commands.selectAll },
+  { key: 'Alt-ArrowUp', run: commands.moveLineUp },
+  { key: 'Alt-ArrowDown', run: commands.moveLineDown },
+  { key: 'Shift-Mod-k', run: commands.deleteLine },
+  { key: 'Mod-/', run: commands.toggleLineComment },
+  { key: 'Enter', run: newLine },
+  // Escape lets the next Tab move the focus on.
+  { key: 'Tab', run: indentMore, shift: indentLess },
+  { key: 'F8', run: nextMark },
+]
 
 export function open(options: Options): Editor {
   const shadow = options.host.shadowRoot ?? options.host.attachShadow({ mode: 'open' })
   let isSetting = false
-
-  function completions(context: CompletionContext): CompletionResult | null {
-    const schema = options.schema()
-    if (!schema) return null
-    if (!context.explicit && !context.matchBefore(/["'\w$-]$/)) return null
-    const found = complete(schema, treeOf(context.state), context.pos, options.servers())
-    if (!found) return null
-    // Before another member the new one ends with a comma.
-    const isFollowed = /^\s*["']/.test(context.state.sliceDoc(found.to, found.to + 200))
-    const shown = found.options.map((option) =>
-      snippetCompletion(option.insert + (isFollowed && option.kind !== 'value' && option.insert.includes(':') ? ',' : ''), {
-        label: option.label,
-        detail: options.words[option.detail] ?? option.detail,
-        type: option.kind === 'key' ? 'property' : option.kind === 'value' ? 'enum' : 'text',
-        ...(option.info && { info: option.info }),
-        boost: option.kind === 'snippet' ? -1 : 0,
-      }),
-    )
-    const typed = context.state.sliceDoc(found.from, context.pos).replace(/^["']/, '').toLowerCase()
-    const fitting = shown.filter((option) => option.label.toLowerCase().includes(typed))
-    return fitting.length > 0 ? { from: found.from, to: found.to, options: fitting, filter: false } : null
-  }
 
   const hover = hoverTooltip((view, at) => {
     const schema = options.schema()
@@ -182,27 +105,16 @@ export function open(options: Options): Editor {
       lineNumbers(),
       highlightActiveLineGutter(),
       highlightActiveLine(),
-      lintGutter(),
-      codeFolding({ placeholderText: '…' }),
-      foldGutter(),
-      folds,
-      indents,
-      indentOnInput(),
-      history(),
+      markers,
+      commands.history(),
       drawSelection(),
-      indentUnit.of('  '),
       EditorState.tabSize.of(2),
-      json,
-      syntaxHighlighting(colours),
-      bracketMatching(),
-      closeBrackets(),
-      secrets,
-      search({ top: true }),
-      highlightSelectionMatches(),
-      autocompletion({ override: [completions], icons: false, activateOnTyping: true }),
+      EditorState.languageData.of(() => [{ commentTokens: { line: '//' } }]),
+      colours,
+      pairs,
+      completion({ schema: options.schema, servers: options.servers, words: options.words, label: options.completions }),
       hover,
       EditorView.lineWrapping,
-      EditorState.phrases.of(options.words),
       EditorView.contentAttributes.of({
         'aria-label': options.label,
         'aria-describedby': 'description',
@@ -219,15 +131,7 @@ export function open(options: Options): Editor {
             return true
           },
         },
-        ...closeBracketsKeymap,
-        ...completionKeymap,
-        ...searchKeymap,
-        ...lintKeymap,
-        ...historyKeymap,
-        ...foldKeymap,
-        ...defaultKeymap,
-        // Escape lets the next Tab move the focus on.
-        indentWithTab,
+        ...KEYS,
       ]),
       EditorView.updateListener.of((update) => {
         if (update.docChanged && !isSetting) options.onchange(update.state.doc.toString())
@@ -256,8 +160,8 @@ export function open(options: Options): Editor {
       isSetting = false
     },
     mark(marks) {
-      const diagnostics = marks.map((mark): Diagnostic => ({ ...rangeOf(mark), severity: mark.severity, message: mark.message }))
-      view.dispatch(setDiagnostics(view.state, diagnostics.sort((a, b) => a.from - b.from)))
+      const found = marks.map((mark) => ({ ...rangeOf(mark), severity: mark.severity, message: mark.message }))
+      setMarks(view, found.sort((a, b) => a.from - b.from))
     },
     goTo(mark) {
       const { from, to } = rangeOf(mark)

@@ -1,0 +1,14 @@
+/** The tree of the editor's text, read once for each change and only when it is asked for. */
+import type { EditorState, Text } from '@codemirror/state'
+import { parse, type Document } from './jsonc'
+
+const trees = new WeakMap<Text, Document>()
+
+export function treeOf(state: EditorState): Document {
+  let tree = trees.get(state.doc)
+  if (!tree) {
+    tree = parse(state.doc.toString())
+    trees.set(state.doc, tree)
+  }
+  return tree
+}
