@@ -73,8 +73,8 @@ test('a server that is killed turns, counts down and is back, without a reload',
   assert.notEqual(back.pid, pid)
   const said = await page.evaluate(() => window.said)
   assert.ok(said, 'the page was not loaded again')
-  const left = said.map((text) => /attempt 1 · next in (\d) s/.exec(text)?.[1]).filter(Boolean)
-  assert.deepEqual([...new Set(left)].slice(-3), ['3', '2', '1'], 'it counts down')
+  const left = [...new Set(said.map((text) => /attempt 1 · next in (\d) s/.exec(text)?.[1]).filter(Boolean))]
+  assert.ok(left.length >= 3 && left.every((seconds, at) => at === 0 || Number(seconds) < Number(left[at - 1])), `it counts down: ${left}`)
   await closePage(page)
 })
 
@@ -312,18 +312,120 @@ test('a form adds a server; a trial that fails shows what it said', async () => 
 test('servers of a client are taken over', async () => {
   const file = path.join(daemon.home, '.cursor', 'mcp.json')
   fs.mkdirSync(path.dirname(file), { recursive: true })
-  const content = JSON.stringify({ mcpServers: { 'cursor-one': fake(), 'cursor-two': fake() } })
+  const content = JSON.stringify({ mcpServers: { 'cursor-one': fake('--tools', '21'), 'cursor-two': fake('--tools', '22'), 'cursor-gamma': fake() } })
   fs.writeFileSync(file, content)
   const page = await openPage(daemon, '#/servers?add=1')
   await page.getByRole('tab', { name: 'From my clients' }).click()
   const cursor = page.getByRole('region', { name: 'Cursor' })
   await says(cursor, file)
   await cursor.getByRole('checkbox', { name: 'cursor-two' }).uncheck()
-  await cursor.getByRole('button', { name: 'Take over 1 server' }).click()
+  await cursor.getByRole('button', { name: 'Take over 2 servers' }).click()
   await says(cursor, 'Added: cursor-one')
+  await says(cursor, 'cursor-gamma was left out: gamma is the same and is there already')
   await dialog(page, 'Add a server').getByRole('button', { name: 'Close' }).last().click()
   await says(row(page, 'cursor-one'), 'Running')
   assert.deepEqual([inFile('cursor-one').command, await has('cursor-two')], [FAKE_SERVER, false])
   assert.equal(fs.readFileSync(file, 'utf8'), content, 'the client’s file stays as it is')
   await closePage(page)
+})
+
+test('the notice stands on the first visit, until it is read', async () => {
+  const page = await openPage(daemon, '#/', { notice: true })
+  const notice = page.getByText(
+    'MCP servers execute commands on your computer. Only use servers from trusted sources. Review configuration carefully before starting servers.',
+    { exact: true },
+  )
+  await notice.waitFor()
+  await page.getByRole('button', { name: 'Understood' }).click()
+  await notice.waitFor({ state: 'detached' })
+  assert.equal(await page.evaluate(() => JSON.parse(localStorage.getItem('mainstay.settings')).noticeRead), true)
+  await closePage(page)
+})
+
+test('by keyboard alone', async () => {
+  const page = await openPage(daemon)
+  await row(page, 'alpha').waitFor()
+  const focused = () => page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent)
+  const press = (...keys) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve())
+  await press('j')
+  const first = await focused()
+  assert.match(first, /^Details of /)
+  await press('j')
+  const second = await focused()
+  assert.notEqual(second, first)
+  await press('k')
+  assert.equal(await focused(), first)
+  await press('j', 'Enter')
+  await page.getByRole('button', { name: second, expanded: true }).waitFor()
+  await press('Enter')
+  await page.getByRole('button', { name: second, expanded: false }).waitFor()
+
+  await press('/')
+  await page.keyboard.type('gamma')
+  await soon('one row', async () => (await page.getByRole('list', { name: 'Servers' }).locator('[data-row]').count()) === 1)
+  await press('Escape')
+  await row(page, 'alpha').waitFor()
+  await press('Escape', '?')
+  await dialog(page, 'Keyboard').waitFor()
+  await press('Escape')
+  await dialog(page, 'Keyboard').waitFor({ state: 'detached' })
+
+  const { pid } = await daemon.server('gamma')
+  await press('Control+k')
+  await page.getByRole('combobox', { name: 'Search or run a command' }).waitFor()
+  await page.keyboard.type('restart gamma')
+  await page.getByRole('option', { name: 'Restart: gamma' }).waitFor()
+  await press('Enter')
+  await toast(page, 'Server "gamma" restarted')
+  assert.notEqual((await daemon.server('gamma')).pid, pid)
+
+  // What the palette switches off stays so, as it does from a row.
+  await press('Control+k')
+  await page.keyboard.type('disable: gamma')
+  await press('Enter')
+  await toast(page, 'Server "gamma" disabled')
+  assert.equal(inFile('gamma').enabled, false)
+  await press('Control+k')
+  await page.keyboard.type('enable: gamma')
+  await page.getByRole('option', { name: 'Enable: gamma' }).waitFor()
+  await press('Enter')
+  await toast(page, 'Server "gamma" enabled')
+
+  // A menu: down to its end, and out of it again.
+  await page.getByRole('button', { name: 'More actions for beta' }).focus()
+  await press('Enter')
+  await soon('the first item to have the focus', async () => (await focused()) === 'Open')
+  await press('End')
+  assert.equal(await focused(), 'Delete')
+  await press('Escape')
+  assert.equal(await focused(), 'More actions for beta')
+  await press('g', 'c')
+  await page.getByRole('heading', { level: 1, name: 'Calls' }).waitFor()
+  await closePage(page)
+})
+
+test('ten pages of one browser share one stream, and go on when the one that reads it is closed', async () => {
+  const first = await openPage(daemon)
+  const pages = [first]
+  for (let count = 1; count < 10; count += 1) pages.push(await anotherPage(first, daemon))
+  const running = async (rows) => {
+    for (const page of rows) await says(row(page, 'alpha'), 'Running')
+  }
+  const kill = async (rows) => {
+    const seen = Promise.all(rows.map((page) => says(row(page, 'alpha'), 'Reconnecting...')))
+    process.kill((await daemon.server('alpha')).pid, 'SIGKILL')
+    await seen
+  }
+  await running(pages)
+  await kill(pages)
+  await running(pages)
+  const streams = await Promise.all(pages.map((page) => page.evaluate(() => navigator.locks.query().then(({ held }) => held.length))))
+  assert.deepEqual([...new Set(streams)], [1], 'one of them reads the stream')
+  await first.close()
+  await kill(pages.slice(1))
+  await running(pages.slice(1))
+  for (const page of pages.slice(1)) assert.equal(await page.getByText('Mainstay does not answer.').count(), 0)
+  const faults = pages.flatMap((page) => page.faults)
+  await closePage(pages[1])
+  assert.deepEqual(faults, [])
 })
