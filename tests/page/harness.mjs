@@ -144,6 +144,18 @@ export async function openPage(daemon, hash = '#/', { width = 1280, height = 850
     [scheme, !notice],
   )
   if (PAGE_DIST) await context.route((url) => url.origin === daemon.url && /^\/(assets\/|favicon|$)/.test(url.pathname), unembedded)
+  const page = await watchedPage(context, daemon)
+  if (signedIn) {
+    await page.goto(await daemon.signInUrl())
+    await page.getByRole('navigation').first().waitFor()
+  }
+  await page.goto(`${daemon.url}/${hash}`)
+  if (signedIn) await page.getByRole('main').waitFor()
+  return page
+}
+
+/** A page of a context, which is watched for what must not happen. */
+async function watchedPage(context, daemon) {
   const page = await context.newPage()
   page.setDefaultTimeout(LIMIT_MS)
   page.faults = []
@@ -156,13 +168,15 @@ export async function openPage(daemon, hash = '#/', { width = 1280, height = 850
     const url = new URL(request.url())
     if (url.protocol.startsWith('http') && url.host !== new URL(daemon.url).host) page.faults.push(`request to ${url}`)
   })
-  if (signedIn) {
-    await page.goto(await daemon.signInUrl())
-    await page.getByRole('navigation').first().waitFor()
-  }
-  await page.goto(`${daemon.url}/${hash}`)
-  if (signedIn) await page.getByRole('main').waitFor()
   return page
+}
+
+/** One more page of the same browser as another, and signed in like it. */
+export async function anotherPage(page, daemon, hash = '#/') {
+  const another = await watchedPage(page.context(), daemon)
+  await another.goto(`${daemon.url}/${hash}`)
+  await another.getByRole('main').waitFor()
+  return another
 }
 
 /** Ends a page, and fails where something happened on it that must not. */

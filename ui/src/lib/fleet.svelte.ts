@@ -8,6 +8,7 @@ import { api, ApiError, path, whenReached } from '../api/client'
 import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequests, Servers } from '../api/types'
 import { texts } from '../texts'
 import { Feed } from './feed'
+import { isKept } from './operations'
 import { Row, type Operation } from './row.svelte'
 import { toasts } from './toasts.svelte'
 
@@ -126,13 +127,13 @@ class Fleet {
    * Asks for an operation and shows what it does meanwhile. Answers whether it succeeded.
    * With `quiet` nothing pops up: the caller says how many went well.
    */
-  async operate(name: string, operation: Operation, persist = false, quiet = false): Promise<boolean> {
+  async operate(name: string, operation: Operation, quiet = false): Promise<boolean> {
     const row = this.rows.get(name)
     if (!row || row.busy) return false
     row.busy = operation
     row.failure = undefined
     try {
-      const body = persist ? { persist: true } : undefined
+      const body = isKept(operation, row.info) ? { persist: true } : undefined
       const done = await api.post<Operated>(path`/api/servers/${name}/${operation}`, body)
       if (done.error) {
         row.failure = done.error

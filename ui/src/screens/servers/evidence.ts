@@ -11,6 +11,11 @@ export function evidence(info: Server, answeredAt: number, now: number): string 
   return texts.servers.answered(ago(heard, now))
 }
 
+/** What a server that is down wrote on stderr at last. */
+export function lastWords(info: Server): string | undefined {
+  return info.connected ? undefined : info.stderr?.findLast((line) => line.trim() !== '')
+}
+
 /** The attempt and what comes next, such as "attempt 3 · next in 6 s". */
 export function nextAttempt(info: Server, at: number | undefined, now: number): string | undefined {
   const parts: string[] = []

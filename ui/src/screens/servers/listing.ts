@@ -2,6 +2,7 @@
 import type { ServerFigures, Server } from '../../api/types'
 import { GROUPS, type Group, type Look } from '../../lib/status'
 import { texts } from '../../texts'
+import { lastWords } from './evidence'
 
 /** What the list reads of a row. */
 export interface Listed {
@@ -24,7 +25,7 @@ export function isGroup<T extends Listed>(line: Line<T>): line is Group {
 /** The text that the filter looks through. */
 export function haystack(row: Listed): string {
   const { info, look } = row
-  return [row.name, texts.state[look.word], texts.stateNote[look.word], info.command, info.url, info.lastError, info.transport]
+  return [row.name, texts.state[look.word], texts.stateNote[look.word], info.command, info.url, info.lastError, lastWords(info), info.transport]
     .filter(Boolean)
     .join('\n')
     .toLowerCase()

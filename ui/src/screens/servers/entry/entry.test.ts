@@ -8,6 +8,8 @@ describe('the form of an entry', () => {
     { serverUrl: 'https://x.example/sse', type: 'sse', autoStart: false },
     { command: 'sh', args: ['-c', 'one\ntwo'] },
     { type: 'stdio', command: 'x', args: [], env: {}, autoStart: true, health: { action: 'off' } },
+    { command: ['x'], args: 'not a list', env: { A: ['x'], PORT: 1 }, cwd: 7, autoStart: 'yes' },
+    { command: 'x', args: [{ no: 'text' }, 8080], env: ['A=1'] },
   ])('gives back what it was made from: %j', (entry) => {
     expect(toEntry(toForm('x', entry))).toEqual(entry)
     expect(Object.keys(toEntry(toForm('x', entry)))).toEqual(Object.keys(entry))

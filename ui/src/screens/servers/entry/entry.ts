@@ -13,8 +13,8 @@ export interface Pair {
   id: number
   name: string
   value: string
-  /** The placeholder of a secret that the browser is not shown. It is sent back unless something was typed. */
-  kept?: string
+  /** What is sent back unless something was typed: the placeholder of a secret, or a value that is no text. */
+  kept?: unknown
   /** `null` in `env` takes a variable away. */
   isUnset?: boolean
 }
@@ -60,21 +60,30 @@ function text(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
 }
 
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
 function pairs(value: unknown): Pair[] {
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value as Record<string, unknown>).map(([name, given]) => {
+  if (!isObject(value)) return []
+  return Object.entries(value).map(([name, given]) => {
     const pair = { ...emptyPair(), name }
     if (given === null) return { ...pair, isUnset: true }
     const known = text(given)
-    return PLACEHOLDER.test(known) ? { ...pair, kept: known } : { ...pair, value: known }
+    return PLACEHOLDER.test(known) || typeof given === 'object' ? { ...pair, kept: given } : { ...pair, value: known }
   })
 }
 
-function fromPairs(list: readonly Pair[]): Record<string, string | null> {
-  const object: Record<string, string | null> = {}
+/** `before` is what the pairs were made from: a number that was not changed stays one. */
+function fromPairs(list: readonly Pair[], before: unknown): Entry {
+  const object: Entry = {}
+  const given = isObject(before) ? before : {}
   for (const pair of list) {
     if (pair.name.trim() === '') continue
-    object[pair.name.trim()] = pair.isUnset ? null : pair.value === '' && pair.kept !== undefined ? pair.kept : pair.value
+    const name = pair.name.trim()
+    if (pair.isUnset) object[name] = null
+    else if (pair.value === '' && pair.kept !== undefined) object[name] = pair.kept
+    else object[name] = name in given && text(given[name]) === pair.value ? given[name] : pair.value
   }
   return object
 }
@@ -112,16 +121,19 @@ export function hasLineBreak(entry: Entry): boolean {
 
 export function toEntry(form: EntryForm): Entry {
   const entry: Entry = {}
+  const before = toForm('', form.base)
+  /** What was not changed stays as it is, even if the form cannot show it: the daemon says what is wrong with it. */
+  const unless = (key: 'command' | 'args' | 'cwd', changed: unknown): unknown => (key in form.base && form[key] === before[key] ? form.base[key] : changed)
   const isRemote = form.transport !== 'stdio'
   const urlKey = URL_KEYS.find((key) => key in form.base) ?? 'url'
   const sets: Entry = {
-    command: isRemote ? undefined : form.command.trim(),
-    args: isRemote ? undefined : argsOf(form),
-    cwd: isRemote ? undefined : form.cwd.trim() || undefined,
-    env: isRemote ? undefined : filled(fromPairs(form.env), form.base['env']),
+    command: isRemote ? undefined : unless('command', form.command.trim()),
+    args: isRemote ? undefined : unless('args', argsOf(form)),
+    cwd: isRemote ? undefined : unless('cwd', form.cwd.trim() || undefined),
+    env: isRemote ? undefined : filled(fromPairs(form.env, form.base['env']), form.base['env']),
     [urlKey]: isRemote ? form.url.trim() : undefined,
-    headers: isRemote ? filled(fromPairs(form.headers), form.base['headers']) : undefined,
-    autoStart: form.autoStart ? (form.base['autoStart'] === true ? true : undefined) : false,
+    headers: isRemote ? filled(fromPairs(form.headers, form.base['headers']), form.base['headers']) : undefined,
+    autoStart: form.autoStart === before.autoStart ? form.base['autoStart'] : form.autoStart ? undefined : false,
   }
   const isSame = transportOf(form.base) === form.transport
   if (form.transport === 'sse' && !isSame) sets['type'] = 'sse'
@@ -138,14 +150,15 @@ export function toEntry(form: EntryForm): Entry {
 }
 
 function argsOf(form: EntryForm): string[] | undefined {
-  if (hasLineBreak(form.base)) return form.base['args'] as string[]
   const args = form.args.split('\n').map((line) => line.replace(/\r$/, ''))
   while (args.length > 0 && args.at(-1)?.trim() === '') args.pop()
   return args.length > 0 || 'args' in form.base ? args : undefined
 }
 
 /** An empty object is written only where there was one. */
-function filled(object: Record<string, string | null>, before: unknown): Record<string, string | null> | undefined {
+function filled(object: Entry, before: unknown): unknown {
+  const isUnread = before !== undefined && before !== null && !isObject(before)
+  if (isUnread && Object.keys(object).length === 0) return before
   return Object.keys(object).length > 0 || (before !== undefined && before !== null) ? object : undefined
 }
 

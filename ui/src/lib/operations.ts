@@ -1,7 +1,7 @@
 /** What a person can do with a server in its state: the fitting action first. */
-import type { Operation } from '../../lib/row.svelte'
-import type { Word } from '../../lib/status'
-import type { Server } from '../../api/types'
+import type { Server } from '../api/types'
+import type { Operation } from './row.svelte'
+import type { Word } from './status'
 
 export type MainAction = Operation | 'review'
 

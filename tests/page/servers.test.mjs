@@ -1,0 +1,431 @@
+// The list of servers: what it says of each, and everything that can be done from it.
+import assert from 'node:assert/strict'
+import fs from 'node:fs'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { anotherPage, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
+
+/** Waits that a person can watch, and no longer. */
+const WATCHED = { reconnect: { initialDelayMs: 3500, jitter: 0 } }
+const SECRET = 'sk-live-0123456789abcdef'
+
+let daemon
+before(async () => {
+  daemon = await Daemon.start({
+    mcpServers: {
+      alpha: { ...fake(), ...WATCHED },
+      beta: fake('--tools', '3'),
+      gamma: fake(),
+      broken: {
+        command: 'sh',
+        args: ['-c', 'echo "fatal: no database" >&2; exit 3'],
+        reconnect: { initialDelayMs: 60_000, maxDelayMs: 60_000 },
+      },
+      spent: { ...fake('--crash-at-start', '4'), reconnect: { initialDelayMs: 100, maxAttempts: 2 }, restart: { mode: 'as_reconnect' } },
+      idle: { ...fake(), autoStart: false },
+      wrong: { ...fake('--crash-at-start', '5'), autoStart: false, reconnect: { initialFailure: 'error' } },
+    },
+  })
+  await daemon.connected('alpha', 'beta', 'gamma')
+})
+after(async () => {
+  await closeBrowser()
+  await daemon?.end()
+})
+
+/** The row of a server. */
+const row = (page, name) => page.getByRole('listitem').filter({ has: page.getByRole('link', { name, exact: true }) })
+const dialog = (page, name) => page.getByRole('dialog', { name })
+const says = (where, text) => where.getByText(text).first().waitFor()
+/** A toast, which goes again when it is closed. */
+async function toast(page, text) {
+  const one = page.getByText(text, { exact: true }).last()
+  await one.waitFor()
+  await one.locator('xpath=..').getByRole('button', { name: 'Close' }).click()
+}
+async function fromMenu(page, name, item) {
+  await page.getByRole('button', { name: `More actions for ${name}` }).click()
+  await page.getByRole('menuitem', { name: item, exact: true }).click()
+}
+const inFile = (name) => JSON.parse(fs.readFileSync(daemon.config, 'utf8')).mcpServers[name]
+const known = async () => (await daemon.api('/api/servers')).servers.map((server) => server.name)
+const has = async (name) => (await known()).includes(name)
+
+test('a server that is killed turns, counts down and is back, without a reload', async () => {
+  const page = await openPage(daemon)
+  const alpha = row(page, 'alpha')
+  await says(alpha, 'Running')
+  // What the row says from now on, each change of it.
+  await alpha.evaluate((element) => {
+    window.said = []
+    new MutationObserver(() => window.said.push(element.textContent)).observe(element.closest('main'), { subtree: true, childList: true, characterData: true })
+  })
+  const { pid, crashCount } = await daemon.server('alpha')
+  process.kill(pid, 'SIGKILL')
+  await says(alpha, 'Starting')
+  await says(alpha, 'Reconnecting...')
+  await says(alpha, /process ended unexpectedly|signal 9/)
+  await says(alpha, 'Running')
+  await says(alpha, '1 crash')
+  await says(alpha, /answered (just now|\d s ago)/)
+  const back = await daemon.server('alpha')
+  assert.equal(back.crashCount, crashCount + 1)
+  assert.notEqual(back.pid, pid)
+  const said = await page.evaluate(() => window.said)
+  assert.ok(said, 'the page was not loaded again')
+  const left = [...new Set(said.map((text) => /attempt 1 · next in (\d) s/.exec(text)?.[1]).filter(Boolean))]
+  assert.ok(left.length >= 3 && left.every((seconds, at) => at === 0 || Number(seconds) < Number(left[at - 1])), `it counts down: ${left}`)
+  await closePage(page)
+})
+
+test('a server whose program ends at once says why, what it said, and when it is tried again', async () => {
+  const page = await openPage(daemon)
+  const broken = row(page, 'broken')
+  await says(broken, 'Starting')
+  await says(broken, 'Reconnecting...')
+  await says(broken, /process exited unexpectedly \(code 3\)/)
+  await says(broken, /fatal: no database/)
+  await says(broken, /attempt 1 · next in \d+ s/)
+  await page.getByRole('button', { name: 'Details of broken' }).click()
+  await says(broken, /its last words: "fatal: no database"/)
+  await says(broken, /sh -c 'echo "fatal: no database" >&2; exit 3'/)
+  assert.match(page.url(), /open=broken/)
+  // "Now" does not wait: another attempt, another crash.
+  const { crashCount } = await daemon.server('broken')
+  await broken.getByRole('button', { name: 'Reconnect now' }).click()
+  await toast(page, 'Error: process exited unexpectedly (code 3)')
+  await soon('the crash to be counted', async () => (await daemon.server('broken')).crashCount > crashCount)
+  await closePage(page)
+})
+
+test('one that is given up says so, and can be restarted', async () => {
+  const page = await openPage(daemon)
+  const spent = row(page, 'spent')
+  await says(spent, 'Error')
+  await says(spent, 'Connection failed after max retries')
+  await says(spent, /the fake crashes at start with code 4/)
+  assert.equal((await daemon.server('spent')).status, 'failed')
+  await spent.getByRole('button', { name: 'Restart' }).click()
+  await toast(page, 'Error: process exited unexpectedly (code 4)')
+  await closePage(page)
+})
+
+test('start, stop, restart, reconnect, disable and enable, and the words of each', async () => {
+  const page = await openPage(daemon)
+  const idle = row(page, 'idle')
+  await says(idle, 'Stopped')
+  await idle.getByRole('button', { name: 'Start', exact: true }).click()
+  await toast(page, 'Server "idle" started')
+  await says(idle, 'Running')
+  const { pid } = await daemon.server('idle')
+  await idle.getByRole('button', { name: 'Restart' }).click()
+  await toast(page, 'Server "idle" restarted')
+  const second = await daemon.server('idle')
+  assert.notEqual(second.pid, pid)
+  await fromMenu(page, 'idle', 'Reconnect now')
+  await toast(page, 'Server "idle" reconnected')
+  assert.notEqual((await daemon.server('idle')).pid, second.pid)
+  await fromMenu(page, 'idle', 'Stop')
+  await toast(page, 'Server "idle" stopped')
+  await says(idle, 'Stopped')
+  assert.equal((await daemon.server('idle')).connected, false)
+  await fromMenu(page, 'idle', 'Disable')
+  await toast(page, 'Server "idle" disabled')
+  await says(idle, 'Disabled')
+  assert.equal(inFile('idle').enabled, false)
+  await idle.getByRole('button', { name: 'Enable' }).click()
+  await toast(page, 'Server "idle" enabled')
+  assert.equal((await daemon.server('idle')).enabled, true)
+  assert.notEqual(inFile('idle').enabled, false)
+
+  await row(page, 'wrong').getByRole('button', { name: 'Start', exact: true }).click()
+  await toast(page, 'Failed to start: process exited unexpectedly (code 5)')
+  // A file that cannot be read cannot be changed.
+  const text = fs.readFileSync(daemon.config, 'utf8')
+  fs.writeFileSync(daemon.config, `${text}}`)
+  await fromMenu(page, 'gamma', 'Disable')
+  await page.getByText(/^Error: Invalid configuration: the file cannot be read/).first().waitFor()
+  fs.writeFileSync(daemon.config, text)
+  assert.equal((await daemon.server('gamma')).enabled, true)
+  await closePage(page)
+})
+
+test('the switch of auto-start is kept in the file', async () => {
+  const page = await openPage(daemon)
+  const toggle = row(page, 'beta').getByRole('switch', { name: 'Start beta with Mainstay' })
+  assert.equal(await toggle.isChecked(), true)
+  await toggle.click({ force: true })
+  await soon('the file to say it', () => inFile('beta').autoStart === false)
+  await soon('the switch', async () => !(await toggle.isChecked()) && (await toggle.isEnabled()))
+  assert.equal((await daemon.server('beta')).connected, true, 'it goes on running')
+  await page.reload()
+  await soon('the switch after a reload', async () => (await toggle.count()) === 1 && !(await toggle.isChecked()))
+  await toggle.click({ force: true })
+  await soon('the file to say it', () => inFile('beta').autoStart !== false)
+  await closePage(page)
+})
+
+test('several at once', async () => {
+  const page = await openPage(daemon)
+  const before = [await daemon.server('alpha'), await daemon.server('beta')]
+  for (const name of ['alpha', 'beta']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+  const bar = page.getByRole('toolbar')
+  await says(bar, '2 selected')
+  await bar.getByRole('button', { name: 'Restart' }).click()
+  await toast(page, '2 servers done')
+  const now = [await daemon.server('alpha'), await daemon.server('beta')]
+  for (const at of [0, 1]) assert.notEqual(now[at].pid, before[at].pid)
+  await bar.waitFor({ state: 'detached' })
+
+  // What failed is counted, and stays selected.
+  for (const name of ['gamma', 'wrong']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+  await bar.getByRole('button', { name: 'Restart' }).click()
+  await toast(page, '1 server done, 1 failed; see their rows')
+  await bar.getByRole('button', { name: 'Clear the selection' }).click()
+
+  for (const name of ['one', 'two']) await daemon.api('/api/servers', 'POST', { name, ...fake(), persist: true })
+  await page.getByRole('searchbox', { name: 'Filter by name, state or reason' }).fill('fake-server')
+  for (const name of ['one', 'two']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+  await bar.getByRole('button', { name: 'Delete' }).click()
+  await says(dialog(page, 'Delete 2 servers?'), /one, two/)
+  await dialog(page, 'Delete 2 servers?').getByRole('button', { name: 'Cancel' }).click()
+  assert.ok(await has('one'))
+  await bar.getByRole('button', { name: 'Delete' }).click()
+  await dialog(page, 'Delete 2 servers?').getByRole('button', { name: 'Delete' }).click()
+  await toast(page, '2 servers done')
+  await row(page, 'one').waitFor({ state: 'detached' })
+  assert.deepEqual([await has('one'), await has('two'), inFile('one')], [false, false, undefined])
+  await closePage(page)
+})
+
+test('filters and the order are in the address', async () => {
+  const page = await openPage(daemon)
+  const shown = () => page.getByRole('list', { name: 'Servers' }).locator('a[href^="#/servers/"]').allTextContents()
+  await soon('all rows', async () => (await shown()).length >= 7)
+  await page.getByRole('searchbox').fill('no-such exit')
+  await says(page, 'Nothing fits this filter.')
+  await page.getByRole('button', { name: 'Clear the filter' }).click()
+  await page.getByRole('searchbox').fill('code 3')
+  await soon('one row', async () => (await shown()).join() === 'broken')
+  assert.match(page.url(), /q=code(\+|%20)3/)
+  await page.getByRole('searchbox').fill('')
+  await page.getByRole('button', { name: /^Running \d/ }).click()
+  await soon('those that run', async () => (await shown()).join() === 'alpha,beta,gamma')
+  assert.match(page.url(), /state=well/)
+  const other = await anotherPage(page, daemon, new URL(page.url()).hash)
+  await row(other, 'alpha').waitFor()
+  assert.equal(await row(other, 'broken').count(), 0, 'a link leads to the same rows')
+  await other.close()
+  await page.getByRole('button', { name: /^All \d/ }).click()
+
+  await page.getByLabel('Sort').selectOption('By name')
+  assert.match(page.url(), /sort=name/)
+  for (let call = 0; call < 3; call += 1) await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'gamma/echo', arguments: { text: 'x' } })
+  await says(row(page, 'gamma'), /[1-9]\d*\/min/)
+  await page.getByLabel('Sort').selectOption('By calls')
+  await soon('the busiest first', async () => (await shown()).filter((name) => ['alpha', 'beta', 'gamma'].includes(name))[0] === 'gamma')
+  await closePage(page)
+})
+
+test('a snippet that is pasted is reviewed and tried before anything is saved', async () => {
+  const page = await openPage(daemon)
+  await page.getByRole('button', { name: 'Add a server' }).click()
+  const add = dialog(page, 'Add a server')
+  const text = add.getByLabel('A snippet, a command line or an address')
+  const snippet = { mcpServers: { pasted: { ...fake('--tools', '2', '--name', 'Pasted'), env: { API_KEY: SECRET } } } }
+  await text.fill(JSON.stringify(snippet))
+  await add.getByRole('button', { name: 'Read it' }).click()
+  const review = dialog(page, 'Review before saving')
+  await says(review, `${FAKE_SERVER} --tools 2 --name Pasted`)
+  await says(review, 'MCP servers execute commands on your computer.')
+  await says(review, 'API_KEY')
+  assert.equal(await review.getByText(SECRET).count(), 0, 'a secret is not shown')
+  await review.getByRole('button', { name: 'Try it' }).click()
+  await says(review, /^● Pasted .*answered in .*, protocol 2025-11-25\./)
+  await says(review, 'tool_2')
+  assert.deepEqual([await has('pasted'), inFile('pasted')], [false, undefined], 'a trial saves nothing')
+  await page.keyboard.press('Escape')
+  await review.waitFor({ state: 'detached' })
+  assert.deepEqual([await has('pasted'), inFile('pasted')], [false, undefined], 'nor does a dialog that is closed')
+
+  // The same once more, and saved.
+  await page.getByRole('button', { name: 'Add a server' }).click()
+  await text.fill(JSON.stringify(snippet))
+  await text.press('Control+Enter')
+  await review.getByRole('button', { name: 'Save and start' }).click()
+  await toast(page, 'Server "pasted" added')
+  await says(row(page, 'pasted'), 'Running')
+  assert.deepEqual(inFile('pasted'), snippet.mcpServers.pasted)
+  await closePage(page)
+})
+
+test('a command line becomes a server; what cannot be read and what exists is said', async () => {
+  const page = await openPage(daemon, '#/servers?add=paste')
+  const add = dialog(page, 'Add a server')
+  const text = add.getByLabel('A snippet, a command line or an address')
+  await text.fill('{"mcpServers": ')
+  await add.getByRole('button', { name: 'Read it' }).click()
+  await add.getByRole('alert').waitFor()
+  await text.fill(`API_KEY=abc ${FAKE_SERVER} --tools 1`)
+  await add.getByRole('button', { name: 'Read it' }).click()
+  const review = dialog(page, 'Review before saving')
+  await says(review, `${FAKE_SERVER} --tools 1`)
+  await review.getByLabel('Name').fill('alpha')
+  await says(review, 'A server of this name exists. Saving replaces its entry.')
+  await review.getByLabel('Name').fill('typed')
+  await review.getByRole('button', { name: 'Save and start' }).click()
+  await toast(page, 'Server "typed" added')
+  await soon('it to run', async () => (await daemon.server('typed')).connected)
+  assert.deepEqual(inFile('typed').args, ['--tools', '1'])
+  await closePage(page)
+})
+
+test('a form adds a server; a trial that fails shows what it said', async () => {
+  const page = await openPage(daemon, '#/servers?add=form')
+  const add = dialog(page, 'Add a server')
+  await add.getByRole('button', { name: 'Review' }).click()
+  await says(add, 'A server needs a name.')
+  await says(add, 'A process needs a command.')
+  await add.getByLabel('Name', { exact: true }).first().fill('formed')
+  await add.getByLabel('Command').fill(FAKE_SERVER)
+  await add.getByLabel('Arguments').fill('--crash-at-start\n7')
+  await add.getByRole('button', { name: 'Review' }).click()
+  const review = dialog(page, 'Review before saving')
+  await review.getByRole('button', { name: 'Try it' }).click()
+  await says(review.getByRole('alert'), /code 7/)
+  await says(review, 'What it wrote on stderr')
+  await says(review, 'the fake crashes at start with code 7')
+  assert.equal(await has('formed'), false)
+  await review.getByRole('button', { name: 'Back' }).click()
+  await add.getByLabel('Arguments').fill('--tools\n1')
+  await add.getByRole('button', { name: 'Add a variable' }).click()
+  await add.getByRole('textbox', { name: 'Name', exact: true }).last().fill('MODE')
+  await add.getByLabel('Value of MODE').fill('calm')
+  await add.getByRole('button', { name: 'Review' }).click()
+  await review.getByRole('button', { name: 'Save and start' }).click()
+  await toast(page, 'Server "formed" added')
+  await says(row(page, 'formed'), 'Running')
+  assert.deepEqual(inFile('formed'), { ...fake('--tools', '1'), env: { MODE: 'calm' } })
+  await closePage(page)
+})
+
+test('servers of a client are taken over', async () => {
+  const file = path.join(daemon.home, '.cursor', 'mcp.json')
+  fs.mkdirSync(path.dirname(file), { recursive: true })
+  const content = JSON.stringify({ mcpServers: { 'cursor-one': fake('--tools', '21'), 'cursor-two': fake('--tools', '22'), 'cursor-gamma': fake() } })
+  fs.writeFileSync(file, content)
+  const page = await openPage(daemon, '#/servers?add=1')
+  await page.getByRole('tab', { name: 'From my clients' }).click()
+  const cursor = page.getByRole('region', { name: 'Cursor' })
+  await says(cursor, file)
+  await cursor.getByRole('checkbox', { name: 'cursor-two' }).uncheck()
+  await cursor.getByRole('button', { name: 'Take over 2 servers' }).click()
+  await says(cursor, 'Added: cursor-one')
+  await says(cursor, 'cursor-gamma was left out: gamma is the same and is there already')
+  await dialog(page, 'Add a server').getByRole('button', { name: 'Close' }).last().click()
+  await says(row(page, 'cursor-one'), 'Running')
+  assert.deepEqual([inFile('cursor-one').command, await has('cursor-two')], [FAKE_SERVER, false])
+  assert.equal(fs.readFileSync(file, 'utf8'), content, 'the client’s file stays as it is')
+  await closePage(page)
+})
+
+test('the notice stands on the first visit, until it is read', async () => {
+  const page = await openPage(daemon, '#/', { notice: true })
+  const notice = page.getByText(
+    'MCP servers execute commands on your computer. Only use servers from trusted sources. Review configuration carefully before starting servers.',
+    { exact: true },
+  )
+  await notice.waitFor()
+  await page.getByRole('button', { name: 'Understood' }).click()
+  await notice.waitFor({ state: 'detached' })
+  assert.equal(await page.evaluate(() => JSON.parse(localStorage.getItem('mainstay.settings')).noticeRead), true)
+  await closePage(page)
+})
+
+test('by keyboard alone', async () => {
+  const page = await openPage(daemon)
+  await row(page, 'alpha').waitFor()
+  const focused = () => page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent)
+  const press = (...keys) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve())
+  await press('j')
+  const first = await focused()
+  assert.match(first, /^Details of /)
+  await press('j')
+  const second = await focused()
+  assert.notEqual(second, first)
+  await press('k')
+  assert.equal(await focused(), first)
+  await press('j', 'Enter')
+  await page.getByRole('button', { name: second, expanded: true }).waitFor()
+  await press('Enter')
+  await page.getByRole('button', { name: second, expanded: false }).waitFor()
+
+  await press('/')
+  await page.keyboard.type('gamma')
+  await soon('one row', async () => (await page.getByRole('list', { name: 'Servers' }).locator('[data-row]').count()) === 1)
+  await press('Escape')
+  await row(page, 'alpha').waitFor()
+  await press('Escape', '?')
+  await dialog(page, 'Keyboard').waitFor()
+  await press('Escape')
+  await dialog(page, 'Keyboard').waitFor({ state: 'detached' })
+
+  const { pid } = await daemon.server('gamma')
+  await press('Control+k')
+  await page.getByRole('combobox', { name: 'Search or run a command' }).waitFor()
+  await page.keyboard.type('restart gamma')
+  await page.getByRole('option', { name: 'Restart: gamma' }).waitFor()
+  await press('Enter')
+  await toast(page, 'Server "gamma" restarted')
+  assert.notEqual((await daemon.server('gamma')).pid, pid)
+
+  // What the palette switches off stays so, as it does from a row.
+  await press('Control+k')
+  await page.keyboard.type('disable: gamma')
+  await press('Enter')
+  await toast(page, 'Server "gamma" disabled')
+  assert.equal(inFile('gamma').enabled, false)
+  await press('Control+k')
+  await page.keyboard.type('enable: gamma')
+  await page.getByRole('option', { name: 'Enable: gamma' }).waitFor()
+  await press('Enter')
+  await toast(page, 'Server "gamma" enabled')
+
+  // A menu: down to its end, and out of it again.
+  await page.getByRole('button', { name: 'More actions for beta' }).focus()
+  await press('Enter')
+  await soon('the first item to have the focus', async () => (await focused()) === 'Open')
+  await press('End')
+  assert.equal(await focused(), 'Delete')
+  await press('Escape')
+  assert.equal(await focused(), 'More actions for beta')
+  await press('g', 'c')
+  await page.getByRole('heading', { level: 1, name: 'Calls' }).waitFor()
+  await closePage(page)
+})
+
+test('ten pages of one browser share one stream, and go on when the one that reads it is closed', async () => {
+  const first = await openPage(daemon)
+  const pages = [first]
+  for (let count = 1; count < 10; count += 1) pages.push(await anotherPage(first, daemon))
+  const running = async (rows) => {
+    for (const page of rows) await says(row(page, 'alpha'), 'Running')
+  }
+  const kill = async (rows) => {
+    const seen = Promise.all(rows.map((page) => says(row(page, 'alpha'), 'Reconnecting...')))
+    process.kill((await daemon.server('alpha')).pid, 'SIGKILL')
+    await seen
+  }
+  await running(pages)
+  await kill(pages)
+  await running(pages)
+  const streams = await Promise.all(pages.map((page) => page.evaluate(() => navigator.locks.query().then(({ held }) => held.length))))
+  assert.deepEqual([...new Set(streams)], [1], 'one of them reads the stream')
+  await first.close()
+  await kill(pages.slice(1))
+  await running(pages.slice(1))
+  for (const page of pages.slice(1)) assert.equal(await page.getByText('Mainstay does not answer.').count(), 0)
+  const faults = pages.flatMap((page) => page.faults)
+  await closePage(pages[1])
+  assert.deepEqual(faults, [])
+})
