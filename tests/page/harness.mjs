@@ -36,6 +36,18 @@ export function fake(...args) {
   return { command: FAKE_SERVER, args }
 }
 
+/** An entry that starts a server which says what `script` says (scripted.mjs); `folder` keeps it. */
+export function scripted(folder, name, script) {
+  const file = path.join(folder, `${name}.json`)
+  fs.writeFileSync(file, JSON.stringify(script))
+  return { command: process.execPath, args: [path.join(here, 'scripted.mjs'), file] }
+}
+
+/** A folder of its own for the scripts of a file of tests. */
+export function folder() {
+  return fs.mkdtempSync(path.join(os.tmpdir(), 'mainstay-page-scripts-'))
+}
+
 /** A running Mainstay with a home, a state directory and a configuration of its own. */
 export class Daemon {
   constructor(config) {

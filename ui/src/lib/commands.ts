@@ -60,7 +60,7 @@ function typesOf(schema: unknown): string[] {
 /** A request to the REST API, as curl. */
 export function curlOf(route: string, body: unknown, origin: string): string {
   return [
-    'curl -H "Authorization: Bearer $(cat ~/.local/state/mainstay/token)"',
+    `curl -H "Authorization: Bearer $(cat "\${MAINSTAY_HOME:-\${XDG_STATE_HOME:-$HOME/.local/state}/mainstay}/token")"`,
     "-H 'Content-Type: application/json'",
     `-d ${quoted(JSON.stringify(body))}`,
     quoted(origin + route),

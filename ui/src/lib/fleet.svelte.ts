@@ -5,7 +5,7 @@
 import { untrack } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
 import { api, ApiError, path, whenReached } from '../api/client'
-import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequests, Servers } from '../api/types'
+import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequest, ServerRequests, Servers } from '../api/types'
 import { texts } from '../texts'
 import { Feed } from './feed'
 import { isKept } from './operations'
@@ -19,6 +19,8 @@ const REFRESH_MS = 15_000
 const FIGURES_MS = 3_000
 /** More servers than this at once are read as a whole. */
 const MAX_SINGLE_READS = 20
+/** How long a request of a server waits: docs/cli.md, "requests". */
+export const REQUEST_WAIT_MS = 10 * 60_000
 
 class Fleet {
   /** `waiting` until the first snapshot; `lost` while the daemon does not answer. */
@@ -34,8 +36,13 @@ class Fleet {
   warnings = $state.raw<string[]>([])
   /** The newest last. */
   events = $state.raw<Event[]>([])
-  /** What servers ask and no client could be asked. */
-  requestCount = $state(0)
+  /**
+   * What servers ask and no client could be asked; `undefined` until it was read. A request that is known stays
+   * the same object.
+   */
+  requests = $state.raw<ServerRequest[] | undefined>(undefined)
+  requestsFailure = $state.raw<unknown>(undefined)
+  requestCount = $derived(this.requests?.length ?? 0)
   /** Counts up with each event, for screens that read something again. */
   listsVersion = $state(0)
 
@@ -62,6 +69,8 @@ class Fleet {
   #pendingEvents: Event[] = []
   #frame = 0
   #watchers = 0
+  #requestReads = 0
+  #requestTimer: ReturnType<typeof setTimeout> | undefined
   #timers: ReturnType<typeof setInterval>[] = []
 
   /** Begins to follow the daemon; the page does this once it is signed in. */
@@ -85,6 +94,7 @@ class Fleet {
   stop(): void {
     for (const timer of this.#timers) clearInterval(timer)
     this.#timers = []
+    clearTimeout(this.#requestTimer)
     this.#feed.stop()
   }
 
@@ -106,11 +116,23 @@ class Fleet {
     }
   }
 
+  /** Events tell when to: of a request whose time is over they do so only once somebody asks. */
   async refreshRequests(): Promise<void> {
+    const reads = (this.#requestReads += 1)
+    clearTimeout(this.#requestTimer)
     try {
-      this.requestCount = (await api.get<ServerRequests>('/api/server-requests')).requests.length
-    } catch {
-      // As above.
+      const { requests } = await api.get<ServerRequests>('/api/server-requests')
+      // A later answer is newer.
+      if (reads !== this.#requestReads) return
+      // Numbers begin anew when the daemon does.
+      const keyOf = (it: ServerRequest): string => `${it.id} ${it.askedAt}`
+      const known = new Map(this.requests?.map((it) => [keyOf(it), it]))
+      this.requests = requests.map((it) => known.get(keyOf(it)) ?? it)
+      this.requestsFailure = undefined
+      const oldest = Math.min(...requests.map((it) => Date.parse(it.askedAt)))
+      if (Number.isFinite(oldest)) this.#requestTimer = setTimeout(() => void this.refreshRequests(), Math.max(0, oldest + REQUEST_WAIT_MS - Date.now()) + 1000)
+    } catch (error) {
+      if (reads === this.#requestReads) this.requestsFailure = error
     }
   }
 

@@ -1,0 +1,495 @@
+// Tools: forms made from schemas, calls, their results, and who may use them.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import { closeBrowser, closePage, Daemon, fake, folder, here, openPage, scripted, soon } from './harness.mjs'
+
+const run = promisify(execFile)
+const point = { type: 'object', properties: { x: { type: 'number' }, y: { type: 'number' } }, required: ['x', 'y'] }
+/** A tool with an argument of each kind that a schema can say. */
+const KINDS = {
+  name: 'kinds',
+  description: 'Takes everything.',
+  inputSchema: {
+    type: 'object',
+    required: ['text', 'count', 'mode', 'list', 'place'],
+    additionalProperties: false,
+    $defs: { point, tree: { type: 'object', properties: { label: { type: 'string' }, below: { type: 'array', items: { $ref: '#/$defs/tree' } } } } },
+    properties: {
+      text: { type: 'string', description: 'Any text.', minLength: 2, maxLength: 40 },
+      mail: { type: 'string', format: 'email' },
+      day: { type: 'string', format: 'date' },
+      moment: { type: 'string', format: 'date-time' },
+      link: { type: 'string', format: 'uri' },
+      secret: { type: 'string', format: 'password' },
+      lines: { type: 'string', maxLength: 5000 },
+      count: { type: 'integer', minimum: 1, maximum: 10 },
+      ratio: { type: 'number', exclusiveMinimum: 0 },
+      flag: { type: 'boolean' },
+      mode: { enum: ['fast', 'slow', 3, null] },
+      titled: { oneOf: [{ const: 'a', title: 'First' }, { const: 'b', title: 'Second' }] },
+      fixed: { const: 'v1' },
+      maybe: { type: ['string', 'null'] },
+      nested: { type: 'object', properties: { inner: { type: 'string' }, deeper: { type: 'object', properties: { n: { type: 'integer' } } } }, required: ['inner'] },
+      list: { type: 'array', items: { type: 'string' }, minItems: 1 },
+      points: { type: 'array', items: { $ref: '#/$defs/point' } },
+      place: { $ref: '#/$defs/point' },
+      either: { oneOf: [{ type: 'string', title: 'By name' }, { type: 'object', title: 'By number', properties: { number: { type: 'integer' } }, required: ['number'] }] },
+      any: { anyOf: [{ type: 'integer' }, { type: 'array', items: { type: 'integer' } }] },
+      given: { type: 'string', default: 'as it was' },
+      free: {},
+      tree: { $ref: '#/$defs/tree' },
+    },
+  },
+}
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const SILENCE = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA='
+const RESULTS = {
+  mixed: {
+    content: [
+      { type: 'text', text: 'plain words' },
+      { type: 'image', mimeType: 'image/png', data: PIXEL },
+      { type: 'audio', mimeType: 'audio/wav', data: SILENCE },
+      { type: 'resource_link', uri: 'notes://today', name: 'today', mimeType: 'text/plain' },
+      { type: 'resource', resource: { uri: 'notes://inside', mimeType: 'text/plain', text: 'text of a resource' } },
+      { type: 'hologram', depth: 3 },
+    ],
+  },
+  rows: {
+    content: [],
+    structuredContent: { rows: [{ id: 1, name: 'ada' }, { id: 2, name: 'grace' }], total: 2 },
+  },
+  wrong: { content: [{ type: 'text', text: 'the disk is full' }], isError: true },
+  markdown: {
+    content: [{ type: 'text', text: '# Title\n\nSome **bold** words, [a link](https://evil.invalid/a) and ![a picture](https://evil.invalid/p.png)\n\n<script>window.owned = 1</script>\n\n<img src="x" onerror="window.owned = 1">\n\n[run](javascript:window.owned=1)' }],
+  },
+  destroy: { content: [{ type: 'text', text: 'destroyed' }] },
+}
+
+let daemon, scripts
+before(async () => {
+  scripts = folder()
+  daemon = await Daemon.start({
+    mcpServers: {
+      alpha: fake('--tool', JSON.stringify(KINDS), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
+      results: scripted(scripts, 'results', {
+        tools: Object.keys(RESULTS).map((name) => ({ name, inputSchema: { type: 'object', properties: {} }, ...(name === 'destroy' && { title: 'Wipe it', annotations: { destructiveHint: true } }) })),
+        results: RESULTS,
+        resources: [{ uri: 'notes://today', name: 'today', description: 'Notes of today', mimeType: 'text/plain' }],
+        templates: [{ uriTemplate: 'notes://{day}', name: 'a day' }],
+        contents: { 'notes://today': [{ uri: 'notes://today', mimeType: 'text/plain', text: 'buy milk' }], 'notes://monday': [{ uri: 'notes://monday', text: 'rest' }] },
+        prompts: [{ name: 'greet', description: 'Greets somebody', arguments: [{ name: 'who', required: true }] }],
+        messages: [{ role: 'user', content: { type: 'text', text: 'Say hello' } }, { role: 'assistant', content: { type: 'text', text: 'Hello' } }],
+      }),
+      many: fake('--tools', '5000'),
+    },
+  })
+  await daemon.connected('alpha', 'results', 'many')
+})
+after(async () => {
+  await closeBrowser()
+  await daemon?.end()
+  if (scripts) fs.rmSync(scripts, { recursive: true, force: true })
+})
+
+/** The newest record of a tool, with its arguments. */
+async function lastCall(server, tool, after = 0) {
+  return soon(`a record of ${server}/${tool}`, async () => {
+    const { calls } = await daemon.api(`/api/call-records?server=${server}&tool=${tool}&limit=1`)
+    return calls[0] && calls[0].id > after && calls[0].status !== 'open' && daemon.api(`/api/call-records/${calls[0].id}`)
+  })
+}
+const outcome = (page) => page.getByRole('region', { name: 'Result' })
+const call = (page) => page.getByRole('button', { name: 'Call', exact: true }).click()
+const answered = (page) => outcome(page).getByText('Answered').waitFor()
+/** A field of a form, by the name of its place. */
+const field = (within, name) => within.getByLabel(new RegExp(`^${name}\\b`)).first()
+const group = (within, name) => within.getByRole('group', { name: new RegExp(`^${name}\\b`) }).first()
+
+test('every kind of argument arrives as it was entered', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/kinds')
+  const form = page.getByRole('tabpanel', { name: 'Form' })
+  await field(form, 'text').waitFor()
+
+  // What is missing is said at its field, and nothing is sent.
+  await call(page)
+  await page.getByRole('alert').getByText('values do not fit the schema').waitFor()
+  const about = async (name) => {
+    const ids = ((await field(form, name).getAttribute('aria-describedby')) ?? '').split(' ')
+    return (await Promise.all(ids.filter(Boolean).map((id) => page.locator(`[id="${id}"]`).innerText()))).join(' ')
+  }
+  assert.match(await about('text'), /A value is required\./)
+  assert.match(await about('count'), /A value is required\./)
+  assert.match(await about('mode'), /A value is required\./)
+  assert.equal((await daemon.api('/api/call-records?server=alpha&tool=kinds')).calls.length, 0)
+
+  await field(form, 'text').fill('x')
+  await soon('the bound of a text to be said', async () => /too short|at least|2/.test(await about('text')) && (await field(form, 'text').getAttribute('aria-invalid')) === 'true')
+  await field(form, 'text').fill('a "text", it\'s')
+  await soon('the error to be gone', async () => (await field(form, 'text').getAttribute('aria-invalid')) === 'false')
+  await field(form, 'count').fill('11')
+  await soon('the bound of a number to be said', async () => (await field(form, 'count').getAttribute('aria-invalid')) === 'true')
+  await field(form, 'count').fill('1.5')
+  await soon('half a number to be no integer', async () => (await field(form, 'count').getAttribute('aria-invalid')) === 'true')
+  await field(form, 'count').fill('seven')
+  await soon('a word to be no number', async () => /number|integer/.test(await about('count')))
+  await field(form, 'count').fill('')
+  await field(form, 'count').pressSequentially('7')
+  await field(form, 'mail').fill('no address')
+  await soon('the format to be said', async () => (await field(form, 'mail').getAttribute('aria-invalid')) === 'true')
+  await field(form, 'mail').fill('ada@example.org')
+  await field(form, 'day').fill('2026-02-03')
+  await field(form, 'moment').fill('2026-02-03T04:05:06Z')
+  await field(form, 'link').fill('https://example.org/')
+  assert.equal(await field(form, 'secret').getAttribute('type'), 'password')
+  await field(form, 'secret').fill('hush')
+  await field(form, 'lines').fill('one\ntwo')
+  await field(form, 'ratio').fill('0.25')
+  await field(form, 'flag').selectOption({ label: 'no' })
+  await field(form, 'mode').selectOption({ label: '3' })
+  await field(form, 'titled').selectOption({ label: 'Second' })
+  await field(form, 'fixed').check()
+
+  const maybe = group(form, 'maybe')
+  await maybe.getByRole('button', { name: 'Add' }).click()
+  await maybe.getByLabel('Which kind').selectOption({ label: 'null' })
+
+  const nested = group(form, 'nested')
+  await nested.getByRole('button', { name: 'Add nested' }).click()
+  await field(nested, 'inner').fill('within')
+  await group(nested, 'deeper').getByRole('button', { name: 'Add deeper' }).click()
+  await field(group(nested, 'deeper'), 'n').fill('-4')
+
+  const list = group(form, 'list')
+  await field(list, 'Item 1').fill('first')
+  await list.getByRole('button', { name: 'Add an item' }).click()
+  await field(list, 'Item 2').fill('gone')
+  await list.getByRole('button', { name: 'Add an item' }).click()
+  await field(list, 'Item 3').fill('third')
+  await list.getByRole('button', { name: 'Remove Item 2' }).click()
+
+  const points = group(form, 'points')
+  await points.getByRole('button', { name: 'Add an item' }).click()
+  await field(group(points, 'Item 1'), 'x').fill('1e3')
+  await field(group(points, 'Item 1'), 'y').fill('0')
+  await field(group(form, 'place'), 'x').fill('-1.5')
+  await field(group(form, 'place'), 'y').fill('2')
+
+  const either = group(form, 'either')
+  await either.getByRole('button', { name: 'Add' }).click()
+  await either.getByLabel('Which kind').selectOption({ label: 'By number' })
+  await field(either, 'number').fill('12')
+  const any = group(form, 'any')
+  await any.getByRole('button', { name: 'Add' }).click()
+  await any.getByLabel('Which kind').selectOption({ label: 'list' })
+  await any.getByRole('button', { name: 'Add an item' }).click()
+  await field(any, 'Item 1').fill('5')
+
+  assert.equal(await field(form, 'given').inputValue(), 'as it was', 'the default stands in its field')
+  await field(form, 'free').fill('{"at": ["will"]}')
+  const tree = group(form, 'tree')
+  await tree.getByRole('button', { name: 'Add tree' }).click()
+  await field(tree, 'label').fill('root')
+  await group(tree, 'below').getByRole('button', { name: 'Add an item' }).first().click()
+  await field(group(group(tree, 'below'), 'Item 1'), 'label').fill('leaf')
+
+  const expected = {
+    text: 'a "text", it\'s', mail: 'ada@example.org', day: '2026-02-03', moment: '2026-02-03T04:05:06Z', link: 'https://example.org/', secret: 'hush', lines: 'one\ntwo',
+    count: 7, ratio: 0.25, flag: false, mode: 3, titled: 'b', fixed: 'v1', maybe: null, nested: { inner: 'within', deeper: { n: -4 } },
+    list: ['first', 'third'], points: [{ x: 1000, y: 0 }], place: { x: -1.5, y: 2 }, either: { number: 12 }, any: [5], given: 'as it was', free: { at: ['will'] },
+    tree: { label: 'root', below: [{ label: 'leaf' }] },
+  }
+  const json = page.getByRole('tab', { name: 'JSON', exact: true }).first()
+  await json.click()
+  const text = page.getByRole('tabpanel', { name: 'JSON' }).getByRole('textbox')
+  assert.deepEqual(JSON.parse(await text.inputValue()), expected, 'the JSON is that of the form')
+  await text.fill('{"text": ')
+  await page.getByText('This is no JSON').waitFor()
+  assert.ok(await page.getByRole('button', { name: 'Call', exact: true }).isDisabled())
+  await text.fill(JSON.stringify({ ...expected, count: 8, list: ['only'] }))
+  await page.getByRole('tab', { name: 'Form', exact: true }).click()
+  assert.equal(await field(form, 'count').inputValue(), '8', 'the form is that of the JSON')
+  assert.equal(await field(group(form, 'either'), 'number').inputValue(), '12')
+
+  await field(form, 'lines').press('Control+Enter')
+  await answered(page)
+  const record = await lastCall('alpha', 'kinds')
+  assert.equal(record.call.status, 'ok')
+  assert.deepEqual(record.arguments, { ...expected, count: 8, list: ['only'], ...(record.arguments.secret !== 'hush' && { secret: record.arguments.secret }) })
+  await closePage(page)
+})
+
+test('arguments of the address fill the form', async () => {
+  const args = { text: 'from the address', count: 3, mode: null, list: ['a'], place: { x: 1, y: 2 } }
+  const page = await openPage(daemon, `#/tools/alpha/kinds?arguments=${encodeURIComponent(JSON.stringify(args))}`)
+  const form = page.getByRole('tabpanel', { name: 'Form' })
+  await soon('the form to be filled', async () => (await field(form, 'text').inputValue()) === 'from the address')
+  await call(page)
+  await answered(page)
+  assert.deepEqual((await lastCall('alpha', 'kinds')).arguments, args)
+  await page.goto(`${daemon.url}/#/tools/alpha/add?arguments=nonsense`)
+  await page.getByText('The arguments in the address are no JSON object.').waitFor()
+  await closePage(page)
+})
+
+test('a value that does not fit is sent when a person insists', async () => {
+  const page = await openPage(daemon, `#/tools/alpha/add?arguments=${encodeURIComponent('{"a": "x", "b": 2}')}`)
+  await call(page)
+  await page.getByRole('button', { name: 'Send it as it is' }).click()
+  await outcome(page).getByText('a and b must be numbers').first().waitFor()
+  const record = await lastCall('alpha', 'add')
+  assert.deepEqual([record.call.status, record.arguments], ['error', { a: 'x', b: 2 }])
+  await closePage(page)
+})
+
+test('a long call shows how far it is, and is cancelled', async () => {
+  const args = { steps: 600, intervalMs: 100 }
+  const page = await openPage(daemon, `#/tools/alpha/progress?arguments=${encodeURIComponent(JSON.stringify(args))}`)
+  await call(page)
+  await outcome(page).getByText('Running').waitFor()
+  const bar = outcome(page).getByRole('progressbar')
+  await soon('progress', async () => Number(await bar.getAttribute('value')) > 2 / 600)
+  await outcome(page).getByText(/^step \d+$/).waitFor()
+  await outcome(page).getByText(/\/ 600$/).waitFor()
+  await page.getByRole('button', { name: 'Cancel the call' }).click()
+  await outcome(page).getByText('Cancelled', { exact: true }).waitFor()
+  assert.equal((await lastCall('alpha', 'progress')).call.status, 'cancelled')
+  await closePage(page)
+})
+
+test('results: each kind of content', async () => {
+  const page = await openPage(daemon, '#/tools/results/mixed')
+  await call(page)
+  await answered(page)
+  const shown = outcome(page)
+  await shown.getByText('plain words').waitFor()
+  assert.equal(await shown.locator('img').count(), 0, 'a picture waits until it is asked for')
+  await shown.getByRole('button', { name: 'Show it' }).click()
+  await soon('the picture', () => shown.getByRole('img', { name: 'Image' }).evaluate((image) => image.complete && image.naturalWidth === 1))
+  await shown.getByRole('button', { name: 'Play it' }).click()
+  await soon('the sound', () => shown.locator('audio').evaluate((audio) => audio.readyState > 0 && !audio.error))
+  await shown.getByText('text of a resource').waitFor()
+  await shown.getByText('Content of type hologram').waitFor()
+  await shown.getByRole('button', { name: 'Read it notes://today' }).click()
+  const drawer = page.getByRole('dialog', { name: 'Resource notes://today' })
+  await drawer.getByRole('button', { name: 'Read it' }).click()
+  await drawer.getByText('buy milk').waitFor()
+  await page.keyboard.press('Escape')
+  await drawer.waitFor({ state: 'hidden' })
+  await shown.getByRole('tab', { name: 'JSON', exact: true }).click()
+  await shown.getByText('"resource_link"').waitFor()
+  await closePage(page)
+})
+
+test('results: structured content as a tree and as a table', async () => {
+  const page = await openPage(daemon, '#/tools/results/rows')
+  await call(page)
+  await answered(page)
+  const shown = outcome(page)
+  await shown.getByRole('button', { name: /^1: / }).click()
+  await shown.getByText('"grace"').waitFor()
+  await shown.getByRole('button', { name: /^rows: / }).click()
+  await shown.getByText('"grace"').waitFor({ state: 'hidden' })
+  await shown.getByRole('tab', { name: 'Table' }).click()
+  await shown.getByRole('columnheader', { name: 'name' }).waitFor()
+  assert.deepEqual(await shown.getByRole('cell').allInnerTexts(), ['1', 'ada', '2', 'grace'])
+  await closePage(page)
+})
+
+test('results: an error of the tool', async () => {
+  const page = await openPage(daemon, '#/tools/results/wrong')
+  await call(page)
+  await outcome(page).getByText('The tool reports an error').waitFor()
+  await outcome(page).getByText('the disk is full').waitFor()
+  assert.equal((await lastCall('results', 'wrong')).call.status, 'error')
+  await closePage(page)
+})
+
+test('results: Markdown on request, and nothing in it runs or loads', async () => {
+  const page = await openPage(daemon, '#/tools/results/markdown')
+  await call(page)
+  const shown = outcome(page)
+  await shown.getByText('# Title').waitFor()
+  await shown.getByRole('tab', { name: 'Markdown' }).click()
+  await shown.getByRole('heading', { name: 'Title' }).waitFor()
+  assert.equal(await shown.locator('strong').last().innerText(), 'bold')
+  await shown.getByText('a link (https://evil.invalid/a)').waitFor()
+  await shown.getByText('[a picture] https://evil.invalid/p.png').waitFor()
+  await shown.getByText('<script>window.owned = 1</script>').waitFor()
+  assert.equal(await shown.locator('a[href*=evil], a[href^=javascript], script, img').count(), 0)
+  assert.equal(await page.evaluate(() => window.owned), undefined)
+  await closePage(page)
+})
+
+test('a destructive tool asks first', async () => {
+  const { tools } = await daemon.api('/api/mcp-tools?server=results')
+  const page = await openPage(daemon, '#/tools/results/destroy')
+  // A daemon that does not tell of annotations cannot have the page ask.
+  if (tools.some((it) => it.annotations)) {
+    await page.getByText('Wipe it').waitFor()
+    await call(page)
+    await page.getByRole('dialog', { name: 'Call a destructive tool?' }).getByRole('button', { name: 'Cancel' }).click()
+    assert.equal((await daemon.api('/api/call-records?server=results&tool=destroy')).calls.length, 0)
+    await call(page)
+    await page.getByRole('dialog').getByRole('button', { name: 'Call it' }).click()
+  } else {
+    await call(page)
+  }
+  await answered(page)
+  await outcome(page).getByText('destroyed').waitFor()
+  await closePage(page)
+})
+
+test('the commands shown do what the page does', async () => {
+  const args = { text: `it's "so" $HOME \`id\` \\n @x`, list: ['-a', '1', ''], count: 5, mode: 'slow', place: { x: 1, y: 0.5 }, mail: 'a@b.example', lines: 'one\ntwo ☃' }
+  const page = await openPage(daemon, `#/tools/alpha/kinds?arguments=${encodeURIComponent(JSON.stringify(args))}`)
+  await call(page)
+  await answered(page)
+  const first = await lastCall('alpha', 'kinds')
+  assert.deepEqual(first.arguments, args)
+  const commands = page.getByRole('region', { name: 'As a command' })
+  const shown = async (name) => {
+    await commands.getByRole('figure', { name }).getByRole('button', { name: 'Copy' }).click()
+    return page.evaluate(() => navigator.clipboard.readText())
+  }
+  const env = { ...process.env, HOME: daemon.home, MAINSTAY_HOME: path.join(daemon.home, 'state'), PATH: `${path.dirname(process.env.MAINSTAY)}:${process.env.PATH}` }
+  const command = await shown('As a command')
+  assert.match(command, /^mainstay call alpha\/kinds /)
+  assert.match((await run('sh', ['-c', command], { env })).stdout, /kinds/)
+  const second = await lastCall('alpha', 'kinds', first.call.id)
+  assert.deepEqual(second.arguments, args, command)
+  const curl = await shown('As curl')
+  const { stdout } = await run('sh', ['-c', curl], { env })
+  const third = await lastCall('alpha', 'kinds', second.call.id)
+  assert.deepEqual(third.arguments, args, curl)
+  assert.deepEqual(JSON.parse(stdout).result, third.result)
+  await closePage(page)
+})
+
+test('a tool is switched off for all, and on again', async () => {
+  const page = await openPage(daemon, '#/tools/results/mixed')
+  await page.getByText('Available to clients').click()
+  await page.getByText('Its server does not list it').waitFor()
+  const names = async () => (await daemon.api('/api/mcp-tools?server=results')).tools.map((it) => it.original_name)
+  await soon('the tool to be gone', async () => !(await names()).includes('mixed'))
+  assert.deepEqual((await daemon.api('/api/servers/results')).entry.disabledTools, ['mixed'])
+  await page.goto(`${daemon.url}/#/tools?server=results`)
+  await page.getByRole('link', { name: 'results/mixed' }).getByText('Off').waitFor()
+  await page.getByRole('link', { name: 'results/mixed' }).click()
+  assert.equal(await page.getByRole('switch', { name: 'Available to clients' }).isChecked(), false)
+  await page.getByText('Available to clients').click()
+  await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
+  assert.ok((await names()).includes('mixed'))
+  await closePage(page)
+})
+
+test('a tool is switched off for one client, and on again', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/echo')
+  await page.getByText('On for every client.').waitFor()
+  await page.getByLabel('Client', { exact: true }).fill('cursor')
+  await page.getByRole('button', { name: 'Switch off for this client' }).click()
+  await page.getByText('switched off for cursor').waitFor()
+  assert.deepEqual((await daemon.api('/api/switches')).clients.cursor.tools, ['alpha/echo'])
+  await page.goto(`${daemon.url}/#/tools?q=alpha/echo`)
+  await page.getByRole('link', { name: 'alpha/echo' }).getByText('Off for 1 client').waitFor()
+  await page.getByRole('link', { name: 'alpha/echo' }).click()
+  await page.getByRole('button', { name: 'Switch on for cursor' }).click()
+  await page.getByText('On for every client.').waitFor()
+  assert.deepEqual((await daemon.api('/api/switches')).clients.cursor?.tools ?? [], [])
+  await closePage(page)
+})
+
+test('prompts and resources', async () => {
+  const page = await openPage(daemon, '#/tools')
+  await page.getByRole('tab', { name: 'Prompts' }).click()
+  await page.getByRole('button', { name: /results\/greet/ }).click()
+  const prompt = page.getByRole('dialog', { name: 'Prompt results/greet' })
+  await prompt.getByRole('button', { name: 'Get the prompt' }).click()
+  await prompt.getByText('A value is required.').waitFor()
+  await field(prompt, 'who').fill('Ada')
+  await prompt.getByRole('button', { name: 'Get the prompt' }).click()
+  await prompt.getByText('Say hello').waitFor()
+  await prompt.getByText('Assistant').waitFor()
+  assert.deepEqual((await soon('a record', async () => (await daemon.api('/api/call-records?server=results&tool=greet')).calls[0])).method, 'prompts/get')
+  await page.keyboard.press('Escape')
+  await prompt.waitFor({ state: 'hidden' })
+
+  await page.getByRole('tab', { name: 'Resources' }).click()
+  await page.getByRole('searchbox').fill('notes today')
+  await page.getByRole('button', { name: /notes:\/\/today/ }).click()
+  const resource = page.getByRole('dialog', { name: 'Resource today' })
+  await resource.getByRole('button', { name: 'Read it' }).click()
+  await resource.getByText('buy milk').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('searchbox').fill('notes template')
+  await page.getByText('Nothing fits this filter.').waitFor()
+  await page.getByRole('button', { name: 'Clear the filter' }).click()
+  await page.getByRole('button', { name: /notes:\/\/\{day\}/ }).click()
+  const template = page.getByRole('dialog', { name: 'Resource a day' })
+  await template.getByLabel('URI').fill('notes://monday')
+  await template.getByRole('button', { name: 'Read it' }).click()
+  await template.getByText('rest', { exact: true }).waitFor()
+  await closePage(page)
+})
+
+test('5,000 tools scroll and filter', async () => {
+  const page = await openPage(daemon, '#/tools?server=many')
+  const list = page.getByRole('list', { name: 'Tools' })
+  await list.getByRole('link').first().waitFor()
+  const all = (await daemon.api('/api/mcp-tools?server=many')).tools
+  assert.ok(all.length >= 5000)
+  await page.getByText(`${all.length.toLocaleString('en')} in all`).waitFor()
+  assert.ok((await list.getByRole('link').count()) < 100, 'only what can be seen is there')
+  await list.focus()
+  await page.keyboard.press('End')
+  await list.getByRole('link', { name: `many/${all.at(-1).original_name}`, exact: false }).last().waitFor()
+  const begun = Date.now()
+  await page.getByRole('searchbox').fill('tool_4321')
+  await page.getByText(`1 of ${all.length.toLocaleString('en')}`).waitFor()
+  assert.ok(Date.now() - begun < 2000, 'a filter answers at once')
+  await list.getByRole('link').click()
+  await call(page)
+  await answered(page)
+  assert.equal((await lastCall('many', 'tool_4321')).call.status, 'ok')
+  await closePage(page)
+})
+
+// Servers that others wrote, where tests/outside/install has put them.
+const outside = path.join(process.env.OUTSIDE ?? path.join(here, '../outside'))
+const REAL = {
+  everything: { command: 'node_modules/.bin/mcp-server-everything', args: () => ['stdio'], tool: 'echo', values: { message: 'hello there' }, says: 'hello there' },
+  filesystem: { command: 'node_modules/.bin/mcp-server-filesystem', args: () => [scripts], tool: 'list_directory', values: { path: () => scripts }, says: 'results.json' },
+  memory: {
+    command: 'node_modules/.bin/mcp-server-memory',
+    args: () => [],
+    env: () => ({ MEMORY_FILE_PATH: path.join(scripts, 'memory.jsonl') }),
+    tool: 'search_nodes',
+    values: { query: 'ada' },
+    says: 'entities',
+  },
+  time: { command: '.venv/bin/mcp-server-time', args: () => ['--local-timezone', 'UTC'], tool: 'get_current_time', values: { timezone: 'Europe/Vienna' }, says: 'Europe/Vienna' },
+  git: { command: '.venv/bin/mcp-server-git', args: () => ['--repository', scripts], tool: 'git_status', values: { repo_path: () => scripts }, says: 'branch' },
+}
+for (const [name, { command, args, env, tool, values, says }] of Object.entries(REAL)) {
+  const program = path.join(outside, command)
+  test(`${name}: its tools are listed, and one is called through its form`, { skip: !fs.existsSync(program) && `tests/outside/install has not put ${command} there` }, async () => {
+    if (name === 'git') await run('git', ['init', '--quiet', scripts])
+    await daemon.api('/api/servers', 'POST', { name, command: program, args: args(), ...(env && { env: env() }) })
+    await daemon.connected(name)
+    const page = await openPage(daemon, `#/tools?server=${name}`)
+    const { tools } = await daemon.api(`/api/mcp-tools?server=${name}`)
+    await page.getByText(`${tools.length} in all`).waitFor()
+    await page.getByRole('link', { name: new RegExp(`^${name}/${tool}(?![-_\\w])`) }).click()
+    const form = page.getByRole('tabpanel', { name: 'Form' })
+    for (const [key, value] of Object.entries(values)) await field(form, key).fill(typeof value === 'function' ? value() : value)
+    await call(page)
+    await answered(page)
+    await outcome(page).getByText(says).first().waitFor()
+    assert.equal((await lastCall(name, tool)).call.status, 'ok')
+    await closePage(page)
+    await daemon.api(`/api/servers/${name}`, 'DELETE')
+  })
+}
