@@ -38,16 +38,16 @@ export class Reading {
   async #statistics(span: Span, by: By, signal: AbortSignal): Promise<void> {
     const { since, until, starts } = period(span, Date.now())
     const get = async (grouped: By, sort: Leader, limit: number, bucketMs: number): Promise<Group[]> => {
-      const query = { by: grouped, sort, limit, bucketMs, since: new Date(since).toISOString() }
+      const query = { by: grouped, sort, limit, bucketMs, since: new Date(since).toISOString(), until: new Date(until).toISOString() }
       return groupsOf(await api.get<Statistics>('/api/statistics', query, signal))
     }
     try {
       const [all, groups, calls, p95, errors] = await Promise.all([
         get('all', 'calls', 1, span.bucketMs),
         by === 'all' ? [] : get(by, 'calls', MAX_LINES, span.bucketMs),
-        get('tool', 'calls', LEADERS, 2 * span.ms),
-        get('tool', 'p95', LEADERS, 2 * span.ms),
-        get('tool', 'errors', LEADERS, 2 * span.ms),
+        get('tool', 'calls', LEADERS, span.wholeMs),
+        get('tool', 'p95', LEADERS, span.wholeMs),
+        get('tool', 'errors', LEADERS, span.wholeMs),
       ])
       this.shown = {
         span,
