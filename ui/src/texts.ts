@@ -78,7 +78,6 @@ export const texts = {
     previous: 'Previous',
     next: 'Next',
     download: 'Download',
-    notAvailable: 'Not available in this version of Mainstay.',
   },
 
   session: {
@@ -789,7 +788,6 @@ export const texts = {
     latency: 'Duration',
     latencyOf: (percentile: string) => `Duration, ${percentile}`,
     percentile: 'Percentile',
-    noPercentiles: 'Percentiles of several tools together are not available in this version of Mainstay.',
     noServer: 'no server',
     chartLabel: (title: string, most: string) => `${title}: at most ${most}. The table below has the numbers.`,
     numbers: 'Numbers as a table',
@@ -812,6 +810,9 @@ export const texts = {
     noHistory: 'Nothing is known of this time.',
     leaders: { calls: 'Most called', p95: 'Slowest tools', errors: 'Most errors' },
     errorShare: 'Error share',
+    /** Prompts and tools may have the same name. */
+    named: (name: string, method: string) => (method === 'prompts/get' ? `${name} (prompt)` : name),
+    resourcesOf: (server: string) => `${server}: resources`,
     refused: 'Refused, no server known',
     refusedOf: (server: string) => `${server}: refused`,
     noErrors: 'No errors in this span.',
@@ -875,6 +876,9 @@ export const texts = {
     },
     stoppedWord: 'stopped',
     intended: 'as its operator wanted',
+    byHand: 'waits for an answer by hand',
+    outcomes: { answered: 'answered by hand', refused: 'refused by hand', expired: 'nobody answered in time' } as Partial<Record<string, string>>,
+    openRequests: 'Open the requests',
     noReason: 'no reason known',
     attempt: (attempt: number, next: string) => `attempt ${attempt}${next ? ` in ${next}` : ''}`,
     afterAttempts: (count: number) => `after ${count} ${count === 1 ? 'attempt' : 'attempts'}`,

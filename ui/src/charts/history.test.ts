@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { History } from '../api/planned'
+import type { History } from '../api/types'
 import { gapsOf, laneOf, lanesOf, spanAt } from './history'
 
 const at = (minute: number): string => new Date(minute * 60_000).toISOString()
@@ -48,7 +48,7 @@ describe('lanes', () => {
 
   it('keeps the order of the configuration', () => {
     const history: History = {
-      servers: ['a', 'b', 'c'].map((server) => ({ server, transitions: [{ at: at(5), status: 'connected' }] })),
+      servers: ['a', 'b', 'c'].map((server) => ({ server, transitions: [{ at: at(5), status: 'connected' }], truncated: false })),
       daemon: [],
       truncated: false,
     }
@@ -57,6 +57,6 @@ describe('lanes', () => {
 })
 
 it('finds the span at a time', () => {
-  const spans = laneOf({ server: 'x', transitions: [{ at: at(15), status: 'connected' }, { at: at(20), status: 'stopped' }] }, [], since, until).spans
+  const spans = laneOf({ server: 'x', transitions: [{ at: at(15), status: 'connected' }, { at: at(20), status: 'stopped' }], truncated: false }, [], since, until).spans
   expect([12, 15, 19, 20, 59, 60].map((minute) => spanAt(spans, minute * 60_000))).toEqual([-1, 0, 0, 1, 1, -1])
 })

@@ -1,5 +1,5 @@
 /** The history of servers as lanes of a timeline. */
-import type { History, ServerHistory, Transition } from '../api/planned'
+import type { History, ServerHistory, Transition } from '../api/types'
 import type { Word } from '../lib/status'
 
 /** One state from a time to another, in milliseconds since 1970. */

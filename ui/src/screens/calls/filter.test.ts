@@ -45,7 +45,8 @@ describe('times', () => {
   })
 
   it('asks the API for exact times, and refuses what it cannot read', () => {
-    expect(toApi(parse('since:1h status:ok,error'), NOW)).toEqual({ since: '2026-11-24T11:00:00.000Z', status: 'ok,error' })
+    expect(toApi(parse('since:1h status:ok,error'), NOW)).toEqual({ since: '2026-11-24T11:00:00.000Z', status: ['ok', 'error'] })
+    expect(toApi(parse('tool:"file:///a,b",read'), NOW)).toEqual({ tool: ['file:///a,b', 'read'] })
     expect(() => toApi(parse('since:soon'), NOW)).toThrow(BadTime)
   })
 })

@@ -106,8 +106,9 @@ function quotedInList(value: string): string {
 
 /** The query of the API. Throws `BadTime` where a time cannot be read. */
 export function toApi(filter: Filter, now: number): Query {
-  const query: Record<string, string> = {}
-  for (const key of LISTS) if (filter.lists[key].length > 0) query[key] = filter.lists[key].join(',')
+  const query: Record<string, string | readonly string[]> = {}
+  // Repeated, not joined: names of tools and clients may have commas.
+  for (const key of LISTS) if (filter.lists[key].length > 0) query[key] = filter.lists[key]
   for (const key of SINGLES) if (filter.singles[key]) query[key] = filter.singles[key]
   for (const key of ['since', 'until'] as const) {
     if (!filter.singles[key]) continue

@@ -17,6 +17,8 @@ it.each<[string, Record<string, unknown>, string, string]>([
   ['tools_changed', { added: ['a', 'b', 'c', 'd', 'e', 'f', 'g'], removed: [], count: 9 }, 'tools', '9 tools; new: a, b, c, d, e and 2 more'],
   ['config_reloaded', { added: [], removed: ['x'], changed: ['y'] }, 'configuration', 'changed: y; gone: x'],
   ['config_rejected', { reason: 'line 3' }, 'configuration refused', 'line 3; the one before stays in force'],
+  ['server_request_waiting', { id: 1, method: 'roots/list' }, 'asks', 'roots/list; waits for an answer by hand'],
+  ['server_request_settled', { id: 1, method: 'roots/list', outcome: 'expired' }, 'request ended', 'roots/list; nobody answered in time'],
   ['server_later', { x: 1 }, 'server_later', '{"name":"files","x":1}'],
 ])('%s %j', (type, data, word, detail) => {
   expect(tell(event(type, data))).toMatchObject({ word, detail })

@@ -114,8 +114,11 @@ export function tell(event: Event): Told {
     case 'config_rejected':
       return told(joined(because, t.oldHolds))
     case 'server_request_waiting':
-    case 'server_request_settled':
-      return told(text(data, 'method'))
+      return told(joined(text(data, 'method'), t.byHand))
+    case 'server_request_settled': {
+      const outcome = text(data, 'outcome')
+      return told(joined(text(data, 'method'), t.outcomes[outcome] ?? outcome))
+    }
     default:
       return told('')
   }

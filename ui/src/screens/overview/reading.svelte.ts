@@ -1,11 +1,10 @@
 /** What the overview shows, read again and again while somebody looks. */
-import { api, ApiError } from '../../api/client'
-import type { History } from '../../api/planned'
-import type { Statistics } from '../../api/types'
+import { api } from '../../api/client'
+import type { History, Statistics } from '../../api/types'
 import { lanesOf, type Gap, type Lane } from '../../charts/history'
 import { fleet } from '../../lib/fleet.svelte'
 import { period, type Span } from './spans'
-import { groupsOf, most, type By, type Group } from './statistics'
+import { groupsOf, isRefused, most, type By, type Group } from './statistics'
 
 /** Lines that can be told apart in a chart. */
 export const MAX_LINES = 6
@@ -30,8 +29,6 @@ export class Reading {
   shown = $state.raw<Shown | undefined>(undefined)
   error = $state.raw<unknown>(undefined)
   lanes = $state.raw<{ lanes: Lane[]; gaps: Gap[]; since: number; until: number } | undefined>(undefined)
-  /** The route is not there in an older Mainstay. */
-  hasHistory = $state(true)
   historyError = $state.raw<unknown>(undefined)
 
   async read(span: Span, by: By, signal: AbortSignal): Promise<void> {
@@ -41,16 +38,16 @@ export class Reading {
   async #statistics(span: Span, by: By, signal: AbortSignal): Promise<void> {
     const { since, until, starts } = period(span, Date.now())
     const get = async (grouped: By, sort: Leader, limit: number, bucketMs: number): Promise<Group[]> => {
-      const query = { by: grouped, sort, limit, bucketMs, since: new Date(since).toISOString() }
-      return groupsOf(await api.get<Statistics>('/api/statistics', query, signal), grouped, bucketMs)
+      const query = { by: grouped, sort, limit, bucketMs, since: new Date(since).toISOString(), until: new Date(until).toISOString() }
+      return groupsOf(await api.get<Statistics>('/api/statistics', query, signal))
     }
     try {
       const [all, groups, calls, p95, errors] = await Promise.all([
         get('all', 'calls', 1, span.bucketMs),
         by === 'all' ? [] : get(by, 'calls', MAX_LINES, span.bucketMs),
-        get('tool', 'calls', LEADERS, 2 * span.ms),
-        get('tool', 'p95', LEADERS, 2 * span.ms),
-        get('tool', 'errors', LEADERS, 2 * span.ms),
+        get('tool', 'calls', LEADERS, span.wholeMs),
+        get('tool', 'p95', LEADERS, span.wholeMs),
+        get('tool', 'errors', LEADERS, span.wholeMs),
       ])
       this.shown = {
         span,
@@ -61,7 +58,7 @@ export class Reading {
         groups: most(groups, (group) => group.total.calls, MAX_LINES),
         leaders: {
           calls: most(calls, (group) => group.total.calls, LEADERS),
-          p95: most(p95.filter((group) => group.tool !== ''), (group) => group.total.p95_ms ?? 0, LEADERS),
+          p95: most(p95.filter((group) => !isRefused(group)), (group) => group.total.p95_ms ?? 0, LEADERS),
           errors: most(errors, (group) => group.total.errors, LEADERS),
         },
       }
@@ -72,7 +69,6 @@ export class Reading {
   }
 
   async #history(span: Span, signal: AbortSignal): Promise<void> {
-    if (!this.hasHistory) return
     const until = Date.now()
     const since = until - span.ms
     try {
@@ -81,10 +77,7 @@ export class Reading {
       this.lanes = { ...lanesOf(history, fleet.names, since, until), since, until }
       this.historyError = undefined
     } catch (error) {
-      if (signal.aborted) return
-      if (error instanceof ApiError && error.code === 'not_found') this.hasHistory = false
-      else this.historyError = error
+      if (!signal.aborted) this.historyError = error
     }
   }
 }
-

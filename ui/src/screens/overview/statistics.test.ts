@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { CallStatistics, Statistics } from '../../api/types'
 import { period, SPANS, spanOf } from './spans'
-import { groupsOf, most, perMinute, percentiles } from './statistics'
+import { groupsOf, isRefused, most, perMinute, percentiles } from './statistics'
 
 const MINUTE = 60_000
 const figure = (minute: number, calls: number, errors = 0): CallStatistics => ({
@@ -14,47 +14,48 @@ const figure = (minute: number, calls: number, errors = 0): CallStatistics => ({
   argument_bytes: 0,
   result_bytes: 0,
 })
-const row = (server: string, tool: string, buckets: CallStatistics[]): Statistics['tools'][number] => ({
+const row = (server: string, tool: string, buckets: CallStatistics[], method = 'tools/call'): Statistics['tools'][number] => ({
   server,
   tool,
-  method: 'tools/call',
+  method,
   total: figure(0, buckets.reduce((all, it) => all + it.calls, 0), 1),
   buckets,
 })
-const answer: Statistics = { tools: [row('a', 'x', [figure(1, 4), figure(3, 2)]), row('a', 'y', [figure(1, 6)]), row('b', 'x', [figure(2, 1)])] }
+const answer: Statistics = {
+  tools: [row('a', 'x', [figure(1, 4), figure(3, 2)]), row('a', 'x', [figure(1, 9)], 'prompts/get'), row('b', '', [figure(2, 1)], 'resources/read')],
+}
 
 describe('groups', () => {
-  it('adds calls, and leaves percentiles of several tools out', () => {
-    const [a, b] = groupsOf(answer, 'server', MINUTE)
-    expect(a).toMatchObject({ server: 'a', tool: '', total: { calls: 12, errors: 2 } })
-    expect(a?.total.p95_ms).toBeUndefined()
-    expect(b?.total.p95_ms).toBe(1)
-    expect(a?.buckets.get(MINUTE)).toEqual({ calls: 10, errors: 0 })
-    // One tool alone in a bucket keeps its percentiles.
-    expect(a?.buckets.get(3 * MINUTE)?.p95_ms).toBe(2)
+  it('has one for each row, by its method too', () => {
+    const groups = groupsOf(answer)
+    expect(new Set(groups.map((group) => group.key)).size).toBe(3)
+    expect(groups[0]).toMatchObject({ server: 'a', tool: 'x', total: { calls: 6, p95_ms: 6 } })
+    expect(groups[0]?.buckets.get(3 * MINUTE)).toMatchObject({ calls: 2, p95_ms: 2 })
+    expect(groupsOf({ tools: [] })).toEqual([])
   })
 
-  it('puts all in one', () => {
-    expect(groupsOf(answer, 'all', MINUTE).map((group) => group.total.calls)).toEqual([13])
-    expect(groupsOf({ tools: [] }, 'all', MINUTE)).toEqual([])
+  it('tells resources from calls that were refused', () => {
+    expect(groupsOf(answer).map(isRefused)).toEqual([false, false, false])
+    const refused = { tools: [row('a', '', []), row('', '', [], 'resources/read'), row('a', '', [], 'prompts/get')] }
+    expect(groupsOf(refused).map(isRefused)).toEqual([true, true, true])
   })
 
   it('finds the most', () => {
-    expect(most(groupsOf(answer, 'tool', MINUTE), (group) => group.total.calls, 2).map((group) => group.key)).toEqual(['a/x', 'a/y'])
+    expect(most(groupsOf(answer), (group) => group.total.calls, 2).map((group) => group.method)).toEqual(['prompts/get', 'tools/call'])
   })
 })
 
 it('fills what has no calls, and counts the last bucket by its age', () => {
-  const [all] = groupsOf(answer, 'all', MINUTE)
+  const [first] = groupsOf(answer)
   const starts = [0, 1, 2, 3].map((minute) => minute * MINUTE)
-  expect(perMinute(all, 'calls', starts, MINUTE, 3.5 * MINUTE)).toEqual([0, 10, 1, 4])
-  expect(perMinute(all, 'calls', starts, MINUTE, 3.1 * MINUTE)).toEqual([0, 10, 1, null])
-  expect(percentiles(all, 'p95_ms', starts)).toEqual([null, null, 1, 2])
+  expect(perMinute(first, 'calls', starts, MINUTE, 3.5 * MINUTE)).toEqual([0, 4, 0, 4])
+  expect(perMinute(first, 'calls', starts, MINUTE, 3.1 * MINUTE)).toEqual([0, 4, 0, null])
+  expect(percentiles(first, 'p95_ms', starts)).toEqual([null, 4, null, 2])
 })
 
 it('begins with a whole bucket', () => {
   const { since, starts } = period(spanOf('15m'), 100.5 * MINUTE)
-  expect(since).toBe(85 * MINUTE)
-  expect(starts).toHaveLength(16)
+  expect(since).toBe(86 * MINUTE)
+  expect(starts).toHaveLength(15)
   for (const span of SPANS) expect(span.ms / span.bucketMs).toBeLessThanOrEqual(120)
 })

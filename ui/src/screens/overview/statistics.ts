@@ -1,56 +1,37 @@
 /** Statistics of calls as groups and as values over time. */
-import type { CallStatistics, Statistics, ToolStatistics } from '../../api/types'
+import type { CallStatistics, Statistics } from '../../api/types'
 
 export type By = 'all' | 'server' | 'tool'
 export type Percentile = 'p50_ms' | 'p95_ms' | 'p99_ms'
 
-export interface Figures {
-  calls: number
-  errors: number
-  /** Left out where the figures are of several tools: percentiles cannot be added. */
-  p50_ms?: number | undefined
-  p95_ms?: number | undefined
-  p99_ms?: number | undefined
-}
+export type Figures = Pick<CallStatistics, 'calls' | 'errors' | Percentile>
 
 export interface Group {
   key: string
   server: string
+  /** Empty where the calls of the group do not share it. */
   tool: string
+  method: string
   total: Figures
   /** By the start of the bucket. */
   buckets: ReadonlyMap<number, Figures>
 }
 
-function figures(of: CallStatistics): Figures {
-  return { calls: of.calls, errors: of.errors, p50_ms: of.p50_ms, p95_ms: of.p95_ms, p99_ms: of.p99_ms }
-}
-
-function sum(one: Figures | undefined, other: Figures): Figures {
-  if (!one || one.calls === 0) return other
-  return { calls: one.calls + other.calls, errors: one.errors + other.errors }
-}
-
-/** Rows together, whatever the answer was grouped by. */
-export function groupsOf(answer: Statistics, by: By, bucketMs: number): Group[] {
-  const groups = new Map<string, { row: ToolStatistics; total: Figures; buckets: Map<number, Figures> }>()
-  for (const row of answer.tools) {
-    const key = by === 'all' ? '' : by === 'server' ? row.server : `${row.server}/${row.tool}`
-    const known = groups.get(key)
-    const buckets = known?.buckets ?? new Map<number, Figures>()
-    for (const bucket of row.buckets) {
-      const start = Math.floor(Date.parse(bucket.start) / bucketMs) * bucketMs
-      buckets.set(start, sum(buckets.get(start), figures(bucket)))
-    }
-    groups.set(key, { row, total: sum(known?.total, figures(row.total)), buckets })
-  }
-  return [...groups].map(([key, { row, total, buckets }]) => ({
-    key,
-    server: by === 'all' ? '' : row.server,
-    tool: by === 'tool' ? row.tool : '',
+/** Each row of an answer. */
+export function groupsOf(answer: Statistics): Group[] {
+  return answer.tools.map(({ server, tool, method, total, buckets }) => ({
+    key: `${method} ${server}/${tool}`,
+    server,
+    tool,
+    method,
     total,
-    buckets,
+    buckets: new Map(buckets.map((bucket) => [Date.parse(bucket.start), bucket])),
   }))
+}
+
+/** Of a row that is one of tools: resources of a server are one, and so are calls that were refused, by whatever name. */
+export function isRefused(group: Group): boolean {
+  return group.server === '' || (group.tool === '' && group.method !== 'resources/read')
 }
 
 export function most(groups: readonly Group[], of: (group: Group) => number, limit: number): Group[] {

@@ -1,1 +1,0 @@
-import{A as e,B as t,I as n,It as r,Q as i,X as a,dt as o,gt as s,h as c}from"./texts-DDoRl4jX.js";var l=i(`<span><!></span>`);function u(i,u){let d=c(u,`tone`,3,`off`);var f=l(),p=s(f);t(p,()=>u.children),r(f),o(()=>{n(f,1,`badge tone-${d()??``}`,`svelte-1m0dk8d`),e(f,`title`,u.title)}),a(i,f)}export{u as t};

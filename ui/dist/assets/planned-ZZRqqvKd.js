@@ -1,1 +1,0 @@
-import{_ as e}from"./index-Bl5L-R8M.js";function t(t){return t instanceof e&&t.status===404&&t.code===`not_found`}export{t};
