@@ -806,6 +806,8 @@ export const texts = {
     signal: (signal: number) => `Its process was ended by signal ${signal}.`,
     attempt: (attempt: number, next: string | undefined) => `Attempt ${attempt} followed${next ? ` after ${next}` : ''}.`,
     gap: 'Mainstay did not run',
+    gapHint: 'Nothing is known of the servers.',
+    stoppedByHand: 'Stopped by its operator, or not started yet.',
     timelineHint: 'Point at a bar, or use the arrow keys, to see why.',
     noHistory: 'Nothing is known of this time.',
     leaders: { calls: 'Most called', p95: 'Slowest tools', errors: 'Most errors' },

@@ -36,8 +36,8 @@ interface Drawing {
   marks: readonly Tick[]
   since: number
   until: number
-  /** The span that the keyboard is at. */
-  chosen: number
+  /** What the keyboard is at. */
+  chosen: Gap | undefined
 }
 
 export function drawLane(canvas: HTMLCanvasElement, width: number, drawing: Drawing): void {
@@ -58,7 +58,7 @@ export function drawLane(canvas: HTMLCanvasElement, width: number, drawing: Draw
 
   context.fillStyle = colour('line')
   for (const mark of marks) context.fillRect(Math.round(x(mark.at)), 0, 1, HEIGHT)
-  for (const gap of gaps) hatch(context, x(gap.from), x(gap.to) - x(gap.from), colour('line-strong'))
+  for (const gap of gaps) hatch(context, x(gap.from), Math.max(x(gap.to) - x(gap.from), 1.5), colour('line-strong'))
 
   // Quieter ones first, so that a short outage is drawn over what is around it.
   const order = spans.map((span) => ({ span, tone: look(span.word).tone })).sort((one, other) => WEIGHT[one.tone] - WEIGHT[other.tone])
@@ -68,11 +68,10 @@ export function drawLane(canvas: HTMLCanvasElement, width: number, drawing: Draw
     context.fillStyle = colour(tone)
     context.fillRect(left, top, Math.max(x(span.to) - left, tone === 'well' || tone === 'off' ? 0.5 : 1.5), height)
   }
-  const span = spans[chosen]
-  if (span) {
+  if (chosen) {
     context.strokeStyle = colour('ink')
     context.lineWidth = 1.5
-    context.strokeRect(x(span.from) + 0.75, 0.75, Math.max(x(span.to) - x(span.from) - 1.5, 2), HEIGHT - 1.5)
+    context.strokeRect(x(chosen.from) + 0.75, 0.75, Math.max(x(chosen.to) - x(chosen.from) - 1.5, 2), HEIGHT - 1.5)
   }
 }
 

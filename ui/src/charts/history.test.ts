@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { History } from '../api/types'
-import { gapsOf, laneOf, lanesOf, spanAt } from './history'
+import { gapsOf, laneOf, lanesOf, placesOf, pointedAt, reasonOf, spanAt } from './history'
 
 const at = (minute: number): string => new Date(minute * 60_000).toISOString()
 const minutes = (ms: number): number => ms / 60_000
@@ -43,7 +43,16 @@ describe('lanes', () => {
 
   it('ends where a server was removed, and leaves out what is not known', () => {
     expect(lane([[5, 'connected'], [20, 'removed'], [30, 'some later word']])).toBe('10-20 connected')
-    expect(lane([[5, 'connected'], [20, 'stopped']], [], true)).toBe('20-60 stopped')
+    expect(lane([[5, 'connected'], [20, 'disconnected']], [], true)).toBe('20-60 stopped')
+  })
+
+  it('tells what is disabled from what was stopped', () => {
+    const words = ['disabled', 'its parent is gone', undefined].map((reason) => {
+      const transitions = [{ at: at(5), status: 'disconnected', ...(reason && { reason }) }]
+      const span = laneOf({ server: 'x', transitions, truncated: false }, [], since, until).spans[0]
+      return span && [span.word, reasonOf(span)]
+    })
+    expect(words).toEqual([['disabled', ''], ['stopped', 'its parent is gone'], ['stopped', 'Stopped by its operator, or not started yet.']])
   })
 
   it('keeps the order of the configuration', () => {
@@ -56,7 +65,24 @@ describe('lanes', () => {
   })
 })
 
+it('puts gaps between the states', () => {
+  const gaps = [{ from: 20 * 60_000, to: 25 * 60_000 }]
+  const lane = laneOf({ server: 'x', transitions: [{ at: at(5), status: 'connected' }, { at: at(25), status: 'connected' }], truncated: false }, gaps, since, until)
+  expect(placesOf(lane, gaps).map((place) => [minutes(place.from), 'word' in place])).toEqual([[10, true], [20, false], [25, true]])
+})
+
 it('finds the span at a time', () => {
-  const spans = laneOf({ server: 'x', transitions: [{ at: at(15), status: 'connected' }, { at: at(20), status: 'stopped' }], truncated: false }, [], since, until).spans
+  const spans = laneOf({ server: 'x', transitions: [{ at: at(15), status: 'connected' }, { at: at(20), status: 'disconnected' }], truncated: false }, [], since, until).spans
   expect([12, 15, 19, 20, 59, 60].map((minute) => spanAt(spans, minute * 60_000))).toEqual([-1, 0, 0, 1, 1, -1])
+})
+
+it('finds what is narrower than a pointer', () => {
+  const transitions = [[5, 'connected'], [30, 'reconnecting'], [30.01, 'connected'], [40, 'disconnected']] as const
+  const history = { server: 'x', transitions: transitions.map(([minute, status]) => ({ at: at(minute), status })), truncated: false }
+  const places = placesOf(laneOf(history, [], since, until), [])
+  const words = [20, 29.5, 30.5, 32, 45, 70].map((minute) => {
+    const place = pointedAt(places, minute * 60_000, 60_000)
+    return place && 'word' in place ? place.word : undefined
+  })
+  expect(words).toEqual(['connected', 'reconnecting', 'reconnecting', 'connected', 'stopped', undefined])
 })

@@ -1,6 +1,7 @@
 /** The history of servers as lanes of a timeline. */
 import type { History, ServerHistory, Transition } from '../api/types'
-import type { Word } from '../lib/status'
+import { look, type Word } from '../lib/status'
+import { texts } from '../texts'
 
 /** One state from a time to another, in milliseconds since 1970. */
 export interface StateSpan {
@@ -23,12 +24,11 @@ export interface Gap {
 
 const WORDS: Partial<Record<string, Word>> = {
   pending: 'pending',
-  disabled: 'disabled',
   connected: 'connected',
   connecting: 'starting',
   reconnecting: 'reconnecting',
   stopping: 'stopping',
-  stopped: 'stopped',
+  disconnected: 'stopped',
   failed: 'failed',
   error: 'error',
   crashed: 'crashed',
@@ -36,6 +36,7 @@ const WORDS: Partial<Record<string, Word>> = {
 
 function wordOf(transition: Transition): Word | undefined {
   const word = WORDS[transition.status]
+  if (word === 'stopped' && transition.reason === 'disabled') return 'disabled'
   if (word === 'connected' && transition.degraded) return 'degraded'
   if (word === 'error' && /\b(401|403)\b|unauthorized/i.test(transition.reason ?? '')) return 'unauthorized'
   return word
@@ -90,8 +91,19 @@ export function lanesOf(history: History, order: readonly string[], since: numbe
   return { lanes: lanes.sort((one, other) => at(one) - at(other)), gaps }
 }
 
+/** What a lane tells of, in the order of time: states, and when Mainstay did not run. */
+export function placesOf(lane: Lane, gaps: readonly Gap[]): (StateSpan | Gap)[] {
+  return [...lane.spans, ...gaps].sort((one, other) => one.from - other.from)
+}
+
+/** Why a state is; what the daemon leaves unsaid as well. */
+export function reasonOf(span: StateSpan): string {
+  if (span.word === 'disabled') return ''
+  return span.transition.reason ?? (span.word === 'stopped' ? texts.overview.stoppedByHand : '')
+}
+
 /** The index of the span at a time; -1 where there is none. */
-export function spanAt(spans: readonly StateSpan[], at: number): number {
+export function spanAt(spans: readonly Gap[], at: number): number {
   let [low, high] = [0, spans.length - 1]
   while (low <= high) {
     const middle = (low + high) >> 1
@@ -102,4 +114,14 @@ export function spanAt(spans: readonly StateSpan[], at: number): number {
     else return middle
   }
   return -1
+}
+
+/** What is at a time; or else beside it what is narrower than a pointer, and not just well. */
+export function pointedAt(places: readonly (StateSpan | Gap)[], at: number, near: number): StateSpan | Gap | undefined {
+  const distance = (place: Gap): number => Math.abs((place.from + place.to) / 2 - at)
+  const narrow = places.filter(
+    (place) =>
+      place.from <= at + near && place.to >= at - near && place.to - place.from <= 2 * near && !('word' in place && look(place.word).tone === 'well'),
+  )
+  return narrow.sort((one, other) => distance(one) - distance(other))[0] ?? places[spanAt(places, at)]
 }
