@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { after, before, test } from 'node:test'
-import { closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
+import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
 
 const SECRET = 'sk-live-0123456789abcdef'
 let daemon
@@ -247,7 +247,7 @@ test('an entry that is rejected shows its finding, and is mended', async () => {
 })
 
 test('a client of its own address is among its sessions, without a reload', async () => {
-  const page = await openPage(daemon, '#/servers/alpha/sessions')
+  const page = await openPage(daemon, '#/servers/alpha/sessions', { width: 360, height: 780 })
   await says(page, 'No client has a session of its own with this server.')
   await says(page, `${daemon.url}/servers/alpha/mcp`)
   const { send } = await client('/servers/alpha/mcp', 'visitor')
@@ -255,6 +255,7 @@ test('a client of its own address is among its sessions, without a reload', asyn
   const its = page.getByRole('row', { name: /visitor 1\.2\.3/ })
   await its.waitFor()
   await says(its, '2025-06-18')
+  assert.deepEqual(await axe(page), [], 'a table that is wider than the page is reached by keyboard')
   await closePage(page)
 })
 

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { anotherPage, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
 
 /** Waits that a person can watch, and no longer. */
-const WATCHED = { reconnect: { initialDelayMs: 3500, jitter: 0 } }
+const WATCHED = { reconnect: { initialDelayMs: 3500, multiplier: 1, jitter: 0 } }
 const SECRET = 'sk-live-0123456789abcdef'
 
 let daemon
@@ -280,6 +280,52 @@ test('a command line becomes a server; what cannot be read and what exists is sa
   await closePage(page)
 })
 
+test('of several in one snippet, those that are new are saved', async () => {
+  const page = await openPage(daemon, '#/servers?add=paste')
+  const snippet = { mcpServers: { alpha: fake(), 'new-one': fake('--tools', '31'), 'new-two': fake('--tools', '32') } }
+  await page.getByLabel('A snippet, a command line or an address').fill(JSON.stringify(snippet))
+  await page.getByRole('button', { name: 'Read it' }).click()
+  const review = dialog(page, 'Review before saving')
+  await says(review, '3 servers found')
+  assert.equal(await review.getByRole('checkbox', { name: /alpha/ }).isChecked(), false, 'what is there is not replaced unasked')
+  await review.getByRole('checkbox', { name: /new-two/ }).uncheck()
+  await review.getByRole('button', { name: 'Save and start' }).click()
+  await toast(page, 'Server "new-one" added')
+  assert.deepEqual([await has('new-one'), await has('new-two')], [true, false])
+  assert.equal(inFile('alpha').reconnect.initialDelayMs, WATCHED.reconnect.initialDelayMs)
+  await closePage(page)
+})
+
+test('a trial that is stopped, or whose dialog is closed, leaves no process', async () => {
+  const page = await openPage(daemon, '#/servers?add=paste')
+  const file = path.join(daemon.home, 'trial.pid')
+  const snippet = { command: 'sh', args: ['-c', `echo $$ > ${file}; exec sleep 600`] }
+  await page.getByLabel('A snippet, a command line or an address').fill(JSON.stringify({ mcpServers: { slow: snippet } }))
+  await page.getByRole('button', { name: 'Read it' }).click()
+  const begin = async () => {
+    fs.rmSync(file, { force: true })
+    await page.getByRole('button', { name: /^Try (it|again)$/ }).click()
+    return Number(await soon('the trial to run', () => fs.existsSync(file) && fs.readFileSync(file, 'utf8').trim()))
+  }
+  const gone = (pid) =>
+    soon('its process to be gone', () => {
+      try {
+        process.kill(pid, 0)
+        return false
+      } catch {
+        return true
+      }
+    })
+  const first = await begin()
+  await page.getByRole('button', { name: 'Stop the trial' }).click()
+  await gone(first)
+  const second = await begin()
+  await page.keyboard.press('Escape')
+  await gone(second)
+  assert.equal(await has('slow'), false)
+  await closePage(page)
+})
+
 test('a form adds a server; a trial that fails shows what it said', async () => {
   const page = await openPage(daemon, '#/servers?add=form')
   const add = dialog(page, 'Add a server')
@@ -327,6 +373,26 @@ test('servers of a client are taken over', async () => {
   assert.deepEqual([inFile('cursor-one').command, await has('cursor-two')], [FAKE_SERVER, false])
   assert.equal(fs.readFileSync(file, 'utf8'), content, 'the client’s file stays as it is')
   await closePage(page)
+})
+
+test('without a server there are three ways to begin', async () => {
+  const empty = await Daemon.start({ mcpServers: {} })
+  try {
+    fs.mkdirSync(path.join(empty.home, '.cursor'))
+    fs.writeFileSync(path.join(empty.home, '.cursor', 'mcp.json'), JSON.stringify({ mcpServers: { here: fake() } }))
+    const page = await openPage(empty)
+    await says(page, 'No servers yet')
+    await says(page, '1 server found at Cursor.')
+    await says(page, 'mainstay serve --demo')
+    await page.getByRole('button', { name: 'Take over what your clients have' }).click()
+    await page.getByRole('button', { name: 'Take over 1 server' }).click()
+    await says(page, 'Added: here')
+    await page.keyboard.press('Escape')
+    await says(row(page, 'here'), 'Running')
+    await closePage(page)
+  } finally {
+    await empty.end()
+  }
 })
 
 test('the notice stands on the first visit, until it is read', async () => {
