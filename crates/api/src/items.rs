@@ -57,8 +57,17 @@ pub struct Tool {
     pub server: String,
     pub original_name: String,
     pub description: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Hints of the server about what the tool does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub annotations: Option<Raw>,
     #[schema(value_type = Object)]
     pub input_schema: Raw,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Raw>,
 }
 
 /// `POST /api/mcp-tools/call`

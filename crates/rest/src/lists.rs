@@ -29,7 +29,10 @@ pub async fn tools(
         server: part.server.to_string(),
         original_name: item.key.to_string(),
         description: text(item, "description"),
+        title: item.text("title"),
+        annotations: object(item, "annotations"),
         input_schema: raw(item.member("inputSchema").unwrap_or("{}")),
+        output_schema: object(item, "outputSchema"),
     });
     Ok(Json(api::Tools {
         tools: tools.await?,
@@ -88,6 +91,13 @@ pub async fn prompts(
     Ok(Json(api::Prompts {
         prompts: prompts.await?,
     }))
+}
+
+/// A member of an item, where it is an object as it should be.
+fn object(item: &Item, member: &str) -> Option<api::Raw> {
+    item.member(member)
+        .filter(|json| json.starts_with('{'))
+        .map(raw)
 }
 
 /// One list of all servers, or of one, once those that are starting had their time.
