@@ -4,11 +4,16 @@ export class McpClient {
   #id = 0
   #headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
 
-  static async connect(daemon, name = 'page-test', address = '/mcp') {
+  static connect(daemon, name = 'page-test', address = '/mcp') {
+    return McpClient.open(daemon, address, { name, version: '1.0' })
+  }
+
+  /** A client that has greeted. `address` is one such as `/mcp/docs`. */
+  static async open(daemon, address = '/mcp', { name = 'desk', version = '1.2.3', token } = {}) {
     const client = new McpClient()
     client.url = daemon.url + address
-    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name, version: '1.0' } }
-    await client.ask('initialize', params)
+    if (token) client.#headers.authorization = `Bearer ${token}`
+    await client.ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name, version } })
     await client.tell('notifications/initialized')
     return client
   }
@@ -33,11 +38,26 @@ export class McpClient {
     return messages.map((message) => JSON.parse(message)).find((message) => message.id === id)
   }
 
-  call(name, args = {}, id = undefined) {
-    return this.ask('tools/call', { name, arguments: args }, id)
+  /** The result of a request. */
+  async request(method, params = {}) {
+    const { result, error } = await this.ask(method, params)
+    if (error) throw new Error(`${method}: ${error.message}`)
+    return result
   }
 
-  async toolNames() {
-    return (await this.ask('tools/list', {})).result.tools.map((tool) => tool.name)
+  /** The names of its tools, on all pages. */
+  async tools() {
+    const names = []
+    let cursor
+    do {
+      const page = await this.request('tools/list', cursor ? { cursor } : {})
+      names.push(...page.tools.map((tool) => tool.name))
+      cursor = page.nextCursor
+    } while (cursor)
+    return names
+  }
+
+  call(name, args = {}, id = undefined) {
+    return this.ask('tools/call', { name, arguments: args }, id)
   }
 }

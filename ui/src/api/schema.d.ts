@@ -2891,7 +2891,11 @@ export interface paths {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["CheckConfig"] & (unknown | unknown);
+                    "application/json": components["schemas"]["CheckConfig"] & ({
+                        text: string;
+                    } | {
+                        config: Record<string, never>;
+                    });
                 };
             };
             responses: {
@@ -3155,9 +3159,9 @@ export interface components {
         };
         /** @description `POST /api/config/check`: either of the two. */
         CheckConfig: {
-            config?: Record<string, never>;
+            config?: Record<string, never> | null;
             /** @description As the file would have it; placeholders stand for secrets. */
-            text?: string;
+            text?: string | null;
         };
         CheckedConfig: {
             findings: components["schemas"]["ConfigFinding"][];
@@ -3900,12 +3904,16 @@ export interface components {
             resource_templates: components["schemas"]["Template"][];
         };
         Tool: {
+            /** @description Hints of the server about what the tool does. */
+            annotations?: Record<string, never> | null;
             description: string;
             input_schema: Record<string, never>;
             /** @description `server/tool` */
             name: string;
             original_name: string;
+            output_schema?: Record<string, never> | null;
             server: string;
+            title?: string | null;
         };
         ToolStatistics: {
             /** @description In the order of time; those without calls are left out. */

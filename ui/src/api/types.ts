@@ -34,3 +34,31 @@ export type Resources = Schemas['Resources']
 export type Template = Schemas['Template']
 export type Templates = Schemas['Templates']
 export type Switches = Schemas['Switches']
+export type ConfigText = Schemas['ConfigText']
+export type Finding = Schemas['ConfigFinding']
+export type Profile = Schemas['Profile']
+export type Profiles = Schemas['Profiles']
+export type Session = Schemas['Session']
+export type Sessions = Schemas['Sessions']
+export type ClientFile = Schemas['ClientOnMachine']
+export type ClientFiles = Schemas['ClientFiles']
+export type ClientImport = Schemas['ImportedFromClient']
+export type About = Schemas['About']
+export type JournalHealth = Schemas['AboutJournal']
+
+/** What putting a configuration in force does. The document leaves its shape out. */
+export interface Plan {
+  servers: { name: string; action: PlanAction; keys: string[] }[]
+  reordered: boolean
+  settings: { key: string; takesEffect: 'now' | 'at_restart' }[]
+}
+export type PlanAction = 'added' | 'added_idle' | 'removed' | 'started' | 'stopped' | 'relaunched' | 'changed' | 'unchanged'
+type WithPlan<Answer> = Omit<Answer, 'plan'> & { plan: Plan }
+export type ConfigCheck = Omit<Schemas['CheckedConfig'], 'plan'> & { plan?: Plan | null }
+export type ConfigSaved = WithPlan<Schemas['ConfigUpdated']>
+export type Reloaded = WithPlan<Schemas['Reloaded']>
+export type Tool = Schemas['Tool']
+export type Trial = Schemas['TrialRun']
+export type TrialShown = Schemas['ShownTarget']
+export type ImportPreview = Schemas['ImportPreview']
+export type PreviewedServer = Schemas['PreviewedServer']

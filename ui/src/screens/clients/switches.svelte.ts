@@ -1,7 +1,7 @@
 /** What is switched off for which client. A client is known by the name of its token, or else by its own name. */
 import { api, path } from '../../api/client'
 import type { components } from '../../api/schema'
-import type { ClientSession } from '../../api/planned'
+import type { Session } from '../../api/types'
 
 type SwitchedOff = components['schemas']['SwitchedOff']
 
@@ -31,7 +31,12 @@ class Switches {
 
 export const switches = new Switches()
 
-/** The name by which switches and records know the client of a session. */
-export function clientName(session: ClientSession): string {
-  return session.principal || session.client?.name || ''
+/** The name of the token with which the client of a session came, if it has one of its own. */
+export function tokenName(session: Session): string | undefined {
+  return /^client:(.*)$/.exec(session.principal ?? '')?.[1]
+}
+
+/** The name by which switches know the client of a session. */
+export function clientName(session: Session): string {
+  return tokenName(session) ?? session.client?.name ?? ''
 }

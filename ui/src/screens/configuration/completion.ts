@@ -19,6 +19,9 @@ interface List {
   chosen: number
 }
 
+/** There is one editor. */
+let shownBy: Sources | undefined
+
 const setList = StateEffect.define<List | null>()
 const ID = 'completions'
 
@@ -58,9 +61,6 @@ const listed = StateField.define<List | null>({
     ),
   ],
 })
-
-/** Words of the sources that the list shows; there is one editor. */
-let shownBy: Sources | undefined
 
 function create(view: EditorView): TooltipView {
   const dom = document.createElement('div')
@@ -119,6 +119,14 @@ function accept(view: EditorView, index = open(view)?.chosen ?? 0): boolean {
     userEvent: 'input.complete',
     scrollIntoView: true,
   })
+  // Behind a key its values follow.
+  if (option.kind === 'key' && !place?.[1]) queueMicrotask(() => ask(view))
+  return true
+}
+
+function ask(view: EditorView): boolean {
+  const list = shownBy ? listAt(view.state, shownBy) : null
+  if (list || open(view)) view.dispatch({ effects: setList.of(list) })
   return true
 }
 
@@ -142,11 +150,6 @@ function close(view: EditorView): boolean {
 
 export function completion(sources: Sources): Extension {
   shownBy = sources
-  const ask = (view: EditorView): boolean => {
-    const list = listAt(view.state, sources)
-    if (list || open(view)) view.dispatch({ effects: setList.of(list) })
-    return true
-  }
   return [
     listed,
     Prec.highest(

@@ -3,21 +3,21 @@
  * meanwhile; the browser asks before it leaves the page.
  */
 import { api, ApiError } from '../../api/client'
-import { isMissing, type ConfigCheck, type ConfigSaved, type ConfigText, type Finding, type Plan } from '../../api/planned'
-import { texts } from '../../texts'
-import { findingsOf, schemaFindings, syntaxFindings } from './findings'
-import { parse, valueOf } from './jsonc'
+import type { ConfigCheck, ConfigSaved, ConfigText, Finding, Plan } from '../../api/types'
+import { findingsOf, syntaxFindings } from './findings'
 import type { Schema } from './schema'
 
 const CHECK_DELAY_MS = 400
+
+function read(): Promise<ConfigText> {
+  return api.get<ConfigText>('/api/config/text')
+}
 
 class Draft {
   /** What the file says; `undefined` until it was read. */
   base = $state.raw<string | undefined>(undefined)
   text = $state.raw('')
   path = $state<string | undefined>(undefined)
-  /** Whether the file's own text is known, with its comments. Otherwise it is its content, written anew. */
-  isWholeText = $state(true)
   /** Why the configuration could not be read. */
   failure = $state.raw<unknown>(undefined)
   findings = $state.raw<Finding[]>([])
@@ -31,8 +31,6 @@ class Draft {
   /** What the file says now, if it changed while it was being edited. */
   theirs = $state.raw<ConfigText | undefined>(undefined)
   schema = $state.raw<Schema | undefined>(undefined)
-  /** Whether the daemon says before saving what would happen. */
-  hasCheck = $state(true)
 
   #digest = ''
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -57,7 +55,7 @@ class Draft {
     // Saving tells of a change, too, and reads the file itself.
     if (this.isSaving) return
     try {
-      const now = await this.#read()
+      const now = await read()
       this.failure = undefined
       if (!this.isDirty || now.text === this.text) this.#take(now)
       else if (now.text !== this.base) this.theirs = now
@@ -102,15 +100,13 @@ class Draft {
     this.saveFailure = undefined
     const text = this.text
     try {
-      this.saved = this.isWholeText
-        ? await api.put<ConfigSaved>('/api/config/text', { text, digest: this.#digest })
-        : await api.put<ConfigSaved>('/api/config', this.#content(text))
+      this.saved = await api.put<ConfigSaved>('/api/config/text', { text, digest: this.#digest })
       this.base = text
-      this.#take(await this.#read())
+      this.#take(await read())
       return true
     } catch (error) {
       if (error instanceof ApiError && error.code === 'config_changed') {
-        this.theirs = await this.#read().catch(() => undefined)
+        this.theirs = await read().catch(() => undefined)
       } else if (error instanceof ApiError && error.code === 'invalid_config') {
         this.findings = findingsOf(error, text)
       }
@@ -121,28 +117,10 @@ class Draft {
     }
   }
 
-  #content(text: string): unknown {
-    const { root, problems } = parse(text)
-    if (!root || problems.length > 0) throw new Error(texts.configuration.notJson)
-    return valueOf(root)
-  }
-
-  async #read(): Promise<ConfigText> {
-    try {
-      const now = await api.get<ConfigText>('/api/config/text')
-      this.isWholeText = true
-      return now
-    } catch (error) {
-      if (!isMissing(error)) throw error
-    }
-    this.isWholeText = false
-    return { text: `${JSON.stringify(await api.get<unknown>('/api/config'), null, 2)}\n`, digest: '' }
-  }
-
   #take(now: ConfigText): void {
     this.base = now.text
     this.text = now.text
-    this.path = now.path ?? undefined
+    this.path = now.path
     this.#digest = now.digest
     this.theirs = undefined
     this.plan = undefined
@@ -164,17 +142,10 @@ class Draft {
     this.#timer = setTimeout(() => void this.#run(), ms)
   }
 
-  /** Asks the daemon what is wrong and what would be done; without it the schema has to do. */
+  /** Asks the daemon what is wrong and what would be done. While it does not answer, what is no JSON is found here. */
   async #run(): Promise<void> {
     if (this.base === undefined) return
     const text = this.text
-    const document = parse(text)
-    const syntax = syntaxFindings(text, document)
-    const own = (): Finding[] => (syntax.length > 0 || !this.schema ? syntax : schemaFindings(this.schema, text, document))
-    if (!this.hasCheck) {
-      this.findings = own()
-      return
-    }
     const request = new AbortController()
     this.#check = request
     this.isChecking = true
@@ -183,10 +154,9 @@ class Draft {
       if (request.signal.aborted) return
       this.findings = answer.findings
       this.plan = answer.plan ?? undefined
-    } catch (error) {
+    } catch {
       if (request.signal.aborted) return
-      if (isMissing(error)) this.hasCheck = false
-      this.findings = own()
+      this.findings = syntaxFindings(text)
       this.plan = undefined
     } finally {
       if (this.#check === request) this.isChecking = false

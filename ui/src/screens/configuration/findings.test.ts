@@ -22,7 +22,7 @@ describe('findings', () => {
   })
 
   it('of an answer without findings are its message', () => {
-    expect(findingsOf(new ApiError('invalid_config', 400, 'no'), text)).toEqual([{ severity: 'error', message: 'no' }])
+    expect(findingsOf(new ApiError('invalid_config', 400, 'no'), text)).toEqual([{ severity: 'error', path: '', message: 'no' }])
   })
 
   it('may be warnings', () => {
@@ -30,6 +30,6 @@ describe('findings', () => {
   })
 
   it('tell what is no JSON', () => {
-    expect(syntaxFindings('{\n "a" 1}', parse('{\n "a" 1}'))[0]).toMatchObject({ severity: 'error', line: 2, column: 2 })
+    expect(syntaxFindings('{\n "a" 1}')[0]).toMatchObject({ severity: 'error', line: 2, column: 2 })
   })
 })

@@ -1,26 +1,16 @@
 /** Findings about the configuration, wherever they come from, in one form. */
 import type { ApiError } from '../../api/client'
-import type { Finding } from '../../api/planned'
+import type { Finding } from '../../api/types'
 import { texts } from '../../texts'
 import { findDotted, lineAt, parse, type Document } from './jsonc'
-import { problemsOf, type Schema } from './schema'
 
 /** What is no JSON, without a daemon. */
-export function syntaxFindings(text: string, document: Document): Finding[] {
-  return document.problems.map((problem) => ({
+export function syntaxFindings(text: string): Finding[] {
+  return parse(text).problems.map((problem) => ({
     severity: 'error',
+    path: '',
     ...lineAt(text, problem.from),
     message: texts.configuration.syntax[problem.message],
-  }))
-}
-
-/** What the schema finds. */
-export function schemaFindings(schema: Schema, text: string, document: Document): Finding[] {
-  return problemsOf(schema, document).map((problem) => ({
-    severity: problem.kind === 'unknownKey' ? 'warning' : 'error',
-    path: problem.path,
-    ...lineAt(text, problem.from),
-    message: texts.configuration.schema[problem.kind](problem.expected),
   }))
 }
 
@@ -33,7 +23,7 @@ const LINE = /^(warning: )?(?:.*?):(\d+):(\d+): (?:([^\s:]+): )?([\s\S]*)$/
  */
 export function findingsOf(error: ApiError, text: string): Finding[] {
   const given = Array.isArray(error.body.findings) ? (error.body.findings as unknown[]) : []
-  if (given.length === 0) return [{ severity: 'error', message: error.message }]
+  if (given.length === 0) return [{ severity: 'error', path: '', message: error.message }]
   const document = parse(text)
   return given.map((one) => {
     if (typeof one === 'object' && one !== null && 'message' in one) return one as Finding
@@ -43,8 +33,8 @@ export function findingsOf(error: ApiError, text: string): Finding[] {
 
 export function fromLine(line: string, text: string, document: Document): Finding {
   const [, warning, row, column, path, message] = LINE.exec(line) ?? []
-  if (message === undefined) return { severity: 'error', message: line }
+  if (message === undefined) return { severity: 'error', path: '', message: line }
   const place = path === undefined ? undefined : findDotted(document.root, path)
   const at = place ? lineAt(text, place.from) : { line: Number(row), column: Number(column) }
-  return { severity: warning ? 'warning' : 'error', path: path ?? null, ...at, message }
+  return { severity: warning ? 'warning' : 'error', path: path ?? '', ...at, message }
 }

@@ -1,6 +1,6 @@
 /** Whether the file is in force. The daemon compares the two; events tell when that changes. */
 import { api, ApiError } from '../../api/client'
-import type { Reloaded } from '../../api/planned'
+import type { Reloaded } from '../../api/types'
 
 class Force {
   /** Why the file cannot be used; `undefined` where it can. */

@@ -1,7 +1,7 @@
 import { describe as group, expect, it } from 'vitest'
 import document from '../../../../docs/config.schema.json'
 import { parse } from './jsonc'
-import { complete, describe, problemsOf, type Schema } from './schema'
+import { complete, describe, type Schema } from './schema'
 
 const schema = document as unknown as Schema
 
@@ -43,25 +43,5 @@ group('describe', () => {
   it('knows what a key means', () => {
     expect(describe(schema, ['mcpServers', 'a', 'command'])).toBe('The program, without its arguments.')
     expect(describe(schema, ['nothing'])).toBeUndefined()
-  })
-})
-
-group('problemsOf', () => {
-  const problems = (text: string): string[] =>
-    problemsOf(schema, parse(text)).map((it) => `${it.path}: ${it.kind} (${it.expected})`)
-
-  it('finds nothing in what is right', () => {
-    expect(
-      problems(`{"$schema": "x", "//": 1, "naming": null, "mcpServers": {"a": {"command": "x", "args": ["y"], "env": {"A": "b", "C": null},
-        "timeout": 5000, "roots": ["file:///", {"uri": "file:///x"}], "health": {"intervalMs": 0}}},
-        "profiles": {"p": {"servers": ["*"], "tools": {"deny": ["a/*"]}}}}`),
-    ).toEqual([])
-  })
-
-  it('finds what is wrong', () => {
-    expect(problems('{"mcpServers": {"a": {"comand": "x"}}}')).toEqual(['mcpServers.a.comand: unknownKey (command)'])
-    expect(problems('{"mcpServers": {"a": {"args": "x"}}}')).toEqual(['mcpServers.a.args: wrongType (array)'])
-    expect(problems('{"naming": "dots"}')[0]).toContain('naming: wrongValue (double_underscore')
-    expect(problems('{"journal": {"retentionDays": 0}}')[0]).toBe('journal.retentionDays: tooSmall (1)')
   })
 })
