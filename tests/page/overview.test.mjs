@@ -17,6 +17,8 @@ before(async () => {
   await client.call('beta__no_such_tool')
   await daemon.api('/api/mcp-prompts/get', 'POST', { prompt: 'alpha/greet', arguments: { name: 'you' } })
   await daemon.api('/api/resources/read', 'POST', { server: 'alpha', uri: 'fake://text' })
+  // So early that it is more than a pixel wide later.
+  await daemon.api('/api/servers/beta/stop', 'POST')
   await soon('all calls to be counted', async () => (await statistics('all'))[0]?.total.calls === 13)
 })
 after(async () => {
@@ -160,7 +162,6 @@ async function pointedTo(page, server, words) {
 test('the timeline tells of a crash and of a stop, and why', async () => {
   await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/crash', arguments: {} }).catch(() => {})
   await daemon.connected('alpha')
-  await daemon.api('/api/servers/beta/stop', 'POST')
   const page = await openPage(daemon, '#/overview?span=15m')
   await page.getByRole('img', { name: /^beta: now Stopped, \d+ changes?\./ }).waitFor()
   await page.getByRole('img', { name: /^alpha: now Running, \d+ changes?\./ }).waitFor()
