@@ -196,8 +196,7 @@ export interface Transition {
 // Tools
 
 /** `GET /api/mcp-tools`, with what a server says beside it. */
-export type Tool = Schemas['Tool'] & {
-  title?: string
+export type Tool = Omit<Schemas['Tool'], 'annotations' | 'output_schema'> & {
   /** Hints of the server about what the tool does. */
   annotations?: { title?: string; readOnlyHint?: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint?: boolean }
   output_schema?: Record<string, unknown>

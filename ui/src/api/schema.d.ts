@@ -3900,12 +3900,16 @@ export interface components {
             resource_templates: components["schemas"]["Template"][];
         };
         Tool: {
+            /** @description Hints of the server about what the tool does. */
+            annotations?: Record<string, never> | null;
             description: string;
             input_schema: Record<string, never>;
             /** @description `server/tool` */
             name: string;
             original_name: string;
+            output_schema?: Record<string, never> | null;
             server: string;
+            title?: string | null;
         };
         ToolStatistics: {
             /** @description In the order of time; those without calls are left out. */
