@@ -74,7 +74,7 @@ before(async () => {
   scripts = folder()
   daemon = await Daemon.start({
     mcpServers: {
-      alpha: fake('--tool', JSON.stringify(KINDS), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
+      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
       results: scripted(scripts, 'results', {
         tools: Object.keys(RESULTS).map((name) => ({ name, inputSchema: { type: 'object', properties: {} }, ...(name === 'destroy' && { title: 'Wipe it', annotations: { destructiveHint: true } }) })),
         results: RESULTS,
@@ -135,7 +135,9 @@ test('every kind of argument arrives as it was entered', async () => {
   await field(form, 'count').fill('1.5')
   await soon('half a number to be no integer', async () => (await field(form, 'count').getAttribute('aria-invalid')) === 'true')
   await field(form, 'count').fill('seven')
-  await soon('a word to be no number', async () => /number|integer/.test(await about('count')))
+  await soon('a word to be no number', async () => (await about('count')).includes('Expected here: whole number.'))
+  await field(form, 'count').fill('12345678901234567890')
+  await soon('a number of too many digits not to be rounded', async () => (await about('count')).includes('Expected here: whole number.'))
   await field(form, 'count').fill('')
   await field(form, 'count').pressSequentially('7')
   await field(form, 'mail').fill('no address')
@@ -147,6 +149,7 @@ test('every kind of argument arrives as it was entered', async () => {
   assert.equal(await field(form, 'secret').getAttribute('type'), 'password')
   await field(form, 'secret').fill('hush')
   await field(form, 'lines').fill('one\ntwo')
+  assert.match(await about('ratio'), /more than 0/)
   await field(form, 'ratio').fill('0.25')
   await field(form, 'flag').selectOption({ label: 'no' })
   await field(form, 'mode').selectOption({ label: '3' })
@@ -218,7 +221,9 @@ test('every kind of argument arrives as it was entered', async () => {
   await answered(page)
   const record = await lastCall('alpha', 'kinds')
   assert.equal(record.call.status, 'ok')
-  assert.deepEqual(record.arguments, { ...expected, count: 8, list: ['only'], ...(record.arguments.secret !== 'hush' && { secret: record.arguments.secret }) })
+  const sent = fs.readFileSync(path.join(scripts, 'alpha.log'), 'utf8').split('\n').filter((line) => line.includes('"tools/call"'))
+  assert.deepEqual(JSON.parse(sent.at(-1)).params.arguments, { ...expected, count: 8, list: ['only'] }, 'what came to the server')
+  assert.deepEqual(record.arguments, { ...expected, count: 8, list: ['only'], secret: '[redacted]' })
   await closePage(page)
 })
 
@@ -325,19 +330,14 @@ test('results: Markdown on request, and nothing in it runs or loads', async () =
 })
 
 test('a destructive tool asks first', async () => {
-  const { tools } = await daemon.api('/api/mcp-tools?server=results')
   const page = await openPage(daemon, '#/tools/results/destroy')
-  // A daemon that does not tell of annotations cannot have the page ask.
-  if (tools.some((it) => it.annotations)) {
-    await page.getByText('Wipe it').waitFor()
-    await call(page)
-    await page.getByRole('dialog', { name: 'Call a destructive tool?' }).getByRole('button', { name: 'Cancel' }).click()
-    assert.equal((await daemon.api('/api/call-records?server=results&tool=destroy')).calls.length, 0)
-    await call(page)
-    await page.getByRole('dialog').getByRole('button', { name: 'Call it' }).click()
-  } else {
-    await call(page)
-  }
+  await page.getByText('Wipe it').waitFor()
+  await page.getByText('Destructive', { exact: true }).waitFor()
+  await call(page)
+  await page.getByRole('dialog', { name: 'Call a destructive tool?' }).getByRole('button', { name: 'Cancel' }).click()
+  assert.equal((await daemon.api('/api/call-records?server=results&tool=destroy')).calls.length, 0)
+  await call(page)
+  await page.getByRole('dialog').getByRole('button', { name: 'Call it' }).click()
   await answered(page)
   await outcome(page).getByText('destroyed').waitFor()
   await closePage(page)

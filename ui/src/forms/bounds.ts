@@ -7,15 +7,15 @@ const MAX_DEFAULT = 80
 export function boundsOf(schema: Schema | string): string {
   if (!isMembers(schema)) return ''
   const parts: string[] = []
-  const number = (...keys: string[]): string | undefined => {
-    for (const key of keys) if (typeof schema[key] === 'number') return String(schema[key])
-    return undefined
-  }
+  const number = (key: string): string | undefined => (typeof schema[key] === 'number' ? String(schema[key]) : undefined)
   const range = (least: string | undefined, most: string | undefined, words = (bounds: string) => bounds): void => {
     if (least !== undefined || most !== undefined) parts.push(words(texts.forms.bounds(least, most)))
   }
   if (typeof schema.format === 'string') parts.push(schema.format)
-  range(number('minimum', 'exclusiveMinimum'), number('maximum', 'exclusiveMaximum'))
+  range(number('minimum'), number('maximum'))
+  const [above, under] = [number('exclusiveMinimum'), number('exclusiveMaximum')]
+  if (above !== undefined) parts.push(texts.forms.above(above))
+  if (under !== undefined) parts.push(texts.forms.under(under))
   range(number('minLength'), number('maxLength'), texts.forms.characters)
   range(number('minItems'), number('maxItems'), texts.forms.itemBounds)
   if (typeof schema.pattern === 'string') parts.push(schema.pattern.slice(0, MAX_DEFAULT))

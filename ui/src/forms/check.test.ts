@@ -21,3 +21,8 @@ test('a member that is not allowed is said at the member', () => {
   const { errors } = errorsOf({ properties: { a: true }, additionalProperties: false }, { a: 1, b: 2 })
   expect([...errors]).toEqual([['/b', [texts.forms.notAllowed]]])
 })
+
+test('a value of the wrong type', () => {
+  const { errors } = errorsOf({ type: 'object', properties: { n: { type: ['integer', 'null'] } } }, { n: 'x' })
+  expect(errors.get('/n')).toEqual([texts.forms.expected(['whole number', 'null'])])
+})

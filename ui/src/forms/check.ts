@@ -81,6 +81,10 @@ function wordsOf(unit: OutputUnit): string {
     case 'oneOf':
     case 'anyOf':
       return texts.forms.noAlternative
+    case 'type': {
+      const types = /Expected "(.*)"\.$/s.exec(unit.error)?.[1]?.split('", "') ?? []
+      return types.length === 0 ? unit.error : texts.forms.expected(types.map((type) => texts.forms.types[type] ?? type))
+    }
     case 'false':
       return texts.forms.notAllowed
     default:
