@@ -152,7 +152,10 @@ export async function closeBrowser() {
 export async function openPage(daemon, hash = '#/', { width = 1280, height = 850, scheme = 'light', notice = false, signedIn = true } = {}) {
   const context = await (await launched()).newContext({ viewport: { width, height }, permissions: ['clipboard-read', 'clipboard-write'] })
   await context.addInitScript(
-    ([wanted, noticeRead]) => localStorage.setItem('mainstay.settings', JSON.stringify({ scheme: wanted, noticeRead })),
+    ([wanted, noticeRead]) => {
+      // What a person chooses meanwhile stays when the page is loaded again.
+      localStorage['mainstay.settings'] ??= JSON.stringify({ scheme: wanted, noticeRead })
+    },
     [scheme, !notice],
   )
   if (PAGE_DIST) await context.route((url) => url.origin === daemon.url && /^\/(assets\/|favicon|$)/.test(url.pathname), unembedded)

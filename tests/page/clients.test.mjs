@@ -1,0 +1,155 @@
+// Clients: their sessions and switches, their tokens, their files.
+import assert from 'node:assert/strict'
+import fs from 'node:fs'
+import path from 'node:path'
+import { after, before, test } from 'node:test'
+import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
+import { McpClient } from './mcp.mjs'
+
+let daemon
+before(async () => {
+  daemon = await Daemon.start({ mcpServers: { alpha: fake(), beta: fake() }, profiles: { docs: { servers: ['alpha'] } } })
+  await daemon.connected('alpha', 'beta')
+})
+after(async () => {
+  await closeBrowser()
+  await daemon?.end()
+})
+
+const servers = async (client) => [...new Set((await client.tools()).map((tool) => tool.split('__')[0]))].sort()
+
+test('sessions are listed with what is known of them', async () => {
+  const page = await openPage(daemon, '#/clients')
+  await page.getByText('No client is connected').waitFor()
+  await McpClient.open(daemon, '/mcp/docs', { name: 'desk', version: '1.2.3' })
+  const sessions = page.getByRole('list', { name: 'Sessions' })
+  const row = sessions.getByRole('listitem').filter({ hasText: 'desk' })
+  await row.waitFor()
+  for (const words of ['1.2.3', '/mcp/docs', '2025-06-18', 'Streamable HTTP']) await row.getByText(words, { exact: true }).waitFor()
+  await row.getByText(/(just now|\d+ s ago|seconds? ago)/).first().waitFor()
+  assert.deepEqual(await axe(page), [])
+  await page.getByRole('searchbox').fill('nobody')
+  await row.waitFor({ state: 'detached' })
+  assert.match(page.url(), /text=nobody/)
+  await page.getByRole('searchbox').fill('desk')
+  await row.waitFor()
+  await closePage(page)
+})
+
+test('a server is switched off for one client alone, and on again', async () => {
+  const one = await McpClient.open(daemon, '/mcp', { name: 'one' })
+  const two = await McpClient.open(daemon, '/mcp', { name: 'two' })
+  assert.deepEqual(await servers(one), ['alpha', 'beta'])
+  const page = await openPage(daemon, '#/clients')
+  await page.getByRole('button', { name: 'Switches: one' }).click()
+  const drawer = page.getByRole('dialog', { name: 'Servers of one' })
+  const beta = drawer.getByRole('switch', { name: 'beta for one' })
+  assert.equal(await beta.isChecked(), true)
+  assert.deepEqual(await axe(page), [])
+  await beta.uncheck({ force: true })
+  await drawer.getByText(/1 server$/).waitFor()
+  assert.deepEqual(await servers(one), ['alpha'])
+  assert.deepEqual(await servers(two), ['alpha', 'beta'])
+  assert.deepEqual((await daemon.api('/api/switches')).clients, { one: { servers: ['beta'], tools: [] } })
+
+  // One tool of the other server.
+  await drawer.getByRole('button', { name: 'Tools of alpha' }).click()
+  await drawer.getByRole('switch', { name: 'echo', exact: true }).uncheck({ force: true })
+  await soon('echo to be gone', async () => !(await one.tools()).includes('alpha__echo'))
+  assert.ok((await two.tools()).includes('alpha__echo'))
+
+  await drawer.getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('listitem').filter({ hasText: 'one' }).getByText('1 server, 1 tool').waitFor()
+  await page.getByRole('button', { name: 'Switches: one' }).click()
+  await beta.check({ force: true })
+  await drawer.getByText('1 tool', { exact: false }).first().waitFor()
+  await soon('beta to be on again', async () => (await servers(one)).includes('beta'))
+  await drawer.getByRole('button', { name: 'Switch everything on' }).click()
+  await drawer.getByText('Everything is on', { exact: true }).waitFor()
+  assert.ok((await one.tools()).includes('alpha__echo'))
+  await closePage(page)
+})
+
+test('an entry of a client is copied, and the servers of its file are imported', async () => {
+  const file = path.join(daemon.home, '.cursor', 'mcp.json')
+  const theirs = JSON.stringify({ mcpServers: { memory: { command: FAKE_SERVER, args: [] }, alpha: { command: 'other' } } }, null, 2)
+  fs.mkdirSync(path.dirname(file))
+  fs.writeFileSync(file, theirs)
+  const page = await openPage(daemon, '#/clients/connect')
+  const choice = page.getByRole('navigation', { name: 'Clients' })
+  await choice.getByRole('link', { name: /^Cursor/ }).click()
+  await page.getByRole('heading', { name: 'Cursor', level: 2 }).waitFor()
+  await page.getByText(file).first().waitFor()
+  await page.getByRole('figure').filter({ hasText: 'mainstay' }).getByRole('button', { name: 'Copy' }).click()
+  await page.getByText('Copied').waitFor()
+  const copied = JSON.parse(await page.evaluate(() => navigator.clipboard.readText()))
+  assert.deepEqual(copied, { mcpServers: { mainstay: { url: `${daemon.url}/mcp` } } })
+  assert.deepEqual(await axe(page), [])
+
+  // Another client, in its own format.
+  await choice.getByRole('link', { name: /^Codex/ }).click()
+  await page.getByText('[mcp_servers.mainstay]').waitFor()
+  await choice.getByRole('link', { name: 'Any other client' }).click()
+  await page.getByLabel('Profile').selectOption({ label: '/mcp/docs' })
+  await page.getByText(`${daemon.url}/mcp/docs`).first().waitFor()
+
+  await choice.getByRole('link', { name: /^Cursor/ }).click()
+  await page.getByRole('checkbox', { name: 'alpha' }).uncheck()
+  await page.getByRole('button', { name: 'Import its servers' }).click()
+  await page.getByText('Imported: memory').waitFor()
+  await daemon.connected('memory')
+  assert.ok(JSON.parse(fs.readFileSync(daemon.config, 'utf8')).mcpServers.memory)
+  assert.equal(fs.readFileSync(file, 'utf8'), theirs, 'the file of the client is as it was')
+
+  // A name that is taken by another server.
+  await page.getByRole('checkbox', { name: 'alpha' }).check()
+  await page.getByRole('button', { name: 'Import its servers' }).click()
+  await page.getByText(/alpha/).filter({ hasText: /left out|Imported/ }).first().waitFor()
+  await closePage(page)
+})
+
+test('a token is shown once, opens the MCP addresses under its name, and nothing after it is removed', async () => {
+  const page = await openPage(daemon, '#/clients/tokens')
+  await page.getByRole('heading', { name: 'No tokens yet' }).waitFor()
+  await page.getByRole('button', { name: 'Make a token' }).first().click()
+  const dialog = page.getByRole('dialog', { name: 'Make a token' })
+  const make = dialog.getByRole('button', { name: 'Make a token' })
+  await dialog.getByLabel('Name of the client').fill('not good')
+  assert.equal(await make.isDisabled(), true)
+  await dialog.getByLabel('Name of the client').fill('laptop')
+  await dialog.getByLabel('Works for').selectOption({ label: '30 days' })
+  await make.click()
+  const made = page.getByRole('region', { name: 'The token of laptop' })
+  await made.getByText('it is not shown again').waitFor()
+  const token = (await made.getByRole('figure').filter({ hasText: 'Token' }).locator('pre').first().innerText()).trim()
+  assert.match(token, /^mst_/)
+  const row = page.getByRole('row').filter({ hasText: 'laptop' })
+  await row.getByText(/in (29|30) d/).waitFor()
+  assert.deepEqual(await axe(page), [])
+
+  await assert.rejects(McpClient.open(daemon), /401/)
+  const client = await McpClient.open(daemon, '/mcp', { name: 'desk', token })
+  assert.ok((await client.tools()).includes('alpha__echo'))
+
+  // It is not shown again, and the session goes by the name of the token.
+  await page.reload()
+  await row.waitFor()
+  assert.ok(!(await page.content()).includes(token))
+  await page.getByRole('tab', { name: 'Sessions' }).click()
+  await page.getByText('token laptop').waitFor()
+  await page.getByRole('button', { name: 'Switches: laptop' }).click()
+  await page.getByRole('switch', { name: 'beta for laptop' }).uncheck({ force: true })
+  await soon('beta to be off for the token', async () => !(await servers(client)).includes('beta'))
+  await page.getByRole('dialog').getByRole('button', { name: 'Switch everything on' }).click()
+  await soon('beta to be on', async () => (await servers(client)).includes('beta'))
+  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+
+  await page.getByRole('tab', { name: 'Tokens' }).click()
+  await page.getByRole('button', { name: 'Remove: laptop' }).click()
+  const sure = page.getByRole('dialog', { name: 'Remove the token of laptop?' })
+  await sure.getByText('It is the last token').waitFor()
+  await sure.getByRole('button', { name: 'Remove' }).click()
+  await page.getByRole('heading', { name: 'No tokens yet' }).waitFor()
+  await assert.rejects(client.tools(), /401/)
+  await closePage(page)
+})
