@@ -84,10 +84,9 @@ before(async () => {
         prompts: [{ name: 'greet', description: 'Greets somebody', arguments: [{ name: 'who', required: true }] }],
         messages: [{ role: 'user', content: { type: 'text', text: 'Say hello' } }, { role: 'assistant', content: { type: 'text', text: 'Hello' } }],
       }),
-      many: fake('--tools', '5000'),
     },
   })
-  await daemon.connected('alpha', 'results', 'many')
+  await daemon.connected('alpha', 'results')
 })
 after(async () => {
   await closeBrowser()
@@ -436,6 +435,8 @@ test('prompts and resources', async () => {
 })
 
 test('5,000 tools scroll and filter', async () => {
+  await daemon.api('/api/servers', 'POST', { name: 'many', ...fake('--tools', '5000') })
+  await daemon.connected('many')
   const page = await openPage(daemon, '#/tools?server=many')
   const list = page.getByRole('list', { name: 'Tools' })
   await list.getByRole('link').first().waitFor()
@@ -455,6 +456,7 @@ test('5,000 tools scroll and filter', async () => {
   await answered(page)
   assert.equal((await lastCall('many', 'tool_4321')).call.status, 'ok')
   await closePage(page)
+  await daemon.api('/api/servers/many', 'DELETE')
 })
 
 // Servers that others wrote, where tests/outside/install has put them.

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { commandOf, curlOf, quoted } from './commands'
+import { commandOf, curlOf, isPastable, quoted } from './commands'
 
 test.each([
   ['plain/word=1', 'plain/word=1'],
@@ -44,4 +44,11 @@ test.each<[Record<string, unknown>, string]>([
 
 test('curlOf', () => {
   expect(curlOf('/api/mcp-tools/call', { tool: 'files/echo', arguments: { text: "it's" } }, 'http://127.0.0.1:7420')).toContain(`-d '{"tool":"files/echo","arguments":{"text":"it'\\''s"}}'`)
+})
+
+test('nothing that is pasted has control characters', () => {
+  const args = { text: 'a\u001b[201~\nb\u009b' }
+  expect(commandOf('files/echo', args, schema)).toBe(`mainstay call files/echo --args '{"text":"a\\u001b[201~\\nb\\u009b"}'`)
+  expect(isPastable(curlOf('/api/mcp-tools/call', { tool: 'files/e\u001bcho', arguments: args }, 'http://127.0.0.1:7420'))).toBe(true)
+  expect(isPastable(commandOf('files/e\u001bcho', {}, schema))).toBe(false)
 })

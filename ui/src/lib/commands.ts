@@ -6,10 +6,24 @@ export function quoted(word: string): string {
   return /^[A-Za-z0-9_\-./:,=+@%]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }
 
+/** Control characters but tabs and line breaks: in a terminal that is pasted into they could end the paste, and type. */
+// eslint-disable-next-line no-control-regex
+const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/
+
+/** Whether a command can be pasted without harm. */
+export function isPastable(command: string): boolean {
+  return !CONTROL.test(command)
+}
+
+/** JSON without control characters. */
+function json(value: unknown): string {
+  return JSON.stringify(value).replace(/[\u007f-\u009f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`)
+}
+
 /** `mainstay call SERVER/TOOL key=value`, or with `--args` where a pair would not say the same. */
 export function commandOf(name: string, args: Members, schema: Schema): string {
   const pairs = Object.entries(args).map(([key, value]) => pairOf(key, value, schema))
-  const words = pairs.every((pair) => pair !== undefined) ? pairs : ['--args', JSON.stringify(args)]
+  const words = pairs.every((pair) => pair !== undefined) ? pairs : ['--args', json(args)]
   return ['mainstay', 'call', name, ...words].map(quoted).join(' ')
 }
 
@@ -19,25 +33,25 @@ function pairOf(key: string, value: unknown, schema: Schema): string | undefined
   const property = Object.hasOwn(properties, key) ? properties[key] : undefined
   if (key === '' || /^[-@]|=/.test(key)) return undefined
   const word = typeof value === 'string' ? value : JSON.stringify(value)
-  if (JSON.stringify(asRead(word, property)) !== JSON.stringify(value)) return undefined
+  if (!isPastable(key + word) || JSON.stringify(asRead(word, property)) !== JSON.stringify(value)) return undefined
   // `@` at the start names a file, unless it stands twice.
   return `${key}=${word.startsWith('@') ? '@' : ''}${word}`
 }
 
 /** What the command reads: JSON of a type that the schema has for the key, else a string. */
 function asRead(word: string, property: unknown): unknown {
-  let json: unknown
+  let value: unknown
   try {
-    json = JSON.parse(word)
+    value = JSON.parse(word)
   } catch {
     return word
   }
   const types = typesOf(property)
-  const kind = kindOf(json)
+  const kind = kindOf(value)
   const isMeant =
     types.length === 0 ||
-    (kind === 'number' ? types.includes('number') || (types.includes('integer') && Number.isInteger(json)) : kind !== 'string' && types.includes(kind))
-  return isMeant ? json : word
+    (kind === 'number' ? types.includes('number') || (types.includes('integer') && Number.isInteger(value)) : kind !== 'string' && types.includes(kind))
+  return isMeant ? value : word
 }
 
 function kindOf(value: unknown): string {
@@ -62,7 +76,7 @@ export function curlOf(route: string, body: unknown, origin: string): string {
   return [
     `curl -H "Authorization: Bearer $(cat "\${MAINSTAY_HOME:-\${XDG_STATE_HOME:-$HOME/.local/state}/mainstay}/token")"`,
     "-H 'Content-Type: application/json'",
-    `-d ${quoted(JSON.stringify(body))}`,
+    `-d ${quoted(json(body))}`,
     quoted(origin + route),
   ].join(' \\\n  ')
 }

@@ -1,6 +1,6 @@
 /** A recorded call as something that can be pasted: into a shell, and with curl. */
 import type { CallRecord } from '../../api/types'
-import { curlOf, quoted } from '../../lib/commands'
+import { curlOf, isPastable, quoted } from '../../lib/commands'
 
 type Called = Pick<CallRecord, 'method' | 'tool'> & { server?: string | null }
 
@@ -8,8 +8,13 @@ function has(args: unknown): args is Record<string, unknown> {
   return typeof args === 'object' && args !== null && Object.keys(args).length > 0
 }
 
-/** The command that does the same; `undefined` where there is none. */
+/** The command that does the same; `undefined` where there is none that can be pasted. */
 export function commandOf(call: Called, args: unknown): string | undefined {
+  const command = written(call, args)
+  return command !== undefined && isPastable(command) ? command : undefined
+}
+
+function written(call: Called, args: unknown): string | undefined {
   const { server, tool, method } = call
   if (!server) return undefined
   if (method === 'resources/read') return `mainstay read ${quoted(server)} ${quoted(tool)}`
