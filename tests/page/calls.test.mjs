@@ -248,7 +248,7 @@ test('a call is run again with other arguments, and the new record has them', as
   await field.fill('second try')
   await page.getByRole('button', { name: 'Call', exact: true }).click()
   await page.getByText('Answered', { exact: true }).waitFor()
-  await page.getByRole('link', { name: 'Open the record of this call' }).click()
+  await page.getByRole('link', { name: 'Its calls on record' }).click()
   await rowsOf(page, 'alpha/echo').first().click()
   await page.getByRole('dialog').getByText('"text": "second try"').first().waitFor()
   const again = await newest('tool=echo&server=alpha')
