@@ -1,6 +1,7 @@
 //! REST types of clients' tokens and the control token.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Number;
 use utoipa::ToSchema;
 
 /// GET lists [`ClientTokens`]; POST takes an [`AddToken`].
@@ -35,9 +36,27 @@ pub struct AddToken {
     #[schema(required = true, value_type = String, pattern = "^[a-zA-Z0-9._-]{1,64}$")]
     pub name: Option<String>,
     /// At most ten years; without it the token lasts until it is removed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "whole_number"
+    )]
     #[schema(minimum = 1, maximum = 315_360_000)]
     pub expires_in_seconds: Option<u64>,
+}
+
+/// An integer in any spelling of JSON: `90`, `90.0` and `9e1` are the same number.
+fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let Some(number) = Option::<Number>::deserialize(from)? else {
+        return Ok(None);
+    };
+    let whole = number.as_u64().or_else(|| {
+        // A float without a fraction is written without a point.
+        number.as_f64()?.to_string().parse().ok()
+    });
+    whole
+        .map(Some)
+        .ok_or_else(|| D::Error::custom(format_args!("{number} is no whole number")))
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -63,4 +82,24 @@ pub struct RemovedToken {
 pub struct RotatedToken {
     /// The new control token.
     pub token: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_number_has_many_spellings() {
+        let read = |text: &str| {
+            let body = format!(r#"{{"name":"a","expiresInSeconds":{text}}}"#);
+            serde_json::from_str::<AddToken>(&body).map(|it| it.expires_in_seconds)
+        };
+        for text in ["90", "90.0", "9e1", "0.9e2"] {
+            assert_eq!(read(text).ok(), Some(Some(90)), "{text}");
+        }
+        assert_eq!(read("null").ok(), Some(None));
+        for text in ["90.5", "-1", "-90.0", "1e300", r#""90""#, "true"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
 }

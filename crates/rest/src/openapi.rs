@@ -228,7 +228,7 @@ fn operations() -> Vec<Operation> {
         .query("until", TIME, &time())
         .query(
             "bucketMs",
-            "The length of a bucket; there are 1000 at most",
+            "The length of a bucket; longer where there would be more than 1000",
             &number(),
         )
         .query("by", "What makes a series", &one_of(BY.into_iter()))

@@ -74,7 +74,7 @@ pub async fn statistics(
         tool: wanted.tool,
         since,
         until,
-        bucket: bucket(wanted.bucket_ms.map(Duration::from_millis), span)?,
+        bucket: bucket(wanted.bucket_ms.map(Duration::from_millis), span),
         by,
         order,
         limit: wanted.limit,
@@ -85,21 +85,13 @@ pub async fn statistics(
     }))
 }
 
-/// The length of a bucket in so long a time: an hour, or what makes few enough buckets, unless it is given.
-fn bucket(wanted: Option<Duration>, span: Duration) -> Result<Duration, Refusal> {
+/// The length of a bucket in so long a time: as asked, an hour by default; longer where there would be too many.
+fn bucket(wanted: Option<Duration>, span: Duration) -> Duration {
     let fewest = span.as_millis().div_ceil(MAX_BUCKETS);
     let shortest = Duration::from_millis(u64::try_from(fewest).unwrap_or(u64::MAX));
-    let Some(wanted) = wanted else {
-        return Ok(HOUR.max(shortest));
-    };
     // No bucket is shorter than a minute.
-    let wanted = wanted.clamp(MINUTE, LONGEST_BUCKET);
-    if wanted < shortest {
-        return Err(Refusal::Malformed(format!(
-            "bucketMs: an answer has at most {MAX_BUCKETS} buckets; for this time a bucket has {fewest} ms or more"
-        )));
-    }
-    Ok(wanted)
+    let shortest = MINUTE.max(shortest).min(LONGEST_BUCKET);
+    wanted.unwrap_or(HOUR).clamp(shortest, LONGEST_BUCKET)
 }
 
 fn unknown(name: &str, word: &str, words: &[&str]) -> Refusal {
@@ -141,16 +133,15 @@ mod tests {
     fn there_are_not_too_many_buckets() {
         let day = Duration::from_hours(24);
         for (wanted, span, bucket_is) in [
-            (None, day, Some(HOUR)),
-            (None, 30 * day, Some(HOUR)),
-            (None, 100 * day, Some(Duration::from_millis(8_640_000))),
-            (Some(MINUTE), 16 * HOUR, Some(MINUTE)),
-            (Some(Duration::ZERO), HOUR, Some(MINUTE)),
-            (Some(MINUTE), day, None),
-            (Some(Duration::MAX), 30 * day, Some(LONGEST_BUCKET)),
+            (None, day, HOUR),
+            (None, 30 * day, HOUR),
+            (None, 100 * day, Duration::from_millis(8_640_000)),
+            (Some(MINUTE), 16 * HOUR, MINUTE),
+            (Some(Duration::ZERO), HOUR, MINUTE),
+            (Some(MINUTE), 100 * day, Duration::from_millis(8_640_000)),
+            (Some(Duration::MAX), 30 * day, LONGEST_BUCKET),
         ] {
-            let found = bucket(wanted, span).ok();
-            assert_eq!(found, bucket_is, "{wanted:?} in {span:?}");
+            assert_eq!(bucket(wanted, span), bucket_is, "{wanted:?} in {span:?}");
         }
     }
 }

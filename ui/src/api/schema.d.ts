@@ -1390,7 +1390,7 @@ export interface paths {
                     since?: string | unknown | unknown;
                     /** @description RFC 3339, or seconds since 1970 */
                     until?: string | unknown | unknown;
-                    /** @description The length of a bucket; there are 1000 at most */
+                    /** @description The length of a bucket; longer where there would be more than 1000 */
                     bucketMs?: number;
                     /** @description What makes a series */
                     by?: "tool" | "server" | "all";

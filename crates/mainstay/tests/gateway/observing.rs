@@ -138,7 +138,9 @@ async fn statistics_are_merged_ordered_and_bounded() {
         (&"x".into(), &2.into())
     );
     assert_eq!(series("").await.len(), 3);
-    for query in ["bucketMs=60000&since=0", "by=client", "sort=name"] {
+    // Too short a bucket is made longer, for an answer has a thousand at most.
+    assert_eq!(series("bucketMs=60000&since=0").await.len(), 3);
+    for query in ["by=client", "sort=name"] {
         let (status, answer) = rest.try_get(&format!("/api/statistics?{query}")).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{query}: {answer}");
     }

@@ -8,10 +8,10 @@ use super::super::{
     schema::{TIME, one_of, record, text, time},
 };
 
-/// One or several words of a closed set, with commas.
+/// Words of a closed set, with commas, and blanks beside them.
 fn some_of(words: impl Iterator<Item = &'static str>) -> Value {
     let words = words.collect::<Vec<_>>().join("|");
-    json!({"type": "string", "pattern": format!("^({words})(,({words}))*$")})
+    json!({"type": "string", "pattern": format!(r"^\s*({words})?\s*(,\s*({words})?\s*)*$")})
 }
 
 /// An operation on the records that fit.
