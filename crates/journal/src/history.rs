@@ -14,24 +14,20 @@ use mainstay_core::{
     ids::ServerName,
     redact::{Redactor, Secrets},
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    JournalError,
-    read::Reader,
     schema::integer,
-    time::{duration, micros, span, time},
+    time::{micros, span, time},
 };
 
-/// Transitions in one answer. The servers of an answer share them.
-const MAX_ANSWERED: usize = 10_000;
 /// Rows that are looked at or deleted in one step.
 const STEP: i64 = 4096;
 
 /// The name under which the rows of Mainstay itself stand: no server's.
-const DAEMON: &str = "";
+pub(super) const DAEMON: &str = "";
 /// Joins the lines of a server's stderr; none has one.
-const LINE_END: &str = "\n";
+pub(super) const LINE_END: &str = "\n";
 
 /// A server's status from a time on, and what led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +103,7 @@ impl Mark {
         }
     }
 
-    fn parse(word: &str) -> Option<Self> {
+    pub(super) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mark| mark.as_str() == word)
     }
 }
@@ -193,7 +189,10 @@ pub fn begin(connection: &Connection, seen: Option<i64>) -> rusqlite::Result<()>
 }
 
 /// The last mark up to this time.
-fn last_mark(connection: &Connection, until: i64) -> rusqlite::Result<Option<(i64, Mark)>> {
+pub(super) fn last_mark(
+    connection: &Connection,
+    until: i64,
+) -> rusqlite::Result<Option<(i64, Mark)>> {
     let newest = connection
         .prepare_cached(
             "SELECT at, status FROM transitions WHERE server = '' AND at <= ?
@@ -250,103 +249,4 @@ pub fn prune(
 /// Whether a step of so many rows may not have been the last.
 pub const fn is_full_step(gone: i64) -> bool {
     gone >= STEP
-}
-
-impl Reader {
-    /// What happened in a period.
-    pub fn history(&self, period: &Period) -> Result<History, JournalError> {
-        let (since, until) = (micros(period.since), micros(period.until));
-        let names = match &period.server {
-            Some(name) => vec![name.clone()],
-            None => self.servers_with_history()?,
-        };
-        // What was so when the period began was so in the run of that time only.
-        let run = last_mark(&self.connection, since)?;
-        let holds = |at: i64| match run {
-            Some((begun, Mark::Started)) => at >= begun,
-            Some((_, Mark::Stopped | Mark::Lost)) => false,
-            None => true,
-        };
-        let limit = period.limit.min(MAX_ANSWERED / names.len().max(1)).max(1);
-        let mut history = History::default();
-        for server in names {
-            let (mut rows, truncated) = self.rows(&server, since, until, limit)?;
-            rows.retain(|(at, _)| *at > since || holds(*at));
-            history.truncated |= truncated;
-            if !rows.is_empty() {
-                let transitions = rows.into_iter().rev().map(|(_, row)| row).collect();
-                history.servers.push(ServerHistory {
-                    server,
-                    transitions,
-                    truncated,
-                });
-            }
-        }
-        let (marks, truncated) = self.rows(DAEMON, since, until, period.limit)?;
-        let marks = marks.into_iter().rev().map(|(_, row)| row);
-        history.daemon = marks
-            .filter_map(|row| Some((row.at, Mark::parse(&row.status)?)))
-            .collect();
-        history.truncated |= truncated;
-        Ok(history)
-    }
-
-    /// The newest rows of a period and the last one before it, the newest first; and whether some of the
-    /// period were left out.
-    fn rows(
-        &self,
-        server: &str,
-        since: i64,
-        until: i64,
-        limit: usize,
-    ) -> Result<(Vec<(i64, Transition)>, bool), JournalError> {
-        let mut rows = self.connection.prepare_cached(
-            "SELECT at, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr
-             FROM transitions WHERE server = ? AND at <= ? ORDER BY at DESC, id DESC",
-        )?;
-        let mut rows = rows.query(params![server, until])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let at: i64 = row.get(0)?;
-            if found.len() == limit {
-                return Ok((found, true));
-            }
-            found.push((at, transition(row)?));
-            if at <= since {
-                break;
-            }
-        }
-        Ok((found, false))
-    }
-
-    /// The names of all servers that have rows, found by a step in the index for each.
-    fn servers_with_history(&self) -> Result<Vec<String>, JournalError> {
-        let mut names = self.connection.prepare_cached(
-            "WITH RECURSIVE names(name) AS (
-                SELECT min(server) FROM transitions WHERE server > ''
-                UNION ALL
-                SELECT (SELECT min(server) FROM transitions WHERE server > name) FROM names
-                WHERE name IS NOT NULL
-             ) SELECT name FROM names WHERE name IS NOT NULL",
-        )?;
-        let names = names.query_map([], |row| row.get(0))?;
-        Ok(names.collect::<Result<_, _>>()?)
-    }
-}
-
-fn transition(row: &Row<'_>) -> rusqlite::Result<Transition> {
-    let stderr: Option<String> = row.get(8)?;
-    Ok(Transition {
-        at: time(row.get(0)?),
-        status: Cow::Owned(row.get(1)?),
-        degraded: row.get(2)?,
-        reason: row.get(3)?,
-        exit_code: row.get(4)?,
-        exit_signal: row.get(5)?,
-        attempt: row.get(6)?,
-        next_retry: row.get::<_, Option<i64>>(7)?.map(duration),
-        stderr: stderr
-            .map(|lines| lines.split(LINE_END).map(str::to_owned).collect())
-            .unwrap_or_default(),
-    })
 }

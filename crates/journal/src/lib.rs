@@ -20,6 +20,7 @@ mod facets;
 mod files;
 mod histogram;
 mod history;
+mod history_read;
 mod holders;
 mod intern;
 mod layout;

@@ -11,6 +11,7 @@ mod declared;
 mod fleet;
 mod inbox;
 mod isolated_session;
+mod kept_down;
 mod legacy_twin;
 mod listing;
 mod listing_schedule;
@@ -34,9 +35,9 @@ pub use self::{
     command::Operation,
     fleet::{Fleet, Report},
     isolated_session::IsolatedSession,
+    kept_down::KeptDown,
     pace::Pace,
     queue::{Queue, Queued},
-    reason::KeptDown,
     server::{Server, supervise},
     server_view::{Crash, Crashes, ServerView},
     session_settings::SessionSettings,

@@ -3,44 +3,17 @@
 use std::{path::Path, time::Duration};
 
 use mainstay_core::{
-    config::{ConfigError, Launch, ServerConfig},
+    config::{ConfigError, Launch},
     failure::{Failure, FailureKind},
     lifecycle::State,
     message, trouble,
 };
 use tokio::time::Instant;
 
-use super::{server::Server, server_view::ServerView};
+use super::{kept_down::KeptDown, server::Server, server_view::ServerView};
 
 /// The bytes that are shown of a line of a starting server's stderr.
 const MAX_SHOWN_LINE: usize = 200;
-
-/// Why nothing may start a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeptDown {
-    /// An MCP client added it, and no person has approved it yet.
-    Unapproved,
-    Disabled,
-}
-
-impl KeptDown {
-    /// Why nothing may start a server of this configuration, if nothing may.
-    pub fn of(config: &ServerConfig) -> Option<Self> {
-        match &config.launch {
-            Launch::Unapproved => Some(Self::Unapproved),
-            _ if !config.enabled => Some(Self::Disabled),
-            _ => None,
-        }
-    }
-
-    /// The word that stands for its status.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unapproved => "pending",
-            Self::Disabled => "disabled",
-        }
-    }
-}
 
 impl Server {
     /// Describes the start of its process that is under way, with the last line of its stderr, or the last line

@@ -1,10 +1,7 @@
 //! `mainstay export`: shows the servers, or Mainstay itself, as a client has them in its file, or puts them
 //! there.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_client_files::{
@@ -15,7 +12,7 @@ use mainstay_core::config::{Syntax, edit::Document};
 use mainstay_platform::environment::{Origin, Process};
 use serde_json::{Value, json};
 
-use super::{CommandError, Exit, import, output, resolve, screen::complain};
+use super::{CommandError, Exit, import, output, own_entry, screen::complain};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,23 +68,6 @@ struct Exported {
     changes: Vec<Change>,
     /// What the client cannot have, each with its server.
     notes: Vec<(String, Note)>,
-}
-
-/// How clients reach the daemon of this state directory by this program.
-pub(super) fn connect() -> Result<Front, CommandError> {
-    let program = env::current_exe().map_err(|source| CommandError::Read {
-        path: "the path of this program".to_owned(),
-        source,
-    })?;
-    // Clients that are started from a desktop do not have it.
-    let home = env::var_os("MAINSTAY_HOME").filter(|home| !home.is_empty());
-    Ok(Front::Connect {
-        program,
-        is_on_path: resolve::is_here("mainstay"),
-        home: home
-            .map(|home| import::absolute(Path::new(&home)))
-            .transpose()?,
-    })
 }
 
 impl Export {
@@ -203,7 +183,7 @@ impl Export {
         if !self.connect {
             return Ok(None);
         }
-        connect().map(Some)
+        own_entry::connect().map(Some)
     }
 
     fn section(file: &ClientFile, text: &str) -> Result<Section, CommandError> {

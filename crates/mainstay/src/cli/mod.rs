@@ -31,6 +31,7 @@ mod news;
 mod object;
 mod operate;
 mod output;
+mod own_entry;
 mod pairs;
 mod person;
 mod progress;

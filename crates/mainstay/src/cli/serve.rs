@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     CommandError, Exit,
     clients::ClientsArgs,
-    export, output,
+    output, own_entry,
     screen::stderr_is_terminal,
     signals::{Signal, Signals},
     status::Tellers,
@@ -180,7 +180,7 @@ impl Serve {
                 insecure: self.insecure,
                 hand_over: self.until_stdin_ends.then_some(hand_over),
                 // Without it the entries name the program in the PATH.
-                connect: export::connect().ok(),
+                connect: own_entry::connect().ok(),
                 ..DaemonOptions::default()
             },
         );

@@ -8,7 +8,7 @@ use mainstay_journal::Transition;
 use tokio::time::Instant;
 
 use super::Task;
-use crate::supervisor::reason::KeptDown;
+use crate::supervisor::kept_down::KeptDown;
 
 /// Lines of stderr in a transition, and the bytes of each.
 const STDERR_LINES: usize = 3;

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use self::plan::{Note, Plan};
 use super::{
-    CommandError, Exit, export, import, output,
+    CommandError, Exit, import, output, own_entry,
     screen::ask,
     service::{self, Wanted},
     stderr::complain,
@@ -241,7 +241,7 @@ impl Setup {
             Via::Http => Ok(Front::Http {
                 url: DEFAULT_URL.to_owned(),
             }),
-            Via::Connect => export::connect(),
+            Via::Connect => own_entry::connect(),
         }
     }
 

@@ -1,0 +1,113 @@
+//! Reads the history of servers.
+
+use std::borrow::Cow;
+
+use rusqlite::{Row, params};
+
+use super::{
+    JournalError,
+    history::{DAEMON, History, LINE_END, Mark, Period, ServerHistory, Transition, last_mark},
+    read::Reader,
+    time::{duration, micros, time},
+};
+
+/// Transitions in one answer. The servers of an answer share them.
+const MAX_ANSWERED: usize = 10_000;
+impl Reader {
+    /// What happened in a period.
+    pub fn history(&self, period: &Period) -> Result<History, JournalError> {
+        let (since, until) = (micros(period.since), micros(period.until));
+        let names = match &period.server {
+            Some(name) => vec![name.clone()],
+            None => self.servers_with_history()?,
+        };
+        // What was so when the period began was so in the run of that time only.
+        let run = last_mark(&self.connection, since)?;
+        let holds = |at: i64| match run {
+            Some((begun, Mark::Started)) => at >= begun,
+            Some((_, Mark::Stopped | Mark::Lost)) => false,
+            None => true,
+        };
+        let limit = period.limit.min(MAX_ANSWERED / names.len().max(1)).max(1);
+        let mut history = History::default();
+        for server in names {
+            let (mut rows, truncated) = self.rows(&server, since, until, limit)?;
+            rows.retain(|(at, _)| *at > since || holds(*at));
+            history.truncated |= truncated;
+            if !rows.is_empty() {
+                let transitions = rows.into_iter().rev().map(|(_, row)| row).collect();
+                history.servers.push(ServerHistory {
+                    server,
+                    transitions,
+                    truncated,
+                });
+            }
+        }
+        let (marks, truncated) = self.rows(DAEMON, since, until, period.limit)?;
+        let marks = marks.into_iter().rev().map(|(_, row)| row);
+        history.daemon = marks
+            .filter_map(|row| Some((row.at, Mark::parse(&row.status)?)))
+            .collect();
+        history.truncated |= truncated;
+        Ok(history)
+    }
+
+    /// The newest rows of a period and the last one before it, the newest first; and whether some of the
+    /// period were left out.
+    fn rows(
+        &self,
+        server: &str,
+        since: i64,
+        until: i64,
+        limit: usize,
+    ) -> Result<(Vec<(i64, Transition)>, bool), JournalError> {
+        let mut rows = self.connection.prepare_cached(
+            "SELECT at, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr
+             FROM transitions WHERE server = ? AND at <= ? ORDER BY at DESC, id DESC",
+        )?;
+        let mut rows = rows.query(params![server, until])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let at: i64 = row.get(0)?;
+            if found.len() == limit {
+                return Ok((found, true));
+            }
+            found.push((at, transition(row)?));
+            if at <= since {
+                break;
+            }
+        }
+        Ok((found, false))
+    }
+
+    /// The names of all servers that have rows, found by a step in the index for each.
+    fn servers_with_history(&self) -> Result<Vec<String>, JournalError> {
+        let mut names = self.connection.prepare_cached(
+            "WITH RECURSIVE names(name) AS (
+                SELECT min(server) FROM transitions WHERE server > ''
+                UNION ALL
+                SELECT (SELECT min(server) FROM transitions WHERE server > name) FROM names
+                WHERE name IS NOT NULL
+             ) SELECT name FROM names WHERE name IS NOT NULL",
+        )?;
+        let names = names.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<Result<_, _>>()?)
+    }
+}
+
+fn transition(row: &Row<'_>) -> rusqlite::Result<Transition> {
+    let stderr: Option<String> = row.get(8)?;
+    Ok(Transition {
+        at: time(row.get(0)?),
+        status: Cow::Owned(row.get(1)?),
+        degraded: row.get(2)?,
+        reason: row.get(3)?,
+        exit_code: row.get(4)?,
+        exit_signal: row.get(5)?,
+        attempt: row.get(6)?,
+        next_retry: row.get::<_, Option<i64>>(7)?.map(duration),
+        stderr: stderr
+            .map(|lines| lines.split(LINE_END).map(str::to_owned).collect())
+            .unwrap_or_default(),
+    })
+}

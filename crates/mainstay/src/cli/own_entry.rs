@@ -1,0 +1,28 @@
+//! The entry of Mainstay itself in the files of clients.
+
+use std::{env, path};
+
+use mainstay_client_files::Front;
+
+use super::{CommandError, resolve};
+
+/// How clients reach the daemon of this state directory by this program.
+pub fn connect() -> Result<Front, CommandError> {
+    let program = env::current_exe().map_err(|source| CommandError::Read {
+        path: "the path of this program".to_owned(),
+        source,
+    })?;
+    // Clients that are started from a desktop do not have it.
+    let home = env::var_os("MAINSTAY_HOME").filter(|home| !home.is_empty());
+    let home = home.map(|home| {
+        path::absolute(&home).map_err(|source| CommandError::Read {
+            path: home.display().to_string(),
+            source,
+        })
+    });
+    Ok(Front::Connect {
+        program,
+        is_on_path: resolve::is_here("mainstay"),
+        home: home.transpose()?,
+    })
+}
