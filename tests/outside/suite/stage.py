@@ -154,9 +154,9 @@ class Stage:
 
     def over_stdio(self, name: str, entries: dict[str, dict]) -> Endpoint:
         """The command that runs a Mainstay in front of these servers."""
-        # Clients of one home share the servers that the first one has started.
         home = str(self.folder / f"{name}-stdio")
-        arguments = ("mcp", "--config", str(self._config(name, entries)))
+        # Each client has servers of its own, as it has without a daemon.
+        arguments = ("mcp", "--standalone", "--config", str(self._config(name, entries)))
         return Endpoint(str(self.mainstay), arguments, {"MAINSTAY_HOME": home, MARK: self.mark})
 
     def _config(self, name: str, entries: dict[str, dict]) -> Path:
