@@ -62,3 +62,25 @@ export type Trial = Schemas['TrialRun']
 export type TrialShown = Schemas['ShownTarget']
 export type ImportPreview = Schemas['ImportPreview']
 export type PreviewedServer = Schemas['PreviewedServer']
+
+/** Types of events of `GET /api/events`, beside `snapshot` and `missed`. */
+export const EVENT_TYPES = [
+  'server_added',
+  'server_removed',
+  'server_connected',
+  'server_disconnected',
+  'server_reconnecting',
+  'server_reconnected',
+  'server_health_degraded',
+  'server_health_restored',
+  'server_failed',
+  'call_refused',
+  'call_allowed',
+  'tools_changed',
+  'config_reloaded',
+  'config_rejected',
+  'server_request_waiting',
+  'server_request_settled',
+] as const
+
+export type EventType = (typeof EVENT_TYPES)[number]

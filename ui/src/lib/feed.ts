@@ -4,26 +4,7 @@
  * on where it was.
  */
 import { api, ApiError } from '../api/client'
-
-/** Types of events of `GET /api/events`, beside `snapshot` and `missed`. */
-const EVENT_TYPES = [
-  'server_added',
-  'server_removed',
-  'server_connected',
-  'server_disconnected',
-  'server_reconnecting',
-  'server_reconnected',
-  'server_health_degraded',
-  'server_health_restored',
-  'server_failed',
-  'call_refused',
-  'call_allowed',
-  'tools_changed',
-  'config_reloaded',
-  'config_rejected',
-  'server_request_waiting',
-  'server_request_settled',
-] as const
+import { EVENT_TYPES } from '../api/types'
 
 const NAME = 'mainstay.events'
 const FIRST_RETRY_MS = 500

@@ -1,29 +1,8 @@
 /** What an event says, in words: docs/cli.md, "events". */
-import type { Event } from '../../api/types'
+import type { Event, EventType } from '../../api/types'
 import { span, visible } from '../../lib/format'
 import type { Tone } from '../../lib/status'
 import { texts } from '../../texts'
-
-export const TYPES = [
-  'server_added',
-  'server_removed',
-  'server_connected',
-  'server_disconnected',
-  'server_reconnecting',
-  'server_reconnected',
-  'server_health_degraded',
-  'server_health_restored',
-  'server_failed',
-  'call_refused',
-  'call_allowed',
-  'tools_changed',
-  'config_reloaded',
-  'config_rejected',
-  'server_request_waiting',
-  'server_request_settled',
-] as const
-
-export type EventType = (typeof TYPES)[number]
 
 export interface Told {
   /** One word. */
