@@ -230,6 +230,7 @@ export const texts = {
     eventWords: {
       server_added: 'added',
       server_removed: 'deleted',
+      server_starting: 'starting',
       server_connected: 'connected',
       server_disconnected: 'disconnected',
       server_reconnecting: 'reconnecting',
@@ -828,6 +829,7 @@ export const texts = {
     types: {
       server_added: 'Server added',
       server_removed: 'Server removed',
+      server_starting: 'Server starting',
       server_connected: 'Server running',
       server_disconnected: 'Server lost or stopped',
       server_reconnecting: 'Server reconnecting',
@@ -846,6 +848,7 @@ export const texts = {
     words: {
       server_added: 'added',
       server_removed: 'removed',
+      server_starting: 'starting',
       server_connected: 'running',
       server_disconnected: 'lost',
       server_reconnecting: 'reconnecting',

@@ -66,6 +66,9 @@ pub struct Server {
     /// What a person can do about it where it is not connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_step: Option<String>,
+    /// The same as a code. `wait` has no words: Mainstay tries again by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_action: Option<NextAction>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect_attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +109,21 @@ pub struct Server {
     pub stdout: Option<String>,
 }
 
+/// What a person can do about a server that is not connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NextAction {
+    Approve,
+    Enable,
+    Start,
+    SeeLog,
+    /// The entry cannot be used.
+    CorrectEntry,
+    /// The server accepts no credentials of the entry.
+    SignIn,
+    Wait,
+}
+
 /// What a person approves, or does not: to the letter, references unexpanded. A client that cannot
 /// approve it sees the program only, because the rest may be secret.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -131,6 +149,33 @@ pub struct Pending {
     /// What this name led to before, where that was something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formerly: Option<Formerly>,
+    /// The client that wants it; told to the operator only.
+    #[serde(
+        default,
+        rename = "requestedBy",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub requested_by: Option<RequestedBy>,
+    /// When the client asked, in milliseconds since 1970.
+    #[serde(
+        default,
+        rename = "requestedAt",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub requested_at: Option<u64>,
+}
+
+/// The MCP client that asked for a server.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestedBy {
+    /// The name that the client declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// As records have it: `mcp_http`, `mcp_sse` or `mcp_stdio`.
+    pub door: String,
+    /// `operator` or `client:NAME`, where there was a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
 }
 
 /// The former target of a server's name, without secrets. Empty if it is not known.

@@ -194,6 +194,7 @@ impl Watch {
                 self.servers.remove(server);
             }
             EventKind::ServerAdded {}
+            | EventKind::ServerStarting {}
             | EventKind::ServerHealthDegraded { .. }
             | EventKind::ServerHealthRestored {}
             | EventKind::CallRefused { .. }

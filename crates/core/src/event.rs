@@ -86,6 +86,8 @@ pub enum EventKind {
     /// Added while Mainstay runs.
     ServerAdded {},
     ServerRemoved {},
+    /// An attempt to start or to connect it has begun. Of a long outage only some attempts are announced.
+    ServerStarting {},
     /// For the first time since its operator started it.
     ServerConnected {},
     /// The session is gone. Intentional: its operator stopped, removed or reconnected the server.

@@ -98,30 +98,68 @@ pub fn misplaced(line: &str) -> String {
     format!("writes to stdout what is no MCP message: \"{line}\"")
 }
 
-/// What a person does next about a server whose entry cannot be used; `file` has the entry, if its
-/// changes take effect at once.
-pub fn correct(file: Option<&str>) -> String {
-    match file {
-        Some(file) => format!("correct its entry in {file}; the file is read again at once"),
-        None => "correct its entry in the configuration".to_owned(),
-    }
+/// What a person can do about a server that is not connected. The words for terminals and the code of the
+/// REST API both come from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextStep {
+    /// Nothing of it is started before a person approves it.
+    Approve,
+    Enable,
+    /// Its entry cannot be used. The file has the entry, if its changes take effect at once.
+    CorrectEntry {
+        file: Option<String>,
+    },
+    /// Its operator has stopped it, or it does not start by itself.
+    Start,
+    /// It is down, and its process has written no log.
+    TryAgain,
+    /// It is down, and its process has written a log.
+    SeeLogAndStart,
+    /// It is tried again by itself, and its process has written a log.
+    SeeLog,
+    /// It is tried again by itself.
+    Wait,
+    /// The server accepts no credentials of the entry.
+    SignIn,
 }
 
-/// What a person does next about a server that is down for a reason; `has_log` where its process has
-/// written one.
-pub fn next_step(name: &str, state: State, has_log: bool) -> Option<String> {
-    let log = format!("\"mainstay logs {name}\"");
-    let start = format!("\"mainstay start {name}\"");
-    match (state, has_log) {
-        (State::Connected | State::Connecting | State::Stopping, _) => None,
-        (State::Reconnecting, true) => Some(format!("see {log}")),
-        (State::Reconnecting, false) => None,
-        (State::Disconnected | State::Error | State::Failed | State::Crashed, true) => {
-            Some(format!("see {log}, then {start}"))
+impl NextStep {
+    /// The step for a server that is to be up; `has_log` where its process has written something.
+    pub fn of(state: State, unauthorized: bool, has_log: bool) -> Option<Self> {
+        match (state, has_log) {
+            (State::Connected | State::Connecting | State::Stopping, _) => None,
+            _ if unauthorized => Some(Self::SignIn),
+            (State::Reconnecting, true) => Some(Self::SeeLog),
+            (State::Reconnecting, false) => Some(Self::Wait),
+            (State::Disconnected | State::Error | State::Failed | State::Crashed, true) => {
+                Some(Self::SeeLogAndStart)
+            }
+            (State::Disconnected | State::Error | State::Failed | State::Crashed, false) => {
+                Some(Self::TryAgain)
+            }
         }
-        (State::Disconnected | State::Error | State::Failed | State::Crashed, false) => {
-            Some(format!("try again by {start}"))
-        }
+    }
+
+    /// In words for the server `name`; nothing where there is nothing to do.
+    pub fn words(&self, name: &str) -> Option<String> {
+        let start = format!("\"mainstay start {name}\"");
+        let log = format!("\"mainstay logs {name}\"");
+        Some(match self {
+            Self::Approve => format!("approve it by \"mainstay approve {name}\""),
+            Self::Enable => format!("enable it by \"mainstay enable {name}\""),
+            Self::CorrectEntry { file: Some(file) } => {
+                format!("correct its entry in {file}; the file is read again at once")
+            }
+            Self::CorrectEntry { file: None } => {
+                "correct its entry in the configuration".to_owned()
+            }
+            Self::Start => format!("start it by {start}"),
+            Self::TryAgain => format!("try again by {start}"),
+            Self::SeeLogAndStart => format!("see {log}, then {start}"),
+            Self::SeeLog => format!("see {log}"),
+            Self::SignIn => format!("set its credentials, then {start}"),
+            Self::Wait => return None,
+        })
     }
 }
 
@@ -210,12 +248,20 @@ mod tests {
                 state,
                 State::Disconnected | State::Error | State::Failed | State::Crashed
             );
-            let step = next_step("fs", state, false);
-            assert_eq!(step.is_some(), is_down, "{state}");
-            let step = next_step("fs", state, true).unwrap_or_default();
-            let is_said = is_down || state == State::Reconnecting;
-            assert_eq!(step.contains("mainstay logs fs"), is_said, "{state}");
-            assert_eq!(step.contains("mainstay start fs"), is_down, "{state}");
+            let is_retried = state == State::Reconnecting;
+            let step = NextStep::of(state, false, false);
+            assert_eq!(step.is_some(), is_down || is_retried, "{state}");
+            let words = step.and_then(|step| step.words("fs"));
+            assert_eq!(words.is_some(), is_down, "{state}");
+            let step = NextStep::of(state, false, true);
+            let words = step.and_then(|step| step.words("fs")).unwrap_or_default();
+            let is_said = is_down || is_retried;
+            assert_eq!(words.contains("mainstay logs fs"), is_said, "{state}");
+            assert_eq!(words.contains("mainstay start fs"), is_down, "{state}");
+            for has_log in [false, true] {
+                let step = NextStep::of(state, true, has_log);
+                assert_eq!(step == Some(NextStep::SignIn), is_said, "{state}");
+            }
         }
     }
 }

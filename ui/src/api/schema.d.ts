@@ -3444,6 +3444,11 @@ export interface components {
             lines: components["schemas"]["LogLine"][];
         };
         /**
+         * @description What a person can do about a server that is not connected.
+         * @enum {string}
+         */
+        NextAction: "approve" | "enable" | "start" | "see_log" | "correct_entry" | "sign_in" | "wait";
+        /**
          * @description `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and
          *     `POST /api/servers`
          */
@@ -3479,6 +3484,12 @@ export interface components {
             /** @description The variables that are set, which may change what runs. */
             env?: Record<string, never>;
             formerly?: components["schemas"]["Formerly"] | null;
+            /**
+             * Format: int64
+             * @description When the client asked, in milliseconds since 1970.
+             */
+            requestedAt?: number | null;
+            requestedBy?: components["schemas"]["RequestedBy"] | null;
             url?: string | null;
         };
         PreviewedServer: {
@@ -3597,6 +3608,15 @@ export interface components {
             error?: string;
             result?: Record<string, never>;
         };
+        /** @description The MCP client that asked for a server. */
+        RequestedBy: {
+            /** @description The name that the client declared. */
+            client?: string | null;
+            /** @description As records have it: `mcp_http`, `mcp_sse` or `mcp_stdio`. */
+            door: string;
+            /** @description `operator` or `client:NAME`, where there was a token. */
+            principal?: string | null;
+        };
         Resource: {
             description: string;
             mime_type?: string | null;
@@ -3658,6 +3678,7 @@ export interface components {
             /** @description Whether they are an earlier run's, until the server answers. */
             listsStale: boolean;
             name: string;
+            nextAction?: components["schemas"]["NextAction"] | null;
             /** Format: int64 */
             nextRetryMs?: number | null;
             /** @description What a person can do about it where it is not connected. */

@@ -67,6 +67,7 @@ export type PreviewedServer = Schemas['PreviewedServer']
 export const EVENT_TYPES = [
   'server_added',
   'server_removed',
+  'server_starting',
   'server_connected',
   'server_disconnected',
   'server_reconnecting',

@@ -2,13 +2,13 @@
 //!
 //! A change holds until Mainstay ends, or until the file changes that server.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, sync::Arc, time::SystemTime};
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::{Launch, ServerConfig, Target};
-use crate::ids::ServerName;
+use crate::{ids::ServerName, record::Origin};
 
 /// A server added while Mainstay runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,15 @@ pub struct Runtime {
     pub target: Target,
     /// While it is pending: what its name led to before, where that was something else.
     pub formerly: Option<Target>,
+    /// Which MCP client wanted it, and when; `None` where no MCP client did.
+    pub requested: Option<Requested>,
+}
+
+/// The wish of an MCP client for a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requested {
+    pub origin: Arc<Origin>,
+    pub at: SystemTime,
 }
 
 /// Whether a person has agreed to what an MCP client wants started.
@@ -189,6 +198,7 @@ mod tests {
             approval,
             target: Target::default(),
             formerly: None,
+            requested: None,
         }))
     }
 

@@ -26,6 +26,8 @@ pub struct Observer {
     at_rest: bool,
     /// It was up until this attempt's session was lost, or given up for a new one.
     lost: Option<Epoch>,
+    /// The latest attempt whose beginning was announced.
+    starting: Epoch,
     retries: Retries,
 }
 
@@ -37,6 +39,7 @@ impl Default for Observer {
             degraded: false,
             at_rest: true,
             lost: None,
+            starting: Epoch::NONE,
             retries: Retries::default(),
         }
     }
@@ -64,6 +67,16 @@ impl Observer {
             });
             self.degraded = false;
             self.lost = Some(epoch);
+        }
+        if status.begun.is_some() && status.epoch != self.starting {
+            self.starting = status.epoch;
+            let is_told = match status.state {
+                State::Connecting => true,
+                State::Reconnecting => self.retries.is_followed_by(status.epoch),
+                // A server that lets nobody in is tried again and again.
+                _ => false,
+            };
+            events.extend(is_told.then_some(EventKind::ServerStarting {}));
         }
         match status.state {
             State::Connected => {
@@ -145,6 +158,11 @@ struct Retries {
 }
 
 impl Retries {
+    /// Whether this attempt follows a failure that was told, or is the first one of an outage.
+    fn is_followed_by(&self, attempt: Epoch) -> bool {
+        self.last.is_none_or(|(told, _)| told.next() == attempt)
+    }
+
     /// Once for each failed attempt and each loss, as far as [`TOLD_ATTEMPTS`] allows.
     fn told(&mut self, status: &Status, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;

@@ -117,6 +117,47 @@ fn a_loss_is_told_once_then_its_attempts_then_its_end() {
     );
 }
 
+/// One for each attempt whose turn has come; of a long outage no more than of its failures.
+#[test]
+fn an_attempt_that_begins_is_told_once() {
+    const STARTING: &str = "server_starting {}";
+    let mut server = Server::steady();
+    server.is(Happening::Start);
+    assert_eq!(server.said(), [""; 0], "it waits for its turn");
+    server.reports(Report::Begun);
+    server.reports(Report::AtWork(server.now));
+    assert_eq!(server.said(), [STARTING]);
+    server.reports(Report::Opened);
+    server.said();
+    let mut attempts = Vec::new();
+    server.lost("gone");
+    for _ in 0..40 {
+        server.due();
+        server.reports(Report::Begun);
+        server.lost("still gone");
+        attempts.extend(server.said());
+    }
+    let of = |kind: &str| {
+        attempts
+            .iter()
+            .filter(|line| line.starts_with(kind))
+            .count()
+    };
+    let failures = of("server_reconnecting");
+    assert!(failures < 10, "{attempts:?}");
+    assert!(
+        (failures - 1..=failures).contains(&of(STARTING)),
+        "{attempts:?}"
+    );
+    // A person's start is announced, whatever was before.
+    server.is(Happening::Stop);
+    server.reports(Report::Ended(Loss::Disconnected("stopped".to_owned())));
+    server.said();
+    server.is(Happening::Start);
+    server.reports(Report::Begun);
+    assert_eq!(server.said(), [STARTING]);
+}
+
 /// A server that was never up is not disconnected, nor is it reconnected.
 #[test]
 fn a_first_attempt_that_fails_is_no_loss() {
@@ -338,6 +379,7 @@ fn act() -> impl Strategy<Value = Act> {
         signal: None,
     };
     let report = prop_oneof![
+        3 => Just(Report::Begun),
         3 => Just(Report::Opened),
         1 => Just(Report::Ended(crash)),
         1 => Just(Report::Ended(Loss::SessionExpired)),
@@ -389,6 +431,7 @@ proptest! {
                         prop_assert!(!up);
                         down_again = true;
                     }
+                    EventKind::ServerStarting {} => prop_assert!(!up, "it is up already"),
                     EventKind::ServerHealthDegraded { .. } => {
                         prop_assert!(up && !ill);
                         ill = true;

@@ -149,6 +149,8 @@ pub struct Status {
     /// Losses in a row, not yet forgiven: the number of the attempt that follows, or is under way.
     pub attempt: u32,
     pub reason: Option<String>,
+    /// The server let Mainstay in with none of its credentials, and that is the reason.
+    pub unauthorized: bool,
     pub next_retry: Option<Instant>,
     /// Whether a call can bring a session about.
     pub on_call: bool,
@@ -237,6 +239,7 @@ impl Lifecycle {
             begun,
             worked,
             attempt: self.attempt(),
+            unauthorized: reason.as_ref().is_some_and(Loss::is_unauthorized),
             reason: reason
                 .map(|loss| loss.to_string())
                 .or_else(|| health.as_ref()?.last_error.clone()),

@@ -8,9 +8,11 @@ use std::{
 use mainstay_api as api;
 use mainstay_core::{
     catalog::ListKind,
-    config::{Launch, Runtime, Standing, Target, edit::Entry},
+    config::{Launch, Requested, Runtime, Standing, Target, edit::Entry},
     event::told_names,
     lifecycle::State,
+    redact,
+    trouble::NextStep,
 };
 use mainstay_gateway::{
     registry::Registry,
@@ -66,6 +68,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
     let health = status.health.as_ref();
     let ago = |at: std::time::Instant| Instant::now().into_std().saturating_duration_since(at);
     let crash = view.crashes.last;
+    let step = server.next_step(&view);
     api::Server {
         name: server.name.to_string(),
         transport: match &pending {
@@ -103,7 +106,10 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .map(utc::rfc3339),
         last_error: last_error(&view),
         starting: server.start_words(),
-        next_step: server.next_step(&view),
+        next_step: step
+            .as_ref()
+            .and_then(|step| step.words(server.name.as_str())),
+        next_action: step.as_ref().map(action),
         reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
         next_retry_ms: status
             .next_retry
@@ -129,6 +135,19 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         prompt_count: count(ListKind::Prompts),
         stderr: server.log.tail.texts(),
         stdout: server.log.last_stray_line(),
+    }
+}
+
+/// The code of a step, as programs compare it.
+fn action(step: &NextStep) -> api::NextAction {
+    match step {
+        NextStep::Approve => api::NextAction::Approve,
+        NextStep::Enable => api::NextAction::Enable,
+        NextStep::CorrectEntry { .. } => api::NextAction::CorrectEntry,
+        NextStep::Start | NextStep::TryAgain => api::NextAction::Start,
+        NextStep::SeeLogAndStart | NextStep::SeeLog => api::NextAction::SeeLog,
+        NextStep::SignIn => api::NextAction::SignIn,
+        NextStep::Wait => api::NextAction::Wait,
     }
 }
 
@@ -161,6 +180,8 @@ fn wanted(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
             url: url.as_deref().map(shown_url),
             entry: Map::new(),
             formerly: None,
+            requested_by: None,
+            requested_at: None,
         },
         Disclosure::Operator => {
             let args = entry.get("args").and_then(Value::as_array);
@@ -174,9 +195,25 @@ fn wanted(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
                 url,
                 entry: entry.clone(),
                 formerly: runtime.formerly.clone().map(formerly),
+                requested_by: runtime.requested.as_ref().map(requested_by),
+                requested_at: runtime.requested.as_ref().map(|it| unix_millis(it.at)),
             }
         }
     }
+}
+
+fn requested_by(requested: &Requested) -> api::RequestedBy {
+    let origin = &requested.origin;
+    let client = origin.client.as_ref();
+    api::RequestedBy {
+        client: client.map(|client| redact::redact(&client.name).into_owned()),
+        door: origin.door.to_string(),
+        principal: origin.principal.clone(),
+    }
+}
+
+fn unix_millis(at: SystemTime) -> u64 {
+    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
 }
 
 fn formerly(target: Target) -> api::Formerly {

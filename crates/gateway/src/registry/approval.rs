@@ -1,11 +1,12 @@
 //! Servers that MCP clients add, and the approval that some of them need.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use mainstay_core::{
-    config::{Approval, Runtime, Standing, Word},
+    config::{Approval, Requested, Runtime, Standing, Word},
     failure::{Failure, FailureKind},
     ids::ServerName,
+    record::Origin,
 };
 use mainstay_platform::blocking::off_the_runtime;
 
@@ -20,7 +21,15 @@ impl Registry {
     /// Adds a server that an MCP client wants. A name that had another target before waits for approval,
     /// whatever the entry says of itself: clients that know the name would send the new target what they
     /// mean for the old one.
-    pub async fn propose(self: &Arc<Self>, mut new: Runtime) -> Result<Arc<Server>, Failure> {
+    pub async fn propose(
+        self: &Arc<Self>,
+        mut new: Runtime,
+        by: Arc<Origin>,
+    ) -> Result<Arc<Server>, Failure> {
+        new.requested = Some(Requested {
+            origin: by,
+            at: SystemTime::now(),
+        });
         let this = Arc::clone(self);
         self.run_to_end(async move {
             let name = new.config.name.clone();

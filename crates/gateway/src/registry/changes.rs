@@ -88,6 +88,7 @@ impl Registry {
                 entry,
                 approval,
                 formerly: None,
+                requested: None,
             },
             warnings: warnings.iter().map(ToString::to_string).collect(),
         })

@@ -6,7 +6,8 @@ use mainstay_core::{
     config::{ConfigError, Launch},
     failure::{Failure, FailureKind},
     lifecycle::State,
-    message, trouble,
+    message,
+    trouble::{self, NextStep},
 };
 use tokio::time::Instant;
 
@@ -85,8 +86,7 @@ impl Server {
     /// Describes a server that is not connected: its state in these `words`, the reason, and what a person can
     /// do about it.
     pub fn explain_state(&self, view: &ServerView, words: &str) -> String {
-        let step = self.next_step(view);
-        let step = step.map(|step| format!("; {step}")).unwrap_or_default();
+        let step = self.step_words(view);
         match self.kept_down() {
             Some(KeptDown::Unapproved) => return format!("waiting for approval{step}"),
             Some(KeptDown::Disabled) => return format!("disabled{step}"),
@@ -106,26 +106,29 @@ impl Server {
     }
 
     /// What a person can do about a server that is not connected.
-    pub fn next_step(&self, view: &ServerView) -> Option<String> {
-        let name = &self.name;
+    pub fn next_step(&self, view: &ServerView) -> Option<NextStep> {
         match self.kept_down() {
-            Some(KeptDown::Unapproved) => {
-                return Some(format!("approve it by \"mainstay approve {name}\""));
-            }
-            Some(KeptDown::Disabled) => {
-                return Some(format!("enable it by \"mainstay enable {name}\""));
-            }
+            Some(KeptDown::Unapproved) => return Some(NextStep::Approve),
+            Some(KeptDown::Disabled) => return Some(NextStep::Enable),
             None => {}
         }
         if let Launch::Broken(_) = self.config().launch {
             let file = self.watched_file.as_deref().map(Path::to_string_lossy);
-            return Some(trouble::correct(file.as_deref()));
+            let file = file.map(std::borrow::Cow::into_owned);
+            return Some(NextStep::CorrectEntry { file });
         }
         if !view.wanted {
-            return Some(format!("start it by \"mainstay start {name}\""));
+            return Some(NextStep::Start);
         }
         let has_log = !self.log.tail.texts().is_empty() || self.log.last_stray_line().is_some();
-        trouble::next_step(name.as_str(), view.state(), has_log)
+        NextStep::of(view.state(), view.status.unauthorized, has_log)
+    }
+
+    /// The next step in words, after a separator; empty where there is none.
+    pub fn step_words(&self, view: &ServerView) -> String {
+        let step = self.next_step(view);
+        let words = step.and_then(|step| step.words(self.name.as_str()));
+        words.map(|words| format!("; {words}")).unwrap_or_default()
     }
 
     /// The problems of its entry, a line each, with the position if the file is known.

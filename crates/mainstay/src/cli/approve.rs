@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead, IsTerminal as _};
 
+use chrono::{DateTime, Local};
 use clap::Args;
 use mainstay_api::{self as api, Approval};
 use mainstay_core::display::{self, lookalike::lookalikes, word};
@@ -13,6 +14,7 @@ use super::{
     connect::DaemonArgs,
     operate, output,
     screen::{ask, complain},
+    time,
 };
 
 /// Doubtful characters that are named. Their words are escaped wherever they stand.
@@ -124,6 +126,7 @@ pub fn whole(pending: &api::Pending) -> Vec<String> {
             _ => lines.push(format!("  {} {}", word(key), told(value))),
         }
     }
+    lines.extend(requested(pending).map(|line| format!("  {line}")));
     if let Some(formerly) = &pending.formerly {
         lines.push(format!("  ! {}", before(formerly)));
     }
@@ -143,6 +146,21 @@ pub fn whole(pending: &api::Pending) -> Vec<String> {
         lines.push(format!("  that is {} with {arguments}", word(program)));
     }
     lines
+}
+
+/// Which client wants it, and since when.
+fn requested(pending: &api::Pending) -> Option<String> {
+    let by = pending.requested_by.as_ref()?;
+    let client = by.client.as_deref().map_or("a client".into(), word);
+    let principal = by.principal.as_deref().map(|it| format!(", {}", word(it)));
+    let at = i64::try_from(pending.requested_at?).ok()?;
+    let at = DateTime::from_timestamp_millis(at)?.with_timezone(&Local);
+    Some(format!(
+        "wanted by {client} ({}{}) at {}",
+        by.door,
+        principal.unwrap_or_default(),
+        time::with_day(at)
+    ))
 }
 
 /// What the name led to before.
@@ -269,14 +287,23 @@ mod tests {
                 env: vec!["KEY".to_owned()],
                 ..api::Formerly::default()
             }),
+            requested_by: Some(api::RequestedBy {
+                client: Some("hand\u{202e}".to_owned()),
+                door: "mcp_http".to_owned(),
+                principal: Some("operator".to_owned()),
+            }),
+            requested_at: Some(1_700_000_000_123),
         };
         let command = r#"npx -y "a b" "x\u{202e}y" """#;
+        let at = DateTime::from_timestamp_millis(1_700_000_000_123).expect("a time");
+        let at = time::with_day(at.with_timezone(&Local));
         assert_eq!(
             whole(&pending),
             [
                 "  env PATH=/evil:/bin".to_owned(),
                 "  cwd /tmp".to_owned(),
                 "  inheritEnv none".to_owned(),
+                format!(r#"  wanted by "hand\u{{202e}}" (mcp_http, operator) at {at}"#),
                 r#"  ! this name had another target before: "old\u{202e}" x (with KEY)"#.to_owned(),
                 format!("  {command}"),
             ]
@@ -299,6 +326,8 @@ mod tests {
             url: text(&entry["url"]),
             entry: entry.as_object().expect("an entry").clone(),
             formerly: None,
+            requested_by: None,
+            requested_at: None,
         }
     }
 

@@ -174,6 +174,7 @@ pub fn words(event: &api::Event) -> (&str, String) {
     match kind {
         EventKind::ServerAdded {} => ("added", String::new()),
         EventKind::ServerRemoved {} => ("removed", String::new()),
+        EventKind::ServerStarting {} => ("starting", String::new()),
         EventKind::ServerConnected {} => ("connected", String::new()),
         EventKind::ServerDisconnected {
             was_intentional: true,

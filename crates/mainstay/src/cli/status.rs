@@ -239,8 +239,7 @@ impl Teller {
         if before == Some(news) {
             return;
         }
-        let step = self.server.next_step(view);
-        let step = step.map(|step| format!("; {step}")).unwrap_or_default();
+        let step = self.server.step_words(view);
         match news {
             News::KeptDown(KeptDown::Disabled) => self.say(KeptDown::Disabled.as_str(), ""),
             News::KeptDown(why) => {

@@ -317,6 +317,7 @@ async fn what_is_shown_is_approved() {
         program.to_str().expect("UTF-8"),
         r#"env NODE_OPTIONS="--require x""#,
         "inheritEnv none",
+        "wanted by hand (mcp_http, operator) at 20",
         "stdin is no terminal",
         "--yes",
     ] {

@@ -43,13 +43,15 @@ async fn what_happened_to_a_server_is_told_in_order() {
             .to_owned()
     });
     let lines: Vec<String> = lines.collect();
-    let count = fake_tools(&lines[1]);
+    let count = fake_tools(&lines[2]);
     let told = lines.join("\n").replace(&count, "[COUNT]");
     assert_snapshot!(home.redacted(&told), @r"
+  good          starting
   good          connected
   good          tools         [COUNT]
   good          lost          process exited unexpectedly (code 3)
   good          reconnecting  process exited unexpectedly (code 3); attempt 1 in [TIME]
+  good          starting
   good          reconnected   after 1 attempt
 ");
 

@@ -102,7 +102,12 @@ over_every_transport! {
 async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
     let backend = Backend::start(Kind::Http, &["--status", "401"]).await;
     let gateway = Gateway::of(&[("x", &backend)]).await;
-    gateway.rest().until_status("x", "error").await;
+    let shown = gateway.rest().until_status("x", "error").await;
+    assert_eq!(shown["nextAction"], "sign_in", "{shown}");
+    assert_eq!(
+        shown["nextStep"], "set its credentials, then \"mainstay start x\"",
+        "{shown}"
+    );
     let client = gateway.client().await;
     for _ in 0..3 {
         let error = client.error("tools/call", json!({"name": "x__echo"})).await;

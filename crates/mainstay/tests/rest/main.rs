@@ -6,6 +6,7 @@ mod logs;
 mod page;
 mod pasted;
 mod routes;
+mod servers;
 mod session;
 mod trial;
 mod world;

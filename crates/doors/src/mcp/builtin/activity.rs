@@ -210,6 +210,10 @@ fn shown(context: &Context<'_>, event: &Event) -> Option<Event> {
     if event.kind.is_of_requests() {
         return None;
     }
+    // An attempt that begins is nothing to act on: its end is an event as well.
+    if matches!(event.kind, EventKind::ServerStarting {}) {
+        return None;
+    }
     if let Some(server) = &event.server {
         return context.has_server(server).then(|| event.clone());
     }

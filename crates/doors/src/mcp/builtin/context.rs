@@ -217,6 +217,11 @@ impl<'a> Context<'a> {
     }
 
     /// Whether the client bears the control token.
+    /// The client in its records.
+    pub fn origin(&self) -> Arc<Origin> {
+        Arc::clone(&self.client.origin)
+    }
+
     pub fn is_operator(&self) -> bool {
         self.client.principal == Principal::Operator
     }

@@ -55,7 +55,7 @@ async fn add(context: &Context<'_>) -> Outcome {
     if !has_references && matches!(new.config.launch, Launch::Http(_)) {
         new.approval = Approval::Given;
     }
-    let server = registry.propose(new).await?;
+    let server = registry.propose(new, context.origin()).await?;
     let shown = details(registry, &server, Disclosure::Operator);
     let mut said = if shown.pending.is_some() {
         json!({

@@ -175,6 +175,7 @@ impl Outages {
                 }
                 | EventKind::ServerAdded {}
                 | EventKind::ServerRemoved {}
+                | EventKind::ServerStarting {}
                 | EventKind::ServerRequestSettled { .. }
                 | EventKind::ToolsChanged { .. },
             ) => false,

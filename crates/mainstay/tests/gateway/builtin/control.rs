@@ -120,6 +120,22 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     assert_eq!(sent["status"], "pending", "{sent}");
     assert!(remote.received().is_empty());
 
+    let told = gateway.rest().server("y").await["pending"].clone();
+    let by = json!({"client": "tests", "door": "mcp_http", "principal": "operator"});
+    assert_eq!(told["requestedBy"], by, "{told}");
+    let now = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .expect("after 1970");
+    let at = told["requestedAt"].as_u64().expect("a time");
+    let age = now.as_millis() - u128::from(at);
+    assert!(age < 60_000, "{told}");
+    assert_eq!(told["requestedAt"], added["pending"]["requestedAt"]);
+    let seen = &servers[0]["pending"];
+    assert!(
+        seen.get("requestedBy").is_some(),
+        "the operator's client: {servers}"
+    );
+
     let digest = &added["pending"]["digest"];
     let approve = async |body: Value| gateway.rest().post("/api/servers/y/approve", body).await;
     let (status, approved) = approve(json!({})).await;

@@ -1,0 +1,63 @@
+//! `GET /api/servers`: what a person can do next, in words and as a code.
+
+use mainstay_testkit::{found, limits::PROGRAMS};
+use serde_json::{Value, json};
+
+use crate::world::{World, fake, fake_entry};
+
+/// The code of a server's next step, and its words.
+fn step(server: &Value) -> (&str, &str) {
+    let text = |key: &str| server[key].as_str().unwrap_or_default();
+    (text("nextAction"), text("nextStep"))
+}
+
+#[tokio::test]
+async fn the_next_step_is_told_in_words_and_as_a_code() {
+    let mut off = fake_entry(&[]);
+    off["enabled"] = json!(false);
+    let world = World::of(json!({
+        "up": fake_entry(&[]),
+        "stopped": fake_entry(&[]),
+        "off": off,
+        "wrong": {"command": fake(), "args": 5},
+        "closed": {"url": "http://127.0.0.1:9/mcp"},
+        "speaks": {"command": "sh", "args": ["-c", "echo no licence >&2; exit 7"], "restart": {"mode": "never"}},
+    }))
+    .await;
+    world.post("/api/servers/stopped/stop", &json!({})).await;
+    for (name, status, code, words) in [
+        ("up", "connected", "", ""),
+        (
+            "stopped",
+            "disconnected",
+            "start",
+            "start it by \"mainstay start stopped\"",
+        ),
+        (
+            "off",
+            "disconnected",
+            "enable",
+            "enable it by \"mainstay enable off\"",
+        ),
+        ("wrong", "error", "correct_entry", "correct its entry in "),
+        ("closed", "reconnecting", "wait", ""),
+        (
+            "speaks",
+            "error",
+            "see_log",
+            "see \"mainstay logs speaks\", then ",
+        ),
+    ] {
+        let path = format!("/api/servers/{name}");
+        let shown = found(PROGRAMS, name, async || {
+            let shown = world.get(&path).await;
+            (shown["server"]["status"] == status).then_some(shown)
+        })
+        .await;
+        let (action, said) = step(&shown["server"]);
+        assert_eq!(action, code, "{name}: {shown}");
+        assert!(said.starts_with(words), "{name}: {shown}");
+        assert_eq!(said.is_empty(), words.is_empty(), "{name}: {shown}");
+    }
+    world.end().await;
+}
