@@ -13,6 +13,8 @@ use super::{JournalError, schema::integer};
 /// Calls of a pack, at most, and bytes from which on it takes no more. A reader of one call reads its pack.
 const MAX_CALLS: usize = 512;
 const FULL: usize = 64 * 1024;
+/// The first byte of a pack. A field more or less in its calls is another format.
+const FORMAT: u8 = 1;
 
 /// A call as the database holds it. Times are microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,6 +235,7 @@ impl CallPacker {
             "its end could not be written later"
         );
         if self.count == 0 {
+            self.bytes.push(FORMAT);
             self.first = call.id;
             self.until = call.started_at;
         }
@@ -283,6 +286,9 @@ impl CallPack {
         let first = row.get(0)?;
         let bytes = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
         let mut rest = Rest(bytes);
+        if rest.bytes(1)? != [FORMAT] {
+            return Err(JournalError::Corrupt("a pack of calls of another format"));
+        }
         let calls = (0..row.get::<_, u32>(2)?).map(|_| rest.call(first));
         Ok(Self {
             first,
