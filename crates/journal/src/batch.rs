@@ -12,6 +12,7 @@ use rusqlite::{CachedStatement, Connection, params};
 
 use super::{
     bounds::Bounds,
+    call_packs::{CallPacker, CallRow},
     entry::{Call, Ending, Finished, Outcome, Rest},
     facets::{Facet, Standing},
     history::{self, Noted},
@@ -42,12 +43,10 @@ pub struct Batch<'s> {
     bounds: Bounds,
     redactor: &'s Redactor,
     objects: Insert<'s>,
-    insert: CachedStatement<'s>,
+    calls: CallPacker,
     update: CachedStatement<'s>,
 }
 
-const INSERT: &str = "INSERT INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, \
-                      ?13, ?14, ?15, ?16, ?17)";
 const UPDATE: &str = "UPDATE calls SET state = ?2, status = ?3, attempts = ?4, queue = ?5, \
                       upstream = ?6, duration = ?7, result = ?8, result_size = ?9, \
                       error_kind = ?10, error = ?11 WHERE id = ?1";
@@ -71,7 +70,7 @@ impl<'s> Batch<'s> {
             bounds: *bounds,
             redactor,
             objects: Insert::new(connection, files),
-            insert: connection.prepare_cached(INSERT)?,
+            calls: CallPacker::default(),
             update: connection.prepare_cached(UPDATE)?,
         })
     }
@@ -92,25 +91,30 @@ impl<'s> Batch<'s> {
         let ended = self.ended(state, rest.ending.as_ref(), call, holder)?;
         let id = self.memory.next_call;
         let started_at = micros(call.started_at);
-        self.insert.execute(params![
+        let row = CallRow {
             id,
             target,
             origin,
-            state.code(),
-            ended.status.code(),
-            ended.attempts,
+            state: state.code(),
+            status: ended.status.code(),
+            attempts: ended.attempts,
             started_at,
-            ended.queue,
-            ended.upstream,
-            ended.duration,
+            queue: ended.queue,
+            upstream: ended.upstream,
+            duration: ended.duration,
             arguments,
-            integer(call.arguments_size),
-            ended.result,
-            ended.result_size,
-            ended.error.map(|error| &*error.kind),
-            ended.words,
-            call.trace.as_ref().map(|trace| &trace.0),
-        ])?;
+            arguments_size: Some(integer(call.arguments_size)),
+            result: ended.result,
+            result_size: ended.result_size,
+            error_kind: ended.error.map(|error| Cow::Borrowed(&*error.kind)),
+            error: ended.words.as_deref().map(Cow::Borrowed),
+            trace: call.trace.as_ref().map(|trace| trace.0),
+        };
+        if row.duration.is_some() {
+            self.calls.push(self.connection, &row)?;
+        } else {
+            row.insert(self.connection)?;
+        }
         let facet = Facet {
             started_at,
             target,
@@ -202,6 +206,7 @@ impl<'s> Batch<'s> {
 
     /// What is to be written beside the calls, before the commit. Returns the bytes of new files.
     pub fn settle(mut self) -> rusqlite::Result<u64> {
+        self.calls.write(self.connection)?;
         self.objects.packer.write(self.connection)?;
         self.memory.facets.settle(self.connection)?;
         Ok(self.objects.file_bytes)

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use mainstay_core::record::{State, Status};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{JournalError, schema::integer};
+use super::{JournalError, call_packs, schema::integer};
 
 /// Calls in a chunk: large enough that the chunks of a million calls are read in milliseconds, small
 /// enough that one can be written again when a call of it ends late.
@@ -106,24 +106,26 @@ pub struct Chunk {
 
 impl Facets {
     /// Those of a journal in which `next` is the number of the next call.
-    pub fn load(connection: &Connection, next: i64) -> rusqlite::Result<Self> {
+    pub fn load(connection: &Connection, next: i64) -> Result<Self, JournalError> {
         let mut facets = Self {
             // One that is full is complete when the next begins.
             last: Chunk::starting((next - 1) / CHUNK * CHUNK),
             late: BTreeMap::new(),
         };
-        let mut calls = connection.prepare(
-            "SELECT id, started_at, target, origin, status, state FROM calls WHERE id >= ? ORDER BY id",
-        )?;
-        let mut calls = calls.query([facets.last.first])?;
-        while let Some(row) = calls.next()? {
+        let mut found = Vec::new();
+        call_packs::calls_from(connection, facets.last.first, |call| {
             let facet = Facet {
-                started_at: row.get(1)?,
-                target: row.get(2)?,
-                origin: row.get(3)?,
-                standing: Standing::of_codes(row.get(4)?, row.get(5)?),
+                started_at: call.started_at,
+                target: call.target,
+                origin: call.origin,
+                standing: Standing::of_codes(call.status, call.state),
             };
-            facets.last.put(row.get(0)?, facet);
+            found.push((call.id, facet));
+            Ok(())
+        })?;
+        found.sort_unstable_by_key(|(id, _)| *id);
+        for (id, facet) in found {
+            facets.last.put(id, facet);
         }
         Ok(facets)
     }

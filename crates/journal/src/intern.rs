@@ -96,19 +96,27 @@ impl Interned for Origin {
     }
 }
 
-/// An origin in the columns from `at` on, its number left out.
-pub fn origin(row: &Row<'_>, at: usize) -> Result<Origin, JournalError> {
-    let name: Option<String> = row.get(at + 2)?;
-    let version: Option<String> = row.get(at + 3)?;
-    let door = Door::from_code(row.get(at)?).ok_or(JournalError::Corrupt("an unknown door"))?;
+/// The origin with this number.
+pub fn origin(connection: &Connection, id: u32) -> Result<Option<Origin>, JournalError> {
+    let mut origins = connection.prepare_cached(
+        "SELECT door, profile, client, version, principal, session FROM origins WHERE id = ?",
+    )?;
+    let mut origins = origins.query([id])?;
+    origins.next()?.map(read_origin).transpose()
+}
+
+fn read_origin(row: &Row<'_>) -> Result<Origin, JournalError> {
+    let name: Option<String> = row.get(2)?;
+    let version: Option<String> = row.get(3)?;
+    let door = Door::from_code(row.get(0)?).ok_or(JournalError::Corrupt("an unknown door"))?;
     Ok(Origin {
         door,
-        profile: row.get(at + 1)?,
+        profile: row.get(1)?,
         client: name
             .zip(version)
             .map(|(name, version)| ClientInfo { name, version }),
-        principal: row.get(at + 4)?,
-        session: row.get(at + 5)?,
+        principal: row.get(4)?,
+        session: row.get(5)?,
     })
 }
 
@@ -128,11 +136,19 @@ impl Interned for Target {
     }
 }
 
-/// A target in the columns from `at` on, its number left out.
-pub fn target(row: &Row<'_>, at: usize) -> Result<Target, JournalError> {
-    let server: String = row.get(at)?;
-    let method: String = row.get(at + 1)?;
-    let tool: String = row.get(at + 2)?;
+/// The target with this number.
+pub fn target(connection: &Connection, id: u32) -> Result<Option<Target>, JournalError> {
+    let mut targets =
+        connection.prepare_cached("SELECT server, method, tool FROM targets WHERE id = ?")?;
+    let mut targets = targets.query([id])?;
+    targets.next()?.map(read_target).transpose()
+}
+
+/// A target in the first three columns.
+pub fn read_target(row: &Row<'_>) -> Result<Target, JournalError> {
+    let server: String = row.get(0)?;
+    let method: String = row.get(1)?;
+    let tool: String = row.get(2)?;
     Ok(Target {
         server: (!server.is_empty())
             .then(|| ServerName::new(&server))

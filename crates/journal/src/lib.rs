@@ -13,6 +13,7 @@
 mod age;
 mod batch;
 mod bounds;
+mod call_packs;
 mod counters;
 mod entry;
 mod error;

@@ -89,6 +89,11 @@ impl Numbers {
         }
     }
 
+    fn clear(&mut self) {
+        self.first.clear();
+        self.more.clear();
+    }
+
     /// All with this content.
     fn with(&self, cid: &Cid) -> impl Iterator<Item = Held> {
         let more = self.more.get(cid).into_iter().flatten().map(held);
@@ -253,7 +258,10 @@ impl Objects {
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
             .execute([run, next_call])?;
         let mut recent = lock(&self.recent);
-        recent.run_before = mem::take(&mut recent.run);
+        // The maps keep their memory: growing again would cost more than all lookups of a run.
+        let mut empty = mem::take(&mut recent.run_before);
+        empty.clear();
+        recent.run_before = mem::replace(&mut recent.run, empty);
         self.bytes = 0;
         Ok(())
     }

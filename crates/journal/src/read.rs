@@ -1,6 +1,7 @@
 //! Readers: connections of their own, each a view of what was committed when its question began.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -13,17 +14,17 @@ use mainstay_core::record::{
 };
 use mainstay_platform::state::trusted_dir;
 use parking_lot::Mutex;
-use rusqlite::{Connection, Row, types::Value};
+use rusqlite::{Connection, types::Value};
 
 use super::{
     JournalError,
+    call_packs::{self, CallRow, Calls, first_call},
     facets::{self, Chunk, Facet, Facets},
     files::Files,
     holders::Holder,
     intern::{origin, target},
     objects::{self, Held, Objects, Search, Storage},
     packs::{self, Head, Pack},
-    retention::first_call,
     schema,
     store::Published,
     time::{duration, micros, time},
@@ -127,6 +128,7 @@ impl Readers {
             files: Files::new(&self.state),
             last,
             recent: Arc::clone(&self.published.recent),
+            calls: Calls::default(),
             pack: None,
         };
         let answer = ask(&mut reader);
@@ -180,17 +182,10 @@ pub struct Reader {
     files: Files,
     last: Chunk,
     recent: objects::Shared,
+    calls: Calls,
     /// The pack that was read last: what came together is asked for together.
     pack: Option<Pack>,
 }
-
-const RECORDS: &str = "
-    SELECT c.id, c.attempts, c.started_at, c.queue, c.upstream, c.duration, c.state, c.status,
-           c.arguments_size, c.arguments, c.result_size, c.result, c.error_kind, c.error, c.trace,
-           t.server, t.method, t.tool,
-           o.door, o.profile, o.client, o.version, o.principal, o.session
-    FROM calls c JOIN targets t ON t.id = c.target JOIN origins o ON o.id = c.origin
-    WHERE c.id = ?";
 
 impl Reader {
     /// The journal in a state directory as it is now, even while it is being written; `None` if there
@@ -211,11 +206,12 @@ impl Reader {
         })?;
         let connection = schema::open_to_read(&folder)?;
         connection.execute_batch("BEGIN")?;
-        if schema::version(&connection, &path)? == 0 {
+        let version = schema::version(&connection, &path)?;
+        if version == 0 {
             return Ok(None);
         }
-        let newest = "SELECT coalesce(max(id), 0) FROM calls";
-        let newest: i64 = connection.query_row(newest, [], |row| row.get(0))?;
+        schema::fill_in(&connection, version)?;
+        let newest = call_packs::last_call(&connection)?.unwrap_or(0);
         let recent = objects::Shared::default();
         Objects::load(&connection, 1, u64::MAX, &recent)?;
         Ok(Some(Self {
@@ -223,6 +219,7 @@ impl Reader {
             files: Files::new(&folder),
             connection,
             recent,
+            calls: Calls::default(),
             pack: None,
         }))
     }
@@ -284,38 +281,37 @@ impl Reader {
 
     /// How many calls there are, and since when.
     pub fn span(&self) -> Result<Span, JournalError> {
-        let (first, last): (Option<i64>, Option<i64>) = self.connection.query_row(
-            "SELECT (SELECT min(id) FROM calls), (SELECT max(id) FROM calls)",
-            [],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
+        let (first, last) = (
+            first_call(&self.connection)?,
+            call_packs::last_call(&self.connection)?,
+        );
         let Some((first, last)) = first.zip(last) else {
             return Ok(Span {
                 records: 0,
                 oldest: None,
             });
         };
-        let started_at: i64 = self
-            .connection
-            .prepare_cached("SELECT started_at FROM calls WHERE id = ?")?
-            .query_row([first], |row| row.get(0))?;
+        let oldest = Calls::default().get(&self.connection, first)?;
         Ok(Span {
             records: (last - first + 1).unsigned_abs(),
-            oldest: Some(time(started_at)),
+            oldest: oldest.map(|call| time(call.started_at)),
         })
     }
 
     pub fn record(&mut self, id: RecordId) -> Result<Option<Record>, JournalError> {
         let Self {
-            connection, pack, ..
+            connection,
+            calls,
+            pack,
+            ..
         } = self;
-        let mut calls = connection.prepare_cached(RECORDS)?;
-        let mut calls = calls.query([id.0])?;
-        let Some(row) = calls.next()? else {
+        let Some(call) = calls.get(connection, id.0)? else {
             return Ok(None);
         };
-        let mut record = record(row)?;
-        let (arguments, result): (Option<i64>, Option<i64>) = (row.get(9)?, row.get(11)?);
+        let (arguments, result) = (call.arguments, call.result);
+        let Some(mut record) = record(connection, call)? else {
+            return Ok(None);
+        };
         if let Some((head, data)) = look_up(connection, pack, arguments)? {
             if let Some(payload) = &mut record.arguments {
                 payload.cid = Some(Cid::from_digest(head.digest));
@@ -520,32 +516,34 @@ impl Ids {
     }
 }
 
-/// One row of [`RECORDS`], which knows the sizes of its payloads alone.
-fn record(row: &Row<'_>) -> Result<Record, JournalError> {
-    let status = Status::from_code(row.get(7)?).ok_or(JournalError::Corrupt("a status"))?;
-    let state = State::from_code(row.get(6)?).ok_or(JournalError::Corrupt("a state"))?;
-    let kind: Option<String> = row.get(12)?;
-    let text: Option<String> = row.get(13)?;
-    Ok(Record {
-        id: RecordId(row.get(0)?),
-        origin: origin(row, 18)?,
-        target: target(row, 15)?,
-        attempts: row.get(1)?,
-        arguments: payload(row.get(8)?),
+/// A call's record, with the sizes of its payloads alone; `None` where its target or origin has gone.
+fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, JournalError> {
+    let status = Status::from_code(call.status).ok_or(JournalError::Corrupt("a status"))?;
+    let state = State::from_code(call.state).ok_or(JournalError::Corrupt("a state"))?;
+    let named = origin(connection, call.origin)?.zip(target(connection, call.target)?);
+    let Some((origin, target)) = named else {
+        return Ok(None);
+    };
+    Ok(Some(Record {
+        id: RecordId(call.id),
+        origin,
+        target,
+        attempts: call.attempts,
+        arguments: payload(call.arguments_size),
         arguments_text: None,
-        result: payload(row.get(10)?),
-        started_at: time(row.get(2)?),
-        queue: duration(row.get(3)?),
-        upstream: duration(row.get(4)?),
-        duration: row.get::<_, Option<i64>>(5)?.map(duration),
+        result: payload(call.result_size),
+        started_at: time(call.started_at),
+        queue: duration(call.queue),
+        upstream: duration(call.upstream),
+        duration: call.duration.map(duration),
         state,
         status,
-        error: kind.map(|kind| RecordError {
-            kind: kind.into(),
-            text: text.unwrap_or_default(),
+        error: call.error_kind.map(|kind| RecordError {
+            kind: kind.into_owned().into(),
+            text: call.error.map(Cow::into_owned).unwrap_or_default(),
         }),
-        trace: row.get::<_, Option<[u8; 16]>>(14)?.map(TraceId),
-    })
+        trace: call.trace.map(TraceId),
+    }))
 }
 
 fn payload(size: Option<i64>) -> Option<Payload> {

@@ -13,6 +13,7 @@ use super::{
     JournalError,
     age::Age,
     batch::Row,
+    call_packs::{self, first_call},
     facets, history, holders,
     objects::{self, RUN, first_row_of, is_in_file},
     rollup::MINUTES_KEPT,
@@ -160,9 +161,7 @@ impl Retention {
         let end = too_many.unwrap_or(i64::MAX).min(first + CALLS);
         let oldest = too_many.map_or_else(|| oldest_kept(store, now), |_| i64::MAX);
         let transaction = connection.unchecked_transaction()?;
-        let gone = transaction
-            .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?
-            .execute([end, oldest])?;
+        let gone = call_packs::delete(&transaction, end, oldest)?;
         if gone == 0 {
             return Ok(false);
         }
@@ -171,7 +170,7 @@ impl Retention {
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
             .execute([first / facets::CHUNK])?;
         transaction.commit()?;
-        self.gone += integer(gone);
+        self.gone += gone;
         Ok(true)
     }
 
@@ -261,12 +260,6 @@ impl Retention {
 /// The start of the oldest calls that may stay.
 fn oldest_kept(store: &Store, now: i64) -> i64 {
     now - span(store.settings.retention)
-}
-
-pub fn first_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT min(id) FROM calls")?
-        .query_row([], |row| row.get(0))
 }
 
 fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -10,7 +10,7 @@ use super::{JournalError, bounds::Bounds, facets, layout};
 
 /// Each step makes the next version of what the one before left. Steps that were released never
 /// change.
-const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
+const MIGRATIONS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 const VERSION_1: &str = "
     -- Who called; a row may come twice.
@@ -81,6 +81,18 @@ const VERSION_3: &str = "
     CREATE INDEX transitions_by_server ON transitions (server, at);
 ";
 
+/// See [`super::call_packs`].
+const VERSION_4: &str = "
+    -- Calls that had ended when they were first written, with numbers from first to last; until is when the
+    -- newest of them started.
+    CREATE TABLE call_packs (
+        first INTEGER PRIMARY KEY, last INTEGER NOT NULL, count INTEGER NOT NULL, until INTEGER NOT NULL,
+        calls BLOB NOT NULL
+    ) STRICT;
+";
+/// The first version with packs of calls.
+const CALLS_PACKED: i64 = 4;
+
 /// Pages in the writer's cache. It writes at the ends of a few tables: 8 MiB.
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
 /// Each reader's: what a page of records and its facets take.
@@ -129,6 +141,16 @@ pub fn open_to_read(state: &Path) -> Result<Connection, JournalError> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     Ok(connection)
+}
+
+/// A journal that is only read stays of its version. Where it has no packs of calls, an empty table of the
+/// connection's own stands in their place.
+pub fn fill_in(connection: &Connection, version: i64) -> rusqlite::Result<()> {
+    if version < CALLS_PACKED {
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        connection.execute_batch(&VERSION_4.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
+    }
+    Ok(())
 }
 
 /// SQLite's integers have a sign, and nothing here is as large as that leaves room for.

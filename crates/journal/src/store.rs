@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{
     JournalError,
     bounds::Bounds,
+    call_packs,
     facets::{self, Chunk, Facets, Standing},
     files::Files,
     history,
@@ -85,10 +86,7 @@ impl Memory {
         max_bytes: u64,
         recent: &Shared,
     ) -> Result<Self, JournalError> {
-        let last: i64 =
-            connection.query_row("SELECT coalesce(max(id), 0) FROM calls", [], |row| {
-                row.get(0)
-            })?;
+        let last = call_packs::last_call(connection)?.unwrap_or(0);
         let next_call = counter(connection, NEXT_CALL)?.max(last + 1);
         let mut memory = Self {
             next_call,
@@ -111,29 +109,27 @@ impl Memory {
     /// Adds up what had ended, and was not in the statistics when they were last written. A call
     /// that was written as open before that, and ended after it, is missing there if we were killed.
     fn roll_up(&mut self, connection: &Connection) -> Result<(), JournalError> {
-        let mut calls = connection.prepare(
-            "SELECT t.server, t.method, t.tool, started_at, duration, status, arguments_size,
-                    result_size, error_kind
-             FROM calls c JOIN targets t ON t.id = c.target
-             WHERE c.id >= ? AND duration IS NOT NULL",
-        )?;
-        let mut calls = calls.query([counter(connection, ROLLED_UP)?])?;
-        while let Some(row) = calls.next()? {
-            let ended = Ended {
-                started_at: row.get(3)?,
-                duration: row.get(4)?,
-                status: Status::from_code(row.get(5)?).unwrap_or(Status::Unknown),
-                argument_bytes: row.get::<_, Option<i64>>(6)?.unwrap_or(0),
-                result_bytes: row.get::<_, Option<i64>>(7)?.unwrap_or(0),
+        let rolled_up = counter(connection, ROLLED_UP)?;
+        call_packs::calls_from(connection, rolled_up, |call| {
+            let Some(duration) = call.duration else {
+                return Ok(());
             };
-            let target = intern::target(row, 0)?;
-            let kind: Option<String> = row.get(8)?;
+            let Some(target) = intern::target(connection, call.target)? else {
+                return Ok(());
+            };
+            let ended = Ended {
+                started_at: call.started_at,
+                duration,
+                status: Status::from_code(call.status).unwrap_or(Status::Unknown),
+                argument_bytes: call.arguments_size.unwrap_or(0),
+                result_bytes: call.result_size.unwrap_or(0),
+            };
             // What was listed then is unknown.
-            let is_listed = !is_unlisted(ended.status, kind.as_deref());
+            let is_listed = !is_unlisted(ended.status, call.error_kind.as_deref());
             let series = self.target(connection, &target, is_listed)?.1;
             self.rollups.add(series, ended);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// A target's number, and that under which its statistics are kept: URIs, and names that no server
@@ -205,17 +201,12 @@ pub fn seen(connection: &Connection) -> rusqlite::Result<Option<i64>> {
         return Ok(Some(seen));
     }
     // One that was written before this was kept.
-    connection.query_row("SELECT max(started_at) FROM calls", [], |row| row.get(0))
+    call_packs::newest_start(connection)
 }
 
 /// The last time at which a run before is known to have run.
-fn last_seen(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    let last_call: Option<i64> = connection
-        .prepare_cached(
-            "SELECT started_at + coalesce(duration, 0) FROM calls ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row([], |row| row.get(0))
-        .optional()?;
+fn last_seen(connection: &Connection) -> Result<Option<i64>, JournalError> {
+    let last_call = call_packs::last_sign(connection)?;
     Ok(last_call.max(kept_counter(connection, SEEN)?))
 }
 

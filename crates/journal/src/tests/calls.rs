@@ -291,3 +291,61 @@ async fn nobody_waits_in_vain() {
     entry.finish(answered("{}")).await.expect("written");
     journal.close().await;
 }
+
+/// Calls of a journal from before packs are read beside packed ones, and a journal that is only read stays as it
+/// is. Both kinds go when they are too old.
+#[tokio::test]
+async fn calls_of_the_former_version_are_read_beside_packed_ones() {
+    let room = Room::new();
+    let journal = room.open();
+    for number in 0..700 {
+        let mut begun = begun(&number.to_string());
+        begun.trace = (number % 7 == 0).then_some(TraceId([7; 16]));
+        let end = match number % 3 {
+            0 => failed(Status::Timeout, "timeout"),
+            _ => answered(format!("result {number}")),
+        };
+        call(&journal, begun, end);
+        if number % 100 == 0 {
+            journal.flush().await.expect("written");
+        }
+    }
+    let before = all(&journal).await;
+    assert_eq!(before.len(), 700);
+    journal.close().await;
+    let database = room.database();
+    let packs = || -> u32 {
+        database
+            .query_row("SELECT count(*) FROM call_packs", [], |row| row.get(0))
+            .expect("counted")
+    };
+    assert!((2..100).contains(&packs()), "{}", packs());
+    let single: u32 = database
+        .query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
+        .expect("counted");
+    assert_eq!(single, 0);
+    as_version_3(&database);
+
+    let mut reader = Reader::open(room.folder.path())
+        .expect("read")
+        .expect("there");
+    let page = reader.records(&Filter::default(), 1000).expect("read");
+    assert_eq!(page.calls, before);
+    drop(reader);
+
+    let journal = room.open();
+    let open = journal.begin(begun("open"));
+    call(&journal, begun("new"), answered("{}"));
+    let after = all(&journal).await;
+    assert_eq!(after.len(), 701, "an open call is not written at once");
+    assert_eq!(after[1..], before);
+    let is_written = async || Some(all(&journal).await).filter(|all| all.len() == 702);
+    until("a record of the open call", is_written).await;
+    drop(open);
+    let all = all(&journal).await;
+    assert_eq!(all[0].status, Status::Cancelled);
+    let span = journal.span().await.expect("read");
+    assert_eq!(span.records, 702);
+    assert_eq!(span.oldest, Some(before[699].started_at));
+    journal.close().await;
+}

@@ -313,7 +313,9 @@ async fn a_journal_of_the_former_version_gets_a_history() {
     let journal = room.open();
     call(&journal, begun("{}"), answered("{}"));
     journal.close().await;
-    room.database()
+    let database = room.database();
+    as_version_3(&database);
+    database
         .execute_batch("DROP TABLE transitions; PRAGMA user_version = 2;")
         .expect("as it was");
     let journal = room.open();

@@ -32,6 +32,7 @@ use super::{
     Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Holder, Journal, JournalError, Outcome,
     Page, Range, Reader,
     batch::Batch,
+    call_packs::{CallPacker, CallRow, calls_from},
     facets::CHUNK,
     objects::{INLINE_BYTES, RUN},
     queue::Keep,
@@ -129,6 +130,31 @@ fn failed(status: Status, kind: &'static str) -> Finished {
             text: "it went wrong".to_owned(),
         },
     })
+}
+
+/// All calls of a database, taken out of it.
+fn take_calls(database: &Connection) -> Vec<CallRow<'static>> {
+    let mut calls = Vec::new();
+    let read = calls_from(database, 0, |call| {
+        calls.push(call);
+        Ok(())
+    });
+    read.expect("read");
+    database
+        .execute_batch("DELETE FROM calls; DELETE FROM call_packs;")
+        .expect("taken");
+    calls
+}
+
+/// Makes a database that of the version before packs of calls.
+fn as_version_3(database: &Connection) {
+    database.execute_batch("BEGIN").expect("begun");
+    for call in take_calls(database) {
+        call.insert(database).expect("written");
+    }
+    database
+        .execute_batch("DROP TABLE call_packs; PRAGMA user_version = 3; COMMIT;")
+        .expect("as it was");
 }
 
 /// A call from its beginning to its end.

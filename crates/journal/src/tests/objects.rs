@@ -331,7 +331,9 @@ async fn objects_of_an_older_journal_have_no_holder() {
         }
     }
     journal.close().await;
-    room.database()
+    let database = room.database();
+    as_version_3(&database);
+    database
         .execute_batch(
             "ALTER TABLE packs DROP COLUMN holders; ALTER TABLE digests DROP COLUMN holders;
              DROP TABLE holders; DROP TABLE transitions; PRAGMA user_version = 1;",

@@ -1,0 +1,508 @@
+//! Calls that had ended when they were first written. Many of them are one row of the database, because a
+//! row of its own costs a call as much as the rest of its record.
+//!
+//! A call that is written while it is open is a row of `calls`, where its end can be written later. So are
+//! all calls from before version 4 of the tables.
+
+use std::borrow::Cow;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::{JournalError, schema::integer};
+
+/// Calls of a pack, at most, and bytes from which on it takes no more. A reader of one call reads its pack.
+const MAX_CALLS: usize = 512;
+const FULL: usize = 64 * 1024;
+/// The first byte of a pack. A field more or less in its calls is another format.
+const FORMAT: u8 = 1;
+
+/// A call as the database holds it. Times are microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRow<'r> {
+    pub id: i64,
+    pub target: u32,
+    pub origin: u32,
+    pub state: u8,
+    pub status: u8,
+    pub attempts: u32,
+    /// Since 1970.
+    pub started_at: i64,
+    pub queue: i64,
+    pub upstream: i64,
+    /// `None` while the call is open.
+    pub duration: Option<i64>,
+    /// The number of the object.
+    pub arguments: Option<i64>,
+    pub arguments_size: Option<i64>,
+    /// The number of the object.
+    pub result: Option<i64>,
+    pub result_size: Option<i64>,
+    pub error_kind: Option<Cow<'r, str>>,
+    pub error: Option<Cow<'r, str>>,
+    pub trace: Option<[u8; 16]>,
+}
+
+const COLUMNS: &str = "id, target, origin, state, status, attempts, started_at, queue, upstream, duration, \
+                       arguments, arguments_size, result, result_size, error_kind, error, trace";
+
+impl CallRow<'_> {
+    /// A row of `calls`, in the order of [`COLUMNS`].
+    fn read(row: &Row<'_>) -> rusqlite::Result<CallRow<'static>> {
+        let text =
+            |index| Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(index)?.map(Cow::Owned));
+        Ok(CallRow {
+            id: row.get(0)?,
+            target: row.get(1)?,
+            origin: row.get(2)?,
+            state: row.get(3)?,
+            status: row.get(4)?,
+            attempts: row.get(5)?,
+            started_at: row.get(6)?,
+            queue: row.get(7)?,
+            upstream: row.get(8)?,
+            duration: row.get(9)?,
+            arguments: row.get(10)?,
+            arguments_size: row.get(11)?,
+            result: row.get(12)?,
+            result_size: row.get(13)?,
+            error_kind: text(14)?,
+            error: text(15)?,
+            trace: row.get(16)?,
+        })
+    }
+
+    /// Writes it as a row of `calls`.
+    pub fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached(
+                "INSERT INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
+                 ?15, ?16, ?17)",
+            )?
+            .execute(params![
+                self.id,
+                self.target,
+                self.origin,
+                self.state,
+                self.status,
+                self.attempts,
+                self.started_at,
+                self.queue,
+                self.upstream,
+                self.duration,
+                self.arguments,
+                self.arguments_size,
+                self.result,
+                self.result_size,
+                self.error_kind,
+                self.error,
+                self.trace,
+            ])?;
+        Ok(())
+    }
+
+    /// The time at which it ended, or began if it is open.
+    fn last_sign(&self) -> i64 {
+        self.started_at.saturating_add(self.duration.unwrap_or(0))
+    }
+
+    /// Appends it to a pack that begins with the call `first`.
+    fn encode(&self, first: i64, bytes: &mut Vec<u8>) {
+        let mut number = |number: u64| put(bytes, number);
+        number((self.id - first).unsigned_abs());
+        number(self.target.into());
+        number(self.origin.into());
+        number(self.state.into());
+        number(self.status.into());
+        number(self.attempts.into());
+        // The sign is the lowest bit.
+        number((self.started_at << 1 ^ self.started_at >> 63).cast_unsigned());
+        number(self.queue.unsigned_abs());
+        number(self.upstream.unsigned_abs());
+        for optional in [
+            self.duration,
+            self.arguments,
+            self.arguments_size,
+            self.result,
+            self.result_size,
+        ] {
+            number(optional.map_or(0, |number| number.unsigned_abs().saturating_add(1)));
+        }
+        for text in [&self.error_kind, &self.error] {
+            put(bytes, text.as_ref().map_or(0, |text| text.len() as u64 + 1));
+            bytes.extend_from_slice(text.as_deref().unwrap_or_default().as_bytes());
+        }
+        bytes.push(self.trace.is_some().into());
+        bytes.extend_from_slice(self.trace.as_ref().map_or(&[][..], <[u8; 16]>::as_slice));
+    }
+}
+
+/// Appends a number, seven bits to a byte, the lowest first; the highest bit says that more follow.
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number.to_le_bytes()[0]);
+}
+
+const CUT_SHORT: JournalError = JournalError::Corrupt("a pack of calls that is cut short");
+
+/// The bytes of a pack that are not read yet.
+struct Rest<'b>(&'b [u8]);
+
+impl<'b> Rest<'b> {
+    fn bytes(&mut self, count: usize) -> Result<&'b [u8], JournalError> {
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(CUT_SHORT)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    fn number(&mut self) -> Result<u64, JournalError> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.bytes(1)?[0];
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(CUT_SHORT)
+    }
+
+    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, JournalError> {
+        T::try_from(self.number()?).map_err(|_| CUT_SHORT)
+    }
+
+    fn optional(&mut self) -> Result<Option<i64>, JournalError> {
+        Ok(self.number()?.checked_sub(1).map(integer))
+    }
+
+    fn text(&mut self) -> Result<Option<Cow<'static, str>>, JournalError> {
+        let Some(length) = self.number()?.checked_sub(1) else {
+            return Ok(None);
+        };
+        let bytes = self.bytes(usize::try_from(length).map_err(|_| CUT_SHORT)?)?;
+        let text =
+            str::from_utf8(bytes).map_err(|_| JournalError::Corrupt("an error that is no text"))?;
+        Ok(Some(Cow::Owned(text.to_owned())))
+    }
+
+    fn call(&mut self, first: i64) -> Result<CallRow<'static>, JournalError> {
+        Ok(CallRow {
+            id: first.saturating_add(integer(self.number()?)),
+            target: self.small()?,
+            origin: self.small()?,
+            state: self.small()?,
+            status: self.small()?,
+            attempts: self.small()?,
+            started_at: {
+                let number = self.number()?;
+                (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+            },
+            queue: integer(self.number()?),
+            upstream: integer(self.number()?),
+            duration: self.optional()?,
+            arguments: self.optional()?,
+            arguments_size: self.optional()?,
+            result: self.optional()?,
+            result_size: self.optional()?,
+            error_kind: self.text()?,
+            error: self.text()?,
+            trace: match self.bytes(1)? {
+                [0] => None,
+                _ => self.bytes(16)?.first_chunk().copied(),
+            },
+        })
+    }
+}
+
+/// Calls on their way into the database, in the order of their numbers.
+#[derive(Debug, Default)]
+pub struct CallPacker {
+    first: i64,
+    last: i64,
+    /// When the last of them started.
+    until: i64,
+    count: usize,
+    bytes: Vec<u8>,
+}
+
+impl CallPacker {
+    /// Adds a call that has ended, with a number above all before.
+    pub fn push(&mut self, connection: &Connection, call: &CallRow<'_>) -> rusqlite::Result<()> {
+        debug_assert!(
+            call.duration.is_some(),
+            "its end could not be written later"
+        );
+        if self.count == 0 {
+            self.bytes.push(FORMAT);
+            self.first = call.id;
+            self.until = call.started_at;
+        }
+        debug_assert!(
+            self.count == 0 || call.id > self.last,
+            "in the order of numbers"
+        );
+        self.last = call.id;
+        self.until = self.until.max(call.started_at);
+        self.count += 1;
+        call.encode(self.first, &mut self.bytes);
+        if self.count == MAX_CALLS || self.bytes.len() >= FULL {
+            self.write(connection)?;
+        }
+        Ok(())
+    }
+
+    pub fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        connection
+            .prepare_cached("INSERT INTO call_packs VALUES (?, ?, ?, ?, ?)")?
+            .execute(params![
+                self.first,
+                self.last,
+                integer(self.count),
+                self.until,
+                self.bytes
+            ])?;
+        self.bytes.clear();
+        self.count = 0;
+        Ok(())
+    }
+}
+
+/// A pack that was read.
+#[derive(Debug)]
+struct CallPack {
+    first: i64,
+    last: i64,
+    calls: Vec<CallRow<'static>>,
+}
+
+impl CallPack {
+    /// From the columns `first`, `last`, `count` and `calls`.
+    fn read(row: &Row<'_>) -> Result<Self, JournalError> {
+        let first = row.get(0)?;
+        let bytes = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+        let mut rest = Rest(bytes);
+        if rest.bytes(1)? != [FORMAT] {
+            return Err(JournalError::Corrupt("a pack of calls of another format"));
+        }
+        let calls = (0..row.get::<_, u32>(2)?).map(|_| rest.call(first));
+        Ok(Self {
+            first,
+            last: row.get(1)?,
+            calls: calls.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn get(&self, id: i64) -> Option<&CallRow<'static>> {
+        let found = self.calls.binary_search_by_key(&id, |call| call.id);
+        found.ok().map(|index| &self.calls[index])
+    }
+}
+
+/// Finds calls by their numbers, and holds the pack that was read last: calls that came together are asked for
+/// together.
+#[derive(Debug, Default)]
+pub struct Calls {
+    held: Option<CallPack>,
+}
+
+impl Calls {
+    pub fn get(
+        &mut self,
+        connection: &Connection,
+        id: i64,
+    ) -> Result<Option<CallRow<'static>>, JournalError> {
+        let is_held = self
+            .held
+            .as_ref()
+            .is_some_and(|it| (it.first..=it.last).contains(&id));
+        if !is_held {
+            let mut packs = connection.prepare_cached(
+                "SELECT first, last, count, calls FROM call_packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
+            )?;
+            let mut packs = packs.query([id])?;
+            self.held = packs.next()?.map(CallPack::read).transpose()?;
+        }
+        if let Some(call) = self.held.as_ref().and_then(|pack| pack.get(id)) {
+            return Ok(Some(call.clone()));
+        }
+        let call = connection
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM calls WHERE id = ?"))?
+            .query_row([id], CallRow::read)
+            .optional()?;
+        Ok(call)
+    }
+}
+
+/// All calls from one on, packed or not. Those of `calls` come last.
+pub fn calls_from(
+    connection: &Connection,
+    id: i64,
+    mut see: impl FnMut(CallRow<'static>) -> Result<(), JournalError>,
+) -> Result<(), JournalError> {
+    let mut packs = connection.prepare(
+        "SELECT first, last, count, calls FROM call_packs
+         WHERE first >= (SELECT coalesce(max(first), 0) FROM call_packs WHERE first <= ?) ORDER BY first",
+    )?;
+    let mut packs = packs.query([id])?;
+    while let Some(row) = packs.next()? {
+        let calls = CallPack::read(row)?.calls;
+        calls
+            .into_iter()
+            .filter(|call| call.id >= id)
+            .try_for_each(&mut see)?;
+    }
+    let mut calls = connection.prepare(&format!(
+        "SELECT {COLUMNS} FROM calls WHERE id >= ? ORDER BY id"
+    ))?;
+    let mut calls = calls.query([id])?;
+    while let Some(row) = calls.next()? {
+        see(CallRow::read(row)?)?;
+    }
+    Ok(())
+}
+
+/// The number of the first call.
+pub fn first_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    one_of_both(
+        connection,
+        "SELECT min(id) FROM calls",
+        "SELECT min(first) FROM call_packs",
+        i64::min,
+    )
+}
+
+/// The number of the last call.
+pub fn last_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let packed = "SELECT last FROM call_packs WHERE first = (SELECT max(first) FROM call_packs)";
+    one_of_both(connection, "SELECT max(id) FROM calls", packed, i64::max)
+}
+
+/// When the newest call started.
+pub fn newest_start(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let packed = "SELECT max(until) FROM call_packs";
+    one_of_both(
+        connection,
+        "SELECT max(started_at) FROM calls",
+        packed,
+        i64::max,
+    )
+}
+
+/// The end of the last call, or its start if it is open.
+pub fn last_sign(connection: &Connection) -> Result<Option<i64>, JournalError> {
+    let Some(last) = last_call(connection)? else {
+        return Ok(None);
+    };
+    let call = Calls::default().get(connection, last)?;
+    Ok(call.map(|call| call.last_sign()))
+}
+
+fn one_of_both(
+    connection: &Connection,
+    calls: &str,
+    packs: &str,
+    which: impl Fn(i64, i64) -> i64,
+) -> rusqlite::Result<Option<i64>> {
+    let ask = |question: &str| {
+        let mut question = connection.prepare_cached(question)?;
+        let answer = question.query_row([], |row| row.get(0)).optional()?;
+        Ok::<Option<i64>, rusqlite::Error>(answer.flatten())
+    };
+    let (calls, packs) = (ask(calls)?, ask(packs)?);
+    Ok(match (calls, packs) {
+        (Some(one), Some(other)) => Some(which(one, other)),
+        (one, other) => one.or(other),
+    })
+}
+
+/// Deletes the calls below `end` that started before `oldest`, and returns how many they were. A pack goes as a whole: the
+/// last one may have a few calls beyond `end`, and none that started at `oldest` or later.
+pub fn delete(connection: &Connection, end: i64, oldest: i64) -> rusqlite::Result<i64> {
+    let single = connection
+        .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?
+        .execute([end, oldest])?;
+    let packed: i64 = connection
+        .prepare_cached(
+            "SELECT coalesce(sum(count), 0) FROM call_packs WHERE first < ? AND until < ?",
+        )?
+        .query_row([end, oldest], |row| row.get(0))?;
+    if packed > 0 {
+        connection
+            .prepare_cached("DELETE FROM call_packs WHERE first < ? AND until < ?")?
+            .execute([end, oldest])?;
+    }
+    Ok(packed + integer(single))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn call() -> impl Strategy<Value = CallRow<'static>> {
+        let optional = || proptest::option::of(0_i64..i64::MAX);
+        let text = || proptest::option::of(".{0,20}".prop_map(Cow::Owned));
+        let head = (
+            1_i64..1000,
+            any::<u32>(),
+            any::<u32>(),
+            any::<u8>(),
+            any::<u8>(),
+            any::<u32>(),
+        );
+        let times = (any::<i64>(), 0_i64..i64::MAX, 0_i64..i64::MAX);
+        let rest = (optional(), optional(), optional(), optional(), optional());
+        (
+            head,
+            times,
+            rest,
+            (text(), text(), any::<Option<[u8; 16]>>()),
+        )
+            .prop_map(|(head, times, rest, (error_kind, error, trace))| CallRow {
+                id: head.0,
+                target: head.1,
+                origin: head.2,
+                state: head.3,
+                status: head.4,
+                attempts: head.5,
+                started_at: times.0,
+                queue: times.1,
+                upstream: times.2,
+                duration: rest.0,
+                arguments: rest.1,
+                arguments_size: rest.2,
+                result: rest.3,
+                result_size: rest.4,
+                error_kind,
+                error,
+                trace,
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn calls_are_read_as_they_were_written(calls in proptest::collection::vec(call(), 1..20)) {
+            let mut bytes = Vec::new();
+            for call in &calls {
+                call.encode(1, &mut bytes);
+            }
+            let mut rest = Rest(&bytes);
+            for call in &calls {
+                prop_assert_eq!(&rest.call(1).expect("a call"), call);
+            }
+            prop_assert!(rest.0.is_empty());
+        }
+
+        #[test]
+        fn bytes_of_any_kind_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut rest = Rest(&bytes);
+            while rest.call(1).is_ok() {}
+        }
+    }
+}
