@@ -3,7 +3,6 @@
  * Sections follow the screens; what several screens say stands in the first ones.
  */
 import type { Operation } from './lib/row.svelte'
-import { clockTime } from './lib/format'
 
 const done: Record<Operation, string> = {
   start: 'started',
@@ -29,12 +28,21 @@ export const texts = {
     needsYou: (count: number) => `${count} ${count === 1 ? 'needs' : 'need'} you`,
     live: 'Connected to Mainstay',
     gone: 'Mainstay does not answer.',
-    lastSeen: (time: string, retry: string) => `Last seen ${time}; trying again ${retry}.`,
+    lastSeen: (time: string, span: string) => `Last seen ${time}; trying again in ${span}.`,
     goneHint: 'What you see is how things were. It comes back by itself when Mainstay runs again: run "mainstay serve".',
     notice:
       'MCP servers execute commands on your computer. Only use servers from trusted sources. Review configuration carefully before starting servers.',
     noticeTitle: 'Security notice',
     noticeRead: 'Understood',
+  },
+
+  /** How numbers and times are written; spans and sizes are numbers with a unit. */
+  format: {
+    locale: 'en',
+    spans: { ms: 'ms', s: 's', min: 'min', h: 'h', d: 'd' },
+    sizes: ['B', 'kB', 'MB', 'GB', 'TB'],
+    justNow: 'just now',
+    ago: (span: string) => `${span} ago`,
   },
 
   screens: {
@@ -784,8 +792,7 @@ export const texts = {
     tool: 'Tool',
     lane: (name: string, state: string, changes: number) =>
       `${name}: now ${state}, ${changes} ${changes === 1 ? 'change' : 'changes'}. Arrow keys show each state.`,
-    spanSaid: (state: string, from: number, to: number, reason: string) =>
-      `${state}, from ${clockTime(from)} to ${clockTime(to)}${reason ? `: ${reason}` : ''}`,
+    spanSaid: (state: string, from: string, to: string, reason: string) => `${state}, from ${from} to ${to}${reason ? `: ${reason}` : ''}`,
     now: 'now',
     exitCode: (code: number) => `Its process exited with code ${code}.`,
     signal: (signal: number) => `Its process was ended by signal ${signal}.`,
