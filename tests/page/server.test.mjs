@@ -297,3 +297,12 @@ test('what a client adds waits to be approved, is shown whole, and is approved o
   assert.equal(fs.existsSync(`${daemon.home}/was-run`), false)
   await closePage(page)
 })
+
+test('calls of a server end in the words of the screen of calls', async () => {
+  await assert.rejects(daemon.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/no_such_tool', arguments: {} }))
+  const page = await openPage(daemon, '#/servers/alpha/calls')
+  const call = page.getByRole('row', { name: /no_such_tool/ })
+  await says(call, 'did not run')
+  assert.equal(await call.getByText('refused', { exact: true }).count(), 0)
+  await closePage(page)
+})

@@ -62,7 +62,11 @@ class Fleet {
     message: (type, data) => {
       this.heardAt = Date.now()
       if (type === 'snapshot') this.#takeAll(JSON.parse(data) as Servers)
-      else if (type !== 'missed') this.#hear(JSON.parse(data) as Event)
+      else if (type === 'missed') {
+        // A snapshot of the servers follows. What it does not have is read again.
+        this.listsVersion += 1
+        void this.refreshRequests()
+      } else this.#hear(JSON.parse(data) as Event)
     },
   })
   #dirty = new Set<string>()
