@@ -40,6 +40,15 @@ export type Profile = Schemas['Profile']
 export type Profiles = Schemas['Profiles']
 export type Session = Schemas['Session']
 export type Sessions = Schemas['Sessions']
+/** A client of a revision without sessions that called lately: `GET /api/clients/stateless`. */
+export interface StatelessClient extends Pick<Session, 'client' | 'principal' | 'profile' | 'protocolVersion' | 'transport'> {
+  /** RFC 3339, or milliseconds since 1970. */
+  lastCallAt: string | number
+  calls: number
+}
+export interface StatelessClients {
+  clients: StatelessClient[]
+}
 export type ClientFile = Schemas['ClientOnMachine']
 export type ClientFiles = Schemas['ClientFiles']
 export type ClientImport = Schemas['ImportedFromClient']
