@@ -187,17 +187,18 @@ test('an entry of a client is copied, and the servers of its file are imported',
   await page.getByText(`${daemon.url}/mcp/docs`).first().waitFor()
 
   await choice.getByRole('link', { name: /^Cursor/ }).click()
-  await page.getByRole('checkbox', { name: 'alpha' }).uncheck()
-  await page.getByRole('button', { name: 'Import its servers' }).click()
-  await page.getByText('Imported: memory').waitFor()
+  await page.getByRole('note').getByText('MCP servers execute commands on your computer.').waitFor()
+  assert.equal(await page.getByRole('checkbox', { name: 'alpha' }).isChecked(), false, 'its name is taken')
+  await page.getByRole('button', { name: 'Take over 1 server' }).click()
+  await page.getByText('Added: memory').waitFor()
   await daemon.connected('memory')
   assert.ok(JSON.parse(fs.readFileSync(daemon.config, 'utf8')).mcpServers.memory)
   assert.equal(fs.readFileSync(file, 'utf8'), theirs, 'the file of the client is as it was')
 
   // A name that is taken by another server.
   await page.getByRole('checkbox', { name: 'alpha' }).check()
-  await page.getByRole('button', { name: 'Import its servers' }).click()
-  await page.getByText(/alpha/).filter({ hasText: /left out|Imported/ }).first().waitFor()
+  await page.getByRole('button', { name: 'Take over 1 server' }).click()
+  await page.getByText(/alpha/).filter({ hasText: /left out|Added/ }).first().waitFor()
   await closePage(page)
 })
 

@@ -49,8 +49,17 @@ export interface StatelessClient extends Pick<Session, 'client' | 'principal' | 
 export interface StatelessClients {
   clients: StatelessClient[]
 }
-export type ClientFile = Schemas['ClientOnMachine']
-export type ClientFiles = Schemas['ClientFiles']
+/** A server in the file of a client. Secrets are placeholders. */
+export interface ClientServer {
+  name: string
+  command?: string | null
+  args?: string[] | null
+  url?: string | null
+}
+export type ClientFile = Schemas['ClientOnMachine'] & { entries?: ClientServer[] | null }
+export interface ClientFiles {
+  clients: ClientFile[]
+}
 export type ClientImport = Schemas['ImportedFromClient']
 export type About = Schemas['About']
 export type JournalHealth = Schemas['AboutJournal']
