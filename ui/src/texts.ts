@@ -1224,6 +1224,7 @@ export const texts = {
     placeholder: 'A screen, a server, a tool or an action',
     empty: 'Nothing fits',
     goTo: 'Go to',
+    tool: 'Tool',
     hint: '↑ ↓ to choose, Enter to run, Esc to close',
   },
 

@@ -61,7 +61,7 @@ export interface ClientFiles {
   clients: ClientFile[]
 }
 export type ClientImport = Schemas['ImportedFromClient']
-export type About = Schemas['About']
+export type About = Schemas['About'] & { externalTools?: boolean }
 export type JournalHealth = Schemas['AboutJournal']
 
 /** What putting a configuration in force does. The document leaves its shape out. */
