@@ -365,7 +365,7 @@ test('servers of a client are taken over', async () => {
     const response = await route.fetch()
     const { clients } = await response.json()
     const entries = [
-      { name: 'cursor-one', command: FAKE_SERVER, args: ['--tools', '21', '--key', '${secret:args/3}'] },
+      { name: 'cursor-one', command: FAKE_SERVER, args: ['--tools', '21', '--key', '***'] },
       { name: 'cursor-gamma', url: 'https://example.com/mcp' },
     ]
     await route.fulfill({ response, json: { clients: clients.map((it) => (it.id === 'cursor' ? { ...it, entries } : it)) } })
@@ -376,7 +376,7 @@ test('servers of a client are taken over', async () => {
   await says(cursor, file)
   await says(page.getByRole('dialog').getByRole('note'), 'MCP servers execute commands on your computer.')
   // Nothing is taken over that was not shown.
-  await says(cursor.getByRole('listitem').filter({ hasText: 'cursor-one' }), `${FAKE_SERVER} --tools 21 --key '\${secret:args/3}'`)
+  await says(cursor.getByRole('listitem').filter({ hasText: 'cursor-one' }), `${FAKE_SERVER} --tools 21 --key '***'`)
   await says(cursor.getByRole('listitem').filter({ hasText: 'cursor-gamma' }), 'https://example.com/mcp')
   await cursor.getByRole('checkbox', { name: 'cursor-two' }).uncheck()
   await cursor.getByRole('button', { name: 'Take over 2 servers' }).click()

@@ -487,7 +487,7 @@ export const texts = {
     noSessions: 'No client is connected',
     noSessionsHint: 'Point a client here, and its session appears.',
     lately: 'Seen lately',
-    latelyHint: 'Clients of 2026-07-28 have no session. These called within the last hour.',
+    latelyHint: 'Clients of 2026-07-28 have no session. These were here within the last hour.',
     end: 'End session',
     endOf: (client: string) => `End session: ${client}`,
     endTitle: (client: string) => `End the session of ${client}?`,

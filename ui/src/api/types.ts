@@ -42,14 +42,13 @@ export type Session = Schemas['Session']
 export type Sessions = Schemas['Sessions']
 /** A client of a revision without sessions that called lately: `GET /api/clients/stateless`. */
 export interface StatelessClient extends Pick<Session, 'client' | 'principal' | 'profile' | 'protocolVersion' | 'transport'> {
-  /** RFC 3339, or milliseconds since 1970. */
-  lastCallAt: string | number
+  lastCallAt: string
   calls: number
 }
 export interface StatelessClients {
   clients: StatelessClient[]
 }
-/** A server in the file of a client. Secrets are placeholders. */
+/** A server in the file of a client. Secrets are `***`. */
 export interface ClientServer {
   name: string
   command?: string | null

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { texts } from '../texts'
-import { ago, bytes, latency, span, time } from './format'
+import { ago, bytes, latency, span } from './format'
 
 test('spans have the largest unit that is not zero', () => {
   expect([0, 999, 1000, 59_999, 60_000, 3_600_000, 47 * 3_600_000, 48 * 3_600_000].map(span)).toEqual([
@@ -35,8 +35,4 @@ test('sizes have decimal units, up to the last', () => {
     '5000 TB',
   ])
   expect(texts.format.sizes).toHaveLength(5)
-})
-
-test('a time is RFC 3339 or milliseconds already', () => {
-  expect(['1970-01-01T00:00:01Z', 1000, '', null, 'noon'].map(time)).toEqual([1000, 1000, undefined, undefined, undefined])
 })

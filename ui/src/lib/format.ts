@@ -78,10 +78,10 @@ function two(value: number): string {
   return value < 10 ? `0${value}` : String(value)
 }
 
-/** RFC 3339, or milliseconds already, to milliseconds; `undefined` where there is none. */
-export function time(text: string | number | null | undefined): number | undefined {
+/** RFC 3339 to milliseconds; `undefined` where there is none. */
+export function time(text: string | null | undefined): number | undefined {
   if (!text) return undefined
-  const value = typeof text === 'number' ? text : Date.parse(text)
+  const value = Date.parse(text)
   return Number.isNaN(value) ? undefined : value
 }
 
