@@ -54,6 +54,7 @@ test('calls come in while a client calls; nothing moves under the pointer, and i
   const page = await openPage(daemon, '#/calls')
   await page.getByRole('heading', { name: 'No calls yet' }).waitFor()
   await page.getByText(`${daemon.url}/mcp`, { exact: true }).waitFor()
+  assert.equal(await page.getByRole('link', { name: 'Entries for each client to paste' }).getAttribute('href'), '#/clients/connect')
   for (const text of ['one', 'two', 'three']) await client.call('alpha__echo', { text })
   await soon('three rows', async () => (await rowsOf(page, 'alpha/echo').count()) === 3)
   await page.getByRole('main').getByRole('status').filter({ hasText: 'Live' }).waitFor()

@@ -36,6 +36,99 @@ test('sessions are listed with what is known of them', async () => {
   await closePage(page)
 })
 
+test('a session is ended: its client is answered with 404, and opens a new one', async () => {
+  const leaver = await McpClient.open(daemon, '/mcp', { name: 'leaver' })
+  const stayer = await McpClient.open(daemon, '/mcp', { name: 'stayer' })
+  const page = await openPage(daemon, '#/clients')
+  await page.getByRole('button', { name: 'End session: leaver' }).click()
+  const sure = page.getByRole('dialog', { name: 'End the session of leaver?' })
+  assert.deepEqual(await axe(page), [])
+  await sure.getByRole('button', { name: 'Cancel' }).click()
+  await sure.waitFor({ state: 'detached' })
+  assert.ok((await leaver.tools()).length > 0, 'nothing was ended')
+  await page.getByRole('button', { name: 'End session: leaver' }).click()
+  await sure.getByRole('button', { name: 'End session' }).click()
+  await page.getByRole('button', { name: 'End session: leaver' }).waitFor({ state: 'detached' })
+  await assert.rejects(leaver.tools(), /404/)
+  assert.ok((await stayer.tools()).length > 0)
+  await McpClient.open(daemon, '/mcp', { name: 'leaver' })
+  await page.getByRole('button', { name: 'End session: leaver' }).waitFor()
+  await closePage(page)
+})
+
+test('a session of one server is ended on its screen', async () => {
+  const visitor = await McpClient.open(daemon, '/servers/alpha/mcp', { name: 'visitor' })
+  const page = await openPage(daemon, '#/servers/alpha/sessions')
+  await page.getByRole('button', { name: 'End session: visitor 1.2.3' }).click()
+  await page.getByRole('dialog', { name: 'End the session of visitor?' }).getByRole('button', { name: 'End session' }).click()
+  await page.getByText('No client has a session of its own with this server.').waitFor()
+  await assert.rejects(visitor.tools(), /404/)
+  await closePage(page)
+})
+
+test('where a session cannot be ended, the reason is told; one on stdio has no button for it', async () => {
+  await McpClient.open(daemon, '/mcp', { name: 'held' })
+  const page = await openPage(daemon, '#/clients')
+  await page.route('**/api/sessions?*', async (route) => {
+    const response = await route.fetch()
+    const answer = await response.json()
+    const held = answer.sessions.find((it) => it.client.name === 'held')
+    await route.fulfill({ response, json: { ...answer, sessions: [...answer.sessions, { ...held, id: 'piped', client: { name: 'piped', version: '1' }, transport: 'stdio' }] } })
+  })
+  await page.route('**/api/sessions/*', (route) => route.fulfill({ status: 503, json: { error: 'shutting_down', message: 'Mainstay is shutting down' } }))
+  const rows = page.getByRole('list', { name: 'Sessions' }).getByRole('listitem')
+  await rows.filter({ hasText: 'piped' }).waitFor()
+  assert.equal(await page.getByRole('button', { name: 'End session: piped' }).count(), 0)
+  await page.getByRole('button', { name: 'End session: held' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'End session' }).click()
+  await page.getByText('Error: Mainstay is shutting down').waitFor()
+  await page.getByRole('button', { name: 'End session: held' }).waitFor()
+  await closePage(page)
+})
+
+test('calls of a client without a name are those of its session', async () => {
+  const nameless = await McpClient.open(daemon, '/mcp', { name: '' })
+  await nameless.call('alpha__echo', { text: 'of the nameless' })
+  const named = await McpClient.open(daemon, '/mcp', { name: 'named' })
+  await named.call('beta__echo', { text: 'of another' })
+  const page = await openPage(daemon, '#/clients')
+  await page.getByRole('link', { name: 'Calls: unnamed client' }).click()
+  await page.getByRole('link', { name: /alpha\/echo/ }).waitFor()
+  assert.match(page.url(), /session=/)
+  assert.equal(await page.getByRole('link', { name: /beta\/echo/ }).count(), 0)
+  await closePage(page)
+})
+
+test('clients without a session are seen lately, with their switches', async () => {
+  const quiet = await Daemon.start({ mcpServers: { alpha: fake() } })
+  try {
+    await quiet.connected('alpha')
+    const page = await openPage(quiet, '#/settings')
+    const client = { client: { name: 'modern', version: '3.1' }, profile: 'docs', protocolVersion: '2026-07-28', transport: 'streamable_http' }
+    let clients = []
+    await page.route('**/api/clients/stateless', (route) => route.fulfill({ json: { clients } }))
+    await page.goto(`${quiet.url}/#/clients`)
+    await page.getByRole('heading', { name: 'No client is connected' }).waitFor()
+    clients = [{ ...client, lastCallAt: new Date(Date.now() - 90_000).toISOString(), calls: 3 }]
+    const row = page.getByRole('list', { name: 'Seen lately' }).getByRole('listitem')
+    await row.waitFor()
+    assert.equal(await page.getByText('No client is connected').count(), 0)
+    for (const words of ['modern', '3.1', '/mcp/docs', '2026-07-28', '3 calls', '1 min ago']) await row.getByText(words).first().waitFor()
+    assert.deepEqual(await axe(page), [])
+    assert.equal(await row.getByRole('button', { name: /^End session/ }).count(), 0, 'it has none')
+    assert.equal(await row.getByRole('link', { name: 'Calls: modern' }).getAttribute('href'), '#/calls?client=modern')
+    await row.getByRole('button', { name: 'Switches: modern' }).click()
+    assert.match(page.url(), /switches=modern/)
+    await page.getByRole('switch', { name: 'alpha for modern' }).uncheck({ force: true })
+    await soon('alpha to be off', async () => (await quiet.api('/api/switches')).clients.modern?.servers[0] === 'alpha')
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+    assert.equal(await page.getByRole('heading', { name: 'Not connected now' }).count(), 0, 'it is there once')
+    await closePage(page)
+  } finally {
+    await quiet.end()
+  }
+})
+
 test('a server is switched off for one client alone, and on again', async () => {
   const one = await McpClient.open(daemon, '/mcp', { name: 'one' })
   const two = await McpClient.open(daemon, '/mcp', { name: 'two' })
@@ -94,17 +187,18 @@ test('an entry of a client is copied, and the servers of its file are imported',
   await page.getByText(`${daemon.url}/mcp/docs`).first().waitFor()
 
   await choice.getByRole('link', { name: /^Cursor/ }).click()
-  await page.getByRole('checkbox', { name: 'alpha' }).uncheck()
-  await page.getByRole('button', { name: 'Import its servers' }).click()
-  await page.getByText('Imported: memory').waitFor()
+  await page.getByRole('note').getByText('MCP servers execute commands on your computer.').waitFor()
+  assert.equal(await page.getByRole('checkbox', { name: 'alpha' }).isChecked(), false, 'its name is taken')
+  await page.getByRole('button', { name: 'Take over 1 server' }).click()
+  await page.getByText('Added: memory').waitFor()
   await daemon.connected('memory')
   assert.ok(JSON.parse(fs.readFileSync(daemon.config, 'utf8')).mcpServers.memory)
   assert.equal(fs.readFileSync(file, 'utf8'), theirs, 'the file of the client is as it was')
 
   // A name that is taken by another server.
   await page.getByRole('checkbox', { name: 'alpha' }).check()
-  await page.getByRole('button', { name: 'Import its servers' }).click()
-  await page.getByText(/alpha/).filter({ hasText: /left out|Imported/ }).first().waitFor()
+  await page.getByRole('button', { name: 'Take over 1 server' }).click()
+  await page.getByText(/alpha/).filter({ hasText: /left out|Added/ }).first().waitFor()
   await closePage(page)
 })
 

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { after, before, test } from 'node:test'
-import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
+import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, folder, openPage, scripted, soon } from './harness.mjs'
 
 const SECRET = 'sk-live-0123456789abcdef'
+const scripts = folder()
 let daemon
 before(async () => {
   daemon = await Daemon.start({
@@ -19,13 +20,15 @@ before(async () => {
       spent: { ...fake('--crash-at-start', '4'), reconnect: { initialDelayMs: 100, maxAttempts: 1 }, restart: { mode: 'as_reconnect' } },
       odd: { ...fake(), args: 'not a list' },
       copied: { ...fake('--tools', '1'), env: { TOKEN: SECRET } },
+      talker: scripted(scripts, 'talker', { stderr: ['the needle', ...Array.from({ length: 1500 }, (_, index) => `line ${index}`)] }),
     },
   })
-  await daemon.connected('alpha', 'copied')
+  await daemon.connected('alpha', 'copied', 'talker')
 })
 after(async () => {
   await closeBrowser()
   await daemon?.end()
+  fs.rmSync(scripts, { recursive: true, force: true })
 })
 
 const dialog = (page, name) => page.getByRole('dialog', { name })
@@ -295,5 +298,34 @@ test('what a client adds waits to be approved, is shown whole, and is approved o
   await row(page, 'unwanted').waitFor({ state: 'detached' })
   assert.equal(await has('unwanted'), false)
   assert.equal(fs.existsSync(`${daemon.home}/was-run`), false)
+  await closePage(page)
+})
+
+test('the log says how far its search reaches, loads older lines, and is saved as it is shown', async () => {
+  const page = await openPage(daemon, '#/servers/talker/log')
+  await says(page, '1,000 lines; the search covers the last 1,000')
+  await page.getByRole('searchbox').fill('needle')
+  await says(page, 'Nothing fits this filter.')
+  const save = page.getByRole('button', { name: 'Download the lines that are shown' })
+  assert.equal(await save.isDisabled(), true)
+  await page.getByRole('button', { name: 'Load older lines' }).click()
+  await says(page.getByRole('list', { name: 'Log lines' }), 'the needle')
+  await page.getByRole('button', { name: 'Load older lines' }).waitFor({ state: 'detached' })
+  assert.equal(await page.getByText('the search covers').count(), 0, 'it covers all there is')
+  assert.deepEqual(await axe(page), [])
+  const saving = page.waitForEvent('download')
+  await save.click()
+  const saved = await saving
+  assert.equal(saved.suggestedFilename(), 'talker.log')
+  assert.match(fs.readFileSync(await saved.path(), 'utf8'), /^[-0-9]{10}T\S+ stderr the needle\n$/)
+  await closePage(page)
+})
+
+test('calls of a server end in the words of the screen of calls', async () => {
+  await assert.rejects(daemon.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/no_such_tool', arguments: {} }))
+  const page = await openPage(daemon, '#/servers/alpha/calls')
+  const call = page.getByRole('row', { name: /no_such_tool/ })
+  await says(call, 'did not run')
+  assert.equal(await call.getByText('refused', { exact: true }).count(), 0)
   await closePage(page)
 })

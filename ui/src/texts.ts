@@ -3,7 +3,6 @@
  * Sections follow the screens; what several screens say stands in the first ones.
  */
 import type { Operation } from './lib/row.svelte'
-import { clockTime } from './lib/format'
 
 const done: Record<Operation, string> = {
   start: 'started',
@@ -29,12 +28,21 @@ export const texts = {
     needsYou: (count: number) => `${count} ${count === 1 ? 'needs' : 'need'} you`,
     live: 'Connected to Mainstay',
     gone: 'Mainstay does not answer.',
-    lastSeen: (time: string, retry: string) => `Last seen ${time}; trying again ${retry}.`,
+    lastSeen: (time: string, span: string) => `Last seen ${time}; trying again in ${span}.`,
     goneHint: 'What you see is how things were. It comes back by itself when Mainstay runs again: run "mainstay serve".',
     notice:
       'MCP servers execute commands on your computer. Only use servers from trusted sources. Review configuration carefully before starting servers.',
     noticeTitle: 'Security notice',
     noticeRead: 'Understood',
+  },
+
+  /** How numbers and times are written; spans and sizes are numbers with a unit. */
+  format: {
+    locale: 'en',
+    spans: { ms: 'ms', s: 's', min: 'min', h: 'h', d: 'd' },
+    sizes: ['B', 'kB', 'MB', 'GB', 'TB'],
+    justNow: 'just now',
+    ago: (span: string) => `${span} ago`,
   },
 
   screens: {
@@ -326,6 +334,9 @@ export const texts = {
     logLost: 'The log is not followed at the moment. It is tried again.',
     missed: (count: number) => `${count} lines came too fast and are missing here; the file has them`,
     logLines: (count: string) => `${count} lines`,
+    logPart: (count: string) => `; the search covers the last ${count}`,
+    logOlder: 'Load older lines',
+    logDownload: 'Download the lines that are shown',
     noCalls: 'No call has been made to this server yet.',
     allCalls: 'All calls',
     callColumns: { at: 'Time', tool: 'Tool', client: 'Client', status: 'Status', took: 'Took' },
@@ -476,6 +487,13 @@ export const texts = {
     filter: 'Filter by client, profile or transport',
     noSessions: 'No client is connected',
     noSessionsHint: 'Point a client here, and its session appears.',
+    lately: 'Seen lately',
+    latelyHint: 'Clients of 2026-07-28 have no session. These were here within the last hour.',
+    end: 'End session',
+    endOf: (client: string) => `End session: ${client}`,
+    endTitle: (client: string) => `End the session of ${client}?`,
+    endText:
+      'Its calls are cancelled and its streams close. Its next request is answered with 404; most clients then open a new session by themselves.',
     connect: 'Connect a client',
     unnamed: 'unnamed client',
     columns: { client: 'Client', profile: 'Address', since: 'Connected', seen: 'Last request', protocol: 'Revision', now: 'Now', off: 'Switched off' },
@@ -484,6 +502,7 @@ export const texts = {
     transports: { streamable_http: 'Streamable HTTP', sse: 'HTTP with SSE', stdio: 'stdio' } as Record<string, string>,
     streams: (count: number) => `${count} ${count === 1 ? 'stream' : 'streams'}`,
     inFlight: (count: number) => `${count} ${count === 1 ? 'call' : 'calls'} in flight`,
+    callCount: (count: number) => `${count} ${count === 1 ? 'call' : 'calls'}`,
     calls: 'Calls',
     switches: 'Switches',
     switchesOf: (client: string) => `Servers of ${client}`,
@@ -542,12 +561,7 @@ export const texts = {
     snippetTitle: 'Entry',
     itsFile: 'Its file',
     itsServers: 'Servers in its file',
-    importServers: 'Import its servers',
-    importing: 'Importing…',
     importHint: 'They are added to the configuration here. The client\'s file is not changed.',
-    imported: (names: string) => `Imported: ${names}`,
-    importedNone: 'There was nothing to import.',
-    skipped: (name: string, reason: string) => `${name} was left out: ${reason}`,
     anyHint: 'Most clients read one of these. Choose the address of a profile to show fewer servers.',
     byUrl: 'By URL, for clients that speak Streamable HTTP',
     byCommand: 'By command, for clients that only start programs',
@@ -785,8 +799,7 @@ export const texts = {
     tool: 'Tool',
     lane: (name: string, state: string, changes: number) =>
       `${name}: now ${state}, ${changes} ${changes === 1 ? 'change' : 'changes'}. Arrow keys show each state.`,
-    spanSaid: (state: string, from: number, to: number, reason: string) =>
-      `${state}, from ${clockTime(from)} to ${clockTime(to)}${reason ? `: ${reason}` : ''}`,
+    spanSaid: (state: string, from: string, to: string, reason: string) => `${state}, from ${from} to ${to}${reason ? `: ${reason}` : ''}`,
     now: 'now',
     exitCode: (code: number) => `Its process exited with code ${code}.`,
     signal: (signal: number) => `Its process was ended by signal ${signal}.`,
@@ -1217,6 +1230,7 @@ export const texts = {
     placeholder: 'A screen, a server, a tool or an action',
     empty: 'Nothing fits',
     goTo: 'Go to',
+    tool: 'Tool',
     hint: '↑ ↓ to choose, Enter to run, Esc to close',
   },
 

@@ -2,6 +2,7 @@
  * The REST API of Mainstay, as the page calls it: same origin, with the cookie of the signed-in session.
  * docs/rest.md describes the routes.
  */
+import { texts } from '../texts'
 
 /** An answer that is not a success, or none at all. */
 export class ApiError extends Error {
@@ -85,7 +86,7 @@ export async function send(method: string, path: string, options: Options = {}, 
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error
     onReached(false)
-    throw new ApiError('unreachable', 0, 'Mainstay does not answer')
+    throw new ApiError('unreachable', 0, texts.app.gone)
   }
 }
 

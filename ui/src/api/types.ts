@@ -40,10 +40,27 @@ export type Profile = Schemas['Profile']
 export type Profiles = Schemas['Profiles']
 export type Session = Schemas['Session']
 export type Sessions = Schemas['Sessions']
-export type ClientFile = Schemas['ClientOnMachine']
-export type ClientFiles = Schemas['ClientFiles']
+/** A client of a revision without sessions that called lately: `GET /api/clients/stateless`. */
+export interface StatelessClient extends Pick<Session, 'client' | 'principal' | 'profile' | 'protocolVersion' | 'transport'> {
+  lastCallAt: string
+  calls: number
+}
+export interface StatelessClients {
+  clients: StatelessClient[]
+}
+/** A server in the file of a client. Secrets are `***`. */
+export interface ClientServer {
+  name: string
+  command?: string | null
+  args?: string[] | null
+  url?: string | null
+}
+export type ClientFile = Schemas['ClientOnMachine'] & { entries?: ClientServer[] | null }
+export interface ClientFiles {
+  clients: ClientFile[]
+}
 export type ClientImport = Schemas['ImportedFromClient']
-export type About = Schemas['About']
+export type About = Schemas['About'] & { externalTools?: boolean }
 export type JournalHealth = Schemas['AboutJournal']
 
 /** What putting a configuration in force does. The document leaves its shape out. */

@@ -10,6 +10,7 @@ import { texts } from '../texts'
 import { Feed } from './feed'
 import { isKept } from './operations'
 import { Row, type Operation } from './row.svelte'
+import { session } from './session.svelte'
 import { toasts } from './toasts.svelte'
 
 /** Events that the page remembers for its screens. */
@@ -53,7 +54,10 @@ class Fleet {
       this.heardAt = Date.now()
       // What changed while nobody listened is not told again after a restart of the daemon.
       if (was !== 'live' && resumed) void this.refresh()
-      if (was === 'lost') void this.refreshRequests()
+      if (was === 'lost') {
+        void this.refreshRequests()
+        void session.readSettings()
+      }
     },
     lost: (retryAt) => {
       this.connection = 'lost'
@@ -62,7 +66,11 @@ class Fleet {
     message: (type, data) => {
       this.heardAt = Date.now()
       if (type === 'snapshot') this.#takeAll(JSON.parse(data) as Servers)
-      else if (type !== 'missed') this.#hear(JSON.parse(data) as Event)
+      else if (type === 'missed') {
+        // A snapshot of the servers follows. What it does not have is read again.
+        this.listsVersion += 1
+        void this.refreshRequests()
+      } else this.#hear(JSON.parse(data) as Event)
     },
   })
   #dirty = new Set<string>()
@@ -189,6 +197,7 @@ class Fleet {
     this.events = [...this.events, ...events].slice(-MAX_EVENTS)
     const types = new Set(events.map((event) => event.type))
     if (types.has('tools_changed') || types.has('server_connected') || types.has('server_removed')) this.listsVersion += 1
+    if (types.has('config_reloaded')) void session.readSettings()
     if (types.has('server_request_waiting') || types.has('server_request_settled')) void this.refreshRequests()
     for (const event of events) if (event.type === 'server_removed' && event.server) this.#forget(event.server)
     const dirty = [...this.#dirty]

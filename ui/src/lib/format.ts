@@ -1,51 +1,53 @@
 /** Numbers, times and sizes as people read them. Units always; few digits. */
+import { texts } from '../texts'
+
+const { locale, spans, sizes, justNow, ago: agoOf } = texts.format
 
 /** `850 ms`, `3 s`, `4 min`, `3 h`, `5 d`: the largest unit that is not zero. */
 export function span(ms: number): string {
   if (ms < 0) ms = 0
-  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 1000) return `${Math.round(ms)} ${spans.ms}`
   const seconds = Math.floor(ms / 1000)
-  if (seconds < 60) return `${seconds} s`
+  if (seconds < 60) return `${seconds} ${spans.s}`
   const minutes = Math.floor(seconds / 60)
-  if (minutes < 60) return `${minutes} min`
+  if (minutes < 60) return `${minutes} ${spans.min}`
   const hours = Math.floor(minutes / 60)
-  if (hours < 48) return `${hours} h`
-  return `${Math.floor(hours / 24)} d`
+  if (hours < 48) return `${hours} ${spans.h}`
+  return `${Math.floor(hours / 24)} ${spans.d}`
 }
 
 /** A duration of a call: `0.4 ms`, `12 ms`, `1.25 s`. */
 export function latency(ms: number | null | undefined): string {
   if (ms === undefined || ms === null) return '–'
-  if (ms < 0.95) return `${ms.toFixed(1)} ms`
-  if (ms < 1000) return `${Math.round(ms)} ms`
-  if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  if (ms < 0.95) return `${ms.toFixed(1)} ${spans.ms}`
+  if (ms < 1000) return `${Math.round(ms)} ${spans.ms}`
+  if (ms < 10_000) return `${(ms / 1000).toFixed(2)} ${spans.s}`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} ${spans.s}`
   return span(ms)
 }
 
 /** How long ago, for the relative times of the page. */
 export function ago(then: number, now: number): string {
   const passed = now - then
-  return passed < 1000 ? 'just now' : `${span(passed)} ago`
+  return passed < 1000 ? justNow : agoOf(span(passed))
 }
 
 /** `512 B`, `31 MB`: decimal units. */
 export function bytes(count: number | null | undefined): string {
   if (count === undefined || count === null) return '–'
-  if (count < 1000) return `${count} B`
-  const units = ['kB', 'MB', 'GB', 'TB']
+  if (count < 1000) return `${count} ${sizes[0]}`
   let value = count / 1000
-  let unit = 0
-  while (value >= 999.5 && unit < units.length - 1) {
+  let unit = 1
+  while (value >= 999.5 && unit < sizes.length - 1) {
     value /= 1000
     unit += 1
   }
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${sizes[unit]}`
 }
 
 /** `1,234` */
 export function count(value: number): string {
-  return value.toLocaleString('en')
+  return value.toLocaleString(locale)
 }
 
 /** A rate per minute: `0`, `0.5`, `142`. */

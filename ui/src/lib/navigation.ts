@@ -1,6 +1,7 @@
 /** The screens, in the order of the rail, with their keys after `g`. */
 import type { Component } from 'svelte'
 import { texts } from '../texts'
+import { session } from './session.svelte'
 
 export type ScreenName = keyof typeof texts.screens
 
@@ -11,7 +12,7 @@ export interface Screen {
   load: () => Promise<{ default: Component }>
 }
 
-export const SCREENS: readonly Screen[] = [
+const SCREENS: readonly Screen[] = [
   { name: 'servers', key: 's', icon: 'servers', load: () => import('../screens/servers/Servers.svelte') },
   { name: 'calls', key: 'c', icon: 'calls', load: () => import('../screens/calls/Calls.svelte') },
   { name: 'overview', key: 'o', icon: 'overview', load: () => import('../screens/overview/Overview.svelte') },
@@ -22,3 +23,8 @@ export const SCREENS: readonly Screen[] = [
   { name: 'configuration', key: 'f', icon: 'configuration', load: () => import('../screens/configuration/Configuration.svelte') },
   { name: 'settings', key: ',', icon: 'settings', load: () => import('../screens/settings/Settings.svelte') },
 ]
+
+/** The screens that are shown: `ui.externalTools: false` hides the one of tools. */
+export function screens(): readonly Screen[] {
+  return session.externalTools ? SCREENS : SCREENS.filter((it) => it.name !== 'tools')
+}

@@ -1,5 +1,6 @@
 /** Whether this browser is signed in: docs/access.md, "The web page". */
 import { api, ApiError, setCsrfToken, whenSignedOut } from '../api/client'
+import type { About } from '../api/types'
 
 interface SessionAnswer {
   csrfToken: string
@@ -11,6 +12,8 @@ class Session {
   /** `unknown` until the daemon was asked. */
   state = $state<'unknown' | 'in' | 'out'>('unknown')
   expiresAt = $state<string | undefined>(undefined)
+  /** Whether the page shows the tools of servers: the setting `ui.externalTools`. */
+  externalTools = $state(true)
 
   constructor() {
     whenSignedOut(() => {
@@ -22,7 +25,9 @@ class Session {
   /** Asks whether the cookie of this browser opens the API. Throws where nobody answers. */
   async check(): Promise<void> {
     try {
-      this.enter(await api.get<SessionAnswer>('/api/session'))
+      // Both at once: what is hidden must not be shown first.
+      const [answer] = await Promise.all([api.get<SessionAnswer>('/api/session'), this.readSettings()])
+      this.enter(answer)
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 0) throw error
       this.state = 'out'
@@ -31,7 +36,18 @@ class Session {
 
   /** Signs in with a one-time code of `mainstay ui`, or with the control token. */
   async signIn(proof: { code: string } | { token: string }): Promise<void> {
-    this.enter(await api.post<SessionAnswer>('/api/session', proof))
+    const answer = await api.post<SessionAnswer>('/api/session', proof)
+    await this.readSettings()
+    this.enter(answer)
+  }
+
+  /** Reads what the configuration says of this page. */
+  async readSettings(): Promise<void> {
+    try {
+      this.externalTools = (await api.get<About>('/api/about')).externalTools !== false
+    } catch {
+      // Signed out, or out of reach: the request beside this one says so.
+    }
   }
 
   async signOut(): Promise<void> {

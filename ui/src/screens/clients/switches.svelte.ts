@@ -32,11 +32,11 @@ class Switches {
 export const switches = new Switches()
 
 /** The name of the token with which the client of a session came, if it has one of its own. */
-export function tokenName(session: Session): string | undefined {
+export function tokenName(session: Partial<Session>): string | undefined {
   return /^client:(.*)$/.exec(session.principal ?? '')?.[1]
 }
 
 /** The name by which switches know the client of a session. */
-export function clientName(session: Session): string {
+export function clientName(session: Partial<Session>): string {
   return tokenName(session) ?? session.client?.name ?? ''
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { append, matching, MAX_LINES, type Line } from './log'
+import { append, matching, MAX_LINES, written, type Line } from './log'
 
 const line = (number: number, source: string, text: string): Line => ({ number, source, text, time: '2026-01-01T00:00:00Z' })
 
@@ -16,4 +16,9 @@ test('a source and a word choose lines', () => {
   expect(matching(lines, 'all', 'FATAL').map((it) => it.number)).toEqual([1, 2])
   expect(matching(lines, 'stderr', '').map((it) => it.number)).toEqual([1])
   expect(matching(lines, 'stdout', 'fatal')).toEqual([])
+})
+
+test('lines as a file, in their order', () => {
+  const lines = [line(1, 'stderr', 'one'), line(2, 'mainstay', 'two')]
+  expect(written(lines)).toBe('2026-01-01T00:00:00Z stderr one\n2026-01-01T00:00:00Z mainstay two\n')
 })

@@ -6,7 +6,7 @@ export interface Line extends LogLine {
   number: number
 }
 
-/** Lines that the page keeps; older ones stand in the file. */
+/** Lines that the page keeps, and the most that the API reads; older ones stand in the file. */
 export const MAX_LINES = 10_000
 
 /** Adds lines and lets the oldest go. */
@@ -19,4 +19,9 @@ export function append(lines: readonly Line[], added: readonly Line[]): Line[] {
 export function matching(lines: readonly Line[], source: string, word: string): Line[] {
   const lower = word.toLowerCase()
   return lines.filter((line) => (source === 'all' || line.source === source) && (lower === '' || line.text.toLowerCase().includes(lower)))
+}
+
+/** Lines as a text file. */
+export function written(lines: readonly Line[]): string {
+  return lines.map((line) => `${line.time} ${line.source} ${line.text}\n`).join('')
 }

@@ -1,5 +1,5 @@
 /** What a server runs or where it is, in one line. */
-import type { Server } from '../../api/types'
+import type { ClientServer, Server } from '../../api/types'
 import { visible } from '../../lib/format'
 
 /** As a shell reads it: what is not plain stands in quotes. */
@@ -9,6 +9,11 @@ export function quoted(word: string): string {
 
 export function commandLine(words: readonly string[]): string {
   return words.map(quoted).join(' ')
+}
+
+/** The command or address of an entry in a client's file. */
+export function lineOf(entry: ClientServer): string {
+  return entry.url ?? commandLine([entry.command ?? '', ...(entry.args ?? [])])
 }
 
 /** The command or address of a row. Arguments may be secret, so a row has none; one that waits shows all. */

@@ -1,0 +1,164 @@
+// What floats above the screens: the palette, dialogs, menus and drawers; and what a setting of the page hides.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { axe, closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
+
+const MANY = 20_000
+/** Longer than this, and a person who types notices. */
+const SLOW_MS = 250
+
+let daemon
+before(async () => {
+  daemon = await Daemon.start({ mcpServers: { alpha: fake(), many: fake('--tools', String(MANY)) } })
+  await daemon.connected('alpha', 'many')
+  await soon('all tools to be listed', async () => (await daemon.server('many')).toolCount >= MANY)
+  await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/echo', arguments: { text: 'x' } })
+})
+after(async () => {
+  await closeBrowser()
+  await daemon?.end()
+})
+
+/** What has the focus: its role or element, and its name. */
+const focused = (page) =>
+  page.evaluate(() => {
+    const it = document.activeElement
+    const name = it.getAttribute('aria-label') ?? it.labels?.[0]?.textContent ?? it.textContent
+    return `${it.classList.contains('content') ? 'content' : it.localName} ${name.trim().slice(0, 40)}`.trim()
+  })
+const has = (page, what) => soon(`the focus to be at ${what}`, async () => (await focused(page)) === what)
+
+test('the palette finds tools, among twenty thousand without a pause', async () => {
+  const page = await openPage(daemon)
+  await page.getByRole('link', { name: 'many', exact: true }).waitFor()
+  const read = page.waitForResponse('**/api/mcp-tools')
+  await page.keyboard.press('Control+k')
+  const palette = page.getByRole('dialog', { name: 'Search or run a command' })
+  const field = palette.getByRole('combobox')
+  assert.equal(await focused(page), 'input Search or run a command')
+  await (await read).finished()
+  await field.fill('alpha echo')
+  const option = palette.getByRole('option', { name: 'alpha/echo Tool' })
+  await option.waitFor()
+  assert.deepEqual(await axe(page), [])
+
+  await page.evaluate(() => {
+    window.tasks = []
+    new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((entry) => entry.duration))).observe({ type: 'longtask' })
+  })
+  await field.fill('')
+  await field.pressSequentially('many/ no such tool')
+  await palette.getByText('Nothing fits').waitFor()
+  await field.fill('many')
+  await soon('servers and tools beside each other', async () => {
+    const words = await palette.getByRole('option').allTextContents()
+    return words.length === 50 && words.some((it) => it.startsWith('many Running')) && words.at(-1).endsWith('Tool')
+  })
+  const slow = (await page.evaluate(() => window.tasks)).filter((duration) => duration > SLOW_MS)
+  assert.deepEqual(slow, [], 'no letter takes long')
+
+  // What was read stays: a palette that is opened again asks for nothing.
+  let again = 0
+  page.on('request', (request) => (again += Number(request.url().includes('/api/mcp-tools'))))
+  await page.keyboard.press('Escape')
+  await palette.waitFor({ state: 'detached' })
+  await page.keyboard.press('Control+k')
+  await field.fill('alpha echo')
+  await option.waitFor()
+  assert.equal(again, 0)
+  await page.keyboard.press('ArrowUp')
+  await option.click()
+  await page.getByRole('heading', { name: /echo/, level: 1 }).waitFor()
+  assert.match(page.url(), /#\/tools\/alpha\/echo$/)
+  await closePage(page)
+})
+
+test('a dialog gives the focus to its first field, a confirmation to Cancel', async () => {
+  const page = await openPage(daemon, '#/clients/tokens')
+  await page.getByRole('button', { name: 'Make a token' }).first().press('Enter')
+  await has(page, 'input Name of the client')
+  await page.keyboard.type('desk')
+  await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'The token of desk' }).waitFor()
+  await page.getByRole('button', { name: 'Remove: desk' }).press('Enter')
+  await has(page, 'button Cancel')
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await has(page, 'button Remove: desk')
+  assert.equal((await daemon.api('/api/tokens')).tokens.length, 1, 'nothing was removed')
+  await daemon.api('/api/tokens/desk', 'DELETE')
+
+  await page.goto(`${daemon.url}/#/servers?add=1`)
+  await has(page, 'textarea A snippet, a command line or an address')
+  await page.goto(`${daemon.url}/#/servers?edit=alpha`)
+  await has(page, 'input Command')
+  await page.goto(`${daemon.url}/#/servers?delete=alpha`)
+  await has(page, 'button Cancel')
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await closePage(page)
+})
+
+test('drawers and menus give the focus to what comes first in them', async () => {
+  const page = await openPage(daemon, '#/clients?switches=somebody')
+  await has(page, 'input Filter')
+  // A drawer to read: the keys that scroll, scroll it.
+  await page.goto(`${daemon.url}/#/calls`)
+  await page.getByRole('link', { name: /alpha\/echo/ }).first().press('Enter')
+  await page.getByRole('dialog', { name: 'alpha/echo' }).waitFor()
+  await soon('the focus to be in the content', async () => (await focused(page)).startsWith('content'))
+  await page.keyboard.press('Tab')
+  assert.ok(await page.evaluate(() => document.activeElement.closest('dialog .content') !== null), 'the next key leads into it')
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+
+  await page.getByRole('button', { name: /^Status/ }).press('Enter')
+  await soon('the first choice to have the focus', () => page.evaluate(() => document.activeElement.matches('[role=group][aria-label=Status] input')))
+  await page.keyboard.press('Escape')
+  await has(page, 'button Status')
+
+  await page.goto(`${daemon.url}/#/servers/alpha`)
+  await page.getByRole('button', { name: 'More actions' }).press('Enter')
+  await soon('the first action to have the focus', () => page.evaluate(() => document.activeElement.matches('li:first-child > [role=menuitem]')))
+  await page.keyboard.press('Escape')
+  await has(page, 'button More actions')
+  await closePage(page)
+})
+
+test('a setting hides the tools of servers everywhere', async () => {
+  const page = await openPage(daemon)
+  const rail = page.getByRole('navigation', { name: 'Screens' }).first()
+  await rail.getByRole('link', { name: 'Tools' }).waitFor()
+  await page.route('**/api/about', async (route) => {
+    const response = await route.fetch()
+    await route.fulfill({ response, json: { ...(await response.json()), externalTools: false } })
+  })
+  await page.reload()
+  await rail.getByRole('link', { name: 'Calls' }).waitFor()
+  assert.equal(await rail.getByRole('link', { name: 'Tools' }).count(), 0)
+
+  let reads = 0
+  page.on('request', (request) => (reads += Number(request.url().includes('/api/mcp-tools'))))
+  await page.keyboard.press('Control+k')
+  const palette = page.getByRole('dialog', { name: 'Search or run a command' })
+  await palette.getByRole('combobox').fill('alpha')
+  await palette.getByRole('option', { name: /^alpha/ }).first().waitFor()
+  assert.equal(await palette.getByRole('option', { name: /Tool/ }).count(), 0)
+  await page.keyboard.press('Escape')
+
+  await page.goto(`${daemon.url}/#/tools`)
+  await page.getByRole('link', { name: 'alpha', exact: true }).waitFor()
+  await page.goto(`${daemon.url}/#/tools/alpha/echo`)
+  await page.getByRole('heading', { name: 'alpha', level: 1 }).waitFor()
+  await page.goto(`${daemon.url}/#/servers/alpha/tools`)
+  await page.getByRole('tab', { name: /^Resources/ }).waitFor()
+  assert.equal(await page.getByRole('tab', { name: /^Tools/ }).count(), 0)
+  await page.goto(`${daemon.url}/#/clients?switches=somebody`)
+  await page.getByRole('switch', { name: 'alpha for somebody' }).waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Tools of alpha' }).count(), 0)
+  await page.goto(`${daemon.url}/#/calls?id=1`)
+  await page.getByRole('dialog', { name: 'alpha/echo' }).getByText('It ran and answered.').waitFor()
+  assert.equal(await page.getByRole('link', { name: 'Run again…' }).count(), 0)
+  assert.equal(reads, 0, 'nothing reads them either')
+  await closePage(page)
+})
