@@ -23,7 +23,9 @@ export const texts = {
     more: 'More',
     search: 'Search or run a command',
     loading: 'Loading…',
-    screenFailed: 'This screen could not be loaded.',
+    partTitle: 'Not loaded',
+    partFailed: 'This part of the page could not be loaded.',
+    outdated: 'Mainstay has another version now than this page. The page must be loaded again.',
     reload: 'Reload the page',
     summary: (up: number, all: number) => `${up} of ${all} running`,
     needsYou: (count: number) => `${count} ${count === 1 ? 'needs' : 'need'} you`,
@@ -1055,7 +1057,6 @@ export const texts = {
     read: 'Read it',
     tooDeep: 'It is nested too deeply to be written as text.',
     unknownBlock: (type: string) => `Content of type ${type}`,
-    markdownFailed: 'It cannot be shown as Markdown.',
     message: 'Message',
   },
 

@@ -23,8 +23,10 @@ const MAX_SINGLE_READS = 20
 export const REQUEST_WAIT_MS = 10 * 60_000
 
 class Fleet {
-  /** `waiting` until the first snapshot; `lost` while the daemon does not answer. */
+  /** `waiting` until the stream is open; `lost` while the daemon does not answer. */
   connection = $state<'waiting' | 'live' | 'lost'>('waiting')
+  /** Whether all servers were read once: before, nothing is known of them. */
+  isRead = $state(false)
   /** When the daemon was last heard. */
   heardAt = $state(0)
   /** When the page tries again. */
@@ -206,6 +208,7 @@ class Fleet {
     for (const server of answer.servers) this.#take(server)
     if (names.length !== this.names.length || names.some((name, index) => name !== this.names[index])) this.names = names
     this.warnings = answer.warnings ?? []
+    this.isRead = true
   }
 
   #take(server: Server): void {
