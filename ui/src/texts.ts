@@ -3,6 +3,7 @@
  * Sections follow the screens; what several screens say stands in the first ones.
  */
 import type { Operation } from './lib/row.svelte'
+import type { NextAction } from './api/types'
 import { clockTime } from './lib/format'
 
 const done: Record<Operation, string> = {
@@ -154,6 +155,8 @@ export const texts = {
     trying: 'trying now',
     answered: (ago: string) => `answered ${ago}`,
     pingTitle: (ping: string) => `The last question took ${ping}`,
+    askedBy: 'Asked for by',
+    requester: (client: string, door: string, token: string) => `${client || 'a client'} (${door}${token && `, token ${token}`})`,
     silent: (span: string) => `silent for ${span}, asked, no answer yet`,
     approvalOf: (target: string) => `wants to run: ${target}`,
     perMinute: (rate: string) => `${rate}/min`,
@@ -198,6 +201,17 @@ export const texts = {
     why: 'Why',
     then: 'Next',
     tryThis: 'Try',
+    /** What can be done, beside a button that does it. */
+    nextActions: {
+      approve: 'Review what it would run.',
+      enable: 'Enable it.',
+      start: 'Try it again.',
+      see_log: 'See what it said last.',
+      correct_entry: 'Correct its entry.',
+      sign_in: 'Renew the token in its entry.',
+      wait: 'Mainstay tries again by itself; you can do so now.',
+      reload: 'Read the configuration again.',
+    } as Record<NextAction, string>,
     lastWords: (line: string) => `its last words: "${line}"`,
     exit: (code: number) => `exit code ${code}`,
     signal: (signal: number) => `signal ${signal}`,
@@ -211,7 +225,10 @@ export const texts = {
       reconnecting: 'Mainstay tries again by itself; the waits double. Reconnect now to try at once.',
       stopping: 'Calls at work may end first.',
       unauthorized: 'Mainstay tries again seldom. Renew the token in its entry, then reconnect.',
+      unauthorizedFinal: 'It is not tried again by itself. Renew the token in its entry, then reconnect.',
       error: 'Mainstay tries again seldom. Correct its entry, then reconnect.',
+      errorFinal: 'It is not tried again by itself. See its log, correct its entry, then reconnect.',
+      rejected: 'It is not started before its entry is corrected.',
       failed: 'Mainstay has stopped trying. See its log, correct its entry, then restart it.',
       crashed: 'Mainstay does not start it again. See its log, then restart it.',
     },
@@ -231,6 +248,7 @@ export const texts = {
     eventsEmpty: 'Nothing has happened since Mainstay started.',
     eventWords: {
       server_added: 'added',
+      server_starting: 'starting',
       server_removed: 'deleted',
       server_connected: 'connected',
       server_disconnected: 'disconnected',
@@ -271,7 +289,6 @@ export const texts = {
     tabsLabel: 'Parts of this server',
     why: 'Why',
     next: 'Next',
-    tryThis: 'Try',
     since: 'Since',
     well: (answered: string) => `It runs and answers; last heard ${answered}.`,
     wellNever: 'It runs. It has not been asked yet.',
@@ -830,6 +847,7 @@ export const texts = {
     types: {
       server_added: 'Server added',
       server_removed: 'Server removed',
+      server_starting: 'Server starting',
       server_connected: 'Server running',
       server_disconnected: 'Server lost or stopped',
       server_reconnecting: 'Server reconnecting',
@@ -847,6 +865,7 @@ export const texts = {
     },
     words: {
       server_added: 'added',
+      server_starting: 'starting',
       server_removed: 'removed',
       server_connected: 'running',
       server_disconnected: 'lost',

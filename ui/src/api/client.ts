@@ -35,6 +35,7 @@ interface Options {
 let csrfToken = ''
 let onSignedOut = (): void => {}
 let onReached = (_reached: boolean): void => {}
+let onDated = (_date: string | null, _sentAt: number, _receivedAt: number): void => {}
 
 /** Set once a session is known; every write carries it. */
 export function setCsrfToken(token: string): void {
@@ -49,6 +50,11 @@ export function whenSignedOut(callback: () => void): void {
 /** Called after each request with whether the daemon answered. */
 export function whenReached(callback: (reached: boolean) => void): void {
   onReached = callback
+}
+
+/** Called with the `Date` of each answer, and when its request was sent and its head was received. */
+export function whenDated(callback: typeof onDated): void {
+  onDated = callback
 }
 
 /** A path with its parts encoded and its query. */
@@ -79,7 +85,9 @@ export async function send(method: string, path: string, options: Options = {}, 
   if (body !== undefined) request.body = body
   if (options.signal) request.signal = options.signal
   try {
+    const sentAt = Date.now()
     const response = await fetch(url(path, options.query), request)
+    onDated(response.headers.get('date'), sentAt, Date.now())
     onReached(true)
     return response
   } catch (error) {

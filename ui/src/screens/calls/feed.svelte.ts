@@ -4,6 +4,7 @@
  */
 import { api, type Query } from '../../api/client'
 import type { CallRecord, CallRecords } from '../../api/types'
+import { clock } from '../../lib/clock.svelte'
 import { isStatus, type Status } from './truth'
 
 /** One row: what the table shows of a record, and no more, for there may be 100,000. */
@@ -213,7 +214,7 @@ export class CallFeed {
   /** Rows that the span of the filter has left behind go from the end. */
   #without(rows: readonly CallRow[]): readonly CallRow[] {
     if (this.#reach === undefined) return rows
-    const since = Date.now() - this.#reach
+    const since = clock.exact() - this.#reach
     let end = rows.length
     while (end > 0 && (rows[end - 1]?.startedAt ?? since) < since) end -= 1
     return end === rows.length ? rows : rows.slice(0, end)

@@ -6,6 +6,7 @@ const event = (type: string, data: Record<string, unknown> = {}): Event =>
   ({ id: '1', type, server: 'files', createdAt: '2026-11-24T12:00:00Z', data: { name: 'files', ...data } }) as unknown as Event
 
 it.each<[string, Record<string, unknown>, string, string]>([
+  ['server_starting', {}, 'starting', ''],
   ['server_connected', {}, 'running', ''],
   ['server_disconnected', { wasIntentional: true }, 'stopped', 'as its operator wanted'],
   ['server_disconnected', { wasIntentional: false, reason: 'process exited (signal 9)' }, 'lost', 'process exited (signal 9)'],
