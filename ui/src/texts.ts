@@ -306,7 +306,6 @@ export const texts = {
     timeline: 'States',
     timelineSpan: 'Span of the timeline',
     spans: { '1h': 'last hour', '24h': 'last 24 hours', '7d': 'last 7 days', '30d': 'last 30 days' },
-    noHistory: 'The history needs the journal, which is switched off.',
     facts: {
       transport: 'Transport',
       command: 'Command',
@@ -619,7 +618,6 @@ export const texts = {
     noFile: 'no file',
     revisions: 'MCP revisions',
     journal: 'Journal',
-    journalOff: 'Calls are not recorded: "journal.enabled" is false.',
     journalWell: 'Every call is recorded.',
     journalLost: (count: string) => `${count} records were lost: more calls came than could be written, or the disk failed.`,
     journalError: (reason: string) => `Calls are not recorded now: ${reason}`,
@@ -643,6 +641,13 @@ export const texts = {
       ['docs/rest.md', 'The API that this page uses'],
       ['docs/access.md', 'Tokens, and who may do what'],
     ] as [string, string][],
+  },
+
+  journal: {
+    title: 'The journal is off',
+    off: 'The journal is off: calls and states are not recorded.',
+    hint: 'Calls and states of servers are not recorded. Set "journal": {"enabled": true} in the configuration, and start Mainstay again.',
+    open: 'Open the configuration',
   },
 
   calls: {
@@ -711,7 +716,6 @@ export const texts = {
     noneTitle: 'No calls yet',
     noneHint: 'Point an MCP client here. This is the address of Mainstay:',
     noneClients: 'Entries for each client to paste',
-    journalOff: 'Calls are not recorded. Set "journal": {"enabled": true} in the configuration.',
     title: (id: string) => `Call ${id}`,
     truth: {
       answered: 'It ran and answered.',
@@ -975,7 +979,6 @@ export const texts = {
     asCurl: 'As curl',
     statistics: 'Last 24 hours',
     noStatistics: 'No calls in the last 24 hours.',
-    noJournal: 'Mainstay keeps no records, so there are no figures.',
     figures: { calls: 'Calls', errors: 'Errors', p50: 'p50', p95: 'p95', p99: 'p99' },
     chart: (calls: string, errors: string) => `Calls in half hours: ${calls} calls, ${errors} of them errors. A table follows.`,
     chartLegend: { calls: 'calls', errors: 'errors', p95: 'p95 latency' },

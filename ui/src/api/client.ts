@@ -24,6 +24,10 @@ export class ApiError extends Error {
   }
 }
 
+export function isJournalOff(error: unknown): boolean {
+  return error instanceof ApiError && error.code === 'journal_disabled'
+}
+
 export type Query = Record<string, string | number | boolean | readonly string[] | null | undefined>
 
 interface Options {
