@@ -654,6 +654,8 @@ export const texts = {
     filter: 'server:git status:error since:1h part of a name',
     filters: (count: number) => (count > 0 ? `Filters (${count})` : 'Filters'),
     fields: { server: 'Server', tool: 'Tool', client: 'Client', status: 'Status', state: 'Reached', time: 'Time' },
+    unfinished: (key: string, value: string, choices: readonly string[]) =>
+      choices.length > 0 ? `${key}:${value}… can be ${choices.join(', ')}.` : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03 or 2026-11-24.`,
     badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, 2026-11-24 or 2026-11-24T14:03.`,
     times: {
       any: 'Any time',

@@ -75,7 +75,10 @@ export class CallFeed {
   /** What came while the list was held. */
   held = $state.raw<readonly CallRow[]>([])
   state = $state<'loading' | 'ready' | 'failed'>('loading')
+  /** Why the first page or the last poll failed. */
   error = $state.raw<unknown>(undefined)
+  /** Why older calls could not be loaded; only a person tries that again. */
+  moreError = $state.raw<unknown>(undefined)
   /** `before` of the next page. */
   next = $state<string | undefined>(undefined)
   isLoadingMore = $state(false)
@@ -118,16 +121,16 @@ export class CallFeed {
     }
   }
 
-  async loadMore(): Promise<void> {
-    if (this.isLoadingMore || this.next === undefined) return
+  async loadMore(isAgain = false): Promise<void> {
+    if (this.isLoadingMore || this.next === undefined || (this.moreError !== undefined && !isAgain)) return
     this.isLoadingMore = true
+    this.moreError = undefined
     try {
       const page = await this.#read({ limit: PAGE, before: this.next })
       this.rows = this.rows.concat(page.calls.map(rowOf))
       this.next = page.next ?? undefined
-      this.error = undefined
     } catch (error) {
-      if (!this.#abort.signal.aborted) this.error = error
+      if (!this.#abort.signal.aborted) this.moreError = error
     } finally {
       this.isLoadingMore = false
     }
