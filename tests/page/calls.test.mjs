@@ -318,6 +318,60 @@ test('what is filtered is exported, all of it and nothing else', async () => {
   await closePage(page)
 })
 
+test('older calls that cannot be loaded say so below the list, whatever polling does, and are tried again', async () => {
+  const isOlder = (url) => url.pathname === '/api/call-records' && url.searchParams.get('limit') === '500'
+  const page = await openPage(daemon)
+  let failures = 0
+  const fail = (route) => {
+    failures += 1
+    return route.fulfill({ status: 503, json: { error: 'journal_unreadable', message: 'the disk is gone' } })
+  }
+  await page.route(isOlder, fail)
+  await page.goto(`${daemon.url}/#/calls?tool=echo`)
+  await soon('the first page', async () => (await length(page)) === 100)
+  const scroll = () => listOf(page).evaluate((element) => element.scrollTo(0, element.scrollHeight))
+  await scroll()
+  const failed = listOf(page).getByRole('alert').filter({ hasText: 'the disk is gone' })
+  await failed.waitFor()
+  assert.deepEqual(await axe(page), [])
+  // A poll that goes well does not take it away, and nothing is asked for again unasked.
+  await page.waitForResponse((response) => new URL(response.url()).searchParams.get('limit') === '200')
+  assert.equal(await failed.count(), 1)
+  assert.equal(failures, 1)
+  await failed.getByRole('button', { name: 'Try again' }).click()
+  await soon('it to be tried', () => failures === 2)
+  await failed.waitFor()
+  await page.unroute(isOlder, fail)
+  await failed.getByRole('button', { name: 'Try again' }).click()
+  const { total_count: total } = await records('tool=echo')
+  await soon('all calls', async () => (await length(page)) === total)
+  await scroll()
+  await listOf(page).getByText('These are all calls that fit.').waitFor()
+  await closePage(page)
+})
+
+test('while a word of the filter is typed the list stays', async () => {
+  const page = await openPage(daemon, '#/calls')
+  await rowsOf(page, 'alpha/echo').first().waitFor()
+  const field = page.getByRole('searchbox')
+  await field.pressSequentially('status:er', { delay: 20 })
+  await page.getByText('status:er… can be error.').waitFor()
+  await listOf(page).waitFor()
+  assert.equal(await page.getByRole('alert').count(), 0)
+  assert.doesNotMatch(page.url(), /status=er/)
+  await field.pressSequentially('ror')
+  await fits(page, 'status=error')
+  await page.getByText('status:er…').waitFor({ state: 'detached' })
+  assert.equal(await field.inputValue(), 'status:error')
+
+  // A field that is left is finished.
+  await field.fill('since:1')
+  await page.getByText('since:1… is not a time yet.').waitFor()
+  await field.blur()
+  await page.getByRole('alert').getByText('"1" is no time.').waitFor()
+  await closePage(page)
+})
+
 test('a call is copied as a command, as curl and as JSON, and both run', async () => {
   const tricky = `it's "quoted" $HOME \`x\` \\ ü`
   await client.call('alpha__echo', { text: tricky })

@@ -238,7 +238,7 @@ test('an entry that is rejected shows its finding, and is mended', async () => {
   await says(row(page, 'odd'), /args must be an array/)
   await row(page, 'odd').getByRole('link', { name: 'odd', exact: true }).click()
   await says(why(page), /args must be an array/)
-  await says(why(page), /correct its entry/)
+  await says(why(page), /[Cc]orrect its entry/)
   await page.getByRole('button', { name: 'Edit' }).click()
   const edit = dialog(page, 'Edit odd')
   await edit.getByLabel('Arguments').fill('--tools\n1')

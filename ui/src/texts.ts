@@ -3,6 +3,8 @@
  * Sections follow the screens; what several screens say stands in the first ones.
  */
 import type { Operation } from './lib/row.svelte'
+import type { NextAction } from './api/types'
+import { clockTime } from './lib/format'
 
 const done: Record<Operation, string> = {
   start: 'started',
@@ -22,7 +24,9 @@ export const texts = {
     more: 'More',
     search: 'Search or run a command',
     loading: 'Loading…',
-    screenFailed: 'This screen could not be loaded.',
+    partTitle: 'Not loaded',
+    partFailed: 'This part of the page could not be loaded.',
+    outdated: 'Mainstay has another version now than this page. The page must be loaded again.',
     reload: 'Reload the page',
     summary: (up: number, all: number) => `${up} of ${all} running`,
     needsYou: (count: number) => `${count} ${count === 1 ? 'needs' : 'need'} you`,
@@ -160,6 +164,8 @@ export const texts = {
     trying: 'trying now',
     answered: (ago: string) => `answered ${ago}`,
     pingTitle: (ping: string) => `The last question took ${ping}`,
+    askedBy: 'Asked for by',
+    requester: (client: string, door: string, token: string) => `${client || 'a client'} (${door}${token && `, token ${token}`})`,
     silent: (span: string) => `silent for ${span}, asked, no answer yet`,
     approvalOf: (target: string) => `wants to run: ${target}`,
     perMinute: (rate: string) => `${rate}/min`,
@@ -204,6 +210,17 @@ export const texts = {
     why: 'Why',
     then: 'Next',
     tryThis: 'Try',
+    /** What can be done, beside a button that does it. */
+    nextActions: {
+      approve: 'Review what it would run.',
+      enable: 'Enable it.',
+      start: 'Try it again.',
+      see_log: 'See what it said last.',
+      correct_entry: 'Correct its entry.',
+      sign_in: 'Renew the token in its entry.',
+      wait: 'Mainstay tries again by itself; you can do so now.',
+      reload: 'Read the configuration again.',
+    } as Record<NextAction, string>,
     lastWords: (line: string) => `its last words: "${line}"`,
     exit: (code: number) => `exit code ${code}`,
     signal: (signal: number) => `signal ${signal}`,
@@ -217,7 +234,10 @@ export const texts = {
       reconnecting: 'Mainstay tries again by itself; the waits double. Reconnect now to try at once.',
       stopping: 'Calls at work may end first.',
       unauthorized: 'Mainstay tries again seldom. Renew the token in its entry, then reconnect.',
+      unauthorizedFinal: 'It is not tried again by itself. Renew the token in its entry, then reconnect.',
       error: 'Mainstay tries again seldom. Correct its entry, then reconnect.',
+      errorFinal: 'It is not tried again by itself. See its log, correct its entry, then reconnect.',
+      rejected: 'It is not started before its entry is corrected.',
       failed: 'Mainstay has stopped trying. See its log, correct its entry, then restart it.',
       crashed: 'Mainstay does not start it again. See its log, then restart it.',
     },
@@ -237,8 +257,8 @@ export const texts = {
     eventsEmpty: 'Nothing has happened since Mainstay started.',
     eventWords: {
       server_added: 'added',
-      server_removed: 'deleted',
       server_starting: 'starting',
+      server_removed: 'deleted',
       server_connected: 'connected',
       server_disconnected: 'disconnected',
       server_reconnecting: 'reconnecting',
@@ -278,7 +298,6 @@ export const texts = {
     tabsLabel: 'Parts of this server',
     why: 'Why',
     next: 'Next',
-    tryThis: 'Try',
     since: 'Since',
     well: (answered: string) => `It runs and answers; last heard ${answered}.`,
     wellNever: 'It runs. It has not been asked yet.',
@@ -296,7 +315,6 @@ export const texts = {
     timeline: 'States',
     timelineSpan: 'Span of the timeline',
     spans: { '1h': 'last hour', '24h': 'last 24 hours', '7d': 'last 7 days', '30d': 'last 30 days' },
-    noHistory: 'The history needs the journal, which is switched off.',
     facts: {
       transport: 'Transport',
       command: 'Command',
@@ -615,7 +633,6 @@ export const texts = {
     noFile: 'no file',
     revisions: 'MCP revisions',
     journal: 'Journal',
-    journalOff: 'Calls are not recorded: "journal.enabled" is false.',
     journalWell: 'Every call is recorded.',
     journalLost: (count: string) => `${count} records were lost: more calls came than could be written, or the disk failed.`,
     journalError: (reason: string) => `Calls are not recorded now: ${reason}`,
@@ -641,10 +658,19 @@ export const texts = {
     ] as [string, string][],
   },
 
+  journal: {
+    title: 'The journal is off',
+    off: 'The journal is off: calls and states are not recorded.',
+    hint: 'Calls and states of servers are not recorded. Set "journal": {"enabled": true} in the configuration, and start Mainstay again.',
+    open: 'Open the configuration',
+  },
+
   calls: {
     filter: 'server:git status:error since:1h part of a name',
     filters: (count: number) => (count > 0 ? `Filters (${count})` : 'Filters'),
     fields: { server: 'Server', tool: 'Tool', client: 'Client', status: 'Status', state: 'Reached', time: 'Time' },
+    unfinished: (key: string, value: string, choices: readonly string[]) =>
+      choices.length > 0 ? `${key}:${value}… can be ${choices.join(', ')}.` : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03 or 2026-11-24.`,
     badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, 2026-11-24 or 2026-11-24T14:03.`,
     times: {
       any: 'Any time',
@@ -707,7 +733,6 @@ export const texts = {
     noneTitle: 'No calls yet',
     noneHint: 'Point an MCP client here. This is the address of Mainstay:',
     noneClients: 'Entries for each client to paste',
-    journalOff: 'Calls are not recorded. Set "journal": {"enabled": true} in the configuration.',
     title: (id: string) => `Call ${id}`,
     truth: {
       answered: 'It ran and answered.',
@@ -860,8 +885,8 @@ export const texts = {
     },
     words: {
       server_added: 'added',
-      server_removed: 'removed',
       server_starting: 'starting',
+      server_removed: 'removed',
       server_connected: 'running',
       server_disconnected: 'lost',
       server_reconnecting: 'reconnecting',
@@ -970,7 +995,6 @@ export const texts = {
     asCurl: 'As curl',
     statistics: 'Last 24 hours',
     noStatistics: 'No calls in the last 24 hours.',
-    noJournal: 'Mainstay keeps no records, so there are no figures.',
     figures: { calls: 'Calls', errors: 'Errors', p50: 'p50', p95: 'p95', p99: 'p99' },
     chart: (calls: string, errors: string) => `Calls in half hours: ${calls} calls, ${errors} of them errors. A table follows.`,
     chartLegend: { calls: 'calls', errors: 'errors', p95: 'p95 latency' },
@@ -1071,7 +1095,6 @@ export const texts = {
     read: 'Read it',
     tooDeep: 'It is nested too deeply to be written as text.',
     unknownBlock: (type: string) => `Content of type ${type}`,
-    markdownFailed: 'It cannot be shown as Markdown.',
     message: 'Message',
   },
 

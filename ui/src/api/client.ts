@@ -25,6 +25,10 @@ export class ApiError extends Error {
   }
 }
 
+export function isJournalOff(error: unknown): boolean {
+  return error instanceof ApiError && error.code === 'journal_disabled'
+}
+
 export type Query = Record<string, string | number | boolean | readonly string[] | null | undefined>
 
 interface Options {
@@ -36,6 +40,7 @@ interface Options {
 let csrfToken = ''
 let onSignedOut = (): void => {}
 let onReached = (_reached: boolean): void => {}
+let onDated = (_date: string | null, _sentAt: number, _receivedAt: number): void => {}
 
 /** Set once a session is known; every write carries it. */
 export function setCsrfToken(token: string): void {
@@ -50,6 +55,11 @@ export function whenSignedOut(callback: () => void): void {
 /** Called after each request with whether the daemon answered. */
 export function whenReached(callback: (reached: boolean) => void): void {
   onReached = callback
+}
+
+/** Called with the `Date` of each answer, and when its request was sent and its head was received. */
+export function whenDated(callback: typeof onDated): void {
+  onDated = callback
 }
 
 /** A path with its parts encoded and its query. */
@@ -80,7 +90,9 @@ export async function send(method: string, path: string, options: Options = {}, 
   if (body !== undefined) request.body = body
   if (options.signal) request.signal = options.signal
   try {
+    const sentAt = Date.now()
     const response = await fetch(url(path, options.query), request)
+    onDated(response.headers.get('date'), sentAt, Date.now())
     onReached(true)
     return response
   } catch (error) {

@@ -3,12 +3,24 @@ import type { components } from './schema'
 
 type Schemas = components['schemas']
 
-export type Server = Schemas['Server']
-export type Servers = Schemas['Servers']
-export type ServerDetails = Schemas['ServerDetails']
+/** What a person can do next about a server. */
+export const NEXT_ACTIONS = ['approve', 'enable', 'start', 'see_log', 'correct_entry', 'sign_in', 'wait', 'reload'] as const
+export type NextAction = (typeof NEXT_ACTIONS)[number]
+/** An older Mainstay leaves these fields out. */
+export type Server = Omit<Schemas['Server'], 'pending'> & {
+  /** Since when a question waits for its answer, in milliseconds since 1970. */
+  askedAt?: number | null
+  nextAction?: string | null
+  pending?: Pending | null
+}
+export type Servers = Omit<Schemas['Servers'], 'servers'> & { servers: Server[] }
+export type ServerDetails = Omit<Schemas['ServerDetails'], 'server'> & { server: Server }
 export type ServerFigures = Schemas['ServerFigures']
 export type Figures = Schemas['Figures']
-export type Pending = Schemas['Pending']
+export type Pending = Schemas['Pending'] & {
+  requestedBy?: { client?: string | null; door: string; principal?: string | null } | null
+  requestedAt?: number | null
+}
 export type Operated = Schemas['Operated']
 export type Event = Schemas['Event']
 export type Events = Schemas['Events']
@@ -83,6 +95,7 @@ export type PreviewedServer = Schemas['PreviewedServer']
 /** Types of events of `GET /api/events`, beside `snapshot` and `missed`. */
 export const EVENT_TYPES = [
   'server_added',
+  'server_starting',
   'server_removed',
   'server_starting',
   'server_connected',

@@ -5,6 +5,7 @@
  */
 import { api, ApiError } from '../api/client'
 import { EVENT_TYPES } from '../api/types'
+import { clock } from './clock.svelte'
 
 const NAME = 'mainstay.events'
 const FIRST_RETRY_MS = 500
@@ -127,7 +128,7 @@ export class Feed {
   #later(): void {
     this.#source = undefined
     this.#timer = setTimeout(() => void this.#again(), this.#retryMs)
-    this.#pass({ kind: 'lost', retryAt: Date.now() + this.#retryMs })
+    this.#pass({ kind: 'lost', retryAt: clock.exact() + this.#retryMs })
     this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS)
   }
 

@@ -7,6 +7,7 @@ import { SvelteMap } from 'svelte/reactivity'
 import { api, ApiError, path, whenReached } from '../api/client'
 import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequest, ServerRequests, Servers } from '../api/types'
 import { texts } from '../texts'
+import { clock } from './clock.svelte'
 import { Feed } from './feed'
 import { isKept } from './operations'
 import { Row, type Operation } from './row.svelte'
@@ -18,14 +19,18 @@ const MAX_EVENTS = 500
 /** How often what no event tells of is read: evidence of health, starts under way. */
 const REFRESH_MS = 15_000
 const FIGURES_MS = 3_000
+/** How often a server is read that starts or is asked. */
+const WORKING_MS = 3_000
 /** More servers than this at once are read as a whole. */
 const MAX_SINGLE_READS = 20
 /** How long a request of a server waits: docs/cli.md, "requests". */
 export const REQUEST_WAIT_MS = 10 * 60_000
 
 class Fleet {
-  /** `waiting` until the first snapshot; `lost` while the daemon does not answer. */
+  /** `waiting` until the stream is open; `lost` while the daemon does not answer. */
   connection = $state<'waiting' | 'live' | 'lost'>('waiting')
+  /** Whether all servers were read once: before, nothing is known of them. */
+  isRead = $state(false)
   /** When the daemon was last heard. */
   heardAt = $state(0)
   /** When the page tries again. */
@@ -51,7 +56,7 @@ class Fleet {
     live: (resumed) => {
       const was = this.connection
       this.connection = 'live'
-      this.heardAt = Date.now()
+      this.heardAt = clock.exact()
       // What changed while nobody listened is not told again after a restart of the daemon.
       if (was !== 'live' && resumed) void this.refresh()
       if (was === 'lost') {
@@ -64,7 +69,7 @@ class Fleet {
       this.retryAt = retryAt
     },
     message: (type, data) => {
-      this.heardAt = Date.now()
+      this.heardAt = clock.exact()
       if (type === 'snapshot') this.#takeAll(JSON.parse(data) as Servers)
       else if (type === 'missed') {
         // A snapshot of the servers follows. What it does not have is read again.
@@ -85,13 +90,13 @@ class Fleet {
   start(): void {
     if (this.#timers.length > 0) return
     whenReached((reached) => {
-      if (reached) this.heardAt = Date.now()
+      if (reached) this.heardAt = clock.exact()
     })
     this.#feed.start()
     this.#timers = [
       setInterval(() => this.#whenVisible(() => void this.refresh()), REFRESH_MS),
       setInterval(() => this.#whenVisible(() => void this.#readFigures()), FIGURES_MS),
-      setInterval(() => this.#whenVisible(() => this.#lookAtCountdowns()), 1000),
+      setInterval(() => this.#whenVisible(() => this.#readWorking()), 1000),
     ]
     document.addEventListener('visibilitychange', () => {
       if (!document.hidden && this.connection === 'live') void this.refresh()
@@ -138,7 +143,7 @@ class Fleet {
       this.requests = requests.map((it) => known.get(keyOf(it)) ?? it)
       this.requestsFailure = undefined
       const oldest = Math.min(...requests.map((it) => Date.parse(it.askedAt)))
-      if (Number.isFinite(oldest)) this.#requestTimer = setTimeout(() => void this.refreshRequests(), Math.max(0, oldest + REQUEST_WAIT_MS - Date.now()) + 1000)
+      if (Number.isFinite(oldest)) this.#requestTimer = setTimeout(() => void this.refreshRequests(), Math.max(0, oldest + REQUEST_WAIT_MS - clock.exact()) + 1000)
     } catch (error) {
       if (reads === this.#requestReads) this.requestsFailure = error
     }
@@ -199,7 +204,9 @@ class Fleet {
     if (types.has('tools_changed') || types.has('server_connected') || types.has('server_removed')) this.listsVersion += 1
     if (types.has('config_reloaded')) void session.readSettings()
     if (types.has('server_request_waiting') || types.has('server_request_settled')) void this.refreshRequests()
-    for (const event of events) if (event.type === 'server_removed' && event.server) this.#forget(event.server)
+    const last = new Map(events.map(({ server, type }) => [server, type]))
+    for (const { type, server } of events) if (type === 'server_removed' && server) this.#forget(server)
+    for (const [server, type] of last) if (type === 'server_starting' && server) this.rows.get(server)?.begin()
     const dirty = [...this.#dirty]
     this.#dirty.clear()
     const isWhole = types.has('config_reloaded') || types.has('server_added') || dirty.length > MAX_SINGLE_READS
@@ -215,6 +222,7 @@ class Fleet {
     for (const server of answer.servers) this.#take(server)
     if (names.length !== this.names.length || names.some((name, index) => name !== this.names[index])) this.names = names
     this.warnings = answer.warnings ?? []
+    this.isRead = true
   }
 
   #take(server: Server): void {
@@ -238,14 +246,10 @@ class Fleet {
     }
   }
 
-  /** An attempt that is due has begun: no event tells of it before it ends. */
-  #lookAtCountdowns(): void {
-    if (this.connection !== 'live') return
-    const now = Date.now()
-    const due = this.list.filter((row) => {
-      const at = row.nextAttemptAt
-      return (at !== undefined && at < now) || (row.look.word === 'starting' && now - row.readAt > 2000)
-    })
+  /** Attempts that are due, starts and questions: no event tells what they do meanwhile. */
+  #readWorking(): void {
+    const now = clock.exact()
+    const due = this.list.filter((row) => row.isWorking && now - row.readAt >= WORKING_MS)
     if (due.length > MAX_SINGLE_READS) void this.refresh()
     else for (const row of due) void this.refreshOne(row.name)
   }

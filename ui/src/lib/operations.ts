@@ -3,7 +3,7 @@ import type { Server } from '../api/types'
 import type { Operation } from './row.svelte'
 import type { Word } from './status'
 
-export type MainAction = Operation | 'review'
+export type MainAction = Operation | 'review' | 'edit'
 
 const MAIN: Record<Word, MainAction | undefined> = {
   pending: 'review',
@@ -20,8 +20,14 @@ const MAIN: Record<Word, MainAction | undefined> = {
   crashed: 'restart',
 }
 
-export function mainAction(word: Word): MainAction | undefined {
-  return MAIN[word]
+export function mainAction(info: Server, word: Word): MainAction | undefined {
+  return isRejected(info) ? 'edit' : MAIN[word]
+}
+
+/** Whether its entry cannot be used: no attempt is made before it is corrected. */
+export function isRejected(info: Server): boolean {
+  // An older Mainstay gives no code. It then knows neither a command nor an address.
+  return info.status === 'error' && (info.nextAction ? info.nextAction === 'correct_entry' : !info.command && !info.url)
 }
 
 /** Operations that can be asked for, in the order of the menu. */

@@ -2,6 +2,7 @@
 import type { Server } from '../api/types'
 import { texts } from '../texts'
 import { ago, span, time } from './format'
+import { isRejected } from './operations'
 import type { Word } from './status'
 
 const words = texts.server
@@ -28,12 +29,25 @@ export function why(server: Server, word: Word, now: number): string {
   }
 }
 
+/** What happens next and what a person can do, for a row that is open. */
+export function outlook(server: Server, word: Word): string {
+  const { nextSteps } = texts.servers
+  if (isRejected(server)) return nextSteps.rejected
+  if ((word === 'error' || word === 'unauthorized') && !isRetried(server)) return nextSteps[`${word}Final`]
+  return nextSteps[word]
+}
+
+/** Whether another attempt comes by itself, or is under way. */
+function isRetried(server: Server): boolean {
+  return server.nextRetryMs != null || (server.reconnectAttempt ?? 0) > 0
+}
+
 /** What Mainstay does next by itself; `undefined` where there is nothing to wait for. */
 export function next(server: Server, word: Word, nextAttemptAt: number | undefined, now: number): string | undefined {
   if (word === 'reconnecting' || word === 'unauthorized' || word === 'error' || word === 'crashed') {
     const attempt = Math.max(server.reconnectAttempt ?? 1, 1)
     if (nextAttemptAt !== undefined && nextAttemptAt > now) return words.attempt(attempt, span(nextAttemptAt - now + 999))
-    return word === 'reconnecting' ? words.attemptNow(attempt) : words.notRetried
+    return word === 'reconnecting' || (word !== 'crashed' && isRetried(server)) ? words.attemptNow(attempt) : words.notRetried
   }
   return word === 'failed' ? words.notRetried : undefined
 }

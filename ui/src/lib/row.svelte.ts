@@ -1,5 +1,6 @@
 /** One server as the page knows it. */
 import type { Server, ServerFigures } from '../api/types'
+import { clock } from './clock.svelte'
 import { lookOf, type Look } from './status'
 
 /** Points of a sparkline: five minutes at one every three seconds. */
@@ -34,15 +35,27 @@ export class Row {
 
   take(info: Server): void {
     this.info = info
-    this.readAt = Date.now()
+    this.readAt = clock.exact()
+  }
+
+  /** An attempt has begun; its outcome is read. */
+  begin(): void {
+    const isAgain = this.info.status === 'reconnecting'
+    this.info = { ...this.info, status: isAgain ? 'reconnecting' : 'connecting', connected: false, nextRetryMs: null, nextAction: null, nextStep: null }
   }
 
   measure(figures: ServerFigures): void {
     const before = this.figures
-    if (before && figures.calls - figures.errors > before.calls - before.errors) this.answeredAt = Date.now()
+    if (before && figures.calls - figures.errors > before.calls - before.errors) this.answeredAt = clock.exact()
     this.figures = figures
     this.rates = [...this.rates, figures.recent.callsPerSecond].slice(-HISTORY)
     this.p95s = [...this.p95s, figures.recent.p95Ms ?? 0].slice(-HISTORY)
+  }
+
+  /** Whether it starts, is due to, or is asked: of what happens meanwhile no event tells. */
+  get isWorking(): boolean {
+    const { status, askedAt } = this.info
+    return askedAt != null || this.look.word === 'starting' || (status === 'reconnecting' ? (this.nextAttemptAt ?? 0) : (this.nextAttemptAt ?? Infinity)) < clock.exact()
   }
 
   /** When the next attempt is due, in milliseconds since 1970. */

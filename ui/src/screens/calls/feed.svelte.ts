@@ -4,6 +4,7 @@
  */
 import { api, type Query } from '../../api/client'
 import type { CallRecord, CallRecords } from '../../api/types'
+import { clock } from '../../lib/clock.svelte'
 import { isStatus, type Status } from './truth'
 
 /** One row: what the table shows of a record, and no more, for there may be 100,000. */
@@ -74,7 +75,10 @@ export class CallFeed {
   /** What came while the list was held. */
   held = $state.raw<readonly CallRow[]>([])
   state = $state<'loading' | 'ready' | 'failed'>('loading')
+  /** Why the first page or the last poll failed. */
   error = $state.raw<unknown>(undefined)
+  /** Why older calls could not be loaded; only a person tries that again. */
+  moreError = $state.raw<unknown>(undefined)
   /** `before` of the next page. */
   next = $state<string | undefined>(undefined)
   isLoadingMore = $state(false)
@@ -117,16 +121,16 @@ export class CallFeed {
     }
   }
 
-  async loadMore(): Promise<void> {
-    if (this.isLoadingMore || this.next === undefined) return
+  async loadMore(isAgain = false): Promise<void> {
+    if (this.isLoadingMore || this.next === undefined || (this.moreError !== undefined && !isAgain)) return
     this.isLoadingMore = true
+    this.moreError = undefined
     try {
       const page = await this.#read({ limit: PAGE, before: this.next })
       this.rows = this.rows.concat(page.calls.map(rowOf))
       this.next = page.next ?? undefined
-      this.error = undefined
     } catch (error) {
-      if (!this.#abort.signal.aborted) this.error = error
+      if (!this.#abort.signal.aborted) this.moreError = error
     } finally {
       this.isLoadingMore = false
     }
@@ -213,7 +217,7 @@ export class CallFeed {
   /** Rows that the span of the filter has left behind go from the end. */
   #without(rows: readonly CallRow[]): readonly CallRow[] {
     if (this.#reach === undefined) return rows
-    const since = Date.now() - this.#reach
+    const since = clock.exact() - this.#reach
     let end = rows.length
     while (end > 0 && (rows[end - 1]?.startedAt ?? since) < since) end -= 1
     return end === rows.length ? rows : rows.slice(0, end)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BadTime, format, fromQuery, parse, spanOf, timeOf, toApi, toParameters } from './filter'
+import { BadTime, format, fromQuery, parse, spanOf, timeOf, toApi, toParameters, unfinished } from './filter'
 
 const NOW = Date.parse('2026-11-24T12:00:00Z')
 
@@ -49,4 +49,24 @@ describe('times', () => {
     expect(toApi(parse('tool:"file:///a,b",read'), NOW)).toEqual({ tool: ['file:///a,b', 'read'] })
     expect(() => toApi(parse('since:soon'), NOW)).toThrow(BadTime)
   })
+})
+
+describe('a word that is being typed', () => {
+  it.each([
+    ['status:er', 'status', 'er', ['error']],
+    ['status:ok,o', 'status', 'o', ['ok', 'open']],
+    ['server:git state:not', 'state', 'not', ['not_sent']],
+    ['since:1', 'since', '1', []],
+    ['until:14:', 'until', '14:', []],
+    ['since:2026-11', 'since', '2026-11', []],
+  ])('%s is not finished', (text, key, value, choices) => {
+    expect(unfinished(parse(text))).toEqual({ key, value, choices })
+  })
+
+  it.each(['', 'er', 'status:', 'status:error', 'status:fine', 'state:sent', 'since:15m', 'since:14:03', 'since:2026-11-24', 'since:yesterday', 'server:er'])(
+    '%s is finished, or wrong',
+    (text) => {
+      expect(unfinished(parse(text))).toBeUndefined()
+    },
+  )
 })

@@ -68,6 +68,28 @@ export function parse(text: string): Filter {
   return filter
 }
 
+/** A word of the field that is not typed to its end: it begins like a value that is known, and is none yet. */
+export interface Unfinished {
+  key: 'status' | 'state' | 'since' | 'until'
+  value: string
+  /** What it may become; none for times. */
+  choices: readonly string[]
+}
+
+export function unfinished(filter: Filter): Unfinished | undefined {
+  for (const [key, known] of [['status', STATUSES], ['state', STATES]] as const) {
+    for (const value of filter.lists[key]) {
+      const choices = known.filter((it) => it.startsWith(value))
+      if (choices.length > 0 && !choices.some((it) => it === value)) return { key, value, choices }
+    }
+  }
+  for (const key of ['since', 'until'] as const) {
+    const value = filter.singles[key]
+    if (/^\d[\d:.TZ+-]*$/.test(value) && timeOf(value, 0) === undefined) return { key, value, choices: [] }
+  }
+  return undefined
+}
+
 function quoted(value: string): string {
   return /[\s,"]/.test(value) ? `"${value.replaceAll('"', '')}"` : value
 }

@@ -2,6 +2,7 @@
 import { api } from '../../api/client'
 import type { History, Statistics } from '../../api/types'
 import { lanesOf, type Gap, type Lane } from '../../charts/history'
+import { clock } from '../../lib/clock.svelte'
 import { fleet } from '../../lib/fleet.svelte'
 import { period, type Span } from './spans'
 import { groupsOf, isRefused, most, type By, type Group } from './statistics'
@@ -36,7 +37,7 @@ export class Reading {
   }
 
   async #statistics(span: Span, by: By, signal: AbortSignal): Promise<void> {
-    const { since, until, starts } = period(span, Date.now())
+    const { since, until, starts } = period(span, clock.exact())
     const get = async (grouped: By, sort: Leader, limit: number, bucketMs: number): Promise<Group[]> => {
       const query = { by: grouped, sort, limit, bucketMs, since: new Date(since).toISOString(), until: new Date(until).toISOString() }
       return groupsOf(await api.get<Statistics>('/api/statistics', query, signal))
@@ -69,7 +70,7 @@ export class Reading {
   }
 
   async #history(span: Span, signal: AbortSignal): Promise<void> {
-    const until = Date.now()
+    const until = clock.exact()
     const since = until - span.ms
     try {
       const query = { since: new Date(since).toISOString(), until: new Date(until).toISOString(), limit: MAX_TRANSITIONS }

@@ -3,11 +3,15 @@ import type { Server } from '../../api/types'
 import { ago, span, time } from '../../lib/format'
 import { texts } from '../../texts'
 
+/** An answer that takes no longer is nothing to tell. */
+const USUAL_MS = 2000
+
 /** For a server that is connected; `undefined` where it was not heard yet. `answeredAt` is the last answered call. */
 export function evidence(info: Server, answeredAt: number, now: number): string | undefined {
   const heard = Math.max(time(info.lastSuccessAt) ?? 0, answeredAt)
   if (heard === 0) return undefined
-  if ((info.consecutiveHealthFailures ?? 0) > 0) return texts.servers.silent(span(now - heard))
+  const isAsked = info.askedAt != null && info.askedAt >= answeredAt && now - info.askedAt >= USUAL_MS
+  if (isAsked || (info.consecutiveHealthFailures ?? 0) > 0) return texts.servers.silent(span(now - heard))
   return texts.servers.answered(ago(heard, now))
 }
 

@@ -3,7 +3,7 @@ import type { Server, ServerFigures } from '../../api/types'
 import { lookOf } from '../../lib/status'
 import { evidence, nextAttempt } from './evidence'
 import { countGroups, fits, lines, unchanged, wordsOf, type Listed } from './listing'
-import { commandLine, targetOf } from './target'
+import { commandLine, requesterOf, targetOf } from './target'
 
 function listed(name: string, server: Partial<Server>, calls = 0): Listed {
   const info = { name, enabled: true, status: 'connected', connected: true, transport: 'stdio', ...server } as Server
@@ -55,6 +55,12 @@ describe('evidence', () => {
     expect(evidence(server({ consecutiveHealthFailures: 2 }), 0, now)).toBe('silent for 40 s, asked, no answer yet')
     expect(evidence(server({ lastSuccessAt: null }), 0, now)).toBeUndefined()
   })
+  it('says that a question waits, unless a call was answered since or it was asked just now', () => {
+    const asked = server({ askedAt: now - 5000 })
+    expect(evidence(asked, 0, now)).toBe('silent for 40 s, asked, no answer yet')
+    expect(evidence(asked, now - 3000, now)).toBe('answered 3 s ago')
+    expect(evidence(server({ askedAt: now - 500 }), 0, now)).toBe('answered 40 s ago')
+  })
   it('counts down to the next attempt', () => {
     const down = server({ status: 'reconnecting', reconnectAttempt: 3 })
     expect(nextAttempt(down, now + 5400, now)).toBe('attempt 3 · next in 6 s')
@@ -65,4 +71,10 @@ describe('evidence', () => {
 it('quotes a command line as a shell reads it', () => {
   expect(commandLine(['npx', '-y', 'two words', "it's"])).toBe(`npx -y 'two words' 'it'\\''s'`)
   expect(targetOf({ pending: { command: ['rm', '-rf', '/'] }, transport: 'stdio' } as unknown as Server)).toBe('rm -rf /')
+})
+
+it('names the client that asks for a server', () => {
+  expect(requesterOf({ requestedBy: { client: 'desk\u202e', door: 'mcp_http', principal: 'client:mine' } })).toBe('desk\\u{202e} (MCP over HTTP, token mine)')
+  expect(requesterOf({ requestedBy: { door: 'mcp_stdio', principal: 'operator' } })).toBe('a client (MCP over stdio)')
+  expect(requesterOf({})).toBeUndefined()
 })

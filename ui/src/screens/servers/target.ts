@@ -1,6 +1,7 @@
 /** What a server runs or where it is, in one line. */
 import type { ClientServer, Server } from '../../api/types'
 import { visible } from '../../lib/format'
+import { texts } from '../../texts'
 
 /** As a shell reads it: what is not plain stands in quotes. */
 export function quoted(word: string): string {
@@ -21,4 +22,12 @@ export function targetOf(info: Server): string {
   const pending = info.pending
   if (pending?.command?.length) return visible(commandLine(pending.command))
   return visible(pending?.url ?? info.command ?? info.url ?? info.transport)
+}
+
+/** The client that asks for a server which waits for approval; `undefined` where an older Mainstay does not tell. */
+export function requesterOf(pending: Server['pending']): string | undefined {
+  const by = pending?.requestedBy
+  if (!by) return undefined
+  const token = by.principal?.startsWith('client:') ? by.principal.slice('client:'.length) : ''
+  return visible(texts.servers.requester(by.client ?? '', texts.calls.doors[by.door] ?? by.door, token))
 }

@@ -1,5 +1,6 @@
 /** A call that is followed: docs/rest.md, "Tools, resources, prompts". Closing the connection cancels it. */
 import { ApiError, errorOf, events, send } from '../../api/client'
+import { clock } from '../../lib/clock.svelte'
 import { isErrorResult, isMembers } from '../../results/content'
 import { texts } from '../../texts'
 
@@ -56,11 +57,11 @@ export class FollowedCall {
     this.status = undefined
     this.result = undefined
     this.error = undefined
-    this.startedAt = Date.now()
+    this.startedAt = clock.exact()
     try {
       const answer = await this.#follow(path, body, abort.signal)
       this.#show()
-      this.endedAt = Date.now()
+      this.endedAt = clock.exact()
       this.status = answer.status
       const { body: content } = answer
       if (answer.status >= 400) {
@@ -74,7 +75,7 @@ export class FollowedCall {
       }
     } catch (error) {
       this.#show()
-      this.endedAt = Date.now()
+      this.endedAt = clock.exact()
       if (abort.signal.aborted) {
         this.state = 'cancelled'
       } else {

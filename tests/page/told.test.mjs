@@ -1,0 +1,149 @@
+// What rows and screens of servers tell by fields that a daemon gives only for a moment: the answers of the API are
+// a real daemon's, with these fields set.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { anotherPage, closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
+
+let daemon
+before(async () => {
+  daemon = await Daemon.start({
+    mcpServers: {
+      alpha: fake(),
+      idle: { ...fake(), autoStart: false },
+      odd: { ...fake(), args: 'not a list' },
+      wrong: { ...fake('--crash-at-start', '5'), reconnect: { initialFailure: 'error' } },
+    },
+  })
+  await daemon.connected('alpha')
+  await soon('wrong to fail', async () => (await daemon.server('wrong')).status === 'error')
+})
+after(async () => {
+  await closeBrowser()
+  await daemon?.end()
+})
+
+const row = (page, name) => page.getByRole('listitem').filter({ has: page.getByRole('link', { name, exact: true }) })
+const says = (where, text) => where.getByText(text).first().waitFor()
+const why = (page) => page.getByRole('region', { name: 'Why' })
+const isServers = (url) => /^\/api\/servers(\/[^/]+)?$/.test(url.pathname)
+
+/** A page that reads `name` with these fields; answers how often it was read alone. */
+async function patched(name, fields, hash = '#/') {
+  const page = await openPage(daemon, hash)
+  let reads = 0
+  await page.route(isServers, async (route) => {
+    if (route.request().method() !== 'GET') return route.fallback()
+    const response = await route.fetch()
+    const json = await response.json()
+    if (json.server?.name === name) reads += 1
+    for (const server of json.servers ?? [json.server]) if (server?.name === name) Object.assign(server, fields())
+    await route.fulfill({ response, json })
+  })
+  // A page that is seen again reads all servers.
+  await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+  return { page, reads: () => reads }
+}
+
+test('a server that is asked and does not answer says so, and is read again until it does', async () => {
+  let askedAt = Date.now() - 40_000
+  const { page, reads } = await patched('alpha', () => (askedAt ? { askedAt, lastSuccessAt: new Date(askedAt).toISOString() } : {}))
+  await says(row(page, 'alpha'), /^silent for 4\d s, asked, no answer yet$/)
+  const first = reads()
+  await soon('it to be read again by itself', () => reads() >= first + 2)
+  askedAt = undefined
+  // Sooner than all servers are read.
+  await row(page, 'alpha').getByText(/^answered /).waitFor({ timeout: 6000 })
+  await closePage(page)
+})
+
+test('a start is shown at once', async () => {
+  const reader = await openPage(daemon)
+  await says(row(reader, 'idle'), 'Stopped')
+  const page = await anotherPage(reader, daemon)
+  await says(row(page, 'idle'), 'Stopped')
+  // What follows from the event alone: its server is not read meanwhile.
+  let release
+  const held = new Promise((resolve) => (release = resolve))
+  await page.route('**/api/servers/idle', async (route) => {
+    await held
+    await route.fallback()
+  })
+  await reader.evaluate(() => {
+    const data = JSON.stringify({ id: '1', type: 'server_starting', server: 'idle', createdAt: new Date().toISOString(), data: {} })
+    new BroadcastChannel('mainstay.events').postMessage({ kind: 'message', type: 'server_starting', data, id: '' })
+  })
+  await says(row(page, 'idle'), 'Starting')
+  await row(page, 'idle').getByRole('button', { name: 'Stop' }).waitFor()
+  release()
+  await says(row(page, 'idle'), 'Stopped')
+  await page.close()
+  await closePage(reader)
+})
+
+test('the row and the screen of a server say the same, and offer the same', async () => {
+  const page = await openPage(daemon)
+  await row(page, 'wrong').getByRole('button', { name: 'Reconnect now' }).waitFor()
+  await page.getByRole('button', { name: 'Details of wrong' }).click()
+  await says(row(page, 'wrong'), 'It is not tried again by itself. See its log, correct its entry, then reconnect.')
+  await row(page, 'wrong').getByRole('link', { name: 'wrong', exact: true }).click()
+  await says(why(page), 'It is not tried again by itself.')
+  await page.getByRole('button', { name: 'Reconnect now' }).waitFor()
+
+  await page.goto(`${daemon.url}/#/servers?open=odd`)
+  await says(row(page, 'odd'), 'It is not started before its entry is corrected.')
+  await row(page, 'odd').getByRole('button', { name: 'Edit' }).first().click()
+  await page.getByRole('dialog', { name: 'Edit odd' }).waitFor()
+  await page.keyboard.press('Escape')
+  await page.goto(`${daemon.url}/#/servers/odd`)
+  await page.getByRole('button', { name: 'Edit' }).click()
+  await page.getByRole('dialog', { name: 'Edit odd' }).waitFor()
+  await closePage(page)
+})
+
+test('a next step that has a code is said for a page, not for a terminal', async () => {
+  const { page } = await patched('wrong', () => ({ nextAction: 'see_log', nextStep: 'see "mainstay logs wrong"' }), '#/servers?open=wrong')
+  await says(row(page, 'wrong'), 'See what it said last.')
+  assert.equal(await page.getByText(/mainstay logs/).count(), 0)
+  await row(page, 'wrong').getByRole('link', { name: 'Whole log' }).first().click()
+  await says(why(page), 'See what it said last.')
+  assert.equal(await page.getByText(/mainstay logs/).count(), 0)
+  await says(page.getByRole('list', { name: 'Log lines' }), 'the fake crashes at start with code 5')
+  await closePage(page)
+
+  const odd = await patched('odd', () => ({ nextAction: 'correct_entry', nextStep: 'correct its entry in x.json' }), '#/servers/odd')
+  await says(why(odd.page), 'Correct its entry.')
+  await why(odd.page).getByRole('button', { name: 'Edit' }).click()
+  await odd.page.getByRole('dialog', { name: 'Edit odd' }).waitFor()
+  await closePage(odd.page)
+})
+
+test('a server that waits for approval says who asked for it, and when', async () => {
+  const pending = () => ({
+    status: 'pending',
+    pending: { digest: 'x', command: ['sh'], requestedBy: { client: 'desk', door: 'mcp_http', principal: 'client:mine' }, requestedAt: Date.now() - 180_000 },
+  })
+  const { page } = await patched('idle', pending)
+  await says(row(page, 'idle'), 'Asked for by desk (MCP over HTTP, token mine) 3 min ago')
+  await row(page, 'idle').getByRole('button', { name: 'Review' }).click()
+  await says(page.getByRole('dialog', { name: 'Approve idle?' }), 'Asked for by desk (MCP over HTTP, token mine) 3 min ago')
+  await closePage(page)
+})
+
+test('times are those of the daemon, whatever the clock of the browser says', async () => {
+  const { connectedAt } = await daemon.server('alpha')
+  const page = await openPage(daemon)
+  const behind = 3_600_000
+  await page.addInitScript((ms) => {
+    const now = Date.now
+    Date.now = () => now() - ms
+  }, behind)
+  await page.reload()
+  const up = row(page, 'alpha').getByText(/^up \d/)
+  await up.waitFor()
+  const [, value, unit] = /^up (\d+) (s|min)$/.exec(await up.textContent())
+  const shown = Number(value) * (unit === 's' ? 1000 : 60_000)
+  const real = Date.now() - Date.parse(connectedAt)
+  assert.ok(shown <= real + 2000 && shown >= real - 61_000, `up ${shown}, in truth ${real}`)
+  await says(row(page, 'alpha'), /^answered \d+ (s|min) ago$/)
+  await closePage(page)
+})

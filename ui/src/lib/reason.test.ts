@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest'
+import type { Server } from '../api/types'
+import { mainAction } from './operations'
+import { next, outlook } from './reason'
+import { wordOf } from './status'
+
+const down = (more: Partial<Server>): Server => ({ name: 'files', enabled: true, connected: false, status: 'error', command: 'files', ...more }) as Server
+const rejected = down({ command: null, url: null, lastError: 'args must be an array' })
+const initial = down({ lastError: 'process exited unexpectedly (code 5)', nextAction: 'see_log' })
+const refused = down({ lastError: 'HTTP 401', url: 'https://x', nextAction: 'sign_in' })
+
+describe('the action and the words of a server that is down agree', () => {
+  it.each<[string, Server, string | undefined, RegExp, string | undefined]>([
+    ['a rejected entry', rejected, 'edit', /not started before its entry is corrected/, 'It is not tried again by itself.'],
+    ['a rejected entry by its code', down({ nextAction: 'correct_entry' }), 'edit', /before its entry is corrected/, 'It is not tried again by itself.'],
+    ['a start that failed for good', initial, 'reconnect', /not tried again by itself/, 'It is not tried again by itself.'],
+    ['a token that is refused for good', refused, 'reconnect', /not tried again by itself/, 'It is not tried again by itself.'],
+    ['a token that is refused for now', { ...refused, nextRetryMs: 9000 }, 'reconnect', /tries again seldom/, 'attempt 1 in 9 s'],
+    ['one that is tried at the moment', { ...refused, reconnectAttempt: 2 }, 'reconnect', /tries again seldom/, 'attempt 2 is under way'],
+    ['one that is given up', down({ status: 'failed' }), 'restart', /stopped trying/, 'It is not tried again by itself.'],
+    ['one that crashed', down({ status: 'crashed' }), 'restart', /does not start it again/, 'It is not tried again by itself.'],
+    ['one that starts', down({ status: 'connecting' }), 'stop', /under way/, undefined],
+    ['one that is stopped', down({ status: 'disconnected' }), 'start', /stays stopped/, undefined],
+  ])('%s', (_, server, action, words, coming) => {
+    const word = wordOf(server)
+    const now = 1_000_000
+    expect(mainAction(server, word)).toBe(action)
+    expect(outlook(server, word)).toMatch(words)
+    expect(next(server, word, server.nextRetryMs == null ? undefined : now + server.nextRetryMs, now)).toBe(coming)
+  })
+})
