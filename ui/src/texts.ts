@@ -4,7 +4,6 @@
  */
 import type { Operation } from './lib/row.svelte'
 import type { NextAction } from './api/types'
-import { clockTime } from './lib/format'
 
 const done: Record<Operation, string> = {
   start: 'started',

@@ -14,7 +14,6 @@ export interface Told {
 
 const LOOKS: Record<EventType, { symbol: string; tone: Tone }> = {
   server_added: { symbol: '+', tone: 'off' },
-  server_starting: { symbol: '↻', tone: 'busy' },
   server_removed: { symbol: '−', tone: 'off' },
   server_starting: { symbol: '↻', tone: 'busy' },
   server_connected: { symbol: '●', tone: 'well' },
