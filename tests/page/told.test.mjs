@@ -95,7 +95,7 @@ test('the row and the screen of a server say the same, and offer the same', asyn
   await page.getByRole('dialog', { name: 'Edit odd' }).waitFor()
   await page.keyboard.press('Escape')
   await page.goto(`${daemon.url}/#/servers/odd`)
-  await page.getByRole('button', { name: 'Edit' }).click()
+  await page.getByRole('button', { name: 'Edit' }).first().click()
   await page.getByRole('dialog', { name: 'Edit odd' }).waitFor()
   await closePage(page)
 })
