@@ -34,8 +34,7 @@ pub struct ConfigUpdated {
     pub success: bool,
     /// For people, of several lines.
     pub summary: String,
-    /// `mainstay_core::config::Plan`
-    pub plan: serde_json::Value,
+    pub plan: Plan,
 }
 
 /// What differs, and whether it is in force now.
@@ -44,6 +43,58 @@ pub struct Reloaded {
     pub applied: bool,
     /// For people, of several lines.
     pub summary: String,
-    /// `mainstay_core::config::Plan`
-    pub plan: serde_json::Value,
+    pub plan: Plan,
+}
+
+/// What a configuration does to the servers and the settings. Names keys, never values.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Plan {
+    /// Every server of the old and the new configuration: those of the new one in its order, then those
+    /// that are gone.
+    pub servers: Vec<PlannedServer>,
+    /// Whether servers that stay have another order, which decides contested names.
+    pub reordered: bool,
+    /// What differs beside the servers.
+    pub settings: Vec<PlannedSetting>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedServer {
+    pub name: String,
+    pub action: PlanAction,
+    /// The keys of its entry that differ, if it is in both.
+    pub keys: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanAction {
+    /// New, and started.
+    Added,
+    /// New, and left alone: disabled, or without `autoStart`.
+    AddedIdle,
+    /// Stopped and forgotten.
+    Removed,
+    Started,
+    Stopped,
+    /// It is reached in another way: if it runs, it is stopped and started again.
+    Relaunched,
+    /// What differs can change while its sessions live, or it has none.
+    Changed,
+    Unchanged,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedSetting {
+    pub key: String,
+    pub takes_effect: TakesEffect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TakesEffect {
+    Now,
+    /// When Mainstay is started the next time.
+    AtRestart,
 }

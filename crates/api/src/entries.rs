@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::Plan;
+
 /// Takes an entry, answers [`TrialRun`].
 pub const TRY: &str = "/api/servers/try";
 /// Takes a [`PastedText`], answers [`ImportPreview`].
@@ -132,12 +134,29 @@ pub struct ClientOnMachine {
     /// The names of its servers; without Mainstay, and without what is no server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<Vec<String>>,
+    /// What these servers run or ask, in the same order; secrets are `***`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Vec<ClientFileEntry>>,
     /// Whether one of its files leads to Mainstay.
     pub mainstay: bool,
     /// Why its files cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     pub snippet: ClientSnippet,
+}
+
+/// A server in the file of another client. Secrets are `***`.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClientFileEntry {
+    /// Its name in the client's file.
+    pub name: String,
+    /// The program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// The entry that has a client use this Mainstay.
@@ -205,8 +224,7 @@ pub struct CheckedConfig {
     pub findings: Vec<ConfigFinding>,
     /// What a PUT would do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub plan: Option<Value>,
+    pub plan: Option<Plan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }

@@ -84,6 +84,10 @@ pub struct Server {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     pub calls_in_flight: u32,
+    /// Since when a call or a health probe waits for an answer and the server has said nothing, in
+    /// milliseconds since 1970; left out where none waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<u64>,
     /// Whether its lists are known.
     pub tools_ready: bool,
     /// Whether they are an earlier run's, until the server answers.

@@ -7,6 +7,8 @@ use super::RecordedClient;
 
 /// [`Sessions`]
 pub const SESSIONS: &str = "/api/sessions";
+/// [`StatelessClients`]
+pub const STATELESS_CLIENTS: &str = "/api/clients/stateless";
 /// DELETE ends one: [`EndedSession`].
 pub const SESSION: &str = "/api/sessions/{id}";
 
@@ -54,6 +56,34 @@ pub struct Session {
     /// Servers and tools that are switched off for the client; left out where none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switched_off: Option<usize>,
+}
+
+/// `GET /api/clients/stateless`: clients of 2026-07-28, which have no session, of the last hour; at most
+/// 200, the newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct StatelessClients {
+    pub clients: Vec<StatelessClient>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatelessClient {
+    /// As the client declared itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<RecordedClient>,
+    /// `operator` or `client:NAME`, where there was a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// Left out for the default one, and where the client speaks to one server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    pub protocol_version: String,
+    /// `streamable_http` or `stdio`.
+    pub transport: String,
+    /// When its latest request came, a call or not; RFC 3339, UTC.
+    pub last_call_at: String,
+    /// Its calls since it is remembered.
+    pub calls: u64,
 }
 
 /// `DELETE /api/sessions/{id}`

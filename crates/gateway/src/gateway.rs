@@ -27,6 +27,7 @@ use crate::{
     owners::FoundOwners,
     registry::{Announcement, Profile, Registry},
     reload::Reloader,
+    stateless_clients::StatelessClients,
     supervisor::Server,
     switches::SwitchBoard,
     traces::Traces,
@@ -62,6 +63,8 @@ pub struct Gateway {
     pub session_count: SessionCount,
     /// What the doors tell of these sessions.
     pub client_sessions: ClientSessions,
+    /// Clients that have no session.
+    pub stateless_clients: StatelessClients,
     /// Taken by `stop`.
     telemetry: Mutex<Option<Telemetry>>,
     grace: Duration,
@@ -111,6 +114,7 @@ impl Gateway {
             found_owners: FoundOwners::default(),
             session_count: SessionCount::default(),
             client_sessions: ClientSessions::default(),
+            stateless_clients: StatelessClients::default(),
             telemetry: Mutex::new(Some(Telemetry { alerts, traces })),
             grace: config.shutdown_grace,
         })

@@ -34,6 +34,7 @@ mod options;
 mod owners;
 pub mod registry;
 pub mod reload;
+pub mod stateless_clients;
 pub mod supervisor;
 pub mod switches;
 pub mod traces;

@@ -29,6 +29,7 @@ use crate::{
     body::Body,
     entries::{self, reloader},
     refusal::Refusal,
+    trial,
 };
 
 /// How often an import is made anew of a file that somebody else changes meanwhile.
@@ -131,7 +132,7 @@ fn on_machine(
     } else {
         Vec::new()
     };
-    let (mut labels, mut error, mut leads_here) = (Vec::new(), None, false);
+    let (mut entries, mut error, mut leads_here) = (Vec::new(), None, false);
     for file in &found {
         let path = file.file.path.display();
         let read = match &file.text {
@@ -143,7 +144,7 @@ fn on_machine(
                 leads_here |= servers.iter().any(|server| fronts.lead_here(server));
                 let own = servers.into_iter();
                 let own = own.filter(|it| it.left_out.is_none() && !fronts.lead_here(it));
-                labels.extend(own.map(|server| server.label));
+                entries.extend(own.map(entry));
             }
             Err(reason) => {
                 error.get_or_insert(reason);
@@ -161,12 +162,27 @@ fn on_machine(
         title: client.name().to_owned(),
         installed: !found.is_empty(),
         file: main.map(|file| file.file.path.display().to_string()),
-        servers: (!found.is_empty()).then_some(labels),
+        servers: (!found.is_empty())
+            .then(|| entries.iter().map(|entry| entry.name.clone()).collect()),
+        entries: (!found.is_empty()).then_some(entries),
         mainstay: leads_here,
         error: error.or_else(|| {
             (!is_known).then(|| "no home folder is known: set HOME for Mainstay".to_owned())
         }),
         snippet: snippet(client, place, text.unwrap_or_default(), fronts),
+    }
+}
+
+/// What a server of a client runs or asks, without secrets.
+fn entry(server: Server) -> api::ClientFileEntry {
+    let api::ShownTarget { command, url, .. } = trial::shown(&server.entry);
+    let mut words = command.into_iter();
+    let command = words.next();
+    api::ClientFileEntry {
+        name: server.label,
+        args: command.is_some().then(|| words.collect()),
+        command,
+        url,
     }
 }
 

@@ -19,7 +19,7 @@ pub async fn put(
 ) -> Result<Json<api::ConfigUpdated>, Refusal> {
     let change = Change::Text(text);
     let plan = reloader(&door)?.write_if_unchanged(change, digest).await?;
-    config::updated(&plan)
+    Ok(config::updated(&plan))
 }
 
 /// Nothing is written.
@@ -42,12 +42,11 @@ pub async fn check(
         }
     };
     let Checked { findings, plan } = reloader(&door)?.check(proposal).await?;
-    let plan_as_json = plan.as_ref().map(serde_json::to_value).transpose();
     Ok(Json(api::CheckedConfig {
         valid: plan.is_some(),
         findings: findings.into_iter().map(finding).collect(),
+        plan: plan.as_ref().map(config::planned),
         summary: plan.map(|plan| plan.to_string()),
-        plan: plan_as_json.map_err(|error| Refusal::Malformed(error.to_string()))?,
     }))
 }
 

@@ -181,6 +181,7 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::SESSION_LINKS, post(sign_in::make_link))
         .route(api::ABOUT, get(about::about))
         .route(api::SESSIONS, get(sessions::list))
+        .route(api::STATELESS_CLIENTS, get(sessions::stateless))
         .route(api::SESSION, delete(sessions::end))
         .route(api::HISTORY, get(history::of_all))
         .route(api::SERVER_HISTORY, get(history::of_server))

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 use mainstay_api as api;
 
-use super::{RestDoor, body::Body, refusal::Refusal};
+use super::{RestDoor, body::Body, config, refusal::Refusal};
 
 /// Without a body it reloads.
 pub async fn reload(
@@ -25,6 +25,6 @@ pub async fn reload(
     Ok(Json(api::Reloaded {
         applied: !dry_run,
         summary: plan.to_string(),
-        plan: serde_json::to_value(&plan).map_err(|error| Refusal::Malformed(error.to_string()))?,
+        plan: config::planned(&plan),
     }))
 }

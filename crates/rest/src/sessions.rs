@@ -48,6 +48,23 @@ pub async fn list(
     })
 }
 
+/// `GET /api/clients/stateless`
+pub async fn stateless(State(door): State<RestDoor>) -> Json<api::StatelessClients> {
+    let clients = door.gateway.stateless_clients.newest().into_iter();
+    let clients = clients.map(|client| api::StatelessClient {
+        client: client.origin.client.as_ref().map(declared),
+        principal: client.origin.principal.clone(),
+        profile: client.origin.profile.clone(),
+        protocol_version: client.revision.as_str().to_owned(),
+        transport: transport(client.origin.door).to_owned(),
+        last_call_at: utc::rfc3339(client.seen_at),
+        calls: client.calls,
+    });
+    Json(api::StatelessClients {
+        clients: clients.collect(),
+    })
+}
+
 /// `DELETE /api/sessions/{id}`
 pub async fn end(
     State(door): State<RestDoor>,
@@ -73,12 +90,7 @@ fn wire(door: &RestDoor, session: &OpenSession) -> api::Session {
         id: origin.session.clone().unwrap_or_default(),
         client: origin.client.as_ref().map(declared),
         protocol_version: session.revision.as_str().to_owned(),
-        transport: match origin.door {
-            Door::McpStdio => "stdio",
-            Door::McpSse => "sse",
-            Door::McpHttp | Door::Rest | Door::Cli | Door::Bridge | Door::Own => "streamable_http",
-        }
-        .to_owned(),
+        transport: transport(origin.door).to_owned(),
         door: origin.door.to_string(),
         profile: origin.profile.clone(),
         server: session.server.as_ref().map(ToString::to_string),
@@ -88,6 +100,14 @@ fn wire(door: &RestDoor, session: &OpenSession) -> api::Session {
         streams: session.streams,
         calls_in_flight: Some(session.calls),
         switched_off: off.as_deref().map(count).filter(|count| *count > 0),
+    }
+}
+
+fn transport(door: Door) -> &'static str {
+    match door {
+        Door::McpStdio => "stdio",
+        Door::McpSse => "sse",
+        Door::McpHttp | Door::Rest | Door::Cli | Door::Bridge | Door::Own => "streamable_http",
     }
 }
 

@@ -181,7 +181,7 @@ fn tool(item: &Item) -> api::TrialTool {
 }
 
 /// What an entry runs or asks, as far as people see it: secrets are `***`.
-fn shown(entry: &Entry) -> api::ShownTarget {
+pub fn shown(entry: &Entry) -> api::ShownTarget {
     // Placeholders of secrets name their places, which mean nothing here.
     let masked = masking::masked_entry(entry, "");
     let text = |value: &Value| match value.as_str() {

@@ -48,6 +48,11 @@ pub struct Liveness {
     /// Since when calls are refused, in milliseconds since `opened`.
     stalled_at: AtomicU64,
     in_flight: AtomicU32,
+    /// Probes that wait for their answer.
+    probes: AtomicU32,
+    /// When the oldest question was asked that no message has followed, in milliseconds since `opened`,
+    /// and one more; 0 where none waits.
+    asked: AtomicU64,
     /// The latest deadline of the calls that the server may be at work on.
     busy_until: AtomicU64,
     hang_after: Duration,
@@ -67,6 +72,8 @@ impl Liveness {
             watched: Mutex::default(),
             stalled_at: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
+            probes: AtomicU32::new(0),
+            asked: AtomicU64::new(0),
             busy_until: AtomicU64::new(0),
             hang_after,
         }
@@ -81,6 +88,9 @@ impl Liveness {
     pub fn hear(&self) {
         self.heard
             .store(self.millis(Instant::now()), Ordering::Relaxed);
+        if self.asked.load(Ordering::Relaxed) != 0 {
+            self.asked.store(0, Ordering::Relaxed);
+        }
         if self.failed.load(Ordering::Relaxed) != 0 {
             self.failed.store(0, Ordering::Relaxed);
         }
@@ -152,15 +162,45 @@ impl Liveness {
     pub fn call(self: &Arc<Self>, deadline: Instant) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let heard = self.heard.load(Ordering::Relaxed);
+        let now = Instant::now();
+        self.asks(now);
         // A call that is sent into a long silence is no excuse for the server: otherwise calls that
         // keep coming would hide a hang.
-        if self.time(heard).elapsed() < self.hang_after {
+        if now.saturating_duration_since(self.time(heard)) < self.hang_after {
             self.busy_until
                 .fetch_max(self.millis(deadline), Ordering::Relaxed);
         }
         InFlight {
             liveness: Arc::clone(self),
             heard,
+        }
+    }
+
+    /// Notes a probe that waits for its answer.
+    pub fn probe(self: &Arc<Self>) -> Probing {
+        self.probes.fetch_add(1, Ordering::Relaxed);
+        self.asks(Instant::now());
+        Probing(Arc::clone(self))
+    }
+
+    /// Since when the server owes an answer, to a call or a probe, and has said nothing.
+    pub fn asked(&self) -> Option<Instant> {
+        let millis = self.asked.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(self.time(millis))
+    }
+
+    fn asks(&self, now: Instant) {
+        if self.asked.load(Ordering::Relaxed) == 0 {
+            let asked = self.millis(now).saturating_add(1);
+            self.asked.store(asked, Ordering::Relaxed);
+        }
+    }
+
+    /// A question is over, however it ended.
+    fn settle(&self) {
+        let waits = self.in_flight() + self.probes.load(Ordering::Relaxed);
+        if waits == 0 && self.asked.load(Ordering::Relaxed) != 0 {
+            self.asked.store(0, Ordering::Relaxed);
         }
     }
 
@@ -264,6 +304,18 @@ async fn spent<F: Future<Output = Duration>>(cpu: Option<&impl Fn() -> F>) -> Du
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.liveness.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.liveness.settle();
+    }
+}
+
+/// A probe that waits for its answer, until it is dropped.
+#[derive(Debug)]
+pub struct Probing(Arc<Liveness>);
+
+impl Drop for Probing {
+    fn drop(&mut self) {
+        self.0.probes.fetch_sub(1, Ordering::Relaxed);
+        self.0.settle();
     }
 }
 
@@ -285,6 +337,26 @@ mod tests {
         assert!(!liveness.may_be_at_work());
         drop(call);
         assert_eq!(liveness.in_flight(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_owes_an_answer_until_it_is_heard_or_not_asked_any_more() {
+        let liveness = Arc::new(Liveness::new(SECOND * 120));
+        assert_eq!(liveness.asked(), None);
+        let asked = Instant::now();
+        let call = liveness.call(asked + SECOND * 30);
+        tokio::time::advance(SECOND).await;
+        let probe = liveness.probe();
+        assert_eq!(liveness.asked(), Some(asked), "the oldest question");
+        drop(call);
+        assert_eq!(liveness.asked(), Some(asked), "the probe waits");
+        liveness.hear();
+        assert_eq!(liveness.asked(), None);
+        drop(probe);
+        let probe = liveness.probe();
+        assert_eq!(liveness.asked(), Some(asked + SECOND));
+        drop(probe);
+        assert_eq!(liveness.asked(), None);
     }
 
     fn policy(unanswered_calls: Option<u32>) -> Policy {

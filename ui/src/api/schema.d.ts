@@ -2461,6 +2461,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/clients/stateless": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The clients without a session that came in the last hour, the newest first */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["StatelessClients"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.csrf_failed.forbidden"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/sessions/{id}": {
         parameters: {
             query?: never;
@@ -3165,8 +3204,7 @@ export interface components {
         };
         CheckedConfig: {
             findings: components["schemas"]["ConfigFinding"][];
-            /** @description What a PUT would do. */
-            plan?: Record<string, never> | null;
+            plan?: components["schemas"]["Plan"] | null;
             summary?: string | null;
             /** @description Whether a PUT would be taken. */
             valid: boolean;
@@ -3188,6 +3226,15 @@ export interface components {
             tools: string[];
             transport: string;
         };
+        /** @description A server in the file of another client. Secrets are `***`. */
+        ClientFileEntry: {
+            args?: string[] | null;
+            /** @description The program. */
+            command?: string | null;
+            /** @description Its name in the client's file. */
+            name: string;
+            url?: string | null;
+        };
         /** @description `GET /api/client-files`: what other MCP clients of this user have. */
         ClientFiles: {
             clients: components["schemas"]["ClientOnMachine"][];
@@ -3199,6 +3246,8 @@ export interface components {
             status: string;
         };
         ClientOnMachine: {
+            /** @description What these servers run or ask, in the same order; secrets are `***`. */
+            entries?: components["schemas"]["ClientFileEntry"][] | null;
             /** @description Why its files cannot be read. */
             error?: string | null;
             /** @description The file to which it adds servers. */
@@ -3270,8 +3319,7 @@ export interface components {
         };
         /** @description `PUT /api/config` */
         ConfigUpdated: {
-            /** @description `mainstay_core::config::Plan` */
-            plan: unknown;
+            plan: components["schemas"]["Plan"];
             success: boolean;
             /** @description For people, of several lines. */
             summary: string;
@@ -3492,6 +3540,30 @@ export interface components {
             requestedBy?: components["schemas"]["RequestedBy"] | null;
             url?: string | null;
         };
+        /** @description What a configuration does to the servers and the settings. Names keys, never values. */
+        Plan: {
+            /** @description Whether servers that stay have another order, which decides contested names. */
+            reordered: boolean;
+            /**
+             * @description Every server of the old and the new configuration: those of the new one in its order, then those
+             *     that are gone.
+             */
+            servers: components["schemas"]["PlannedServer"][];
+            /** @description What differs beside the servers. */
+            settings: components["schemas"]["PlannedSetting"][];
+        };
+        /** @enum {string} */
+        PlanAction: "added" | "added_idle" | "removed" | "started" | "stopped" | "relaunched" | "changed" | "unchanged";
+        PlannedServer: {
+            action: components["schemas"]["PlanAction"];
+            /** @description The keys of its entry that differ, if it is in both. */
+            keys: string[];
+            name: string;
+        };
+        PlannedSetting: {
+            key: string;
+            takesEffect: components["schemas"]["TakesEffect"];
+        };
         PreviewedServer: {
             /** @description As the configuration would have it. */
             entry: Record<string, never>;
@@ -3583,8 +3655,7 @@ export interface components {
         /** @description What differs, and whether it is in force now. */
         Reloaded: {
             applied: boolean;
-            /** @description `mainstay_core::config::Plan` */
-            plan: unknown;
+            plan: components["schemas"]["Plan"];
             /** @description For people, of several lines. */
             summary: string;
         };
@@ -3634,6 +3705,12 @@ export interface components {
         };
         /** @description A server and its status. */
         Server: {
+            /**
+             * Format: int64
+             * @description Since when a call or a health probe waits for an answer and the server has said nothing, in
+             *     milliseconds since 1970; left out where none waits.
+             */
+            askedAt?: number | null;
             autoStart: boolean;
             /** Format: int32 */
             callsInFlight: number;
@@ -3887,6 +3964,30 @@ export interface components {
         };
         /** @enum {string} */
         SnippetLanguage: "json" | "toml" | "yaml" | "shell";
+        StatelessClient: {
+            /**
+             * Format: int64
+             * @description Its calls since it is remembered.
+             */
+            calls: number;
+            client?: components["schemas"]["RecordedClient"] | null;
+            /** @description When its latest request came, a call or not; RFC 3339, UTC. */
+            lastCallAt: string;
+            /** @description `operator` or `client:NAME`, where there was a token. */
+            principal?: string | null;
+            /** @description Left out for the default one, and where the client speaks to one server. */
+            profile?: string | null;
+            protocolVersion: string;
+            /** @description `streamable_http` or `stdio`. */
+            transport: string;
+        };
+        /**
+         * @description `GET /api/clients/stateless`: clients of 2026-07-28, which have no session, of the last hour; at most
+         *     200, the newest first.
+         */
+        StatelessClients: {
+            clients: components["schemas"]["StatelessClient"][];
+        };
         Statistics: {
             /**
              * @description By server, method and tool; with `by`, merged: what the calls of a series do not have in common is an
@@ -3913,6 +4014,8 @@ export interface components {
                 [key: string]: components["schemas"]["SwitchedOff"];
             };
         };
+        /** @enum {string} */
+        TakesEffect: "now" | "at_restart";
         Template: {
             description: string;
             mime_type?: string | null;

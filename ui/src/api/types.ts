@@ -75,17 +75,11 @@ export type ClientImport = Schemas['ImportedFromClient']
 export type About = Schemas['About'] & { externalTools?: boolean }
 export type JournalHealth = Schemas['AboutJournal']
 
-/** What putting a configuration in force does. The document leaves its shape out. */
-export interface Plan {
-  servers: { name: string; action: PlanAction; keys: string[] }[]
-  reordered: boolean
-  settings: { key: string; takesEffect: 'now' | 'at_restart' }[]
-}
-export type PlanAction = 'added' | 'added_idle' | 'removed' | 'started' | 'stopped' | 'relaunched' | 'changed' | 'unchanged'
-type WithPlan<Answer> = Omit<Answer, 'plan'> & { plan: Plan }
-export type ConfigCheck = Omit<Schemas['CheckedConfig'], 'plan'> & { plan?: Plan | null }
-export type ConfigSaved = WithPlan<Schemas['ConfigUpdated']>
-export type Reloaded = WithPlan<Schemas['Reloaded']>
+export type Plan = Schemas['Plan']
+export type PlanAction = Schemas['PlanAction']
+export type ConfigCheck = Schemas['CheckedConfig']
+export type ConfigSaved = Schemas['ConfigUpdated']
+export type Reloaded = Schemas['Reloaded']
 export type Tool = Schemas['Tool']
 export type Trial = Schemas['TrialRun']
 export type TrialShown = Schemas['ShownTarget']

@@ -123,6 +123,12 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .session
             .as_ref()
             .map_or(0, |session| session.liveness.in_flight()),
+        asked_at: view
+            .session
+            .as_ref()
+            .and_then(|session| session.liveness.asked())
+            .and_then(|asked| SystemTime::now().checked_sub(asked.elapsed()))
+            .map(unix_millis),
         tools_ready: view.catalog.is_some(),
         lists_stale: view.catalog.is_some() && view.listed.is_none(),
         tool_count: count(ListKind::Tools),

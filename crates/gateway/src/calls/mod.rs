@@ -38,6 +38,7 @@ pub use self::{
     closing::{Closing, SHUTTING_DOWN},
     detachable::Detachable,
     names::{BoundNames, NameKind, Reopened, SealedNames},
+    outcome::is_recorded,
     receipt::{Answering, CallRefusal, Closed, Receipt, RequestedCall},
     request::{Answer, Request, Upstream},
     shared::{Calls, Cancel},

@@ -25,7 +25,7 @@ static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""i
 const MAX_TEXT: usize = 1024;
 
 /// Whether calls of this method are recorded: those that ask for work of a server's own.
-pub(super) fn is_recorded(method: Method) -> bool {
+pub fn is_recorded(method: Method) -> bool {
     matches!(
         method,
         Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet

@@ -74,6 +74,7 @@ pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>
     // A page that is served does not show that calls are answered.
     let url = url.filter(|_| !session.liveness.is_stalled());
     let asked_at = Instant::now();
+    let _waiting = session.liveness.probe();
     let mut answer = pin!(ask(&session, &policy, url.as_ref()));
     let answered =
         |outcome: Option<Outcome>| outcome.unwrap_or_else(|| Outcome::Answered(asked_at.elapsed()));

@@ -16,6 +16,51 @@ async fn sessions(gateway: &Gateway) -> Vec<Value> {
     all["sessions"].as_array().expect("a list").clone()
 }
 
+/// A client of 2026-07-28 has no session. It is known without a journal, and to the operator only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_without_a_session_are_shown() {
+    const PATH: &str = "/api/clients/stateless";
+    let backend = Backend::stdio().await;
+    let settings =
+        json!({"journal": {"enabled": false}, "profiles": {"narrow": {"servers": ["x"]}}});
+    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let rest = gateway.rest();
+    let _with_a_session = gateway.client().await;
+    assert_eq!(rest.get(PATH).await, json!({"clients": []}));
+    let client = Modern::at(&gateway, "/mcp/narrow");
+    client.result("tools/list", json!({})).await;
+    for _ in 0..2 {
+        client.call("x__echo", json!({"text": "hello"})).await;
+    }
+    Modern::at(&gateway, "/mcp")
+        .result("tools/list", json!({}))
+        .await;
+    let mut told = rest.get(PATH).await;
+    let clients = told["clients"].as_array_mut().expect("a list");
+    for client in clients.iter_mut() {
+        let at = client
+            .as_object_mut()
+            .expect("an object")
+            .remove("lastCallAt");
+        assert!(at.is_some_and(|at| at.is_string()), "{client}");
+    }
+    let of = |profile: Option<&str>, calls: u32| {
+        let mut client = json!({
+            "client": {"name": "tests", "version": "1"}, "protocolVersion": "2026-07-28",
+            "transport": "streamable_http", "calls": calls,
+        });
+        if let Some(profile) = profile {
+            client["profile"] = profile.into();
+        }
+        client
+    };
+    assert_eq!(*clients, [of(None, 0), of(Some("narrow"), 2)]);
+    let stranger = gateway.stranger(PATH);
+    let headers = stranger.headers("application/json");
+    let answer = stranger.send(http::Method::GET, headers, "").await;
+    assert_eq!(answer.whole().await.status, StatusCode::UNAUTHORIZED);
+}
+
 /// Clients of all doors and of both kinds of endpoints are shown, the newest first, as records name them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sessions_of_all_doors_are_shown() {

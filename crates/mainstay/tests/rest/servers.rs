@@ -1,9 +1,46 @@
 //! `GET /api/servers`: what a person can do next, in words and as a code.
 
+use std::{pin::pin, time::SystemTime};
+
 use mainstay_testkit::{found, limits::PROGRAMS};
 use serde_json::{Value, json};
 
 use crate::world::{World, fake, fake_entry};
+
+/// A call that waits, and one that a person gave up.
+#[tokio::test]
+async fn a_server_that_owes_an_answer_says_since_when() {
+    let world = World::of(json!({"one": fake_entry(&[])})).await;
+    let shown = async || world.get("/api/servers/one").await["server"].clone();
+    assert!(shown().await.get("askedAt").is_none());
+    let body = json!({"arguments": {}});
+    let now = || {
+        SystemTime::UNIX_EPOCH
+            .elapsed()
+            .expect("after 1970")
+            .as_millis()
+    };
+    let before = now();
+    {
+        let path = "/api/servers/one/tools/hang/call";
+        let mut call = pin!(world.post(path, &body));
+        let waits = found(PROGRAMS, "a question", async || {
+            shown().await["askedAt"].as_u64()
+        });
+        let asked = tokio::select! {
+            answer = &mut call => panic!("{answer:?}"),
+            asked = waits => u128::from(asked),
+        };
+        // To the millisecond, and one clock is not the other.
+        assert!(
+            (before.saturating_sub(5)..=now() + 5).contains(&asked),
+            "{before} {asked}"
+        );
+    }
+    world.post("/api/servers/one/restart", &json!({})).await;
+    assert!(shown().await.get("askedAt").is_none());
+    world.end().await;
+}
 
 /// The code of a server's next step, and its words.
 fn step(server: &Value) -> (&str, &str) {

@@ -23,6 +23,11 @@ pub fn operations() -> Vec<Operation> {
         get(api::SESSIONS, "The sessions of clients, the newest first")
             .query("limit", "How many at most", &number())
             .answers::<api::Sessions>(),
+        get(
+            api::STATELESS_CLIENTS,
+            "The clients without a session that came in the last hour, the newest first",
+        )
+        .answers::<api::StatelessClients>(),
         Operation::new("delete", api::SESSION, "End a session of a client")
             .answers::<api::EndedSession>()
             .fails(&[Code::UnknownSession]),

@@ -16,7 +16,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     Gateway, View,
-    calls::{CallSink, Client, Closed, Receipt, RequestedCall, Upstream},
+    calls::{self, CallSink, Client, Closed, Receipt, RequestedCall, Upstream},
     registry::Profile,
     supervisor::Server,
 };
@@ -96,6 +96,9 @@ pub fn answer(
     }
     let level = caller.log_level;
     let origin = scope.origin(door, &caller, &principal);
+    let is_call = frame.method().is_some_and(calls::is_recorded);
+    let clients = &stateless.shared.gateway.stateless_clients;
+    clients.note(&origin, caller.revision, is_call);
     let refuse = |scope: Scope, frame: Frame, origin, receipt, why: &str| {
         let reply = Reply::error(id(&frame), code::INVALID_PARAMS, why);
         let shared = Arc::clone(&stateless.shared);
