@@ -1,8 +1,10 @@
 // Clients: their sessions and switches, their tokens, their files.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
 import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
 import { McpClient } from './mcp.mjs'
 
@@ -105,6 +107,42 @@ test('an entry of a client is copied, and the servers of its file are imported',
   await page.getByRole('checkbox', { name: 'alpha' }).check()
   await page.getByRole('button', { name: 'Import its servers' }).click()
   await page.getByText(/alpha/).filter({ hasText: /left out|Imported/ }).first().waitFor()
+  await closePage(page)
+})
+
+const run = promisify(execFile)
+
+/** Every client's entry on the page is that of `mainstay export`; answers the clients. */
+async function entriesFit(page, flag) {
+  const { clients } = await daemon.api('/api/client-files')
+  const env = { ...process.env, HOME: daemon.home, MAINSTAY_HOME: path.join(daemon.home, 'state') }
+  delete env.MAINSTAY
+  const differ = []
+  for (const { id, title } of clients) {
+    await page.goto(`${daemon.url}/#/clients?connect=${id}`)
+    await page.getByRole('heading', { name: title, exact: true, level: 2 }).waitFor()
+    const shown = await page.getByRole('figure').filter({ hasText: 'Entry' }).locator('pre').first().innerText()
+    const { stdout } = await run(process.env.MAINSTAY, ['export', '--for', id, ...flag(id)], { env })
+    if (shown.trim() !== stdout.trim()) differ.push(`${id}: ${shown}\n--- mainstay export:\n${stdout}`)
+  }
+  assert.deepEqual(differ, [])
+  return clients
+}
+
+test('the entry of every client is that of mainstay export, with and without tokens', async () => {
+  const page = await openPage(daemon, '#/clients/connect')
+  const byUrl = new Set((await daemon.api('/api/client-files')).clients.filter(({ snippet }) => snippet.text.includes(`${daemon.url}/mcp`)).map(({ id }) => id))
+  const clients = await entriesFit(page, (id) => (byUrl.has(id) ? ['--http', `${daemon.url}/mcp`] : ['--connect']))
+  assert.ok(clients.length >= 15 && byUrl.size >= 10 && byUrl.size < clients.length, `${byUrl.size} of ${clients.length} by URL`)
+
+  // Once a token is asked for, none has the address alone: it would be refused.
+  await daemon.api('/api/tokens', 'POST', { name: 'somebody' })
+  try {
+    await page.reload()
+    for (const { id, snippet } of await entriesFit(page, () => ['--connect'])) assert.ok(!snippet.text.includes(daemon.url) && snippet.text.includes('connect'), `${id}: ${snippet.text}`)
+  } finally {
+    await daemon.api('/api/tokens/somebody', 'DELETE')
+  }
   await closePage(page)
 })
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { after, before, test } from 'node:test'
 import { closeBrowser, closePage, Daemon, fake, folder, openPage, scripted, soon } from './harness.mjs'
+import { McpClient } from './mcp.mjs'
 
 /** Begins each hostile text, and is looked for as it stands. */
 const SCRIPT = '<script>window.owned=1</script>'
@@ -61,6 +62,7 @@ before(async () => {
   // Nested too deeply for the script's own writer.
   fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace('{"name":"schema","inputSchema":{"type":"object"}}', `{"name":"schema","inputSchema":${nestedSchema(200)}}`))
   daemon = await Daemon.start({
+    ownTools: ['control'],
     mcpServers: {
       evil: { ...entry, args: [...entry.args, EVIL], serverRequests: 'queue', env: { SHOWN: EVIL } },
       dead: { command: 'sh', args: ['-c', 'printf "%s\\n" "$WORDS" >&2; exit 3'], env: { WORDS: EVIL } },
@@ -160,6 +162,49 @@ test('records of calls', async () => {
   await page.getByRole('dialog').getByRole('tab', { name: 'Structured' }).click()
   await page.getByRole('dialog').getByRole('tab', { name: 'Table' }).click()
   await harmless(page, 'a call, as a table')
+  await closePage(page)
+})
+
+test('what clients call themselves', async () => {
+  const client = await McpClient.open(daemon, '/mcp', { name: EVIL, version: EVIL })
+  await client.call('evil__plain')
+  await McpClient.open(daemon, '/servers/evil/mcp', { name: evil('own'), version: EVIL })
+  const page = await openPage(daemon, '#/clients')
+  for (const [name, hash] of [['clients', '#/clients'], ['calls', '#/calls?server=evil'], ['sessions of a server', '#/servers/evil/sessions']]) {
+    await page.setViewportSize({ width: 1000, height: 850 })
+    await page.goto(`${daemon.url}/${hash}`)
+    await page.reload()
+    await told(page)
+    await harmless(page, name)
+    await page.setViewportSize({ width: 360, height: 780 })
+    await harmless(page, `${name}, narrow`)
+  }
+  await page.goto(`${daemon.url}/#/clients`)
+  await page.getByRole('button', { name: /^Switches/ }).first().click()
+  await page.getByRole('dialog').getByText(SCRIPT).first().waitFor()
+  await harmless(page, 'switches')
+  await closePage(page)
+})
+
+test('what a client wants to run is shown whole before it is approved', async () => {
+  const client = await McpClient.open(daemon, '/mcp', { token: daemon.token })
+  await client.call('add_server', { name: 'wanted', command: 'sh', args: ['-c', EVIL, '\u202egnp.exe', '\u0007'], env: { EVIL_VALUE: EVIL, MODE: '\u2066x\u001b[8m' }, cwd: '/tmp/\u202efdp' })
+  const page = await openPage(daemon, '#/servers')
+  const row = page.getByRole('listitem').filter({ has: page.getByRole('link', { name: 'wanted', exact: true }) })
+  await row.getByText('Awaits approval').first().waitFor()
+  await harmless(page, 'a row that waits')
+  await row.getByRole('button', { name: 'Review' }).click()
+  const ask = page.getByRole('dialog', { name: 'Approve wanted?' })
+  await ask.getByText(SCRIPT).first().waitFor()
+  // Each of these characters is written out where it stands: none is left out, none does what it is for.
+  const text = await ask.innerText()
+  for (const code of ['202e', '2066', '1b', '7', '9b']) assert.ok(text.includes(`\\u{${code}}`), `U+${code} is shown`)
+  for (const part of ['EVIL_VALUE=', 'MODE=', 'gnp.exe', 'fdp']) assert.ok(text.includes(part), part)
+  await harmless(page, 'what waits to be approved')
+  await page.setViewportSize({ width: 360, height: 780 })
+  await harmless(page, 'what waits to be approved, narrow')
+  await ask.getByRole('button', { name: 'Decline' }).click()
+  await row.waitFor({ state: 'detached' })
   await closePage(page)
 })
 
