@@ -28,6 +28,8 @@ const told = (page, word, server, detail) =>
 
 test('events come in as they happen, in words', async () => {
   const page = await openPage(daemon, '#/events')
+  // High enough for all rows: those out of sight are not drawn.
+  await page.setViewportSize({ width: 1280, height: 2400 })
   await told(page, 'running', 'alpha', /^$/)
   await told(page, 'tools', 'alpha', /^\d+ tools; new: .* and \d+ more$/)
   const call = client.call('alpha__sleep', { ms: 60_000 })

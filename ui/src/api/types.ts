@@ -89,7 +89,6 @@ export type PreviewedServer = Schemas['PreviewedServer']
 /** Types of events of `GET /api/events`, beside `snapshot` and `missed`. */
 export const EVENT_TYPES = [
   'server_added',
-  'server_starting',
   'server_removed',
   'server_starting',
   'server_connected',
