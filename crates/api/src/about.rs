@@ -30,8 +30,16 @@ pub struct About {
     /// tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
+    /// Whether the web page shows tools of servers (`ui.externalTools`).
+    #[serde(default = "yes")]
+    pub external_tools: bool,
     /// What is wrong beside the servers.
     pub warnings: Vec<String>,
+}
+
+/// An older daemon does not say.
+fn yes() -> bool {
+    true
 }
 
 /// Where the configuration is.

@@ -111,7 +111,10 @@ impl Daemon {
             hand_over,
             connect,
         } = options.into();
-        let about = mainstay_rest::about::Daemon::now(options.state.clone());
+        let about = mainstay_rest::about::Daemon {
+            external_tools: config.external_tools,
+            ..mainstay_rest::about::Daemon::now(options.state.clone())
+        };
         // Without a key no session is revived.
         let state = options.state.clone().filter(|_| session_key.is_some());
         let limits = limits(config, pauses);

@@ -31,6 +31,8 @@ pub struct Daemon {
     pub state: Option<PathBuf>,
     /// The addresses of its HTTP doors.
     pub listen: Vec<String>,
+    /// Whether the page shows tools of servers (`ui.externalTools`).
+    pub external_tools: bool,
 }
 
 impl Daemon {
@@ -41,6 +43,7 @@ impl Daemon {
             since: Instant::now(),
             state,
             listen: Vec::new(),
+            external_tools: true,
         }
     }
 }
@@ -64,6 +67,7 @@ pub async fn about(State(door): State<RestDoor>) -> Json<api::About> {
         revisions: Revision::ALL.map(|it| it.as_str().to_owned()).into(),
         journal,
         memory_bytes,
+        external_tools: daemon.external_tools,
         warnings: warnings(&door),
     })
 }

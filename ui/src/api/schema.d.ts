@@ -3008,6 +3008,8 @@ export interface components {
         /** @description `GET /api/about` */
         About: {
             configuration: components["schemas"]["AboutConfiguration"];
+            /** @description Whether the web page shows tools of servers (`ui.externalTools`). */
+            externalTools?: boolean;
             journal: components["schemas"]["AboutJournal"];
             /** @description The addresses of the HTTP doors, as `ADDRESS:PORT`. */
             listen: string[];

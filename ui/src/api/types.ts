@@ -72,7 +72,7 @@ export interface ClientFiles {
   clients: ClientFile[]
 }
 export type ClientImport = Schemas['ImportedFromClient']
-export type About = Schemas['About'] & { externalTools?: boolean }
+export type About = Schemas['About']
 export type JournalHealth = Schemas['AboutJournal']
 
 export type Plan = Schemas['Plan']

@@ -115,6 +115,8 @@ pub struct Config {
     pub require_token: Option<bool>,
     /// Whether the web page is served, and people can sign in on it (`http.page`, default true).
     pub page: bool,
+    /// Whether the web page shows tools of servers (`ui.externalTools`, default true).
+    pub external_tools: bool,
     /// Attempts of the whole fleet to reach servers over the network, per second
     /// (`maxAttemptsPerSecond`, default 50).
     pub max_attempts_per_second: u32,
@@ -211,6 +213,7 @@ impl Default for Config {
             allowed_origins: Vec::new(),
             require_token: None,
             page: true,
+            external_tools: true,
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
             alerts: Vec::new(),

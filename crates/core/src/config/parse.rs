@@ -415,6 +415,16 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
         }
         shutdown.finish(report, &[], &[]);
     }
+    if let Some(mut ui) = fields
+        .take("ui")
+        .and_then(|node| Fields::open(&node, report))
+    {
+        let external_tools = ui
+            .take("externalTools")
+            .and_then(|node| node.boolean(report));
+        config.external_tools = external_tools.unwrap_or(true);
+        ui.finish(report, &[], &[]);
+    }
     if let Some(mut http) = fields
         .take("http")
         .and_then(|node| Fields::open(&node, report))

@@ -294,6 +294,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         allowed_origins,
         require_token,
         page,
+        external_tools,
         max_attempts_per_second,
         max_concurrent_starts,
         alerts,
@@ -346,6 +347,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         ("telemetry", old.telemetry != *telemetry),
         ("http.requireToken", old.require_token != *require_token),
         ("http.page", old.page != *page),
+        ("ui.externalTools", old.external_tools != *external_tools),
     ]);
     let now = those([
         ("alerts", old.alerts != *alerts),

@@ -23,7 +23,8 @@ async fn the_daemon_tells_of_itself_and_of_its_journal() {
         journal: Some(Arc::new(journal.expect("a journal"))),
         ..GatewayOptions::default()
     };
-    let gateway = Gateway::set(&configured(&[("x", &backend)], json!({})), options).await;
+    let settings = json!({"ui": {"externalTools": false}});
+    let gateway = Gateway::set(&configured(&[("x", &backend)], settings), options).await;
     let rest = gateway.rest();
     let about = rest.get("/api/about").await;
     assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
@@ -33,6 +34,7 @@ async fn the_daemon_tells_of_itself_and_of_its_journal() {
         about["stateDirectory"],
         folder.path().to_str().expect("UTF-8")
     );
+    assert_eq!(about["externalTools"], false);
     assert_eq!(about["configuration"], json!({"writable": false}));
     let revisions = about["revisions"].as_array().expect("a list");
     assert_eq!(revisions.last(), Some(&"2026-07-28".into()));
@@ -78,6 +80,7 @@ async fn a_daemon_without_a_journal_says_so() {
     let about = gateway.rest().get("/api/about").await;
     let journal = json!({"enabled": false, "durability": "off", "lost": 0});
     assert_eq!(about["journal"], journal);
+    assert_eq!(about["externalTools"], true);
     assert!(about.get("stateDirectory").is_none(), "{about}");
     gateway.stop().await;
 }

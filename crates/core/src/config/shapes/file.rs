@@ -84,6 +84,7 @@ const FILE_KEYS: &[Key] = &[
         Shape::Object(&HTTP),
         "Limits and guards of the HTTP endpoints.",
     ),
+    key(&["ui"], Shape::Object(&UI), "What the web page shows."),
     key(
         &["inputs"],
         Shape::List(&INPUT_SHAPE),
@@ -154,6 +155,15 @@ static SHUTDOWN: Object = object(
         &["graceMs"],
         Shape::Whole(0, Some(600_000)),
         "How long calls at work may take when Mainstay stops, in milliseconds. Default 5000.",
+    )]],
+);
+
+static UI: Object = object(
+    "ui",
+    &[&[key(
+        &["externalTools"],
+        FLAG,
+        "Whether the page shows the tools of servers and calls them. Default true.",
     )]],
 );
 
