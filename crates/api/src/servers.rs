@@ -124,7 +124,7 @@ pub enum NextAction {
     /// The entry cannot be used.
     CorrectEntry,
     /// The server accepts no credentials of the entry.
-    SignIn,
+    SetCredentials,
     Wait,
 }
 

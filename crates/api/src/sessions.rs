@@ -81,8 +81,8 @@ pub struct StatelessClient {
     /// `streamable_http` or `stdio`.
     pub transport: String,
     /// When its latest request came, a call or not; RFC 3339, UTC.
-    pub last_call_at: String,
-    /// Its calls since it is remembered.
+    pub last_seen_at: String,
+    /// Its calls since it was first seen.
     pub calls: u64,
 }
 

@@ -120,7 +120,7 @@ pub enum NextStep {
     /// It is tried again by itself.
     Wait,
     /// The server accepts no credentials of the entry.
-    SignIn,
+    SetCredentials,
 }
 
 impl NextStep {
@@ -128,7 +128,7 @@ impl NextStep {
     pub fn of(state: State, unauthorized: bool, has_log: bool) -> Option<Self> {
         match (state, has_log) {
             (State::Connected | State::Connecting | State::Stopping, _) => None,
-            _ if unauthorized => Some(Self::SignIn),
+            _ if unauthorized => Some(Self::SetCredentials),
             (State::Reconnecting, true) => Some(Self::SeeLog),
             (State::Reconnecting, false) => Some(Self::Wait),
             (State::Disconnected | State::Error | State::Failed | State::Crashed, true) => {
@@ -157,7 +157,7 @@ impl NextStep {
             Self::TryAgain => format!("try again by {start}"),
             Self::SeeLogAndStart => format!("see {log}, then {start}"),
             Self::SeeLog => format!("see {log}"),
-            Self::SignIn => format!("set its credentials, then {start}"),
+            Self::SetCredentials => format!("set its credentials, then {start}"),
             Self::Wait => return None,
         })
     }
@@ -260,7 +260,7 @@ mod tests {
             assert_eq!(words.contains("mainstay start fs"), is_down, "{state}");
             for has_log in [false, true] {
                 let step = NextStep::of(state, true, has_log);
-                assert_eq!(step == Some(NextStep::SignIn), is_said, "{state}");
+                assert_eq!(step == Some(NextStep::SetCredentials), is_said, "{state}");
             }
         }
     }

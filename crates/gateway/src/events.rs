@@ -17,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 /// How many events are kept, and for how long.
-const MAX_EVENTS: usize = 1000;
+const MAX_EVENTS: usize = 2000;
 const MAX_AGE: Duration = Duration::from_mins(30);
 
 /// The events of a daemon; clones share them.

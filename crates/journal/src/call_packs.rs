@@ -13,7 +13,8 @@ use super::{JournalError, schema::integer};
 /// Calls of a pack, at most, and bytes from which on it takes no more. A reader of one call reads its pack.
 const MAX_CALLS: usize = 512;
 const FULL: usize = 64 * 1024;
-/// The first byte of a pack. A field more or less in its calls is another format.
+/// The first byte of a pack. Other bytes for a call are another format, which needs a step in `MIGRATIONS`, so
+/// that an older Mainstay leaves the journal alone; packs of this format stay readable.
 const FORMAT: u8 = 1;
 
 /// A call as the database holds it. Times are microseconds.
@@ -107,17 +108,17 @@ impl CallRow<'_> {
 
     /// Appends it to a pack that begins with the call `first`.
     fn encode(&self, first: i64, bytes: &mut Vec<u8>) {
-        let mut number = |number: u64| put(bytes, number);
-        number((self.id - first).unsigned_abs());
-        number(self.target.into());
-        number(self.origin.into());
-        number(self.state.into());
-        number(self.status.into());
-        number(self.attempts.into());
+        let mut add = |number: u64| put(bytes, number);
+        add((self.id - first).unsigned_abs());
+        add(self.target.into());
+        add(self.origin.into());
+        add(self.state.into());
+        add(self.status.into());
+        add(self.attempts.into());
         // The sign is the lowest bit.
-        number((self.started_at << 1 ^ self.started_at >> 63).cast_unsigned());
-        number(self.queue.unsigned_abs());
-        number(self.upstream.unsigned_abs());
+        add((self.started_at << 1 ^ self.started_at >> 63).cast_unsigned());
+        add(self.queue.unsigned_abs());
+        add(self.upstream.unsigned_abs());
         for optional in [
             self.duration,
             self.arguments,
@@ -125,7 +126,7 @@ impl CallRow<'_> {
             self.result,
             self.result_size,
         ] {
-            number(optional.map_or(0, |number| number.unsigned_abs().saturating_add(1)));
+            add(optional.map_or(0, |number| number.unsigned_abs().saturating_add(1)));
         }
         for text in [&self.error_kind, &self.error] {
             put(bytes, text.as_ref().map_or(0, |text| text.len() as u64 + 1));
@@ -145,14 +146,14 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number.to_le_bytes()[0]);
 }
 
-const CUT_SHORT: JournalError = JournalError::Corrupt("a pack of calls that is cut short");
+const UNREADABLE: JournalError = JournalError::Corrupt("a pack of calls that cannot be read");
 
 /// The bytes of a pack that are not read yet.
-struct Rest<'b>(&'b [u8]);
+struct Unread<'b>(&'b [u8]);
 
-impl<'b> Rest<'b> {
+impl<'b> Unread<'b> {
     fn bytes(&mut self, count: usize) -> Result<&'b [u8], JournalError> {
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(CUT_SHORT)?;
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(UNREADABLE)?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -166,11 +167,11 @@ impl<'b> Rest<'b> {
                 return Ok(number);
             }
         }
-        Err(CUT_SHORT)
+        Err(UNREADABLE)
     }
 
     fn small<T: TryFrom<u64>>(&mut self) -> Result<T, JournalError> {
-        T::try_from(self.number()?).map_err(|_| CUT_SHORT)
+        T::try_from(self.number()?).map_err(|_| UNREADABLE)
     }
 
     fn optional(&mut self) -> Result<Option<i64>, JournalError> {
@@ -181,7 +182,7 @@ impl<'b> Rest<'b> {
         let Some(length) = self.number()?.checked_sub(1) else {
             return Ok(None);
         };
-        let bytes = self.bytes(usize::try_from(length).map_err(|_| CUT_SHORT)?)?;
+        let bytes = self.bytes(usize::try_from(length).map_err(|_| UNREADABLE)?)?;
         let text =
             str::from_utf8(bytes).map_err(|_| JournalError::Corrupt("an error that is no text"))?;
         Ok(Some(Cow::Owned(text.to_owned())))
@@ -285,7 +286,7 @@ impl CallPack {
     fn read(row: &Row<'_>) -> Result<Self, JournalError> {
         let first = row.get(0)?;
         let bytes = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-        let mut rest = Rest(bytes);
+        let mut rest = Unread(bytes);
         if rest.bytes(1)? != [FORMAT] {
             return Err(JournalError::Corrupt("a pack of calls of another format"));
         }
@@ -325,7 +326,11 @@ impl Calls {
                 "SELECT first, last, count, calls FROM call_packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
             )?;
             let mut packs = packs.query([id])?;
-            self.held = packs.next()?.map(CallPack::read).transpose()?;
+            self.held = match packs.next()? {
+                // Only one that reaches so far is worth being read.
+                Some(row) if row.get::<_, i64>(1)? >= id => Some(CallPack::read(row)?),
+                Some(_) | None => None,
+            };
         }
         if let Some(call) = self.held.as_ref().and_then(|pack| pack.get(id)) {
             return Ok(Some(call.clone()));
@@ -492,7 +497,7 @@ mod tests {
             for call in &calls {
                 call.encode(1, &mut bytes);
             }
-            let mut rest = Rest(&bytes);
+            let mut rest = Unread(&bytes);
             for call in &calls {
                 prop_assert_eq!(&rest.call(1).expect("a call"), call);
             }
@@ -501,7 +506,7 @@ mod tests {
 
         #[test]
         fn bytes_of_any_kind_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut rest = Rest(&bytes);
+            let mut rest = Unread(&bytes);
             while rest.call(1).is_ok() {}
         }
     }

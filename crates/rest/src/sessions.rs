@@ -57,7 +57,7 @@ pub async fn stateless(State(door): State<RestDoor>) -> Json<api::StatelessClien
         profile: client.origin.profile.clone(),
         protocol_version: client.revision.as_str().to_owned(),
         transport: transport(client.origin.door).to_owned(),
-        last_call_at: utc::rfc3339(client.seen_at),
+        last_seen_at: utc::rfc3339(client.seen_at),
         calls: client.calls,
     });
     Json(api::StatelessClients {

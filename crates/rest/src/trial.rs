@@ -14,6 +14,7 @@ use mainstay_api as api;
 use mainstay_core::{
     catalog::{Item, ListKind, ServerCatalog},
     config::{Runtime, edit::Entry, masking},
+    redact,
 };
 use mainstay_gateway::{
     calls::Closing,
@@ -187,7 +188,8 @@ pub fn shown(entry: &Entry) -> api::ShownTarget {
     let text = |value: &Value| match value.as_str() {
         Some(text) => match text.find(masking::START) {
             Some(at) => format!("{}***", &text[..at]),
-            None => text.to_owned(),
+            // An argument may be a script or a text in JSON that has secrets in it.
+            None => redact::redact(text).replace(redact::HIDDEN, "***"),
         },
         None => value.to_string(),
     };

@@ -50,8 +50,8 @@ pub struct Liveness {
     in_flight: AtomicU32,
     /// Probes that wait for their answer.
     probes: AtomicU32,
-    /// When the oldest question was asked that no message has followed, in milliseconds since `opened`,
-    /// and one more; 0 where none waits.
+    /// When the first question was asked since none waited, or since the server was heard, in
+    /// milliseconds since `opened`. It means nothing while no question waits.
     asked: AtomicU64,
     /// The latest deadline of the calls that the server may be at work on.
     busy_until: AtomicU64,
@@ -88,9 +88,6 @@ impl Liveness {
     pub fn hear(&self) {
         self.heard
             .store(self.millis(Instant::now()), Ordering::Relaxed);
-        if self.asked.load(Ordering::Relaxed) != 0 {
-            self.asked.store(0, Ordering::Relaxed);
-        }
         if self.failed.load(Ordering::Relaxed) != 0 {
             self.failed.store(0, Ordering::Relaxed);
         }
@@ -160,10 +157,10 @@ impl Liveness {
 
     /// Notes a call that may take until `deadline`.
     pub fn call(self: &Arc<Self>, deadline: Instant) -> InFlight {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let calls = self.in_flight.fetch_add(1, Ordering::Relaxed);
         let heard = self.heard.load(Ordering::Relaxed);
         let now = Instant::now();
-        self.asks(now);
+        self.asks(now, calls + self.probes.load(Ordering::Relaxed));
         // A call that is sent into a long silence is no excuse for the server: otherwise calls that
         // keep coming would hide a hang.
         if now.saturating_duration_since(self.time(heard)) < self.hang_after {
@@ -178,29 +175,25 @@ impl Liveness {
 
     /// Notes a probe that waits for its answer.
     pub fn probe(self: &Arc<Self>) -> Probing {
-        self.probes.fetch_add(1, Ordering::Relaxed);
-        self.asks(Instant::now());
+        let probes = self.probes.fetch_add(1, Ordering::Relaxed);
+        self.asks(Instant::now(), probes + self.in_flight());
         Probing(Arc::clone(self))
     }
 
-    /// Since when the server owes an answer, to a call or a probe, and has said nothing.
+    /// Since when calls or probes have waited without any message from the server. The first of them may
+    /// have been given up since.
     pub fn asked(&self) -> Option<Instant> {
-        let millis = self.asked.load(Ordering::Relaxed).checked_sub(1)?;
-        Some(self.time(millis))
+        let waits = self.in_flight() > 0 || self.probes.load(Ordering::Relaxed) > 0;
+        let asked = self.asked.load(Ordering::Relaxed);
+        let is_silent = asked >= self.heard.load(Ordering::Relaxed);
+        (waits && is_silent).then(|| self.time(asked))
     }
 
-    fn asks(&self, now: Instant) {
-        if self.asked.load(Ordering::Relaxed) == 0 {
-            let asked = self.millis(now).saturating_add(1);
-            self.asked.store(asked, Ordering::Relaxed);
-        }
-    }
-
-    /// A question is over, however it ended.
-    fn settle(&self) {
-        let waits = self.in_flight() + self.probes.load(Ordering::Relaxed);
-        if waits == 0 && self.asked.load(Ordering::Relaxed) != 0 {
-            self.asked.store(0, Ordering::Relaxed);
+    /// A question is asked while so many others wait.
+    fn asks(&self, now: Instant, others: u32) {
+        let asked = self.asked.load(Ordering::Relaxed);
+        if others == 0 || asked < self.heard.load(Ordering::Relaxed) {
+            self.asked.store(self.millis(now), Ordering::Relaxed);
         }
     }
 
@@ -304,7 +297,6 @@ async fn spent<F: Future<Output = Duration>>(cpu: Option<&impl Fn() -> F>) -> Du
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.liveness.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.liveness.settle();
     }
 }
 
@@ -315,7 +307,6 @@ pub struct Probing(Arc<Liveness>);
 impl Drop for Probing {
     fn drop(&mut self) {
         self.0.probes.fetch_sub(1, Ordering::Relaxed);
-        self.0.settle();
     }
 }
 
@@ -350,11 +341,12 @@ mod tests {
         assert_eq!(liveness.asked(), Some(asked), "the oldest question");
         drop(call);
         assert_eq!(liveness.asked(), Some(asked), "the probe waits");
+        tokio::time::advance(SECOND).await;
         liveness.hear();
         assert_eq!(liveness.asked(), None);
         drop(probe);
         let probe = liveness.probe();
-        assert_eq!(liveness.asked(), Some(asked + SECOND));
+        assert_eq!(liveness.asked(), Some(asked + SECOND * 2));
         drop(probe);
         assert_eq!(liveness.asked(), None);
     }

@@ -3497,7 +3497,7 @@ export interface components {
          * @description What a person can do about a server that is not connected.
          * @enum {string}
          */
-        NextAction: "approve" | "enable" | "start" | "see_log" | "correct_entry" | "sign_in" | "wait";
+        NextAction: "approve" | "enable" | "start" | "see_log" | "correct_entry" | "set_credentials" | "wait";
         /**
          * @description `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and
          *     `POST /api/servers`
@@ -3969,12 +3969,12 @@ export interface components {
         StatelessClient: {
             /**
              * Format: int64
-             * @description Its calls since it is remembered.
+             * @description Its calls since it was first seen.
              */
             calls: number;
             client?: components["schemas"]["RecordedClient"] | null;
             /** @description When its latest request came, a call or not; RFC 3339, UTC. */
-            lastCallAt: string;
+            lastSeenAt: string;
             /** @description `operator` or `client:NAME`, where there was a token. */
             principal?: string | null;
             /** @description Left out for the default one, and where the client speaks to one server. */

@@ -54,7 +54,7 @@ export type Session = Schemas['Session']
 export type Sessions = Schemas['Sessions']
 /** A client of a revision without sessions that called lately: `GET /api/clients/stateless`. */
 export interface StatelessClient extends Pick<Session, 'client' | 'principal' | 'profile' | 'protocolVersion' | 'transport'> {
-  lastCallAt: string
+  lastSeenAt: string
   calls: number
 }
 export interface StatelessClients {

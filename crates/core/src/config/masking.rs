@@ -26,6 +26,10 @@ const SECRET_WORDS: [&str; 11] = [
     "token",
 ];
 
+/// Last words in the name of an option, a variable or a header that say the same. Members have them for
+/// other things.
+const LAST_SECRET_WORDS: [&str; 3] = ["key", "pass", "pat"];
+
 /// Our own members whose names hold such a word, and whose values are no secrets.
 const OPEN_MEMBERS: [&str; 1] = ["unauthorizedDelayMs"];
 
@@ -127,7 +131,8 @@ pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Sec
     }
 }
 
-/// After an option that names a secret comes the secret: `--token T`, `--token=T`.
+/// After an option that names a secret comes the secret: `--token T`, `--token=T`. Headers are given as
+/// `Authorization: Bearer T`.
 fn array(elements: &[Value], pointer: &str, secrecy: Secrecy) -> Vec<Value> {
     let mut after = Secrecy::Open;
     let mut shown = Vec::with_capacity(elements.len());
@@ -155,21 +160,41 @@ fn array(elements: &[Value], pointer: &str, secrecy: Secrecy) -> Vec<Value> {
 
 /// An option that names a secret.
 pub(super) enum SecretOption {
-    /// `--token=T`, masked.
+    /// `--token=T` or `Name: T`, masked.
     WithValue(String),
     /// `--token`: the next element is the secret.
     BeforeValue,
 }
 
 pub(super) fn option(text: &str, pointer: &str) -> Option<SecretOption> {
+    if let Some((name, value)) = text.split_once(':')
+        && name
+            .bytes()
+            .all(|it| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_'))
+        && says_secret(name)
+        && !value.starts_with("//")
+        && !is_reference(value.trim())
+    {
+        let masked = format!("{name}:{}", placeholder(pointer, ":"));
+        return Some(SecretOption::WithValue(masked));
+    }
     match text.split_once('=') {
-        Some((option, value)) if names_a_secret(option) && !is_reference(value) => {
+        Some((option, value)) if says_secret(option) && !is_reference(value) => {
             let masked = format!("{option}={}", placeholder(pointer, "="));
             Some(SecretOption::WithValue(masked))
         }
-        None if text.starts_with('-') && names_a_secret(text) => Some(SecretOption::BeforeValue),
+        None if text.starts_with('-') && says_secret(text) => Some(SecretOption::BeforeValue),
         _ => None,
     }
+}
+
+/// Whether an option, a variable or a header names a secret.
+fn says_secret(name: &str) -> bool {
+    let last = name.rsplit(['-', '_']).next().unwrap_or_default();
+    names_a_secret(name)
+        || LAST_SECRET_WORDS
+            .iter()
+            .any(|word| last.eq_ignore_ascii_case(word))
 }
 
 pub(super) fn names_a_secret(name: &str) -> bool {
@@ -224,7 +249,7 @@ pub(super) fn restored(text: &str, file: &Value) -> Result<String, UnknownSecret
 }
 
 fn secret(pointer: &str, file: &Value) -> Option<String> {
-    let (pointer, part) = match pointer.strip_suffix(['?', '=']) {
+    let (pointer, part) = match pointer.strip_suffix(['?', '=', ':']) {
         Some(whole) => (whole, pointer.chars().next_back()),
         None => (pointer, None),
     };
@@ -232,7 +257,8 @@ fn secret(pointer: &str, file: &Value) -> Option<String> {
         &pointer
             .replace("~2", "}")
             .replace("~3", "?")
-            .replace("~4", "="),
+            .replace("~4", "=")
+            .replace("~5", ":"),
     )? {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
@@ -251,6 +277,7 @@ pub(super) fn escaped(key: &str) -> String {
         .replace('}', "~2")
         .replace('?', "~3")
         .replace('=', "~4")
+        .replace(':', "~5")
 }
 
 #[cfg(test)]
@@ -264,7 +291,9 @@ mod tests {
     fn secrets_are_shown_by_their_place() {
         let file = json!({"mcpServers": {"fs": {
             "command": "npx",
-            "args": ["--api-key=s3cret", "--token", "s3cret", "--verbose", "sk-s3cret00000", "${HOME}", "postgres://me:s3cret@h/db"],
+            "args": ["--api-key=s3cret", "--token", "s3cret", "--verbose", "sk-s3cret00000", "${HOME}", "postgres://me:s3cret@h/db",
+                "--header", "Authorization: Bearer s3cret==", "X-API-Key:s3cret", "Authorization: ${AUTH}", "--key", "s3cret", "DB_PASS=s3cret",
+                "https://token:8080/keys"],
             "env": {"A/B": "s3cret", "C": "${C}", "D": "${D:-s3cret}", "PORT": 12345},
             "url": "https://h/mcp?key=s3cret",
             "headers": {"x": "s3cret"},
@@ -290,6 +319,12 @@ mod tests {
         assert_eq!(fs["args"][0], "--api-key=${secret:/mcpServers/fs/args/0=}");
         assert_eq!(fs["args"][3], "--verbose");
         assert_eq!(fs["args"][5], "${HOME}");
+        assert_eq!(
+            fs["args"][8],
+            "Authorization:${secret:/mcpServers/fs/args/8:}"
+        );
+        assert_eq!(fs["args"][10], "Authorization: ${AUTH}");
+        assert_eq!(fs["args"][14], "https://token:8080/keys");
         assert_eq!(fs["url"], "https://h/mcp?${secret:/mcpServers/fs/url?}");
         let mut back = unmasked(&shown, &file).expect("all known");
         back["mcpServers"]["fs"]["env"]["PORT"] = 12345.into();

@@ -66,7 +66,6 @@ pub(super) const LATER: &[&str] = &[
     "metrics",
     "perChatMCP",
     "tokens",
-    "ui",
 ];
 pub(super) const LATER_HTTP: &[&str] = &["cors", "tls", "trustedProxies"];
 

@@ -26,7 +26,7 @@ pub struct Observer {
     at_rest: bool,
     /// It was up until this attempt's session was lost, or given up for a new one.
     lost: Option<Epoch>,
-    /// The latest attempt whose beginning was announced.
+    /// The latest attempt whose beginning was seen.
     starting: Epoch,
     retries: Retries,
 }

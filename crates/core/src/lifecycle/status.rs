@@ -149,7 +149,7 @@ pub struct Status {
     /// Losses in a row, not yet forgiven: the number of the attempt that follows, or is under way.
     pub attempt: u32,
     pub reason: Option<String>,
-    /// The server let Mainstay in with none of its credentials, and that is the reason.
+    /// The reason is that the server accepts none of the credentials in its entry.
     pub unauthorized: bool,
     pub next_retry: Option<Instant>,
     /// Whether a call can bring a session about.

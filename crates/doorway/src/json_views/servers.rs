@@ -152,7 +152,7 @@ fn action(step: &NextStep) -> api::NextAction {
         NextStep::CorrectEntry { .. } => api::NextAction::CorrectEntry,
         NextStep::Start | NextStep::TryAgain => api::NextAction::Start,
         NextStep::SeeLogAndStart | NextStep::SeeLog => api::NextAction::SeeLog,
-        NextStep::SignIn => api::NextAction::SignIn,
+        NextStep::SetCredentials => api::NextAction::SetCredentials,
         NextStep::Wait => api::NextAction::Wait,
     }
 }

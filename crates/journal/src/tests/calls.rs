@@ -293,7 +293,7 @@ async fn nobody_waits_in_vain() {
 }
 
 /// Calls of a journal from before packs are read beside packed ones, and a journal that is only read stays as it
-/// is. Both kinds go when they are too old.
+/// is.
 #[tokio::test]
 async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     let room = Room::new();
@@ -347,5 +347,46 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     let span = journal.span().await.expect("read");
     assert_eq!(span.records, 702);
     assert_eq!(span.oldest, Some(before[699].started_at));
+    journal.close().await;
+}
+
+/// Single calls stand between packed ones. What is too old goes of both, and what is not stays.
+#[tokio::test]
+async fn calls_that_are_too_old_go_packed_or_not() {
+    let room = Room::new();
+    let journal = room.open();
+    for number in 0..1200 {
+        call(&journal, begun(&number.to_string()), answered("{}"));
+    }
+    journal.close().await;
+    let database = room.database();
+    database.execute_batch("BEGIN").expect("begun");
+    let mut packer = CallPacker::default();
+    for call in take_calls(&database) {
+        let is_old = call.id <= 700;
+        if call.id == 701 {
+            packer.write(&database).expect("written");
+        }
+        let call = CallRow {
+            started_at: if is_old { 0 } else { call.started_at },
+            ..call
+        };
+        if call.id % 50 == 0 {
+            call.insert(&database).expect("written");
+        } else {
+            packer.push(&database, &call).expect("written");
+        }
+    }
+    packer.write(&database).expect("written");
+    database.execute_batch("COMMIT").expect("written");
+    let journal = room.open();
+    let are_gone = async || Some(all(&journal).await).filter(|left| left.len() <= 500);
+    let left = until("the old calls to be gone", are_gone).await;
+    let ids: Vec<i64> = left.iter().rev().map(|record| record.id.0).collect();
+    assert_eq!(ids, (701..=1200).collect::<Vec<_>>());
+    assert!(
+        left.iter()
+            .all(|record| record.arguments.is_some_and(|it| it.cid.is_some()))
+    );
     journal.close().await;
 }

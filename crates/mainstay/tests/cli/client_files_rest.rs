@@ -64,7 +64,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     put(
         &home,
         ".cursor/mcp.json",
-        r#"{"mcpServers": {"files": {"command": "x", "args": ["-y", "--token", "very-secret"], "env": {"K": "very-secret"}}, "mainstay": {"command": "mainstay", "args": ["connect"]}}}"#,
+        r#"{"mcpServers": {"files": {"command": "x", "args": ["-y", "--token", "very-secret", "--header", "Authorization: Bearer very-secret", "--key", "very-secret", "-c", "run --password very-secret"], "env": {"K": "very-secret"}}, "mainstay": {"command": "mainstay", "args": ["connect"]}}}"#,
     );
     put(&home, ".codex/config.toml", "[mcp_servers.broken\n");
     let config = fakes(&home, &[]);
@@ -89,7 +89,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     );
     assert_eq!(
         cursor["entries"],
-        json!([{"name": "files", "command": "x", "args": ["-y", "--token", "***"]}])
+        json!([{"name": "files", "command": "x", "args": ["-y", "--token", "***", "--header", "Authorization:***", "--key", "***", "-c", "run --password ***"]}])
     );
     let told = json!(all).to_string();
     assert!(!told.contains("very-secret"), "{told}");

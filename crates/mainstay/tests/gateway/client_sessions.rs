@@ -41,7 +41,7 @@ async fn clients_without_a_session_are_shown() {
         let at = client
             .as_object_mut()
             .expect("an object")
-            .remove("lastCallAt");
+            .remove("lastSeenAt");
         assert!(at.is_some_and(|at| at.is_string()), "{client}");
     }
     let of = |profile: Option<&str>, calls: u32| {

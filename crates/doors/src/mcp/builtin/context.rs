@@ -216,12 +216,12 @@ impl<'a> Context<'a> {
         Arc::new(Client::unasked(Caller::default(), principal, origin))
     }
 
-    /// Whether the client bears the control token.
     /// The client in its records.
     pub fn origin(&self) -> Arc<Origin> {
         Arc::clone(&self.client.origin)
     }
 
+    /// Whether the client bears the control token.
     pub fn is_operator(&self) -> bool {
         self.client.principal == Principal::Operator
     }

@@ -96,7 +96,9 @@ pub fn answer(
     }
     let level = caller.log_level;
     let origin = scope.origin(door, &caller, &principal);
-    let is_call = frame.method().is_some_and(calls::is_recorded);
+    // One that comes again with answers was counted.
+    let is_call =
+        frame.method().is_some_and(calls::is_recorded) && !frame.envelope().brings_answers();
     let clients = &stateless.shared.gateway.stateless_clients;
     clients.note(&origin, caller.revision, is_call);
     let refuse = |scope: Scope, frame: Frame, origin, receipt, why: &str| {

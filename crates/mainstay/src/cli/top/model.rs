@@ -33,7 +33,7 @@ const NOTICE: Duration = Duration::from_secs(8);
 const REST: Duration = Duration::from_millis(200);
 
 /// Events that are kept for the pane.
-const EVENTS: usize = 1000;
+const EVENTS: usize = 2000;
 
 /// What happens.
 #[derive(Debug)]
