@@ -111,7 +111,7 @@ test('clients without a session are seen lately, with their switches', async () 
     await page.route('**/api/clients/stateless', (route) => route.fulfill({ json: { clients } }))
     await page.goto(`${quiet.url}/#/clients`)
     await page.getByRole('heading', { name: 'No client is connected' }).waitFor()
-    clients = [{ ...client, lastCallAt: new Date(Date.now() - 90_000).toISOString(), calls: 3 }]
+    clients = [{ ...client, lastSeenAt: new Date(Date.now() - 90_000).toISOString(), calls: 3 }]
     const row = page.getByRole('list', { name: 'Seen lately' }).getByRole('listitem')
     await row.waitFor()
     assert.equal(await page.getByText('No client is connected').count(), 0)
