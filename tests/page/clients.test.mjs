@@ -6,7 +6,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
-import { McpClient } from './mcp.mjs'
+import { McpClient, modernCall } from './mcp.mjs'
 
 let daemon
 before(async () => {
@@ -102,20 +102,16 @@ test('calls of a client without a name are those of its session', async () => {
 })
 
 test('clients without a session are seen lately, with their switches', async () => {
-  const quiet = await Daemon.start({ mcpServers: { alpha: fake() } })
+  const quiet = await Daemon.start({ mcpServers: { alpha: fake() }, profiles: { docs: { servers: ['alpha'] } } })
   try {
     await quiet.connected('alpha')
-    const page = await openPage(quiet, '#/settings')
-    const client = { client: { name: 'modern', version: '3.1' }, profile: 'docs', protocolVersion: '2026-07-28', transport: 'streamable_http' }
-    let clients = []
-    await page.route('**/api/clients/stateless', (route) => route.fulfill({ json: { clients } }))
-    await page.goto(`${quiet.url}/#/clients`)
+    const page = await openPage(quiet, '#/clients')
     await page.getByRole('heading', { name: 'No client is connected' }).waitFor()
-    clients = [{ ...client, lastSeenAt: new Date(Date.now() - 90_000).toISOString(), calls: 3 }]
+    for (let calls = 0; calls < 3; calls += 1) await modernCall(quiet, '/mcp/docs', { name: 'modern', version: '3.1' }, 'alpha__echo', { text: 'hello' })
     const row = page.getByRole('list', { name: 'Seen lately' }).getByRole('listitem')
     await row.waitFor()
     assert.equal(await page.getByText('No client is connected').count(), 0)
-    for (const words of ['modern', '3.1', '/mcp/docs', '2026-07-28', '3 calls', '1 min ago']) await row.getByText(words).first().waitFor()
+    for (const words of ['modern', '3.1', '/mcp/docs', '2026-07-28', '3 calls', /^(just now|\d+ (s|min) ago)$/]) await row.getByText(words).first().waitFor()
     assert.deepEqual(await axe(page), [])
     assert.equal(await row.getByRole('button', { name: /^End session/ }).count(), 0, 'it has none')
     assert.equal(await row.getByRole('link', { name: 'Calls: modern' }).getAttribute('href'), '#/calls?client=modern')
