@@ -6,7 +6,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
-import { McpClient } from './mcp.mjs'
+import { McpClient, modernCall } from './mcp.mjs'
 
 let daemon
 before(async () => {
@@ -102,20 +102,16 @@ test('calls of a client without a name are those of its session', async () => {
 })
 
 test('clients without a session are seen lately, with their switches', async () => {
-  const quiet = await Daemon.start({ mcpServers: { alpha: fake() } })
+  const quiet = await Daemon.start({ mcpServers: { alpha: fake() }, profiles: { docs: { servers: ['alpha'] } } })
   try {
     await quiet.connected('alpha')
-    const page = await openPage(quiet, '#/settings')
-    const client = { client: { name: 'modern', version: '3.1' }, profile: 'docs', protocolVersion: '2026-07-28', transport: 'streamable_http' }
-    let clients = []
-    await page.route('**/api/clients/stateless', (route) => route.fulfill({ json: { clients } }))
-    await page.goto(`${quiet.url}/#/clients`)
+    const page = await openPage(quiet, '#/clients')
     await page.getByRole('heading', { name: 'No client is connected' }).waitFor()
-    clients = [{ ...client, lastSeenAt: new Date(Date.now() - 90_000).toISOString(), calls: 3 }]
+    for (let calls = 0; calls < 3; calls += 1) await modernCall(quiet, '/mcp/docs', { name: 'modern', version: '3.1' }, 'alpha__echo', { text: 'hello' })
     const row = page.getByRole('list', { name: 'Seen lately' }).getByRole('listitem')
     await row.waitFor()
     assert.equal(await page.getByText('No client is connected').count(), 0)
-    for (const words of ['modern', '3.1', '/mcp/docs', '2026-07-28', '3 calls', '1 min ago']) await row.getByText(words).first().waitFor()
+    for (const words of ['modern', '3.1', '/mcp/docs', '2026-07-28', '3 calls', /^(just now|\d+ (s|min) ago)$/]) await row.getByText(words).first().waitFor()
     assert.deepEqual(await axe(page), [])
     assert.equal(await row.getByRole('button', { name: /^End session/ }).count(), 0, 'it has none')
     assert.equal(await row.getByRole('link', { name: 'Calls: modern' }).getAttribute('href'), '#/calls?client=modern')
@@ -201,42 +197,6 @@ test('an entry of a client is copied, and the servers of its file are imported',
   await page.getByRole('checkbox', { name: 'alpha' }).check()
   await page.getByRole('button', { name: 'Take over 1 server' }).click()
   await page.getByText(/alpha/).filter({ hasText: /left out|Added/ }).first().waitFor()
-  await closePage(page)
-})
-
-const run = promisify(execFile)
-
-/** Every client's entry on the page is that of `mainstay export`; answers the clients. */
-async function entriesFit(page, flag) {
-  const { clients } = await daemon.api('/api/client-files')
-  const env = { ...process.env, HOME: daemon.home, MAINSTAY_HOME: path.join(daemon.home, 'state') }
-  delete env.MAINSTAY
-  const differ = []
-  for (const { id, title } of clients) {
-    await page.goto(`${daemon.url}/#/clients?connect=${id}`)
-    await page.getByRole('heading', { name: title, exact: true, level: 2 }).waitFor()
-    const shown = await page.getByRole('figure').filter({ hasText: 'Entry' }).locator('pre').first().innerText()
-    const { stdout } = await run(process.env.MAINSTAY, ['export', '--for', id, ...flag(id)], { env })
-    if (shown.trim() !== stdout.trim()) differ.push(`${id}: ${shown}\n--- mainstay export:\n${stdout}`)
-  }
-  assert.deepEqual(differ, [])
-  return clients
-}
-
-test('the entry of every client is that of mainstay export, with and without tokens', async () => {
-  const page = await openPage(daemon, '#/clients/connect')
-  const byUrl = new Set((await daemon.api('/api/client-files')).clients.filter(({ snippet }) => snippet.text.includes(`${daemon.url}/mcp`)).map(({ id }) => id))
-  const clients = await entriesFit(page, (id) => (byUrl.has(id) ? ['--http', `${daemon.url}/mcp`] : ['--connect']))
-  assert.ok(clients.length >= 15 && byUrl.size >= 10 && byUrl.size < clients.length, `${byUrl.size} of ${clients.length} by URL`)
-
-  // Once a token is asked for, none has the address alone: it would be refused.
-  await daemon.api('/api/tokens', 'POST', { name: 'somebody' })
-  try {
-    await page.reload()
-    for (const { id, snippet } of await entriesFit(page, () => ['--connect'])) assert.ok(!snippet.text.includes(daemon.url) && snippet.text.includes('connect'), `${id}: ${snippet.text}`)
-  } finally {
-    await daemon.api('/api/tokens/somebody', 'DELETE')
-  }
   await closePage(page)
 })
 

@@ -135,7 +135,6 @@ test('a setting hides the tools of servers everywhere', async () => {
   })
   await page.reload()
   await rail.getByRole('link', { name: 'Calls' }).waitFor()
-  assert.equal(await rail.getByRole('link', { name: 'Tools' }).count(), 0)
 
   let reads = 0
   page.on('request', (request) => (reads += Number(request.url().includes('/api/mcp-tools'))))
@@ -146,13 +145,20 @@ test('a setting hides the tools of servers everywhere', async () => {
   assert.equal(await palette.getByRole('option', { name: /Tool/ }).count(), 0)
   await page.keyboard.press('Escape')
 
-  await page.goto(`${daemon.url}/#/tools`)
-  await page.getByRole('link', { name: 'alpha', exact: true }).waitFor()
+  // The setting names tools alone: prompts and resources stay.
+  const isChosen = async (name) => {
+    await page.getByRole('tab', { name, selected: true }).waitFor()
+    await page.getByRole('tabpanel', { name }).getByText(/\S/).first().waitFor()
+    assert.equal(await page.getByRole('tab', { name: /^Tools/ }).count(), 0)
+  }
+  await rail.getByRole('link', { name: 'Tools' }).click()
+  await isChosen('Prompts')
+  await page.getByRole('tab', { name: 'Resources' }).click()
+  await isChosen('Resources')
   await page.goto(`${daemon.url}/#/tools/alpha/echo`)
-  await page.getByRole('heading', { name: 'alpha', level: 1 }).waitFor()
+  await isChosen('Prompts')
   await page.goto(`${daemon.url}/#/servers/alpha/tools`)
-  await page.getByRole('tab', { name: /^Resources/ }).waitFor()
-  assert.equal(await page.getByRole('tab', { name: /^Tools/ }).count(), 0)
+  await isChosen('Log')
   await page.goto(`${daemon.url}/#/clients?switches=somebody`)
   await page.getByRole('switch', { name: 'alpha for somebody' }).waitFor()
   assert.equal(await page.getByRole('button', { name: 'Tools of alpha' }).count(), 0)

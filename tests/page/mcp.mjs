@@ -61,3 +61,22 @@ export class McpClient {
     return this.ask('tools/call', { name, arguments: args }, id)
   }
 }
+
+/** One call of a client of 2026-07-28, which has no session: it says in each request who it is. */
+export async function modernCall(daemon, address, client, name, args = {}) {
+  const meta = { protocolVersion: '2026-07-28', clientInfo: client, clientCapabilities: {} }
+  const _meta = Object.fromEntries(Object.entries(meta).map(([key, value]) => [`io.modelcontextprotocol/${key}`, value]))
+  const response = await fetch(daemon.url + address, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': meta.protocolVersion,
+      'mcp-method': 'tools/call',
+      'mcp-name': name,
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args, _meta } }),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`tools/call: ${response.status} ${text}`)
+}

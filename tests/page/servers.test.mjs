@@ -358,26 +358,21 @@ test('a form adds a server; a trial that fails shows what it said', async () => 
 test('servers of a client are taken over', async () => {
   const file = path.join(daemon.home, '.cursor', 'mcp.json')
   fs.mkdirSync(path.dirname(file), { recursive: true })
-  const content = JSON.stringify({ mcpServers: { 'cursor-one': fake('--tools', '21'), 'cursor-two': fake('--tools', '22'), 'cursor-gamma': fake() } })
+  const away = { url: 'https://example.com/mcp?key=hidden' }
+  const content = JSON.stringify({ mcpServers: { 'cursor-one': fake('--tools', '21'), 'cursor-two': fake('--api-key', 'hidden'), 'cursor-gamma': fake(), 'cursor-away': away } })
   fs.writeFileSync(file, content)
   const page = await openPage(daemon)
-  await page.route('**/api/client-files', async (route) => {
-    const response = await route.fetch()
-    const { clients } = await response.json()
-    const entries = [
-      { name: 'cursor-one', command: FAKE_SERVER, args: ['--tools', '21', '--key', '***'] },
-      { name: 'cursor-gamma', url: 'https://example.com/mcp' },
-    ]
-    await route.fulfill({ response, json: { clients: clients.map((it) => (it.id === 'cursor' ? { ...it, entries } : it)) } })
-  })
   await page.goto(`${daemon.url}/#/servers?add=1`)
   await page.getByRole('tab', { name: 'From my clients' }).click()
   const cursor = page.getByRole('region', { name: 'Cursor' })
   await says(cursor, file)
   await says(page.getByRole('dialog').getByRole('note'), 'MCP servers execute commands on your computer.')
-  // Nothing is taken over that was not shown.
-  await says(cursor.getByRole('listitem').filter({ hasText: 'cursor-one' }), `${FAKE_SERVER} --tools 21 --key '***'`)
-  await says(cursor.getByRole('listitem').filter({ hasText: 'cursor-gamma' }), 'https://example.com/mcp')
+  // Nothing is taken over that was not shown, and no secret is shown.
+  await says(cursor.getByRole('listitem').filter({ hasText: 'cursor-one' }), `${FAKE_SERVER} --tools 21`)
+  await says(cursor.getByRole('listitem').filter({ hasText: 'cursor-two' }), `${FAKE_SERVER} --api-key '***'`)
+  await says(cursor.getByRole('listitem').filter({ hasText: 'cursor-away' }), 'https://example.com/mcp?***')
+  assert.equal(await cursor.getByText('hidden').count(), 0)
+  await cursor.getByRole('checkbox', { name: 'cursor-away' }).uncheck()
   await cursor.getByRole('checkbox', { name: 'cursor-two' }).uncheck()
   await cursor.getByRole('button', { name: 'Take over 2 servers' }).click()
   await says(cursor, 'Added: cursor-one')

@@ -1,20 +1,22 @@
-// What rows and screens of servers tell by fields that a daemon gives only for a moment: the answers of the API are
-// a real daemon's, with these fields set.
+// What rows and screens of servers tell by fields that a daemon gives only for a moment.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { anotherPage, closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
+import { McpClient } from './mcp.mjs'
 
 let daemon
 before(async () => {
   daemon = await Daemon.start({
+    ownTools: ['control'],
     mcpServers: {
       alpha: fake(),
+      hung: fake(),
       idle: { ...fake(), autoStart: false },
       odd: { ...fake(), args: 'not a list' },
       wrong: { ...fake('--crash-at-start', '5'), reconnect: { initialFailure: 'error' } },
     },
   })
-  await daemon.connected('alpha')
+  await daemon.connected('alpha', 'hung')
   await soon('wrong to fail', async () => (await daemon.server('wrong')).status === 'error')
 })
 after(async () => {
@@ -47,12 +49,25 @@ async function patched(name, fields, hash = '#/') {
 test('a server that is asked and does not answer says so, and is read again until it does', async () => {
   let askedAt = Date.now() - 40_000
   const { page, reads } = await patched('alpha', () => (askedAt ? { askedAt, lastSuccessAt: new Date(askedAt).toISOString() } : {}))
-  await says(row(page, 'alpha'), /^silent for 4\d s, asked, no answer yet$/)
+  await says(row(page, 'alpha'), /^silent for \d+ (s|min), asked, no answer yet$/)
   const first = reads()
   await soon('it to be read again by itself', () => reads() >= first + 2)
   askedAt = undefined
   // Sooner than all servers are read.
   await row(page, 'alpha').getByText(/^answered /).waitFor({ timeout: 6000 })
+  await closePage(page)
+})
+
+test('a question that waits is told, and its answer', async () => {
+  const call = daemon.api('/api/servers/hung/tools/hang/call', 'POST', { arguments: {} }).catch(() => {})
+  // What takes no longer than usual is not told.
+  await soon('the question to wait', async () => Date.now() - (await daemon.server('hung')).askedAt > 2500)
+  const page = await openPage(daemon)
+  await says(row(page, 'hung'), /^silent for \d+ (s|min), asked, no answer yet$/)
+  await says(row(page, 'alpha'), /^answered /)
+  await daemon.api('/api/servers/hung/restart', 'POST', {})
+  await says(row(page, 'hung'), /^answered /)
+  await call
   await closePage(page)
 })
 
@@ -101,31 +116,35 @@ test('the row and the screen of a server say the same, and offer the same', asyn
 })
 
 test('a next step that has a code is said for a page, not for a terminal', async () => {
-  const { page } = await patched('wrong', () => ({ nextAction: 'see_log', nextStep: 'see "mainstay logs wrong"' }), '#/servers?open=wrong')
+  const { nextAction, nextStep } = await daemon.server('wrong')
+  assert.equal(nextAction, 'see_log')
+  assert.match(nextStep, /mainstay logs/)
+  const page = await openPage(daemon, '#/servers?open=wrong')
   await says(row(page, 'wrong'), 'See what it said last.')
   assert.equal(await page.getByText(/mainstay logs/).count(), 0)
   await row(page, 'wrong').getByRole('link', { name: 'Whole log' }).first().click()
   await says(why(page), 'See what it said last.')
   assert.equal(await page.getByText(/mainstay logs/).count(), 0)
   await says(page.getByRole('list', { name: 'Log lines' }), 'the fake crashes at start with code 5')
-  await closePage(page)
 
-  const odd = await patched('odd', () => ({ nextAction: 'correct_entry', nextStep: 'correct its entry in x.json' }), '#/servers/odd')
-  await says(why(odd.page), 'Correct its entry.')
-  await why(odd.page).getByRole('button', { name: 'Edit' }).click()
-  await odd.page.getByRole('dialog', { name: 'Edit odd' }).waitFor()
-  await closePage(odd.page)
+  await page.goto(`${daemon.url}/#/servers/odd`)
+  await says(why(page), 'Correct its entry.')
+  await why(page).getByRole('button', { name: 'Edit' }).click()
+  await page.getByRole('dialog', { name: 'Edit odd' }).waitFor()
+  await page.goto(`${daemon.url}/#/servers/idle`)
+  await says(why(page), 'Start it.')
+  await closePage(page)
 })
 
 test('a server that waits for approval says who asked for it, and when', async () => {
-  const pending = () => ({
-    status: 'pending',
-    pending: { digest: 'x', command: ['sh'], requestedBy: { client: 'desk', door: 'mcp_http', principal: 'client:mine' }, requestedAt: Date.now() - 180_000 },
-  })
-  const { page } = await patched('idle', pending)
-  await says(row(page, 'idle'), 'Asked for by desk (MCP over HTTP, token mine) 3 min ago')
-  await row(page, 'idle').getByRole('button', { name: 'Review' }).click()
-  await says(page.getByRole('dialog', { name: 'Approve idle?' }), 'Asked for by desk (MCP over HTTP, token mine) 3 min ago')
+  const desk = await McpClient.open(daemon, '/mcp', { name: 'desk', token: daemon.token })
+  await desk.call('add_server', { name: 'asked', ...fake() })
+  assert.equal((await daemon.server('asked')).status, 'pending')
+  const page = await openPage(daemon)
+  const told = /^Asked for by desk \(MCP over HTTP\) (just now|\d+ (s|min) ago)$/
+  await says(row(page, 'asked'), told)
+  await row(page, 'asked').getByRole('button', { name: 'Review' }).click()
+  await says(page.getByRole('dialog', { name: 'Approve asked?' }), told)
   await closePage(page)
 })
 

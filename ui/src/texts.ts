@@ -3,7 +3,6 @@
  * Sections follow the screens; what several screens say stands in the first ones.
  */
 import type { Operation } from './lib/row.svelte'
-import type { NextAction } from './api/types'
 
 const done: Record<Operation, string> = {
   start: 'started',
@@ -216,10 +215,10 @@ export const texts = {
       start: 'Try it again.',
       see_log: 'See what it said last.',
       correct_entry: 'Correct its entry.',
-      sign_in: 'Renew the token in its entry.',
+      set_credentials: 'Renew the token in its entry.',
       wait: 'Mainstay tries again by itself; you can do so now.',
-      reload: 'Read the configuration again.',
-    } as Record<NextAction, string>,
+    } as Record<string, string>,
+    startIt: 'Start it.',
     lastWords: (line: string) => `its last words: "${line}"`,
     exit: (code: number) => `exit code ${code}`,
     signal: (signal: number) => `signal ${signal}`,

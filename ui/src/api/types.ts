@@ -3,24 +3,12 @@ import type { components } from './schema'
 
 type Schemas = components['schemas']
 
-/** What a person can do next about a server. */
-export const NEXT_ACTIONS = ['approve', 'enable', 'start', 'see_log', 'correct_entry', 'sign_in', 'wait', 'reload'] as const
-export type NextAction = (typeof NEXT_ACTIONS)[number]
-/** An older Mainstay leaves these fields out. */
-export type Server = Omit<Schemas['Server'], 'pending'> & {
-  /** Since when a question waits for its answer, in milliseconds since 1970. */
-  askedAt?: number | null
-  nextAction?: string | null
-  pending?: Pending | null
-}
-export type Servers = Omit<Schemas['Servers'], 'servers'> & { servers: Server[] }
-export type ServerDetails = Omit<Schemas['ServerDetails'], 'server'> & { server: Server }
+export type Server = Schemas['Server']
+export type Servers = Schemas['Servers']
+export type ServerDetails = Schemas['ServerDetails']
 export type ServerFigures = Schemas['ServerFigures']
 export type Figures = Schemas['Figures']
-export type Pending = Schemas['Pending'] & {
-  requestedBy?: { client?: string | null; door: string; principal?: string | null } | null
-  requestedAt?: number | null
-}
+export type Pending = Schemas['Pending']
 export type Operated = Schemas['Operated']
 export type Event = Schemas['Event']
 export type Events = Schemas['Events']
@@ -52,25 +40,13 @@ export type Profile = Schemas['Profile']
 export type Profiles = Schemas['Profiles']
 export type Session = Schemas['Session']
 export type Sessions = Schemas['Sessions']
-/** A client of a revision without sessions that called lately: `GET /api/clients/stateless`. */
-export interface StatelessClient extends Pick<Session, 'client' | 'principal' | 'profile' | 'protocolVersion' | 'transport'> {
-  lastSeenAt: string
-  calls: number
-}
-export interface StatelessClients {
-  clients: StatelessClient[]
-}
+/** A client of a revision without sessions, which called lately. */
+export type StatelessClient = Schemas['StatelessClient']
+export type StatelessClients = Schemas['StatelessClients']
 /** A server in the file of a client. Secrets are `***`. */
-export interface ClientServer {
-  name: string
-  command?: string | null
-  args?: string[] | null
-  url?: string | null
-}
-export type ClientFile = Schemas['ClientOnMachine'] & { entries?: ClientServer[] | null }
-export interface ClientFiles {
-  clients: ClientFile[]
-}
+export type ClientServer = Schemas['ClientFileEntry']
+export type ClientFile = Schemas['ClientOnMachine']
+export type ClientFiles = Schemas['ClientFiles']
 export type ClientImport = Schemas['ImportedFromClient']
 export type About = Schemas['About']
 export type JournalHealth = Schemas['AboutJournal']

@@ -23,6 +23,8 @@ const FIGURES_MS = 3_000
 const WORKING_MS = 3_000
 /** More servers than this at once are read as a whole. */
 const MAX_SINGLE_READS = 20
+/** Between two such readings is at least this many times what the last one took. */
+const REST_SHARE = 20
 /** How long a request of a server waits: docs/cli.md, "requests". */
 export const REQUEST_WAIT_MS = 10 * 60_000
 
@@ -49,7 +51,7 @@ class Fleet {
   requests = $state.raw<ServerRequest[] | undefined>(undefined)
   requestsFailure = $state.raw<unknown>(undefined)
   requestCount = $derived(this.requests?.length ?? 0)
-  /** Counts up with each event, for screens that read something again. */
+  /** Counts up when lists of servers may have changed, for screens that show them. */
   listsVersion = $state(0)
 
   #feed = new Feed({
@@ -75,6 +77,7 @@ class Fleet {
         // A snapshot of the servers follows. What it does not have is read again.
         this.listsVersion += 1
         void this.refreshRequests()
+        void session.readSettings()
       } else this.#hear(JSON.parse(data) as Event)
     },
   })
@@ -83,6 +86,10 @@ class Fleet {
   #frame = 0
   #watchers = 0
   #requestReads = 0
+  /** Readings of all servers under way, and when the last one ended and what it took. */
+  #wholeReads = 0
+  #wholeAt = 0
+  #wholeMs = 0
   #requestTimer: ReturnType<typeof setTimeout> | undefined
   #timers: ReturnType<typeof setInterval>[] = []
 
@@ -122,10 +129,16 @@ class Fleet {
 
   /** Reads all servers. */
   async refresh(): Promise<void> {
+    const begun = Date.now()
+    this.#wholeReads += 1
     try {
       this.#takeAll(await api.get<Servers>('/api/servers'))
     } catch {
       // The event stream tells when the daemon is gone, and reads all when it is back.
+    } finally {
+      this.#wholeReads -= 1
+      this.#wholeAt = Date.now()
+      this.#wholeMs = this.#wholeAt - begun
     }
   }
 
@@ -151,10 +164,14 @@ class Fleet {
 
   /** Reads one server; one that is gone is taken out. */
   async refreshOne(name: string): Promise<void> {
+    const row = this.rows.get(name)
+    if (row) row.isReading = true
     try {
       this.#take((await api.get<ServerDetails>(path`/api/servers/${name}`)).server)
     } catch (error) {
       if (error instanceof ApiError && error.code === 'server_not_found') this.#forget(name)
+    } finally {
+      if (row) row.isReading = false
     }
   }
 
@@ -249,9 +266,10 @@ class Fleet {
   /** Attempts that are due, starts and questions: no event tells what they do meanwhile. */
   #readWorking(): void {
     const now = clock.exact()
-    const due = this.list.filter((row) => row.isWorking && now - row.readAt >= WORKING_MS)
-    if (due.length > MAX_SINGLE_READS) void this.refresh()
-    else for (const row of due) void this.refreshOne(row.name)
+    const due = this.list.filter((row) => row.isWorking && !row.isReading && now - row.readAt >= WORKING_MS)
+    if (due.length > MAX_SINGLE_READS) {
+      if (this.#wholeReads === 0 && Date.now() - this.#wholeAt >= Math.max(WORKING_MS, this.#wholeMs * REST_SHARE)) void this.refresh()
+    } else for (const row of due) void this.refreshOne(row.name)
   }
 
   #whenVisible(then: () => void): void {

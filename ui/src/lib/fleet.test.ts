@@ -30,14 +30,51 @@ function hear(type: string, data: unknown = {}): void {
   heard.get(type)?.({ data: JSON.stringify(data), lastEventId: '' })
 }
 
-test('where events were missed, requests and lists are read again', () => {
+test('where events were missed, requests, settings and lists are read again', () => {
   fleet.start()
   hear('open')
   hear('snapshot', { servers: [] })
   const before = fleet.listsVersion
   asked = []
   hear('missed', { missed: 7 })
-  expect(asked).toEqual(['/api/server-requests'])
+  expect(asked).toEqual(['/api/server-requests', '/api/about'])
   expect(fleet.listsVersion).toBe(before + 1)
   expect(fleet.events, 'it is no event of a server').toEqual([])
+})
+
+test('a server that is asked is read again alone, once until it is answered; one that is busy is not', () => {
+  vi.useFakeTimers()
+  try {
+    fleet.start()
+    hear('open')
+    const server = (name: string, askedMs: number): unknown => ({ name, enabled: true, status: 'connected', connected: true, askedAt: Date.now() - askedMs })
+    hear('snapshot', { servers: [server('slow', 5000), server('busy', 500)] })
+    vi.stubGlobal('fetch', (at: string) => {
+      asked.push(at)
+      return new Promise(() => {})
+    })
+    asked = []
+    vi.advanceTimersByTime(9000)
+    expect(asked).toEqual(['/api/servers/slow'])
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('where many servers are asked, all are read at once, and not again before that is answered', () => {
+  vi.useFakeTimers()
+  try {
+    fleet.start()
+    hear('open')
+    hear('snapshot', { servers: Array.from({ length: 30 }, (_, index) => ({ name: `s${index}`, enabled: true, status: 'connected', connected: true, askedAt: Date.now() - 5000 })) })
+    vi.stubGlobal('fetch', (at: string) => {
+      asked.push(at)
+      return new Promise(() => {})
+    })
+    asked = []
+    vi.advanceTimersByTime(9000)
+    expect(asked).toEqual(['/api/servers'])
+  } finally {
+    vi.useRealTimers()
+  }
 })

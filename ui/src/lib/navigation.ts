@@ -1,7 +1,6 @@
 /** The screens, in the order of the rail, with their keys after `g`. */
 import type { Component } from 'svelte'
 import { texts } from '../texts'
-import { session } from './session.svelte'
 
 export type ScreenName = keyof typeof texts.screens
 
@@ -24,7 +23,6 @@ const SCREENS: readonly Screen[] = [
   { name: 'settings', key: ',', icon: 'settings', load: () => import('../screens/settings/Settings.svelte') },
 ]
 
-/** The screens that are shown: `ui.externalTools: false` hides the one of tools. */
 export function screens(): readonly Screen[] {
-  return session.externalTools ? SCREENS : SCREENS.filter((it) => it.name !== 'tools')
+  return SCREENS
 }

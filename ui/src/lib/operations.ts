@@ -26,8 +26,7 @@ export function mainAction(info: Server, word: Word): MainAction | undefined {
 
 /** Whether its entry cannot be used: no attempt is made before it is corrected. */
 export function isRejected(info: Server): boolean {
-  // An older Mainstay gives no code. It then knows neither a command nor an address.
-  return info.status === 'error' && (info.nextAction ? info.nextAction === 'correct_entry' : !info.command && !info.url)
+  return info.status === 'error' && info.nextAction === 'correct_entry'
 }
 
 /** Operations that can be asked for, in the order of the menu. */

@@ -1,16 +1,24 @@
+import { untrack } from 'svelte'
+import { fleet } from './fleet.svelte'
+
 /**
- * Something of the API that is read now, every so often while the page is seen, and when it is seen again. What
- * `read` uses at its start makes it read anew. It lives as long as the component that makes it.
+ * Something of the API that is read now, every so often while the page is seen, and when it is seen again or the
+ * daemon is back. It is read anew when what `key` uses changes. It lives as long as the component that makes it.
  */
 export class Polled<T> {
   /** `undefined` until it was read. */
   value = $state.raw<T | undefined>(undefined)
   failure = $state.raw<unknown>(undefined)
   #version = $state(0)
+  #isLost = $derived(fleet.connection === 'lost')
 
-  constructor(everyMs: number, read: (signal: AbortSignal) => Promise<T>) {
+  constructor(everyMs: number, read: (signal: AbortSignal) => Promise<T>, key: () => unknown = () => undefined) {
     $effect(() => {
       void this.#version
+      // Before anything returns: what an effect does not use does not run it again.
+      key()
+      // The frame of the page says that the daemon is gone.
+      if (this.#isLost) return
       const end = new AbortController()
       const once = async (): Promise<void> => {
         if (document.hidden) return
@@ -21,7 +29,7 @@ export class Polled<T> {
           if (!end.signal.aborted) this.failure = error
         }
       }
-      void once()
+      untrack(() => void once())
       const timer = setInterval(() => void once(), everyMs)
       document.addEventListener('visibilitychange', once)
       return () => {

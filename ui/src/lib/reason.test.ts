@@ -5,14 +5,14 @@ import { next, outlook } from './reason'
 import { wordOf } from './status'
 
 const down = (more: Partial<Server>): Server => ({ name: 'files', enabled: true, connected: false, status: 'error', command: 'files', ...more }) as Server
-const rejected = down({ command: null, url: null, lastError: 'args must be an array' })
+const rejected = down({ lastError: 'args must be an array', nextAction: 'correct_entry' })
 const initial = down({ lastError: 'process exited unexpectedly (code 5)', nextAction: 'see_log' })
-const refused = down({ lastError: 'HTTP 401', url: 'https://x', nextAction: 'sign_in' })
+const refused = down({ lastError: 'HTTP 401', url: 'https://x', nextAction: 'set_credentials' })
 
 describe('the action and the words of a server that is down agree', () => {
   it.each<[string, Server, string | undefined, RegExp, string | undefined]>([
     ['a rejected entry', rejected, 'edit', /not started before its entry is corrected/, 'It is not tried again by itself.'],
-    ['a rejected entry by its code', down({ nextAction: 'correct_entry' }), 'edit', /before its entry is corrected/, 'It is not tried again by itself.'],
+    ['an error that only reads like a refused token', down({ lastError: 'HTTP 401' }), 'reconnect', /^It is not tried again by itself\. See/, 'It is not tried again by itself.'],
     ['a start that failed for good', initial, 'reconnect', /not tried again by itself/, 'It is not tried again by itself.'],
     ['a token that is refused for good', refused, 'reconnect', /not tried again by itself/, 'It is not tried again by itself.'],
     ['a token that is refused for now', { ...refused, nextRetryMs: 9000 }, 'reconnect', /tries again seldom/, 'attempt 1 in 9 s'],

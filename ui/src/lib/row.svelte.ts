@@ -6,6 +6,9 @@ import { lookOf, type Look } from './status'
 /** Points of a sparkline: five minutes at one every three seconds. */
 const HISTORY = 100
 
+/** An answer that takes no longer is nothing to tell. */
+const USUAL_MS = 2000
+
 export type Operation = 'start' | 'stop' | 'restart' | 'reconnect' | 'enable' | 'disable'
 
 /** One server. Its members change alone, so that only its row is drawn again. */
@@ -15,6 +18,8 @@ export class Row {
   figures = $state.raw<ServerFigures | undefined>(undefined)
   /** When `info` was read, for countdowns: `nextRetryMs` counts from there. */
   readAt = $state(0)
+  /** Whether it is being read alone. */
+  isReading = false
   /** When calls were last seen to be answered: `lastSuccessAt` follows a busy server with a delay. */
   answeredAt = $state(0)
   /** What a person asked for here and was not answered yet. */
@@ -52,10 +57,16 @@ export class Row {
     this.p95s = [...this.p95s, figures.recent.p95Ms ?? 0].slice(-HISTORY)
   }
 
+  /** Whether, when it was read, a question waited longer than usual, and no call was answered since it was asked. */
+  get isAsked(): boolean {
+    const { askedAt } = this.info
+    return askedAt != null && askedAt >= this.answeredAt && this.readAt - askedAt >= USUAL_MS
+  }
+
   /** Whether it starts, is due to, or is asked: of what happens meanwhile no event tells. */
   get isWorking(): boolean {
-    const { status, askedAt } = this.info
-    return askedAt != null || this.look.word === 'starting' || (status === 'reconnecting' ? (this.nextAttemptAt ?? 0) : (this.nextAttemptAt ?? Infinity)) < clock.exact()
+    const { status } = this.info
+    return this.isAsked || this.look.word === 'starting' || (status === 'reconnecting' ? (this.nextAttemptAt ?? 0) : (this.nextAttemptAt ?? Infinity)) < clock.exact()
   }
 
   /** When the next attempt is due, in milliseconds since 1970. */

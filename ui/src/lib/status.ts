@@ -62,7 +62,7 @@ export function wordOf(server: Server): Word {
     case 'crashed':
       return 'crashed'
     case 'error':
-      return /\b(401|403)\b|unauthorized/i.test(server.lastError ?? '') ? 'unauthorized' : 'error'
+      return server.nextAction === 'set_credentials' ? 'unauthorized' : 'error'
     default:
       return 'stopped'
   }

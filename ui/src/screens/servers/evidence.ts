@@ -1,17 +1,14 @@
 /** Why we believe what a row says: the words for when a server was last heard. */
 import type { Server } from '../../api/types'
 import { ago, span, time } from '../../lib/format'
+import type { Row } from '../../lib/row.svelte'
 import { texts } from '../../texts'
 
-/** An answer that takes no longer is nothing to tell. */
-const USUAL_MS = 2000
-
-/** For a server that is connected; `undefined` where it was not heard yet. `answeredAt` is the last answered call. */
-export function evidence(info: Server, answeredAt: number, now: number): string | undefined {
+/** For a server that is connected; `undefined` where it was not heard yet. With `isLost` nobody knows what it does. */
+export function evidence({ info, answeredAt, isAsked }: Pick<Row, 'info' | 'answeredAt' | 'isAsked'>, now: number, isLost = false): string | undefined {
   const heard = Math.max(time(info.lastSuccessAt) ?? 0, answeredAt)
   if (heard === 0) return undefined
-  const isAsked = info.askedAt != null && info.askedAt >= answeredAt && now - info.askedAt >= USUAL_MS
-  if (isAsked || (info.consecutiveHealthFailures ?? 0) > 0) return texts.servers.silent(span(now - heard))
+  if (!isLost && (isAsked || (info.consecutiveHealthFailures ?? 0) > 0)) return texts.servers.silent(span(now - heard))
   return texts.servers.answered(ago(heard, now))
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Server, ServerFigures } from '../../api/types'
+import { Row } from '../../lib/row.svelte'
 import { lookOf } from '../../lib/status'
 import { evidence, nextAttempt } from './evidence'
 import { countGroups, fits, lines, unchanged, wordsOf, type Listed } from './listing'
@@ -48,21 +49,34 @@ describe('the list', () => {
 
 describe('evidence', () => {
   const now = Date.parse('2026-01-01T00:01:00Z')
-  const server = (more: Partial<Server>): Server => ({ lastSuccessAt: '2026-01-01T00:00:20Z', ...more }) as Server
+  /** A server that was read just now. */
+  const server = (more: Partial<Server>, answeredAt = 0): Row => {
+    const info = { enabled: true, status: 'connected', connected: true, lastSuccessAt: '2026-01-01T00:00:20Z', ...more } as Server
+    return Object.assign(new Row(info), { readAt: now, answeredAt })
+  }
   it('says when a server answered, or how long it is silent', () => {
-    expect(evidence(server({}), 0, now)).toBe('answered 40 s ago')
-    expect(evidence(server({}), now - 3000, now)).toBe('answered 3 s ago')
-    expect(evidence(server({ consecutiveHealthFailures: 2 }), 0, now)).toBe('silent for 40 s, asked, no answer yet')
-    expect(evidence(server({ lastSuccessAt: null }), 0, now)).toBeUndefined()
+    expect(evidence(server({}), now)).toBe('answered 40 s ago')
+    expect(evidence(server({}, now - 3000), now)).toBe('answered 3 s ago')
+    expect(evidence(server({ consecutiveHealthFailures: 2 }), now)).toBe('silent for 40 s, asked, no answer yet')
+    expect(evidence(server({ lastSuccessAt: null }), now)).toBeUndefined()
   })
   it('says that a question waits, unless a call was answered since or it was asked just now', () => {
-    const asked = server({ askedAt: now - 5000 })
-    expect(evidence(asked, 0, now)).toBe('silent for 40 s, asked, no answer yet')
-    expect(evidence(asked, now - 3000, now)).toBe('answered 3 s ago')
-    expect(evidence(server({ askedAt: now - 500 }), 0, now)).toBe('answered 40 s ago')
+    const asked = { askedAt: now - 5000 }
+    expect(evidence(server(asked), now)).toBe('silent for 40 s, asked, no answer yet')
+    expect(evidence(server(asked, now - 3000), now)).toBe('answered 3 s ago')
+    expect(evidence(server({ askedAt: now - 500 }), now)).toBe('answered 40 s ago')
+  })
+  it('judges a question as of the reading, and not at all while the daemon is gone', () => {
+    const short = server({ askedAt: now - 500 })
+    expect(evidence(short, now + 30_000)).toBe('answered 1 min ago')
+    expect(short.isWorking).toBe(false)
+    const long = server({ askedAt: now - 5000 })
+    expect(long.isWorking).toBe(true)
+    expect(evidence(long, now, true)).toBe('answered 40 s ago')
+    expect(evidence(server({ consecutiveHealthFailures: 2 }), now, true)).toBe('answered 40 s ago')
   })
   it('counts down to the next attempt', () => {
-    const down = server({ status: 'reconnecting', reconnectAttempt: 3 })
+    const { info: down } = server({ status: 'reconnecting', reconnectAttempt: 3 })
     expect(nextAttempt(down, now + 5400, now)).toBe('attempt 3 · next in 6 s')
     expect(nextAttempt(down, now, now)).toBe('attempt 3 · trying now')
   })

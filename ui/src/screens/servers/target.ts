@@ -24,7 +24,7 @@ export function targetOf(info: Server): string {
   return visible(pending?.url ?? info.command ?? info.url ?? info.transport)
 }
 
-/** The client that asks for a server which waits for approval; `undefined` where an older Mainstay does not tell. */
+/** The client that asks for a server which waits for approval and is not of the file. */
 export function requesterOf(pending: Server['pending']): string | undefined {
   const by = pending?.requestedBy
   if (!by) return undefined
