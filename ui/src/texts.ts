@@ -25,6 +25,8 @@ export const texts = {
     loading: 'Loading…',
     partTitle: 'Not loaded',
     partFailed: 'This part of the page could not be loaded.',
+    partFailedAgain: 'This part of the page could not be loaded again. Mainstay does not send it.',
+    trying: 'Trying…',
     outdated: 'Mainstay has another version now than this page. The page must be loaded again.',
     reload: 'Reload the page',
     summary: (up: number, all: number) => `${up} of ${all} running`,
