@@ -1,22 +1,27 @@
 // What floats above the screens: the palette, dialogs, menus and drawers; and what a setting of the page hides.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { axe, closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
+import fs from 'node:fs'
+import { axe, closeBrowser, closePage, Daemon, fake, folder, openPage, scripted, soon } from './harness.mjs'
 
 const MANY = 20_000
 /** Longer than this, and a person who types notices. */
 const SLOW_MS = 250
 
 let daemon
+const scripts = folder()
 before(async () => {
-  daemon = await Daemon.start({ mcpServers: { alpha: fake(), many: fake('--tools', String(MANY)) } })
-  await daemon.connected('alpha', 'many')
+  const tool = (name) => ({ name, inputSchema: { type: 'object' } })
+  const twins = scripted(scripts, 'twins', { tools: [tool('twin\u202e'), tool('twin\\u{202e}')] })
+  daemon = await Daemon.start({ mcpServers: { alpha: fake(), many: fake('--tools', String(MANY)), twins } })
+  await daemon.connected('alpha', 'many', 'twins')
   await soon('all tools to be listed', async () => (await daemon.server('many')).toolCount >= MANY)
   await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/echo', arguments: { text: 'x' } })
 })
 after(async () => {
   await closeBrowser()
   await daemon?.end()
+  fs.rmSync(scripts, { recursive: true, force: true })
 })
 
 /** What has the focus: its role or element, and its name. */
@@ -70,6 +75,32 @@ test('the palette finds tools, among twenty thousand without a pause', async () 
   await option.click()
   await page.getByRole('heading', { name: /echo/, level: 1 }).waitFor()
   assert.match(page.url(), /#\/tools\/alpha\/echo$/)
+  await closePage(page)
+})
+
+test('tools whose names look alike are both found', async () => {
+  const page = await openPage(daemon)
+  await page.keyboard.press('Control+k')
+  const options = page.getByRole('option', { name: 'twins/twin\\u{202e} Tool' })
+  await page.getByRole('combobox', { name: 'Search or run a command' }).fill('twins/')
+  await soon('both', async () => (await options.count()) === 2)
+  await options.last().click()
+  await page.waitForURL(/#\/tools\/twins\//)
+  await closePage(page)
+})
+
+test('an open palette reads the tools again after a rest, however often they change', async () => {
+  const REST_MS = 2000
+  const page = await openPage(daemon)
+  let reads = 0
+  page.on('request', (request) => (reads += Number(request.url().includes('/api/mcp-tools'))))
+  const read = page.waitForResponse('**/api/mcp-tools')
+  await page.keyboard.press('Control+k')
+  await (await read).finished()
+  const begun = Date.now()
+  for (let times = 0; times < 8; times += 1) await daemon.api('/api/servers/alpha/restart', 'POST')
+  await soon('another reading', () => reads > 1)
+  assert.ok(reads <= 2 + (Date.now() - begun) / REST_MS, `${reads} readings in ${Date.now() - begun} ms`)
   await closePage(page)
 })
 

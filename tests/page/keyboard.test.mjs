@@ -19,6 +19,8 @@ const inFile = () => JSON.parse(fs.readFileSync(daemon.config, 'utf8'))
 const says = (page, text) => page.getByText(text).first().waitFor()
 const dialog = (page, name) => page.getByRole('dialog', { name })
 
+const has = (page, target) => soon('the focus', () => target.first().evaluate((element) => element === document.activeElement))
+
 /** Presses Tab, or another key, until `target` has the focus. */
 async function reach(page, target, key = 'Tab') {
   await target.first().waitFor()
@@ -81,6 +83,7 @@ test('a server is added, edited and deleted', async () => {
   await enter(page, review.getByLabel('Name'), 'typed')
   await push(page, review.getByRole('button', { name: 'Save and start' }))
   await says(page, 'Server "typed" added')
+  await has(page, page.getByRole('button', { name: 'Add a server' }))
   assert.deepEqual(inFile().mcpServers.typed.args, ['--tools', '1'])
 
   await page.keyboard.press('Control+k')
@@ -94,12 +97,46 @@ test('a server is added, edited and deleted', async () => {
   await says(page, 'Server "typed" saved')
   assert.deepEqual(inFile().mcpServers.typed.args, ['--tools', '2'])
 
+  // Saved from a menu, the focus is at the menu again.
+  const menu = page.getByRole('button', { name: 'More actions for typed' })
+  await push(page, menu)
+  await reach(page, page.getByRole('menuitem', { name: 'Edit' }), 'ArrowDown')
+  await page.keyboard.press('Enter')
+  await push(page, dialog(page, 'Edit typed').getByRole('button', { name: 'Save' }))
+  await dialog(page, 'Edit typed').waitFor({ state: 'detached' })
+  await has(page, menu)
+
   await push(page, page.getByRole('button', { name: 'More actions for typed' }))
   await reach(page, page.getByRole('menuitem', { name: 'Delete' }), 'ArrowUp')
   await page.keyboard.press('Enter')
   await push(page, dialog(page, 'Delete typed?').getByRole('button', { name: 'Delete' }))
   await says(page, 'Server "typed" deleted')
   assert.equal(inFile().mcpServers.typed, undefined)
+  await closePage(page)
+})
+
+test('the button of a server keeps the focus while it works', async () => {
+  const page = await openPage(daemon, '#/servers/alpha')
+  const button = (name) => page.getByRole('button', { name, exact: true }).first()
+  let go
+  await page.route('**/api/servers/alpha/restart', async (route) => {
+    await new Promise((resolve) => (go = resolve))
+    await route.continue()
+  })
+  await push(page, button('Restart'))
+  const working = page.locator('[aria-busy=true]')
+  await has(page, working)
+  assert.equal(await working.getAttribute('aria-disabled'), 'true')
+  await page.keyboard.press('Enter')
+  go()
+  await says(page, 'Server "alpha" restarted')
+  await has(page, button('Restart'))
+  assert.equal(await page.getByText('Server "alpha" restarted').count(), 1, 'a second Enter did nothing')
+  await daemon.api('/api/servers/alpha/stop', 'POST')
+  await has(page, button('Start'))
+  await page.keyboard.press('Enter')
+  await says(page, 'Server "alpha" started')
+  await has(page, button('Restart'))
   await closePage(page)
 })
 
@@ -110,6 +147,7 @@ test('what a client adds is approved', async () => {
   await push(page, page.getByRole('button', { name: 'Review' }))
   await push(page, dialog(page, 'Approve asked?').getByRole('button', { name: 'Approve and start' }))
   await says(page, 'Server "asked" approved')
+  await soon('the focus to stay in the page', () => page.evaluate(() => document.activeElement.closest('main') !== null))
   assert.ok((await daemon.server('asked')).connected)
   await closePage(page)
 })

@@ -46,7 +46,22 @@ test('a dialog that cannot be loaded says so, tries again, and can be closed', a
   }
   await page.getByRole('button', { name: 'Add a server' }).click()
   await again(failed).click()
+  await failed.getByText('This part of the page could not be loaded again.').waitFor()
   await again(failed).waitFor()
+  // While it is tried, the button says so.
+  let go
+  const slow = async (route) => {
+    await new Promise((resolve) => (go = resolve))
+    await route.abort()
+  }
+  await page.route(`${daemon.url}/`, slow)
+  await again(failed).click()
+  const trying = failed.getByRole('button', { name: 'Trying…' })
+  await trying.waitFor()
+  await soon('a request', () => go)
+  go()
+  await trying.waitFor({ state: 'detached' })
+  await page.unroute(`${daemon.url}/`, slow)
   await reconnect(page)
   await again(failed).click()
   const add = page.getByRole('dialog', { name: 'Add a server' })

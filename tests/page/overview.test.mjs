@@ -194,6 +194,26 @@ test('the timeline tells of a crash and of a stop, and why', async () => {
   await closePage(page)
 })
 
+test('charts stay, and are given new values and another width', async () => {
+  const page = await openPage(daemon, '#/overview?span=15m')
+  const charts = page.locator('.uplot')
+  await charts.nth(2).waitFor()
+  const marked = () => page.locator('.uplot[data-marked]').count()
+  await charts.evaluateAll((all) => all.forEach((chart) => chart.setAttribute('data-marked', '')))
+  const width = await charts.first().evaluate((chart) => chart.clientWidth)
+  const figure = page.locator('dl').first().locator('dd').first()
+  const before = await figure.textContent()
+  const pixels = () => charts.first().locator('canvas').evaluate((canvas) => canvas.toDataURL())
+  const drawn = await pixels()
+  for (let index = 0; index < 40; index += 1) await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/echo', arguments: { text: 'x' } })
+  await soon('a new reading', async () => (await figure.textContent()) !== before)
+  await soon('it to be drawn', async () => (await pixels()) !== drawn)
+  await page.setViewportSize({ width: 900, height: 850 })
+  await soon('another width', async () => (await charts.first().evaluate((chart) => chart.clientWidth)) !== width)
+  assert.equal(await marked(), await charts.count())
+  await closePage(page)
+})
+
 test('the page goes on after a restart, and shows when Mainstay did not run', async () => {
   const page = await openPage(daemon, '#/overview?span=15m')
   await page.getByRole('img', { name: /^alpha: now/ }).waitFor()

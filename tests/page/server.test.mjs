@@ -20,10 +20,11 @@ before(async () => {
       spent: { ...fake('--crash-at-start', '4'), reconnect: { initialDelayMs: 100, maxAttempts: 1 }, restart: { mode: 'as_reconnect' } },
       odd: { ...fake(), args: 'not a list' },
       copied: { ...fake('--tools', '1'), env: { TOKEN: SECRET } },
+      chatty: scripted(scripts, 'chatty', { stderr: Array.from({ length: 600 }, (_, index) => `line ${index}`) }),
       talker: scripted(scripts, 'talker', { stderr: ['the needle', ...Array.from({ length: 1500 }, (_, index) => `line ${index}`)] }),
     },
   })
-  await daemon.connected('alpha', 'copied', 'talker')
+  await daemon.connected('alpha', 'copied', 'talker', 'chatty')
 })
 after(async () => {
   await closeBrowser()
@@ -318,6 +319,27 @@ test('the log says how far its search reaches, loads older lines, and is saved a
   const saved = await saving
   assert.equal(saved.suggestedFilename(), 'talker.log')
   assert.match(fs.readFileSync(await saved.path(), 'utf8'), /^[-0-9]{10}T\S+ stderr the needle\n$/)
+  await closePage(page)
+})
+
+test('a short log that was followed for long is whole, and is not shown twice after a restart of the daemon', async () => {
+  const page = await openPage(daemon, '#/servers/chatty/log')
+  const lines = async () => Number(/^[\d,]+/.exec(await page.getByText(/^[\d,]+ lines/).textContent())[0].replace(',', ''))
+  await soon('the first lines', async () => (await lines()) > 600)
+  const first = await lines()
+  await daemon.api('/api/servers/chatty/restart', 'POST')
+  await soon('as many again', async () => (await lines()) > first + 600)
+  assert.ok((await lines()) > 1000)
+  assert.equal(await page.getByText('the search covers').count(), 0)
+  assert.equal(await page.getByRole('button', { name: 'Load older lines' }).count(), 0)
+
+  await daemon.restart()
+  await daemon.connected('chatty')
+  const all = (await daemon.api('/api/servers/chatty/logs?tail=1000')).lines.length
+  await soon('the end of the log, which is part of it', async () => (await lines()) >= all && (await page.getByText('the search covers').count()) > 0)
+  // The last 1,000, and what one start says.
+  const now = await lines()
+  assert.ok(now <= 1000 + first, `${now} lines: those of before are not shown beside it`)
   await closePage(page)
 })
 

@@ -1,7 +1,7 @@
 /** Tools that the configuration switches off for all clients: servers do not list them. */
 import { isMembers } from '../../forms/schema'
 import { fleet } from '../../lib/fleet.svelte'
-import { List } from './list.svelte'
+import { List } from '../../lib/list.svelte'
 import { disabledOf } from './switches'
 
 export interface Hidden {

@@ -1,0 +1,84 @@
+/** A list of the API that is read again when servers say that it changed. */
+import { untrack } from 'svelte'
+import { api, type Query } from '../api/client'
+import { fleet } from './fleet.svelte'
+
+/** Lists are read again at most this often, and a long one, which takes long, less often than a short one. */
+const REST_MS = 2000
+const REST_SHARE = 20
+
+export class List<T> {
+  /** `undefined` until it was read. */
+  value = $state.raw<T | undefined>(undefined)
+  failure = $state.raw<unknown>(undefined)
+  #version = $state(0)
+
+  /**
+   * Follows the list while the component that makes it is there and `path` answers one. What was read stays, and is
+   * read again only once it may have changed.
+   */
+  constructor(path: () => string | undefined, query: () => Query = () => ({})) {
+    /** What `value` is, as far as servers have told. */
+    let known = ''
+    let readAt = 0
+    let tookMs = 0
+    $effect(() => {
+      if (fleet.connection === 'lost') {
+        known = ''
+        return
+      }
+      const at = path()
+      if (at === undefined) return
+      const asked = query()
+      const wanted = $derived(JSON.stringify([at, asked, this.#version, fleet.listsVersion]))
+      const end = new AbortController()
+      let timer: ReturnType<typeof setTimeout> | undefined
+      let isReading = false
+
+      /** Reads after the rest. A reading that has begun ends: what changes meanwhile is read after it. */
+      const next = (): void => {
+        // A page that nobody sees reads nothing.
+        if (timer !== undefined || isReading || document.hidden || known === wanted) return
+        const isFirst = this.value === undefined || this.failure !== undefined
+        timer = setTimeout(() => void read(), isFirst ? 0 : Math.max(0, readAt + Math.max(REST_MS, tookMs * REST_SHARE) - Date.now()))
+      }
+      const read = async (): Promise<void> => {
+        timer = undefined
+        if (document.hidden) return
+        const begun = Date.now()
+        const reading = wanted
+        isReading = true
+        await this.#read(at, asked, end.signal)
+        isReading = false
+        if (end.signal.aborted) return
+        known = this.failure === undefined ? reading : ''
+        readAt = Date.now()
+        tookMs = readAt - begun
+        if (wanted !== reading) next()
+      }
+      $effect(() => {
+        void wanted
+        untrack(next)
+      })
+      document.addEventListener('visibilitychange', next)
+      return () => {
+        clearTimeout(timer)
+        document.removeEventListener('visibilitychange', next)
+        end.abort()
+      }
+    })
+  }
+
+  again(): void {
+    this.#version += 1
+  }
+
+  async #read(at: string, query: Query, signal: AbortSignal): Promise<void> {
+    try {
+      this.value = await api.get<T>(at, query, signal)
+      this.failure = undefined
+    } catch (error) {
+      if (!signal.aborted) this.failure = error
+    }
+  }
+}
