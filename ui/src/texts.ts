@@ -2,6 +2,7 @@
  * All texts of the page, in English. Another language is another object of this type.
  * Sections follow the screens; what several screens say stands in the first ones.
  */
+import type { Server } from './api/types'
 import type { Operation } from './lib/row.svelte'
 
 const done: Record<Operation, string> = {
@@ -219,7 +220,7 @@ export const texts = {
       correct_entry: 'Correct its entry.',
       set_credentials: 'Renew the token in its entry.',
       wait: 'Mainstay tries again by itself; you can do so now.',
-    } as Record<string, string>,
+    } satisfies Record<NonNullable<Server['nextAction']>, string>,
     startIt: 'Start it.',
     lastWords: (line: string) => `its last words: "${line}"`,
     exit: (code: number) => `exit code ${code}`,
