@@ -17,7 +17,7 @@ const FULL: usize = 64 * 1024;
 /// that an older Mainstay leaves the journal alone; packs of this format stay readable.
 const FORMAT: u8 = 1;
 
-/// A call as the database holds it. Times are microseconds.
+/// A call as the database holds it. Times are microseconds, sizes bytes; the codes are those of `core::record`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRow<'r> {
     pub id: i64,
