@@ -25,12 +25,20 @@ const MAX_TEXT: usize = 256;
 /// The clients of the last hour.
 #[derive(Debug, Default)]
 // The mutex is locked for one look-up, or one walk over the few clients.
-pub struct StatelessClients(Mutex<HashMap<Origin, Noted>>);
+pub struct StatelessClients(Mutex<Clients>);
+
+#[derive(Debug, Default)]
+struct Clients {
+    noted: HashMap<Origin, Noted>,
+    requests: u64,
+}
 
 #[derive(Debug)]
 struct Noted {
     revision: Revision,
     at: Instant,
+    /// The number of its latest request: two requests may come at the same time.
+    request: u64,
     calls: u64,
 }
 
@@ -51,32 +59,35 @@ impl StatelessClients {
         let (origin, now) = (bounded(origin), Instant::now());
         let calls = u64::from(is_call);
         let mut clients = self.0.lock();
-        if let Some(noted) = clients.get_mut(&*origin) {
-            (noted.revision, noted.at) = (revision, now);
+        clients.requests += 1;
+        let request = clients.requests;
+        if let Some(noted) = clients.noted.get_mut(&*origin) {
+            (noted.revision, noted.at, noted.request) = (revision, now, request);
             noted.calls += calls;
             return;
         }
-        if clients.len() >= MAX_CLIENTS {
-            forget_old(&mut clients, now);
+        if clients.noted.len() >= MAX_CLIENTS {
+            clients.forget_old(now);
         }
-        if clients.len() >= MAX_CLIENTS {
-            forget_a_quarter(&mut clients);
+        if clients.noted.len() >= MAX_CLIENTS {
+            clients.forget_a_quarter();
         }
         let noted = Noted {
             revision,
             at: now,
+            request,
             calls,
         };
-        clients.insert(origin.into_owned(), noted);
+        clients.noted.insert(origin.into_owned(), noted);
     }
 
     /// Those of the last hour, the newest first.
     pub fn newest(&self) -> Vec<StatelessClient> {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let mut clients = self.0.lock();
-        forget_old(&mut clients, now);
-        let mut noted: Vec<_> = clients.iter().collect();
-        noted.sort_unstable_by_key(|(_, noted)| std::cmp::Reverse(noted.at));
+        clients.forget_old(now);
+        let mut noted: Vec<_> = clients.noted.iter().collect();
+        noted.sort_unstable_by_key(|(_, noted)| std::cmp::Reverse(noted.request));
         let client = |(origin, noted): (&Origin, &Noted)| StatelessClient {
             origin: Arc::new(origin.clone()),
             revision: noted.revision,
@@ -87,21 +98,19 @@ impl StatelessClients {
     }
 }
 
-fn forget_old(clients: &mut HashMap<Origin, Noted>, now: Instant) {
-    clients.retain(|_, noted| now.saturating_duration_since(noted.at) < MAX_AGE);
-}
+impl Clients {
+    fn forget_old(&mut self, now: Instant) {
+        self.noted
+            .retain(|_, noted| now.saturating_duration_since(noted.at) < MAX_AGE);
+    }
 
-/// Makes room for many at once: however many clients come, the walk is made once for fifty of them.
-fn forget_a_quarter(clients: &mut HashMap<Origin, Noted>) {
-    let mut times: Vec<_> = clients.values().map(|noted| noted.at).collect();
-    let (_, last, _) = times.select_nth_unstable(MAX_CLIENTS / 4 - 1);
-    let mut left = MAX_CLIENTS / 4;
-    let last = *last;
-    clients.retain(|_, noted| {
-        let goes = left > 0 && noted.at <= last;
-        left -= usize::from(goes);
-        !goes
-    });
+    /// Makes room for many at once: however many clients come, the walk is made once for fifty of them.
+    fn forget_a_quarter(&mut self) {
+        let mut requests: Vec<_> = self.noted.values().map(|noted| noted.request).collect();
+        let (_, last, _) = requests.select_nth_unstable(MAX_CLIENTS / 4 - 1);
+        let last = *last;
+        self.noted.retain(|_, noted| noted.request > last);
+    }
 }
 
 /// With texts of the client that are not endless.
