@@ -15,7 +15,7 @@ before(async () => {
       broken: {
         command: 'sh',
         args: ['-c', 'echo "fatal: no database" >&2; exit 3'],
-        reconnect: { initialDelayMs: 60_000, maxDelayMs: 60_000 },
+        reconnect: { initialDelayMs: 50_000, maxDelayMs: 50_000, jitter: 0 },
       },
       spent: { ...fake('--crash-at-start', '4'), reconnect: { initialDelayMs: 100, maxAttempts: 1 }, restart: { mode: 'as_reconnect' } },
       odd: { ...fake(), args: 'not a list' },

@@ -19,7 +19,7 @@ before(async () => {
       broken: {
         command: 'sh',
         args: ['-c', 'echo "fatal: no database" >&2; exit 3'],
-        reconnect: { initialDelayMs: 60_000, maxDelayMs: 60_000 },
+        reconnect: { initialDelayMs: 50_000, maxDelayMs: 50_000, jitter: 0 },
       },
       spent: { ...fake('--crash-at-start', '4'), reconnect: { initialDelayMs: 100, maxAttempts: 2 }, restart: { mode: 'as_reconnect' } },
       idle: { ...fake(), autoStart: false },
