@@ -227,6 +227,7 @@ impl World {
         Finished {
             outcome,
             attempts: 1,
+            earlier: Vec::new(),
             at: Instant::now(),
             queue: Duration::from_micros(3),
             upstream: Duration::from_micros(100 + number % 1000),
