@@ -766,7 +766,9 @@ export const texts = {
       error: 'Error',
     },
     who: 'Who called',
-    attempts: (count: number) => (count === 0 ? 'none: it was never sent' : count === 1 ? '1, the first' : `${count}: the ones before were not sent`),
+    attempts: (count: number) => (count === 0 ? 'none: it was never sent' : count === 1 ? '1, the first' : `${count}`),
+    earlier: (number: number, isNotSent: boolean, after: string) =>
+      `${number}. ${isNotSent ? 'not sent' : 'sent, and lost; the call may run twice'}, after ${after}:`,
     again: 'Run again…',
     redacted: 'Secrets in the arguments were replaced when the call was recorded. Put them in before you run it again.',
     copy: 'Copy as',

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mainstay_core::record::{Payload, Record, SOURCE};
+use mainstay_core::record::{Attempt, Payload, Record, RecordError, SOURCE};
 use mainstay_platform::utc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -79,7 +79,11 @@ pub struct CallRecord {
     pub queue_ms: f64,
     /// How long the server had it.
     pub upstream_ms: f64,
+    /// How often it was tried: 0 for a call that was refused.
     pub attempt: u32,
+    /// The attempts before the last one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_attempts: Vec<EarlierAttempt>,
     /// `not_sent`, `sent`, `answered`.
     pub state: String,
     /// `open`, `ok`, `error`, `timeout`, `cancelled`, `unknown`, `refused`.
@@ -101,6 +105,16 @@ pub struct RecordedError {
     /// A failure's code, or `tool_error` where the tool says so itself.
     pub kind: String,
     pub message: String,
+}
+
+/// A try at a call that did not bring its answer, and after which it was tried again.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EarlierAttempt {
+    /// From the arrival of the call to the end of the attempt.
+    pub ended_ms: f64,
+    /// How far it got: `not_sent`, or `sent` where the call may run twice.
+    pub state: String,
+    pub error: RecordedError,
 }
 
 /// A record, and what it names where that is kept and not too long.
@@ -182,13 +196,30 @@ impl From<&Record> for CallRecord {
             queue_ms: millis(record.queue),
             upstream_ms: millis(record.upstream),
             attempt: record.attempts,
+            earlier_attempts: record.earlier.iter().map(EarlierAttempt::from).collect(),
             state: record.state.to_string(),
             status: record.status.to_string(),
-            error: record.error.as_ref().map(|error| RecordedError {
-                kind: error.kind.to_string(),
-                message: error.text.clone(),
-            }),
+            error: record.error.as_ref().map(RecordedError::from),
             trace_id: record.trace.map(|trace| trace.to_string()),
+        }
+    }
+}
+
+impl From<&Attempt> for EarlierAttempt {
+    fn from(attempt: &Attempt) -> Self {
+        Self {
+            ended_ms: millis(attempt.ended),
+            state: attempt.state.to_string(),
+            error: RecordedError::from(&attempt.error),
+        }
+    }
+}
+
+impl From<&RecordError> for RecordedError {
+    fn from(error: &RecordError) -> Self {
+        Self {
+            kind: error.kind.to_string(),
+            message: error.text.clone(),
         }
     }
 }

@@ -198,6 +198,8 @@ pub struct Record {
     pub target: Target,
     /// How often it was tried; a call is tried again only where it was not sent, or only reads.
     pub attempts: u32,
+    /// Those before the last one. Records from before version 4 of the journal's tables do not have them.
+    pub earlier: Vec<Attempt>,
     pub arguments: Option<Payload>,
     /// Arguments as they are kept, unless they are long: then they are found by their identifier.
     pub arguments_text: Option<String>,
@@ -223,6 +225,16 @@ pub struct Payload {
     pub cid: Option<Cid>,
     /// The size as it was sent, in bytes.
     pub size: u64,
+}
+
+/// A try at a call that did not bring its answer, and after which it was tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The time from the arrival of the call to the end of the attempt.
+    pub ended: Duration,
+    /// How far it got: `Sent` only where the call may run twice.
+    pub state: State,
+    pub error: RecordError,
 }
 
 /// Why a call failed.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytestring::ByteString;
 use mainstay_core::{
     config::Payloads,
-    record::{Cid, Origin, RecordError, State, Status, Target},
+    record::{Attempt, Cid, Origin, RecordError, State, Status, Target},
     redact::{Redactor, Secrets},
 };
 use rusqlite::{CachedStatement, Connection, params};
@@ -123,6 +123,7 @@ impl<'s> Batch<'s> {
         };
         self.memory.facets.push(self.connection, id, facet)?;
         self.memory.next_call += 1;
+        self.earlier(id, &ended, call)?;
         let row = Row {
             id,
             state,
@@ -149,6 +150,7 @@ impl<'s> Batch<'s> {
             ended.error.map(|error| &*error.kind),
             ended.words,
         ])?;
+        self.earlier(row.id, &ended, call)?;
         let standing = Standing::new(ended.status, state);
         self.memory.facets.change(row.id, standing);
         self.roll_up(call, row, &ended);
@@ -236,6 +238,7 @@ impl<'s> Batch<'s> {
         let Finished {
             outcome,
             attempts,
+            earlier,
             at: _,
             queue,
             upstream,
@@ -260,6 +263,7 @@ impl<'s> Batch<'s> {
         Ok(End {
             status,
             attempts: *attempts,
+            earlier,
             queue: span(*queue),
             upstream: span(*upstream),
             result,
@@ -267,6 +271,26 @@ impl<'s> Batch<'s> {
             words,
             ..end
         })
+    }
+
+    /// The attempts before the last one, which few calls have.
+    fn earlier(&self, call_id: i64, ended: &End<'_>, call: &Call) -> rusqlite::Result<()> {
+        for (number, attempt) in (1_i64..).zip(ended.earlier) {
+            let words = self
+                .redactor
+                .redact(&attempt.error.text, call.secrets.as_deref());
+            self.connection
+                .prepare_cached("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?)")?
+                .execute(params![
+                    call_id,
+                    number,
+                    span(attempt.ended),
+                    attempt.state.code(),
+                    attempt.error.kind,
+                    words,
+                ])?;
+        }
+        Ok(())
     }
 
     /// The number of the object that holds this text, redacted.
@@ -323,6 +347,7 @@ struct RowIds {
 struct End<'e> {
     status: Status,
     attempts: u32,
+    earlier: &'e [Attempt],
     queue: i64,
     upstream: i64,
     duration: Option<i64>,
@@ -337,6 +362,7 @@ impl End<'_> {
     const OPEN: Self = Self {
         status: Status::Open,
         attempts: 0,
+        earlier: &[],
         queue: 0,
         upstream: 0,
         duration: None,

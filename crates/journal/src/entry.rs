@@ -15,7 +15,7 @@ use std::{
 
 use bytestring::ByteString;
 use mainstay_core::{
-    record::{Origin, RecordError, State, Status, Target, TraceId},
+    record::{Attempt, Origin, RecordError, State, Status, Target, TraceId},
     redact::Secrets,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -44,6 +44,8 @@ pub struct Begun {
 pub struct Finished {
     pub outcome: Outcome,
     pub attempts: u32,
+    /// Those before the last one.
+    pub earlier: Vec<Attempt>,
     pub at: Instant,
     /// How long it waited for a session.
     pub queue: Duration,

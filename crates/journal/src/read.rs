@@ -10,7 +10,7 @@ use std::{
 };
 
 use mainstay_core::record::{
-    Cid, Door, Payload, Record, RecordError, RecordId, State, Status, TraceId,
+    Attempt, Cid, Door, Payload, Record, RecordError, RecordId, State, Status, TraceId,
 };
 use mainstay_platform::state::trusted_dir;
 use parking_lot::Mutex;
@@ -529,6 +529,7 @@ fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, 
         origin,
         target,
         attempts: call.attempts,
+        earlier: earlier(connection, &call)?,
         arguments: payload(call.arguments_size),
         arguments_text: None,
         result: payload(call.result_size),
@@ -544,6 +545,29 @@ fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, 
         }),
         trace: call.trace.map(TraceId),
     }))
+}
+
+/// The attempts before the last one.
+fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<Attempt>, JournalError> {
+    if call.attempts < 2 {
+        return Ok(Vec::new());
+    }
+    let mut attempts = connection.prepare_cached(
+        "SELECT ended, state, error_kind, error FROM attempts WHERE call = ? ORDER BY number",
+    )?;
+    let mut attempts = attempts.query([call.id])?;
+    let mut found = Vec::new();
+    while let Some(row) = attempts.next()? {
+        found.push(Attempt {
+            ended: duration(row.get(0)?),
+            state: State::from_code(row.get(1)?).ok_or(JournalError::Corrupt("a state"))?,
+            error: RecordError {
+                kind: row.get::<_, String>(2)?.into(),
+                text: row.get(3)?,
+            },
+        });
+    }
+    Ok(found)
 }
 
 fn payload(size: Option<i64>) -> Option<Payload> {

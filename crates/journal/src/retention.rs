@@ -169,6 +169,9 @@ impl Retention {
         transaction
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
             .execute([first / facets::CHUNK])?;
+        transaction
+            .prepare_cached("DELETE FROM attempts WHERE call < ?")?
+            .execute([first])?;
         transaction.commit()?;
         self.gone += gone;
         Ok(true)

@@ -89,6 +89,13 @@ const VERSION_4: &str = "
         first INTEGER PRIMARY KEY, last INTEGER NOT NULL, count INTEGER NOT NULL, until INTEGER NOT NULL,
         calls BLOB NOT NULL
     ) STRICT;
+    -- The attempts before the last one, of calls that were tried several times. ended is the time since the
+    -- call came, in microseconds.
+    CREATE TABLE attempts (
+        call INTEGER NOT NULL, number INTEGER NOT NULL, ended INTEGER NOT NULL, state INTEGER NOT NULL,
+        error_kind TEXT NOT NULL, error TEXT NOT NULL,
+        PRIMARY KEY (call, number)
+    ) STRICT, WITHOUT ROWID;
 ";
 /// The first version with packs of calls.
 const CALLS_PACKED: i64 = 4;
@@ -143,8 +150,8 @@ pub fn open_to_read(state: &Path) -> Result<Connection, JournalError> {
     Ok(connection)
 }
 
-/// A journal that is only read stays of its version. Where it has no packs of calls, an empty table of the
-/// connection's own stands in their place.
+/// A journal that is only read stays of its version. Where it has no packs of calls, empty tables of the
+/// connection's own stand in the place of what came with them.
 pub fn fill_in(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     if version < CALLS_PACKED {
         connection.pragma_update(None, "temp_store", "MEMORY")?;

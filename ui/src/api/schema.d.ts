@@ -3118,7 +3118,10 @@ export interface components {
             /** Format: int64 */
             arguments_bytes?: number | null;
             arguments_cid?: string | null;
-            /** Format: int32 */
+            /**
+             * Format: int32
+             * @description How often it was tried: 0 for a call that was refused.
+             */
             attempt: number;
             client?: components["schemas"]["RecordedClient"] | null;
             completed_at?: string | null;
@@ -3126,6 +3129,8 @@ export interface components {
             door: string;
             /** Format: double */
             duration_ms?: number | null;
+            /** @description The attempts before the last one. */
+            earlier_attempts?: components["schemas"]["EarlierAttempt"][];
             error?: components["schemas"]["RecordedError"] | null;
             id: string;
             method: string;
@@ -3337,6 +3342,17 @@ export interface components {
             at: string;
             /** @description `started`, `stopped`, or `lost`: it ended without a word at this time or later, and before the next start. */
             event: string;
+        };
+        /** @description A try at a call that did not bring its answer, and after which it was tried again. */
+        EarlierAttempt: {
+            /**
+             * Format: double
+             * @description From the arrival of the call to the end of the attempt.
+             */
+            ended_ms: number;
+            error: components["schemas"]["RecordedError"];
+            /** @description How far it got: `not_sent`, or `sent` where the call may run twice. */
+            state: string;
         };
         /** @description `DELETE /api/sessions/{id}` */
         EndedSession: {

@@ -8,14 +8,14 @@ use mainstay_core::{
     era::Revision,
     failure::{Failure, FailureKind},
     message::{self, Method},
-    record::{State, Target},
+    record::{Attempt, State, Target},
     trace::{self, TraceContext},
 };
 use mainstay_journal::{Acknowledged, Begun, Entry, Finished, Outcome};
 use mainstay_transport::Frame;
 
 use super::{
-    outcome::{answered, failed, is_recorded, kept},
+    outcome::{answered, error, failed, is_recorded, kept},
     receipt::Receipt,
     request::{Answer, Request, Upstream},
     shared::Calls,
@@ -34,6 +34,8 @@ pub(super) struct Account {
     /// When the attempt that counts was sent.
     left: Option<Instant>,
     attempts: u32,
+    /// Those that another followed.
+    earlier: Vec<Attempt>,
     count: Option<Count>,
     span: Option<Span>,
 }
@@ -53,6 +55,7 @@ impl Account {
             begun: receipt.came(),
             left: None,
             attempts: 0,
+            earlier: Vec::new(),
             count: None,
             span: None,
         };
@@ -124,9 +127,24 @@ impl Account {
         }
     }
 
+    /// The call is tried on a session, in one exchange or in several.
+    pub fn tried(&mut self) {
+        self.attempts += 1;
+    }
+
+    /// The attempt failed, and another follows.
+    pub fn failed(&mut self, failure: &Failure) {
+        if self.entry.is_some() {
+            self.earlier.push(Attempt {
+                ended: self.begun.elapsed(),
+                state: self.left.map_or(State::NotSent, |_| State::Sent),
+                error: error(failure),
+            });
+        }
+    }
+
     /// The call is about to be sent: in strict mode not before that is on record.
     pub async fn about_to_send(&mut self) -> Result<(), Failure> {
-        self.attempts += 1;
         self.entry.intent().await.map_err(|error| {
             let message = format!("the call was not sent, since {error}");
             Failure::new(FailureKind::NotRecorded, message)
@@ -178,6 +196,7 @@ impl Account {
                 Err(failure) => failed(failure, self.attempts > 0),
             },
             attempts: self.attempts,
+            earlier: self.earlier,
             at: now,
             queue: left.saturating_duration_since(self.begun),
             upstream: now.saturating_duration_since(left),

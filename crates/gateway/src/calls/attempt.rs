@@ -44,6 +44,7 @@ impl Call<'_> {
         if session.liveness.is_stalled() {
             return Err(AttemptError::Final(self.not_answering(&session)));
         }
+        self.account.tried();
         if self.is_heard_by(&session) {
             return Box::pin(self.subscribe(&session, cancel)).await;
         }

@@ -112,19 +112,23 @@ impl Calls {
         // first to learn that its session is gone, too, and then was not sent.
         let (mut not_sent_before, mut lost_before) = (false, false);
         let outcome = loop {
-            let mut attempt = pin!(call.attempt(cancel.as_mut()));
-            // Polled in place: the future of an attempt is large, and a wrapper would move it.
-            let attempted = poll_fn(|context| span.in_scope(|| attempt.as_mut().poll(context)));
-            match attempted.await {
-                Err(AttemptError::NotSent(_)) if !not_sent_before && !self.closing.is_over() => {
-                    not_sent_before = true
+            let attempted = {
+                let mut attempt = pin!(call.attempt(cancel.as_mut()));
+                // Polled in place: the future of an attempt is large, and a wrapper would move it.
+                poll_fn(|context| span.in_scope(|| attempt.as_mut().poll(context))).await
+            };
+            match attempted {
+                Err(AttemptError::NotSent(why)) if !not_sent_before && !self.closing.is_over() => {
+                    not_sent_before = true;
+                    call.account.failed(&why);
                 }
-                Err(AttemptError::Lost(_))
+                Err(AttemptError::Lost(why))
                     if !lost_before
                         && !self.closing.is_over()
                         && repeat::is_repeatable(&request, upstream.server()) =>
                 {
                     lost_before = true;
+                    call.account.failed(&why);
                 }
                 other => break other.map_err(AttemptError::into_failure),
             }

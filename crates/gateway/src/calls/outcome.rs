@@ -104,10 +104,14 @@ pub(super) fn failed(failure: &Failure, is_tried: bool) -> Outcome {
             _ if !is_tried => Status::Refused,
             _ => Status::Error,
         },
-        error: RecordError {
-            kind: Cow::Borrowed(failure.kind.code()),
-            text: shortened(failure.message.clone()),
-        },
+        error: error(failure),
+    }
+}
+
+pub(super) fn error(failure: &Failure) -> RecordError {
+    RecordError {
+        kind: Cow::Borrowed(failure.kind.code()),
+        text: shortened(failure.message.clone()),
     }
 }
 

@@ -258,6 +258,7 @@ impl Calls {
         let on_record = entry.finish(Finished {
             outcome: failed(failure, false),
             attempts: 0,
+            earlier: Vec::new(),
             at: now,
             queue: now.saturating_duration_since(came),
             upstream: Duration::ZERO,

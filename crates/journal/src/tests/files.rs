@@ -76,6 +76,15 @@ async fn the_oldest_go() {
     journal.close().await;
 
     // Everything is too old now.
+    let retried = Finished {
+        attempts: 2,
+        earlier: vec![attempt()],
+        ..answered("{}")
+    };
+    let journal = room.open();
+    call(&journal, begun("{}"), retried);
+    journal.flush().await.expect("written");
+    journal.close().await;
     let database = room.database();
     let mut packer = CallPacker::default();
     for call in take_calls(&database) {
@@ -90,8 +99,14 @@ async fn the_oldest_go() {
     call(&journal, begun("{}"), answered("new"));
     let the_last = async || Some(all(&journal).await).filter(|left| left.len() == 1);
     let left = until("what is not too old, alone", the_last).await;
-    assert!(left[0].id > RecordId(300), "{:?}", left[0].id);
+    assert!(left[0].id > RecordId(301), "{:?}", left[0].id);
     journal.close().await;
+    let attempts = "SELECT count(*) FROM attempts";
+    let attempts: i64 = room
+        .database()
+        .query_row(attempts, [], |row| row.get(0))
+        .expect("a table");
+    assert_eq!(attempts, 0);
 }
 
 /// However much comes at once, all that lies on the disk is less than twice what the journal may have.

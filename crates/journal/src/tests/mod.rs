@@ -19,8 +19,8 @@ use mainstay_core::{
     config::{self, Durability, Payloads, Redact},
     ids::ServerName,
     record::{
-        Cid, ClientInfo, Door, Origin, Record, RecordError, RecordId, State, Status, Target,
-        TraceId,
+        Attempt, Cid, ClientInfo, Door, Origin, Record, RecordError, RecordId, State, Status,
+        Target, TraceId,
     },
 };
 use mainstay_platform::state::create_private_dir;
@@ -109,9 +109,21 @@ fn finished(outcome: Outcome) -> Finished {
     Finished {
         outcome,
         attempts: 1,
+        earlier: Vec::new(),
         at: Instant::now(),
         queue: Duration::from_micros(5),
         upstream: Duration::from_micros(70),
+    }
+}
+
+fn attempt() -> Attempt {
+    Attempt {
+        ended: Duration::from_micros(40),
+        state: State::NotSent,
+        error: RecordError {
+            kind: "server_unavailable".into(),
+            text: "the pipe is closed".to_owned(),
+        },
     }
 }
 
@@ -153,7 +165,9 @@ fn as_version_3(database: &Connection) {
         call.insert(database).expect("written");
     }
     database
-        .execute_batch("DROP TABLE call_packs; PRAGMA user_version = 3; COMMIT;")
+        .execute_batch(
+            "DROP TABLE call_packs; DROP TABLE attempts; PRAGMA user_version = 3; COMMIT;",
+        )
         .expect("as it was");
 }
 

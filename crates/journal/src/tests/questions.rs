@@ -276,6 +276,7 @@ async fn series_are_merged_and_ordered() {
                     Outcome::Answered { .. } => answered("{}").outcome,
                     Outcome::Failed { .. } => failed(Status::Timeout, "call_timeout").outcome,
                 },
+                earlier: Vec::new(),
                 ..end
             };
             call(&journal, begun, end);

@@ -10,6 +10,7 @@ use crate::{
     client::{Http, failure, text},
     gateway::{Gateway, soon, until},
     modern::{Modern, key},
+    records::Recorded,
 };
 
 const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
@@ -94,8 +95,8 @@ async fn who_could_declare_tasks_hears_so() {
 async fn a_task_asks_its_client() {
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
     for backend in both_kinds().await {
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        let client = asked(&gateway, "/mcp").await;
+        let recorded = Recorded::of(&backend).await;
+        let client = asked(&recorded.gateway, "/mcp").await;
         let params = json!({"name": "x__task", "arguments": {"ask": true}}).to_string();
         let request = client.request_text("tools/call", &params);
         let mut stream = client.begin(request).await;
@@ -107,6 +108,13 @@ async fn a_task_asks_its_client() {
         assert!(text(&done["result"]).contains("Ada"), "{done}");
         assert_eq!(backend.count("tasks/update"), 1);
         assert_eq!(made(&backend), 1);
+        // It was sent twice, first without the extension, and tried once.
+        let record = recorded.latest().await;
+        assert_eq!(
+            (record.attempts, &record.earlier[..]),
+            (1, &[][..]),
+            "{record:?}"
+        );
     }
 }
 

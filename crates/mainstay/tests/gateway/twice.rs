@@ -1,6 +1,7 @@
 //! A call never runs twice unless it is known not to have run, or running it again is as good (invariant
 //! 6; G18, Y21). The fakes count.
 
+use mainstay_core::record::{State, Status};
 use serde_json::json;
 
 use crate::{
@@ -8,6 +9,7 @@ use crate::{
     client::{failure, text},
     gateway::Gateway,
     loss::{kill, pid},
+    records::Recorded,
     rest_client::promptly,
 };
 
@@ -78,8 +80,8 @@ over_every_transport! {
 async fn a_reading_call_survives_the_death_of_its_server() {
     let backend = Backend::start(Kind::Stdio, &["--hint", "readOnlyHint"]).await;
     let backend = backend.option("reconnect", promptly());
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    let client = gateway.client().await;
+    let recorded = Recorded::of(&backend).await;
+    let client = recorded.gateway.client().await;
     let victim = pid(&client, "x__pid").await;
     let (said, ()) = tokio::join!(client.say("x__sleep", json!({"ms": 700})), async {
         backend.until_called("sleep").await;
@@ -87,6 +89,21 @@ async fn a_reading_call_survives_the_death_of_its_server() {
     });
     assert_eq!(said, "slept 700 ms");
     assert_eq!(backend.runs("sleep"), 2);
+    // The record has both attempts.
+    let record = recorded.latest().await;
+    assert_eq!((record.attempts, record.status), (2, Status::Ok));
+    let [lost] = &record.earlier[..] else {
+        panic!("{record:?}");
+    };
+    assert_eq!(
+        (lost.state, &*lost.error.kind),
+        (State::Sent, "outcome_unknown")
+    );
+    assert!(
+        lost.error.text.contains("was lost during the call"),
+        "{lost:?}"
+    );
+    assert!(Some(lost.ended) < record.duration, "{record:?}");
 }
 
 /// A proxy that says 502, 503 or 504 says it of a server that may have been at work. 429 comes before

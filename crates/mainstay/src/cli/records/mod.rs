@@ -377,6 +377,15 @@ fn described(record: &WholeCallRecord) -> String {
         format!("  attempts   {}", call.attempt),
         format!("  by         {} through {}", by(call), call.door),
     ];
+    for (number, attempt) in (1..).zip(&call.earlier_attempts) {
+        lines.push(format!(
+            "  attempt {number}  {} after {}: {}: {}",
+            attempt.state.replace('_', " "),
+            took(Some(attempt.ended_ms)),
+            attempt.error.kind,
+            attempt.error.message,
+        ));
+    }
     let rest = [
         ("session", &call.session),
         ("principal", &call.principal),
