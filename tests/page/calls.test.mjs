@@ -16,8 +16,15 @@ let daemon
 let client
 let other
 before(async () => {
-  daemon = await Daemon.start({ mcpServers: { alpha: fake(), beta: fake(), slow: { ...fake(), timeout: TIMEOUT_MS } } })
-  await daemon.connected('alpha', 'beta', 'slow')
+  daemon = await Daemon.start({
+    mcpServers: {
+      alpha: fake(),
+      beta: fake(),
+      slow: { ...fake(), timeout: TIMEOUT_MS },
+      reader: { ...fake('--hint', 'readOnlyHint'), reconnect: { initialDelayMs: 100, jitter: 0 } },
+    },
+  })
+  await daemon.connected('alpha', 'beta', 'slow', 'reader')
   client = await McpClient.connect(daemon, 'page-test')
   other = await McpClient.connect(daemon, 'Other, with a comma')
 })
@@ -158,7 +165,7 @@ test('a call that ran: arguments, result, times, who called', async () => {
   await drawer.getByText('"note": "to be found"').waitFor()
   await drawer.getByText('slept 30 ms').waitFor()
   assert.match(await drawer.getByText('At the server:').textContent(), /: (\d\d|1\d\d|2\d\d) ms \(\d+ %\)/)
-  assert.equal(await fact(drawer, 'Attempts').textContent(), '1, the first')
+  assert.equal(await fact(drawer, 'Attempts').innerText(), '1, the first')
   assert.equal(await fact(drawer, 'Client').textContent(), 'page-test 1.0')
   assert.equal(await fact(drawer, 'Door').textContent(), 'MCP over HTTP')
   assert.equal(await fact(drawer, 'Session').textContent(), call.session)
@@ -215,6 +222,18 @@ test('whether it ran, in words, however it ended', async () => {
   assert.equal(refused.state, 'not_sent')
   await told(refused, 'did not run', /^It did not run/, false)
   assert.equal((await daemon.api(`/api/call-records/${inFlight.id}`)).call.status, 'unknown')
+  await closePage(page)
+})
+
+test('each attempt of a call, with its reason', async () => {
+  const page = await openPage(daemon, '#/calls')
+  const sleeping = client.call('reader__sleep', { ms: 1500 })
+  await soon('the call to be sent', () => newest('server=reader&status=open&state=sent'))
+  process.kill((await daemon.server('reader')).pid, 'SIGKILL')
+  await sleeping
+  const drawer = await openCall(page, (await newest('server=reader&status=ok')).id)
+  const attempts = fact(drawer, 'Attempts')
+  assert.match(await attempts.innerText(), /^2\s+1\. sent, and lost; the call may run twice, after [\d.]+ m?s: .*was lost during the call/)
   await closePage(page)
 })
 
