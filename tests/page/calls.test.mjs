@@ -165,7 +165,7 @@ test('a call that ran: arguments, result, times, who called', async () => {
   await drawer.getByText('"note": "to be found"').waitFor()
   await drawer.getByText('slept 30 ms').waitFor()
   assert.match(await drawer.getByText('At the server:').textContent(), /: (\d\d|1\d\d|2\d\d) ms \(\d+ %\)/)
-  assert.equal(await fact(drawer, 'Attempts').innerText(), '1, the first')
+  assert.equal((await fact(drawer, 'Attempts').innerText()).trim(), '1, the first')
   assert.equal(await fact(drawer, 'Client').textContent(), 'page-test 1.0')
   assert.equal(await fact(drawer, 'Door').textContent(), 'MCP over HTTP')
   assert.equal(await fact(drawer, 'Session').textContent(), call.session)
