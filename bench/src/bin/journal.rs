@@ -96,7 +96,7 @@ async fn main() -> anyhow::Result<()> {
         max_bytes: u64::MAX / 2,
         ..config::Journal::default()
     };
-    let journal = Arc::new(Journal::open(&dir, &settings)?);
+    let journal = Arc::new(mainstay_journal_store::open(&dir, &settings)?);
     let before = cpu(ProcessCPUTime);
     let began = Instant::now();
     let called = if args.strict {
@@ -115,7 +115,7 @@ async fn main() -> anyhow::Result<()> {
     };
     journal.close().await;
     let reopened = Instant::now();
-    let again = Journal::open(&dir, &settings)?;
+    let again = mainstay_journal_store::open(&dir, &settings)?;
     let reopened = reopened.elapsed();
     again.close().await;
 

@@ -5,7 +5,7 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use mainstay_core::config;
-use mainstay_journal::{Filter, Journal};
+use mainstay_journal::Filter;
 use serde_json::json;
 
 /// Reads a whole journal, and checks every object.
@@ -28,7 +28,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         max_bytes: u64::MAX / 2,
         ..config::Journal::default()
     };
-    let journal = Journal::open(&args.dir, &settings)?;
+    let journal = mainstay_journal_store::open(&args.dir, &settings)?;
     let (mut records, mut objects) = (0, 0);
     let mut unresolved = Vec::new();
     let mut filter = Filter::default();

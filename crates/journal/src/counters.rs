@@ -23,11 +23,12 @@ pub struct Counters {
     pub transitions_dropped: u64,
 }
 
+/// What the queue and the store count, and whether the store can write.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub struct Tally {
     pub recorded: AtomicU64,
-    pub dropped: AtomicU64,
-    pub payloads_dropped: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    pub(super) payloads_dropped: AtomicU64,
     pub lost: AtomicU64,
     pub commits: AtomicU64,
     pub transitions_dropped: AtomicU64,
@@ -40,12 +41,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub fn is_recording(&self) -> bool {
+    pub(super) fn is_recording(&self) -> bool {
         !self.is_failing.load(Relaxed)
     }
 
     /// Why the journal cannot be written, if it cannot.
-    pub fn error(&self) -> Option<String> {
+    pub(super) fn error(&self) -> Option<String> {
         self.error.lock().clone()
     }
 
@@ -64,7 +65,7 @@ impl Tally {
         is_news
     }
 
-    pub fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> Counters {
         Counters {
             recorded: self.recorded.load(Relaxed),
             dropped: self.dropped.load(Relaxed),

@@ -2,6 +2,7 @@
 //! mode no thread is woken for a single record.
 
 use std::{
+    error::Error,
     future::Future,
     mem,
     pin::Pin,
@@ -68,7 +69,14 @@ pub enum Outcome {
 /// The record of a call could not be written.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the call could not be put on record")]
-pub struct NotWritten(#[source] pub(super) Option<Arc<dyn std::error::Error + Send + Sync>>);
+pub struct NotWritten(#[source] pub(super) Option<Arc<dyn Error + Send + Sync>>);
+
+impl NotWritten {
+    /// The store could not write it, for this reason.
+    pub fn new(reason: impl Error + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(reason)))
+    }
+}
 
 /// A call on its way into the journal. Dropped before it is finished, it was cancelled in the state
 /// that it had reached.
@@ -155,11 +163,11 @@ impl Future for Acknowledged {
     }
 }
 
-pub(super) type Waiter = oneshot::Sender<Result<(), NotWritten>>;
+pub type Waiter = oneshot::Sender<Result<(), NotWritten>>;
 
-/// What a call shares with the thread that writes.
+/// What a call shares with the store.
 #[derive(Debug)]
-pub(super) struct Call {
+pub struct Call {
     pub origin: Arc<Origin>,
     pub target: Target,
     pub is_listed: bool,
@@ -177,7 +185,7 @@ pub(super) struct Call {
 
 /// What is handed over, each thing once.
 #[derive(Debug, Default)]
-pub(super) struct Rest {
+pub struct Rest {
     pub arguments: Option<ByteString>,
     pub ending: Option<Ending>,
     pub waiters: Vec<Waiter>,
@@ -208,7 +216,7 @@ impl Rest {
 }
 
 #[derive(Debug)]
-pub(super) struct Ending {
+pub struct Ending {
     /// `None` if it was dropped.
     pub finished: Option<Finished>,
     pub result_size: Option<usize>,
@@ -217,7 +225,7 @@ pub(super) struct Ending {
 
 impl Call {
     /// `None` if too many wait to be written.
-    pub fn begin(begun: Begun, queue: &Arc<Queue>) -> Option<Arc<Self>> {
+    pub(super) fn begin(begun: Begun, queue: &Arc<Queue>) -> Option<Arc<Self>> {
         if !queue.admit() {
             return None;
         }

@@ -1,46 +1,19 @@
-//! The journal: one record for each call, and the arguments and results by their content
-//! (docs/dev/design.md, "Journal").
+//! The journal as its users know it: one record for each call, and the arguments and results by their content
+//! (docs/dev/design.md, "Journal"). What keeps them is a [`Store`]: `mainstay-journal-store` has it.
 //!
-//! A call leaves its record in memory that it shares with the journal, and goes on. One thread looks
-//! every few milliseconds at what has gathered, hashes it, and commits it in one transaction. Readers
-//! have connections of their own. Neither side waits for the other.
-//!
-//! Everything is written at the end of something, because SQLite does that at almost no cost. Calls and
-//! objects are numbered as they come. What would be an index at random places is written in sorted
-//! runs: the digests of objects ([`objects`]), and the columns by which calls are filtered and counted
-//! ([`facets`]).
+//! A call leaves its record in memory that it shares with the store, and goes on. The store takes from the
+//! [queue](store::Queue) what has gathered, in its own time. Questions go to the store. Neither side waits for
+//! the other.
 
-mod age;
-mod batch;
-mod bounds;
-mod call_packs;
 mod counters;
 mod entry;
 mod error;
-mod facets;
-mod files;
-mod histogram;
 mod history;
-mod history_read;
-mod holders;
-mod intern;
-mod layout;
-mod objects;
-mod opening;
-mod packs;
+mod holder;
 mod queue;
-mod read;
-mod retention;
-mod rollup;
-mod schema;
+mod records;
 mod statistics;
-mod store;
-pub mod table_file;
-#[cfg(test)]
-mod tests;
-mod time;
-mod work;
-mod writer;
+pub mod store;
 
 use std::{
     path::{Path, PathBuf},
@@ -61,21 +34,14 @@ pub use self::{
     entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
     error::JournalError,
     history::{History, Mark, Period, ServerHistory, Transition},
-    holders::Holder,
-    read::{Filter, Page, Reader, Span, Whose},
+    holder::Holder,
+    records::{Filter, Page, Span, Whose},
     statistics::{Bucket, By, Order, Range, Series},
 };
 use self::{
-    entry::Call, history::Noted, opening::Opening, queue::Queue, read::Readers, store::Published,
-    writer::Writer,
+    history::Noted,
+    store::{Call, Queue, Store},
 };
-
-/// A folder of its own in the state directory. If the configuration lies there too, its watcher would
-/// otherwise be woken for every page that is written.
-const FOLDER: &str = "journal";
-
-/// How long a journal that cannot be opened is left alone before it is tried again.
-const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// How long a reader of records waits for the latest.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
@@ -84,54 +50,25 @@ const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Journal {
     queue: Arc<Queue>,
-    writer: Writer,
-    readers: Arc<Readers>,
+    store: Arc<dyn Store>,
     settings: config::Journal,
     folder: PathBuf,
 }
 
 impl Journal {
-    /// Opens the journal in a state directory, which must be ours, and starts its thread. What a run
-    /// before left open has ended: it is `unknown` if it was sent, else `cancelled`.
-    ///
-    /// In strict mode a journal that cannot be opened is an error. In relaxed mode a damaged one is set
-    /// aside; where no journal can be opened at all, calls are lost, and it is tried again when calls come,
-    /// once a minute.
-    pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
-        Self::open_patiently(state, settings, RETRY_AFTER)
-    }
-
-    fn open_patiently(
-        state: &Path,
-        settings: &config::Journal,
-        retry_after: Duration,
-    ) -> Result<Self, JournalError> {
-        let queue = Arc::new(Queue::new(settings.durability));
-        let published = Published::default();
-        let opening = Opening {
-            folder: state.join(FOLDER),
-            settings: settings.clone(),
-            published: published.clone(),
-            queue: Arc::clone(&queue),
-            retry_after,
-        };
-        let readers = Arc::new(Readers::new(&opening.folder, published));
-        Ok(Self {
-            folder: opening.folder.clone(),
-            writer: Writer::start(opening)?,
+    /// The journal of a store that takes from this queue and keeps its files in `folder`.
+    pub fn new(
+        queue: Arc<Queue>,
+        store: Arc<dyn Store>,
+        settings: config::Journal,
+        folder: PathBuf,
+    ) -> Self {
+        Self {
             queue,
-            readers,
-            settings: settings.clone(),
-        })
-    }
-
-    /// Opens the journal if the settings want one.
-    pub fn wanted(
-        state: &Path,
-        settings: &config::Journal,
-    ) -> Result<Option<Arc<Self>>, JournalError> {
-        let open = || Self::open(state, settings).map(Arc::new);
-        settings.enabled.then(open).transpose()
+            store,
+            settings,
+            folder,
+        }
     }
 
     /// A call has come. In strict mode its [`Entry::intent`] is to be awaited before it is sent.
@@ -170,7 +107,7 @@ impl Journal {
     /// What happened to servers in a period, and when Mainstay ran.
     pub async fn history(&self, period: Period) -> Result<History, JournalError> {
         self.flush_in_time().await;
-        self.read(move |reader| reader.history(&period)).await
+        self.ask(move |store| store.history(&period)).await
     }
 
     /// What was recorded and what was dropped since the start.
@@ -204,7 +141,7 @@ impl Journal {
 
     /// How many calls are on record, and since when. Costs the same however many there are.
     pub async fn span(&self) -> Result<Span, JournalError> {
-        self.read(|reader| reader.span()).await
+        self.ask(|store| store.span()).await
     }
 
     /// How many calls are open or wait to be written, and how many bytes of their payloads.
@@ -222,21 +159,25 @@ impl Journal {
         let _ = tokio::time::timeout(WRITTEN_WITHIN, self.flush()).await;
     }
 
-    /// Writes what is left, and joins the thread. What is recorded from then on is lost.
+    /// Waits until what is left is written. What is recorded from then on is lost.
     pub async fn close(&self) {
         self.queue.stop();
-        self.writer.join().await;
+        let store = Arc::clone(&self.store);
+        // Not waited for here: a disk that hangs must not hang the runtime.
+        let ended = tokio::task::spawn_blocking(move || store.end()).await;
+        if let Err(error) = ended {
+            tracing::error!(%error, "it is not known whether the journal was written to its end");
+        }
     }
 
     /// The newest records that the filter lets through, those among them that have just come.
     pub async fn records(&self, filter: Filter, limit: usize) -> Result<Page, JournalError> {
         self.flush_in_time().await;
-        self.read(move |reader| reader.records(&filter, limit))
-            .await
+        self.ask(move |store| store.records(&filter, limit)).await
     }
 
     pub async fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
-        self.read(move |reader| reader.record(id)).await
+        self.ask(move |store| store.record(id)).await
     }
 
     /// Whether an object with this content is kept for a holder that `may` see it. One of another holder
@@ -246,12 +187,13 @@ impl Journal {
         cid: Cid,
         may: impl Fn(&Holder) -> bool + Send + 'static,
     ) -> Result<bool, JournalError> {
-        self.read(move |reader| reader.is_held(cid, may)).await
+        self.ask(move |store| store.is_held(cid, &may)).await
     }
 
     /// An object's bytes, checked against its identifier.
     pub async fn object(&self, cid: Cid) -> Result<Vec<u8>, JournalError> {
-        self.read(move |reader| reader.object(cid)).await
+        let (content, _) = self.object_slice(cid, 0, usize::MAX).await?;
+        Ok(content)
     }
 
     /// A part of an object from `offset` on, and the object's size. The whole is checked, and never
@@ -262,26 +204,26 @@ impl Journal {
         offset: u64,
         length: usize,
     ) -> Result<(Vec<u8>, u64), JournalError> {
-        self.read(move |reader| reader.object_slice(cid, offset, length))
+        self.ask(move |store| store.object_slice(cid, offset, length))
             .await
     }
 
     /// Calls, errors, latencies and bytes by server and tool, over time.
     pub async fn statistics(&self, range: Range) -> Result<Vec<Series>, JournalError> {
-        self.read(move |reader| reader.statistics(&range)).await
+        self.ask(move |store| store.statistics(&range)).await
     }
 
-    async fn read<T: Send + 'static>(
+    async fn ask<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut read::Reader) -> Result<T, JournalError> + Send + 'static,
+        question: impl FnOnce(&dyn Store) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
-        let readers = Arc::clone(&self.readers);
-        tokio::task::spawn_blocking(move || readers.with(ask)).await?
+        let store = Arc::clone(&self.store);
+        tokio::task::spawn_blocking(move || question(&*store)).await?
     }
 }
 
 impl Drop for Journal {
-    /// If it was not closed, the thread ends by itself.
+    /// If it was not closed, the store ends by itself.
     fn drop(&mut self) {
         self.queue.stop();
     }

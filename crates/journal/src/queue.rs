@@ -120,13 +120,13 @@ impl Queue {
         }
     }
 
-    pub fn is_strict(&self) -> bool {
+    pub(super) fn is_strict(&self) -> bool {
         self.durability == Durability::Strict
     }
 
     /// Whether one more call can be recorded. In strict mode each call waits for its own record, and
     /// so there are never more than there are calls.
-    pub fn admit(&self) -> bool {
+    pub(super) fn admit(&self) -> bool {
         let calls = self.calls.fetch_add(1, Relaxed);
         if calls < MAX_CALLS || self.is_strict() {
             return true;
@@ -137,16 +137,16 @@ impl Queue {
     }
 
     /// How many calls, and bytes of their payloads, wait to be written.
-    pub fn depth(&self) -> (usize, usize) {
+    pub(super) fn depth(&self) -> (usize, usize) {
         (self.calls.load(Relaxed), self.bytes.load(Relaxed))
     }
 
-    pub fn leave(&self) {
+    pub(super) fn leave(&self) {
         self.calls.fetch_sub(1, Relaxed);
     }
 
     /// Whether a payload of so many bytes can wait.
-    pub fn hold(&self, bytes: usize) -> bool {
+    pub(super) fn hold(&self, bytes: usize) -> bool {
         let held = self.bytes.fetch_add(bytes, Relaxed);
         if held + bytes <= MAX_BYTES || self.is_strict() {
             return true;
@@ -160,7 +160,7 @@ impl Queue {
         self.bytes.fetch_sub(bytes, Relaxed);
     }
 
-    pub fn push(&self, call: Arc<Call>) {
+    pub(super) fn push(&self, call: Arc<Call>) {
         let mut waiting = self.waiting();
         if waiting.stopped {
             self.tally.lost.fetch_add(1, Relaxed);
@@ -175,7 +175,7 @@ impl Queue {
     }
 
     /// A caller waits for the record of a call.
-    pub fn ask(&self) {
+    pub(super) fn ask(&self) {
         let mut waiting = self.waiting();
         // The first request has woken the thread.
         if !mem::replace(&mut waiting.asked, true) {
@@ -185,7 +185,7 @@ impl Queue {
         }
     }
 
-    pub fn flush(&self) -> Acknowledged {
+    pub(super) fn flush(&self) -> Acknowledged {
         let (waiter, flushed) = Acknowledged::channel();
         let mut waiting = self.waiting();
         if !waiting.stopped {
@@ -197,7 +197,7 @@ impl Queue {
     }
 
     /// Answered when the text is an object that can be read; dropped if it will not be written.
-    pub fn keep(
+    pub(super) fn keep(
         &self,
         text: ByteString,
         origin: Arc<Origin>,
@@ -222,7 +222,7 @@ impl Queue {
 
     /// A change of a server's status. Where too many wait, the latest of the same server gives its place to
     /// this one, so that the last word on a server is kept.
-    pub fn note(&self, noted: Noted) {
+    pub(super) fn note(&self, noted: Noted) {
         let mut waiting = self.waiting();
         let is_stopped = waiting.stopped;
         let queue = &mut waiting.extras.noted;
@@ -284,5 +284,41 @@ impl Queue {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // Held to push a call, and to take them all.
         self.waiting.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use mainstay_core::ids::ServerName;
+
+    use super::*;
+    use crate::history::Transition;
+
+    /// Where too many wait, the last word on each server stays, and what is left out is counted.
+    #[test]
+    fn the_last_word_on_a_server_survives_a_full_queue() {
+        let queue = Queue::new(Durability::Relaxed);
+        let mut dropped = 0;
+        for round in 0..5 {
+            for server in 0..1000 {
+                queue.note(Noted {
+                    server: ServerName::new(&format!("s{server}")).expect("a name"),
+                    transition: Transition {
+                        at: SystemTime::UNIX_EPOCH + Duration::from_secs(round),
+                        ..Transition::now("connected")
+                    },
+                    secrets: None,
+                });
+            }
+            dropped = queue.tally.counters().transitions_dropped;
+        }
+        let noted = queue.gather(&mut 0, false).extras.noted;
+        assert_eq!(noted.len(), 4096);
+        assert_eq!(dropped, 5000 - 4096);
+        let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(4);
+        let at_the_end = noted.iter().filter(|it| it.transition.at == newest).count();
+        assert_eq!(at_the_end, 1000);
     }
 }

@@ -10,18 +10,19 @@ use serde_json::Value;
 
 /// Our packages and which of them each needs, tests included. A package knows packages further down only.
 const PACKAGES: &str = "
-    mainstay-bench      -> mainstay-api mainstay-core mainstay-journal fake-server
+    mainstay-bench      -> mainstay-api mainstay-core mainstay-journal mainstay-journal-store fake-server
     chaos               -> fake-server
     fuzz                -> mainstay-core mainstay-platform mainstay-transport
 
-    mainstay            -> mainstay-api mainstay-client-files mainstay-core mainstay-doors mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-page mainstay-platform mainstay-rest mainstay-testkit mainstay-transport fake-server
+    mainstay            -> mainstay-api mainstay-client-files mainstay-core mainstay-doors mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-journal-store mainstay-page mainstay-platform mainstay-rest mainstay-testkit mainstay-transport fake-server
     mainstay-doors      -> mainstay-api mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
     mainstay-rest       -> mainstay-api mainstay-client-files mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
     mainstay-page       ->
     mainstay-doorway    -> mainstay-api mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
     mainstay-gateway    -> mainstay-core mainstay-journal mainstay-platform mainstay-transport
     mainstay-transport  -> mainstay-core mainstay-platform mainstay-testkit
-    mainstay-journal    -> mainstay-core mainstay-platform mainstay-testkit
+    mainstay-journal-store -> mainstay-core mainstay-journal mainstay-platform mainstay-testkit
+    mainstay-journal    -> mainstay-core
     mainstay-api        -> mainstay-core mainstay-platform
     mainstay-client-files -> mainstay-core mainstay-platform
     mainstay-platform   -> mainstay-core

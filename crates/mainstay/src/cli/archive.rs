@@ -11,7 +11,8 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     record::{Cid, Payload, Record, RecordId},
 };
-use mainstay_journal::{Filter, JournalError, Reader};
+use mainstay_journal::{Filter, JournalError};
+use mainstay_journal_store::{Reader, StoreError};
 use mainstay_platform::{environment::Process, state::StateDir};
 use serde_json::value::RawValue;
 
@@ -137,7 +138,7 @@ impl Archive {
         let cid: Cid = cid.parse().map_err(|error| no_object(cid, &error))?;
         for journal in &mut self.journals {
             match journal.reader.object(cid) {
-                Err(JournalError::NoSuchObject(_)) => {}
+                Err(StoreError::Journal(JournalError::NoSuchObject(_))) => {}
                 found => return Ok(found?),
             }
         }
@@ -171,7 +172,9 @@ impl Journal {
                 let text = String::from_utf8(bytes).ok();
                 Ok(text.and_then(|text| RawValue::from_string(text).ok()))
             }
-            Err(JournalError::NotKept(_) | JournalError::NoSuchObject(_)) => Ok(None),
+            Err(StoreError::Journal(JournalError::NotKept(_) | JournalError::NoSuchObject(_))) => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -7,7 +7,7 @@ use mainstay_api::ClientError;
 use mainstay_core::failure::Failure;
 use mainstay_doorway::tokens::TokenError;
 use mainstay_install::unpack::BundleError;
-use mainstay_journal::JournalError;
+use mainstay_journal_store::StoreError;
 use mainstay_platform::{environment::LoadError, lineage::LineageError, state::StateError};
 use mainstay_transport::DownloadError;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ pub enum CommandError {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(#[from] StoreError),
     /// `journal.durability` is `strict`, and there is no place for a journal.
     #[error("calls cannot be put on record, and no call is to go unrecorded")]
     NotRecorded(#[source] StateError),

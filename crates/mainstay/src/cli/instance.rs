@@ -36,7 +36,7 @@ impl Kept {
             None => None,
         };
         let journal = match &instance {
-            Some(instance) => Journal::wanted(instance.path(), settings)?,
+            Some(instance) => mainstay_journal_store::open_if_wanted(instance.path(), settings)?,
             None => None,
         };
         Ok(Self {

@@ -14,7 +14,6 @@ use mainstay_api::{Client, HandOver};
 use mainstay_core::config::{Config, Plan};
 use mainstay_doorway::tokens::{self, Tokens};
 use mainstay_gateway::{GatewayOptions, reload::Reloader};
-use mainstay_journal::Journal;
 use mainstay_platform::{
     environment::{Clients, LoadError, Loaded, Origin, Process},
     lineage::Lineage,
@@ -163,7 +162,7 @@ impl Serve {
         let url = format!("http://{}", reachable(address));
         let is_announced = announce(&state, &url);
 
-        let journal = Journal::wanted(state.path(), &loaded.config.journal)?;
+        let journal = mainstay_journal_store::open_if_wanted(state.path(), &loaded.config.journal)?;
         let daemon = Daemon::start(
             &loaded.config,
             DaemonOptions {

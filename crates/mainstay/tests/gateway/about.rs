@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use mainstay_core::config;
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::Journal;
 use serde_json::json;
 
 use crate::{
@@ -17,7 +16,7 @@ use crate::{
 async fn the_daemon_tells_of_itself_and_of_its_journal() {
     let backend = Backend::stdio().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let journal = Journal::open(folder.path(), &config::Journal::default());
+    let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
         state: Some(folder.path().to_owned()),
         journal: Some(Arc::new(journal.expect("a journal"))),

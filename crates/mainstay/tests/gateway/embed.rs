@@ -20,7 +20,8 @@ use crate::{
 /// The engine in front of one server, with a journal.
 async fn embedded(backend: &Backend) -> (Arc<Gateway>, Arc<Journal>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let journal = Journal::open(folder.path(), &config::Journal::default()).expect("a journal");
+    let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
+        .expect("a journal");
     let journal = Arc::new(journal);
     let options = GatewayOptions {
         journal: Some(Arc::clone(&journal)),

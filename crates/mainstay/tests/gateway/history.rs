@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::StatusCode;
 use mainstay_core::config;
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::Journal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -17,7 +16,7 @@ use crate::{
 
 /// A Mainstay whose journal outlives it.
 async fn recorded(servers: &[(&str, &Backend)], folder: &TempDir) -> Gateway {
-    let journal = Journal::open(folder.path(), &config::Journal::default());
+    let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
         journal: Some(Arc::new(journal.expect("a journal"))),
         ..GatewayOptions::default()

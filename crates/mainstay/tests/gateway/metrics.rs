@@ -10,7 +10,6 @@ use std::{
 use http::{Method, StatusCode, header};
 use mainstay_core::config;
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::Journal;
 use serde_json::json;
 
 use crate::{
@@ -313,7 +312,8 @@ async fn a_removed_server_vanishes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_is_watched() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let journal = Journal::open(folder.path(), &config::Journal::default()).expect("a journal");
+    let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
+        .expect("a journal");
     let journal = Arc::new(journal);
     let options = GatewayOptions {
         journal: Some(Arc::clone(&journal)),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::{Method, StatusCode, header};
 use mainstay_core::config;
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::Journal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -19,7 +18,7 @@ use crate::{
 /// A Mainstay with a journal, in which four calls are: three that end well, and one that does not.
 async fn with_calls(folder: &TempDir) -> Gateway {
     let backend = Backend::stdio().await;
-    let journal = Journal::open(folder.path(), &config::Journal::default());
+    let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
         journal: Some(Arc::new(journal.expect("a journal"))),
         ..GatewayOptions::default()

@@ -107,7 +107,7 @@ impl Behind {
         let config = json!({"mcpServers": Value::Object(entries.collect())});
         let folder = tempfile::tempdir().expect("a temporary folder");
         let settings = config::Journal::default();
-        let journal = Journal::open(folder.path(), &settings).expect("a journal");
+        let journal = mainstay_journal_store::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
         let options = GatewayOptions {
             journal: Some(Arc::clone(&journal)),

@@ -43,7 +43,7 @@ impl Recorded {
     /// With settings at the top of the configuration.
     async fn set(backend: &Backend, top: Value, settings: config::Journal) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let journal = Journal::open(folder.path(), &settings).expect("a journal");
+        let journal = mainstay_journal_store::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
         let options = GatewayOptions {
             journal: Some(Arc::clone(&journal)),
@@ -469,7 +469,8 @@ async fn a_session_that_goes_on_says_whose_it_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::http().await;
     let settings = config::Journal::default();
-    let journal = Arc::new(Journal::open(folder.path(), &settings).expect("a journal"));
+    let journal =
+        Arc::new(mainstay_journal_store::open(folder.path(), &settings).expect("a journal"));
     let run = async |journal: Option<&Arc<Journal>>| {
         let options = DaemonOptions {
             gateway: GatewayOptions {

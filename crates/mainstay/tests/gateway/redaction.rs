@@ -43,7 +43,7 @@ impl Kept {
             redact,
             ..config::Journal::default()
         };
-        let journal = Journal::open(folder.path(), &settings).expect("a journal");
+        let journal = mainstay_journal_store::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
         let options = GatewayOptions {
             journal: Some(Arc::clone(&journal)),

@@ -91,7 +91,7 @@ struct Refusing {
 impl Refusing {
     async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let journal = Journal::open(folder.path(), &config::Journal::default());
+        let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
         let journal = Arc::new(journal.expect("a journal"));
         let (x, y, down) = (
             Backend::http()

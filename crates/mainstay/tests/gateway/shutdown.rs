@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode, header};
 use mainstay_core::{config, record::Status};
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::{Filter, Journal};
+use mainstay_journal::Filter;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ use crate::{
 /// A Mainstay with a journal, whose calls have this long at the end.
 async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let journal = Journal::open(folder.path(), &config::Journal::default());
+    let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
         journal: Some(Arc::new(journal.expect("a journal"))),
         ..GatewayOptions::default()
@@ -32,7 +32,8 @@ async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir
 
 /// What is on record, the first to end first: tool, status and kind of error.
 async fn on_record(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
-    let journal = Journal::open(folder.path(), &config::Journal::default()).expect("it ended well");
+    let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
+        .expect("it ended well");
     let page = journal.records(Filter::default(), 500).await;
     let records = page.expect("it can be read").calls.into_iter().rev();
     let records = records.map(|record| {

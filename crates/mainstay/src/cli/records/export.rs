@@ -14,7 +14,7 @@ use mainstay_api::{
     CallRecord, Client,
     export::{COLUMNS, Form, Value, csv_head, csv_record, json_line},
 };
-use mainstay_journal::table_file::{self, Kind, TableFile};
+use mainstay_journal_store::table_file::{self, Kind, TableFile};
 use tempfile::{NamedTempFile, TempPath};
 
 use super::{Archive, Records, archive};

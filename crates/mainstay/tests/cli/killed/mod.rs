@@ -24,7 +24,7 @@ use mainstay_core::{
     config::{self, Durability, Secret},
     record::Cid,
 };
-use mainstay_journal::{Filter, Journal};
+use mainstay_journal::Filter;
 use mainstay_platform::utc;
 use mainstay_testkit::{Home, Serving, home, within};
 use rusqlite::{Connection, OpenFlags};
@@ -241,7 +241,7 @@ async fn every_object_resolves(home: &Home, expected: usize) -> usize {
         max_bytes: MAX_BYTES,
         ..config::Journal::default()
     };
-    let journal = Journal::open(&home.state(), &settings).expect("it opens");
+    let journal = mainstay_journal_store::open(&home.state(), &settings).expect("it opens");
     let (mut filter, mut records, mut objects) = (Filter::default(), 0, 0);
     loop {
         let page = journal.records(filter.clone(), 1000).await.expect("read");

@@ -56,7 +56,8 @@ impl Recorded {
         settings: Value,
         tokens: impl Into<Tokens>,
     ) -> Self {
-        let journal = Journal::open(folder.path(), &Settings::default()).expect("a journal");
+        let journal =
+            mainstay_journal_store::open(folder.path(), &Settings::default()).expect("a journal");
         let journal = Arc::new(journal);
         let options = GatewayOptions {
             journal: Some(Arc::clone(&journal)),

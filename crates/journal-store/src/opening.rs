@@ -9,12 +9,13 @@ use std::{
 };
 
 use mainstay_core::config::{self, Durability};
+use mainstay_journal::store::Queue;
 use mainstay_platform::{state::private_dir, utc};
 
 use super::{
-    FOLDER, JournalError, layout,
-    queue::Queue,
-    store::{Published, Store},
+    StoreError,
+    database::{Database, Published},
+    layout::{self, FOLDER},
     work::Work,
 };
 
@@ -30,7 +31,7 @@ pub struct Opening {
 
 impl Opening {
     /// `None` where it must be tried again later; in strict mode that is an error.
-    pub fn begin(&self) -> Result<Option<Work>, JournalError> {
+    pub fn begin(&self) -> Result<Option<Work>, StoreError> {
         match (self.work(), self.settings.durability) {
             (Err(error), Durability::Strict) if error.may_pass() => Err(self.refusal(error)),
             (Err(error), Durability::Relaxed) if error.may_pass() => {
@@ -62,7 +63,7 @@ impl Opening {
     }
 
     /// Sets a damaged journal aside, unless a person has to do that.
-    fn work(&self) -> Result<Work, JournalError> {
+    fn work(&self) -> Result<Work, StoreError> {
         match self.open() {
             Err(damage)
                 if damage.is_damage() && self.settings.durability == Durability::Relaxed =>
@@ -74,27 +75,27 @@ impl Opening {
         }
     }
 
-    fn open(&self) -> Result<Work, JournalError> {
+    fn open(&self) -> Result<Work, StoreError> {
         layout::check(&self.folder)?;
         private(&self.folder)?;
-        let store = Store::open(&self.folder, &self.settings, self.published.clone())?;
-        Work::new(store, Arc::clone(&self.queue))
+        let database = Database::open(&self.folder, &self.settings, self.published.clone())?;
+        Work::new(database, Arc::clone(&self.queue))
     }
 
-    fn refusal(&self, error: JournalError) -> JournalError {
+    fn refusal(&self, error: StoreError) -> StoreError {
         let path = self.folder.clone();
         let is_damage = error.is_damage();
         let source = Box::new(error);
         if is_damage {
-            JournalError::Unusable { path, source }
+            StoreError::Unusable { path, source }
         } else {
-            JournalError::NotOpened { path, source }
+            StoreError::NotOpened { path, source }
         }
     }
 }
 
-fn private(folder: &Path) -> Result<(), JournalError> {
-    private_dir(folder).map_err(|source| JournalError::Io {
+fn private(folder: &Path) -> Result<(), StoreError> {
+    private_dir(folder).map_err(|source| StoreError::Io {
         path: folder.to_owned(),
         source: source.into(),
     })
@@ -102,10 +103,10 @@ fn private(folder: &Path) -> Result<(), JournalError> {
 
 /// Gives a damaged journal another name. A person may still get records out of it, so nothing of it is
 /// deleted.
-fn set_aside(folder: &Path, damage: &JournalError) -> Result<(), JournalError> {
+fn set_aside(folder: &Path, damage: &StoreError) -> Result<(), StoreError> {
     let now = utc::rfc3339(SystemTime::now()).replace([':', '.'], "-");
     let aside = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));
-    fs::rename(folder, &aside).map_err(|source| JournalError::Io {
+    fs::rename(folder, &aside).map_err(|source| StoreError::Io {
         path: folder.to_owned(),
         source,
     })?;

@@ -10,15 +10,15 @@ use mainstay_core::record::Cid;
 use rusqlite::{Connection, params};
 
 use super::{
-    JournalError,
+    StoreError,
     age::Age,
     batch::Row,
     call_packs::{self, first_call},
+    database::{self, Database},
     facets, history, holders,
     objects::{self, RUN, first_row_of, is_in_file},
     rollup::MINUTES_KEPT,
     schema::integer,
-    store::{self, Store},
     time::{HOUR, MINUTE, span},
 };
 
@@ -57,11 +57,11 @@ pub struct Retention {
 }
 
 impl Retention {
-    pub fn new(store: &Store) -> rusqlite::Result<Self> {
+    pub fn new(database: &Database) -> rusqlite::Result<Self> {
         let files = "SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM files)";
-        let bytes: i64 = store.connection.query_row(files, [], |row| row.get(0))?;
+        let bytes: i64 = database.connection.query_row(files, [], |row| row.get(0))?;
         Ok(Self {
-            age: Age::new(store::seen(&store.connection)?),
+            age: Age::new(database::seen(&database.connection)?),
             kept: 0,
             file_bytes: bytes.unsigned_abs(),
             looked: Instant::now(),
@@ -69,8 +69,8 @@ impl Retention {
             // What has gathered since the last run.
             busy: true,
             gone: 0,
-            bytes: database(&store.connection)? + bytes.unsigned_abs(),
-            history_rows: history::rows(&store.connection)?,
+            bytes: used_bytes(&database.connection)? + bytes.unsigned_abs(),
+            history_rows: history::rows(&database.connection)?,
         })
     }
 
@@ -99,43 +99,45 @@ impl Retention {
     /// written to their end.
     pub fn step(
         &mut self,
-        store: &mut Store,
+        database: &mut Database,
         in_use: impl Iterator<Item = Row>,
-    ) -> Result<(), JournalError> {
+    ) -> Result<(), StoreError> {
         let is_due =
-            self.looked.elapsed() >= LOOK_EVERY || self.grown >= store.bounds.between_looks;
+            self.looked.elapsed() >= LOOK_EVERY || self.grown >= database.bounds.between_looks;
         if !self.busy && !is_due {
             return Ok(());
         }
         self.looked = Instant::now();
         let now = self.age.now();
         if now - self.kept >= KEEP_SEEN {
-            store::keep_seen(&store.connection, now)?;
+            database::keep_seen(&database.connection, now)?;
             self.kept = now;
         }
         let grown = std::mem::take(&mut self.grown);
         // Where this fails it is tried again when it is time to look again, not at once.
         self.busy = false;
         // More goes than has come, so that the journal stays small however much comes.
-        let before = self.size(store)?;
+        let before = self.size(database)?;
         self.bytes = before;
-        let goal = before.saturating_sub(2 * grown).max(store.bounds.max_bytes);
+        let goal = before
+            .saturating_sub(2 * grown)
+            .max(database.bounds.max_bytes);
         loop {
             // Calls go for the sake of their objects: while some still can go, no more calls need to.
-            let is_more = self.objects(store)?
-                || self.calls(store, now)?
-                || vacuum(&store.connection, store.bounds.spare_pages)?;
-            self.bytes = self.size(store)?;
+            let is_more = self.objects(database)?
+                || self.calls(database, now)?
+                || vacuum(&database.connection, database.bounds.spare_pages)?;
+            self.bytes = self.size(database)?;
             if !is_more || self.bytes <= goal {
                 self.busy = is_more;
                 break;
             }
         }
         if !self.busy {
-            self.history(store, now)?;
-            rollups(store, now)?;
+            self.history(database, now)?;
+            rollups(database, now)?;
             if self.gone >= SWEEP_AFTER {
-                sweep(store, in_use)?;
+                sweep(database, in_use)?;
                 self.gone = 0;
             }
         }
@@ -143,29 +145,29 @@ impl Retention {
     }
 
     /// The oldest changes of servers' statuses.
-    fn history(&mut self, store: &Store, now: i64) -> rusqlite::Result<()> {
-        let (oldest, max_rows) = (oldest_kept(store, now), store.bounds.history_rows);
-        let gone = history::prune(&store.connection, oldest, self.history_rows, max_rows)?;
+    fn history(&mut self, database: &Database, now: i64) -> rusqlite::Result<()> {
+        let (oldest, max_rows) = (oldest_kept(database, now), database.bounds.history_rows);
+        let gone = history::prune(&database.connection, oldest, self.history_rows, max_rows)?;
         self.history_rows -= gone;
         self.busy |= history::is_full_step(gone);
         Ok(())
     }
 
     /// The oldest calls. `true` if there may be more.
-    fn calls(&mut self, store: &mut Store, now: i64) -> Result<bool, JournalError> {
-        let connection = &store.connection;
+    fn calls(&mut self, database: &mut Database, now: i64) -> Result<bool, StoreError> {
+        let connection = &database.connection;
         let Some(first) = first_call(connection)? else {
             return Ok(false);
         };
-        let too_many = self.too_many(store, first)?;
+        let too_many = self.too_many(database, first)?;
         let end = too_many.unwrap_or(i64::MAX).min(first + CALLS);
-        let oldest = too_many.map_or_else(|| oldest_kept(store, now), |_| i64::MAX);
+        let oldest = too_many.map_or_else(|| oldest_kept(database, now), |_| i64::MAX);
         let transaction = connection.unchecked_transaction()?;
         let gone = call_packs::delete(&transaction, end, oldest)?;
         if gone == 0 {
             return Ok(false);
         }
-        let first = first_call(&transaction)?.unwrap_or(store.memory.next_call);
+        let first = first_call(&transaction)?.unwrap_or(database.memory.next_call);
         transaction
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
             .execute([first / facets::CHUNK])?;
@@ -178,9 +180,9 @@ impl Retention {
     }
 
     /// The oldest objects of runs that no call names any more.
-    fn objects(&mut self, store: &mut Store) -> Result<bool, JournalError> {
-        let connection = &store.connection;
-        let first_call = first_call(connection)?.unwrap_or(store.memory.next_call);
+    fn objects(&mut self, database: &mut Database) -> Result<bool, StoreError> {
+        let connection = &database.connection;
+        let first_call = first_call(connection)?.unwrap_or(database.memory.next_call);
         let turned: Option<i64> = connection
             .prepare_cached("SELECT max(run) FROM runs WHERE last_call < ?")?
             .query_row([first_call], |row| row.get(0))?;
@@ -223,11 +225,11 @@ impl Retention {
         for (cid, size) in files {
             // It may have come again.
             if !is_in_file(connection, &cid)? {
-                store
+                database
                     .files
                     .remove(&cid)
-                    .map_err(|source| JournalError::Io {
-                        path: store.files.path(&cid),
+                    .map_err(|source| StoreError::Io {
+                        path: database.files.path(&cid),
                         source,
                     })?;
                 self.file_bytes = self.file_bytes.saturating_sub(size.unsigned_abs());
@@ -238,31 +240,31 @@ impl Retention {
 
     /// The first call that may stay, if the journal is too large: the oldest run of objects can go
     /// with those before it.
-    fn too_many(&self, store: &Store, first: i64) -> rusqlite::Result<Option<i64>> {
-        if self.size(store)? <= store.bounds.max_bytes {
+    fn too_many(&self, database: &Database, first: i64) -> rusqlite::Result<Option<i64>> {
+        if self.size(database)? <= database.bounds.max_bytes {
             return Ok(None);
         }
-        let last: Option<i64> = store
+        let last: Option<i64> = database
             .connection
             .prepare_cached("SELECT min(last_call) FROM runs WHERE last_call >= ?")?
             .query_row([first], |row| row.get(0))?;
         Ok(match last {
             Some(last) => Some(last + 1),
             // The records themselves are too many. Files are those of the newest calls now.
-            None if database(&store.connection)? > store.bounds.max_bytes => Some(i64::MAX),
+            None if used_bytes(&database.connection)? > database.bounds.max_bytes => Some(i64::MAX),
             None => None,
         })
     }
 
     /// What records and objects take.
-    fn size(&self, store: &Store) -> rusqlite::Result<u64> {
-        Ok(database(&store.connection)? + self.file_bytes)
+    fn size(&self, database: &Database) -> rusqlite::Result<u64> {
+        Ok(used_bytes(&database.connection)? + self.file_bytes)
     }
 }
 
 /// The start of the oldest calls that may stay.
-fn oldest_kept(store: &Store, now: i64) -> i64 {
-    now - span(store.settings.retention)
+fn oldest_kept(database: &Database, now: i64) -> i64 {
+    now - span(database.settings.retention)
 }
 
 fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
@@ -270,7 +272,7 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
 }
 
 /// The bytes of the database that are in use.
-fn database(connection: &Connection) -> rusqlite::Result<u64> {
+fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let used = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
     Ok((used * pragma(connection, "page_size")?).unsigned_abs())
 }
@@ -289,12 +291,12 @@ fn vacuum(connection: &Connection, spare_pages: i64) -> rusqlite::Result<bool> {
     Ok(spare > pages)
 }
 
-fn rollups(store: &Store, now: i64) -> rusqlite::Result<()> {
+fn rollups(database: &Database, now: i64) -> rusqlite::Result<()> {
     for (span, oldest) in [
         (MINUTE, now - MINUTES_KEPT),
-        (HOUR, oldest_kept(store, now)),
+        (HOUR, oldest_kept(database, now)),
     ] {
-        store
+        database
             .connection
             .prepare_cached("DELETE FROM rollups WHERE span = ? AND start < ?")?
             .execute([span, oldest - oldest.rem_euclid(span)])?;
@@ -303,13 +305,13 @@ fn rollups(store: &Store, now: i64) -> rusqlite::Result<()> {
 }
 
 /// Removes origins, targets and holders that no call, no object and no statistic names any more.
-fn sweep(store: &mut Store, in_use: impl Iterator<Item = Row>) -> Result<(), JournalError> {
-    let Store {
+fn sweep(database: &mut Database, in_use: impl Iterator<Item = Row>) -> Result<(), StoreError> {
+    let Database {
         connection,
         memory,
         published,
         ..
-    } = store;
+    } = database;
     let mut holders: HashSet<u32> = objects::lock(&published.recent).holders().collect();
     let mut targets: HashSet<u32> = memory.rollups.targets().collect();
     for row in in_use {

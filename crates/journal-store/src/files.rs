@@ -7,10 +7,11 @@ use std::{
 };
 
 use mainstay_core::{config::Durability, record::Cid};
+use mainstay_journal::JournalError;
 use mainstay_platform::state::{private_dir, private_options};
 use sha2::{Digest as _, Sha256};
 
-use super::JournalError;
+use super::StoreError;
 
 /// What is read of a file at once while it is checked.
 const PIECE: usize = 64 * 1024;
@@ -92,11 +93,11 @@ impl Files {
     }
 
     /// Reads `length` bytes from `offset` on, and checks the whole on the way.
-    pub fn read(&self, cid: &Cid, offset: u64, length: usize) -> Result<Vec<u8>, JournalError> {
+    pub fn read(&self, cid: &Cid, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
         let path = self.path(cid);
         let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => JournalError::Damaged(*cid),
-            _ => JournalError::Io {
+            io::ErrorKind::NotFound => JournalError::Damaged(*cid).into(),
+            _ => StoreError::Io {
                 path: path.clone(),
                 source,
             },
@@ -118,7 +119,7 @@ impl Files {
         if hash.finalize()[..] == cid.digest()[..] {
             Ok(slice)
         } else {
-            Err(JournalError::Damaged(*cid))
+            Err(JournalError::Damaged(*cid).into())
         }
     }
 
@@ -134,8 +135,8 @@ impl Files {
     pub fn sweep(
         &self,
         mut is_known: impl FnMut(&Cid) -> rusqlite::Result<bool>,
-    ) -> Result<(), JournalError> {
-        let failed = |source| JournalError::Io {
+    ) -> Result<(), StoreError> {
+        let failed = |source| StoreError::Io {
             path: self.path.clone(),
             source,
         };

@@ -6,12 +6,12 @@ use std::{
     time::Instant,
 };
 
+use mainstay_journal::store::{Gathered, Queue};
 use parking_lot::Mutex;
 
 use super::{
-    JournalError,
+    StoreError,
     opening::Opening,
-    queue::{Gathered, Queue},
     work::{Pace, Work, answer},
 };
 
@@ -22,7 +22,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn start(opening: Opening) -> Result<Self, JournalError> {
+    pub fn start(opening: Opening) -> Result<Self, StoreError> {
         let mut desk = Desk {
             work: opening.begin()?,
             tried: Instant::now(),
@@ -32,7 +32,7 @@ impl Writer {
         let thread = thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || desk.write())
-            .map_err(|source| JournalError::Io {
+            .map_err(|source| StoreError::Io {
                 path: folder,
                 source,
             })?;
@@ -41,18 +41,15 @@ impl Writer {
         })
     }
 
-    pub async fn join(&self) {
+    /// Waits for the thread, which ends when its queue is stopped.
+    pub fn join(&self) {
         let thread = {
             // Held to take it only.
             let mut thread = self.thread.lock();
             thread.take()
         };
-        if let Some(thread) = thread {
-            // Not joined here: a disk that hangs must not hang the runtime.
-            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-            if !matches!(joined, Ok(Ok(()))) {
-                tracing::error!("the thread that writes the journal failed");
-            }
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that writes the journal failed");
         }
     }
 }

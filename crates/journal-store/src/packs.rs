@@ -8,7 +8,7 @@ use std::mem;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{JournalError, holders, objects::Storage, schema::integer};
+use super::{StoreError, holders, objects::Storage, schema::integer};
 
 /// The bytes of a head: digest, size and place.
 const HEAD: usize = 32 + 8 + 1;
@@ -77,7 +77,7 @@ pub struct Head {
 }
 
 impl Head {
-    fn read(bytes: &[u8; HEAD]) -> Result<Self, JournalError> {
+    fn read(bytes: &[u8; HEAD]) -> Result<Self, StoreError> {
         let (digest, rest) = bytes.split_first_chunk().expect("41 bytes");
         let (size, place) = rest.split_first_chunk().expect("9 bytes");
         Ok(Self {
@@ -121,7 +121,7 @@ impl Pack {
     }
 
     /// An object that it has, and its bytes, where they are here.
-    pub fn get(&self, object: i64) -> Result<(Head, &[u8]), JournalError> {
+    pub fn get(&self, object: i64) -> Result<(Head, &[u8]), StoreError> {
         let mut data = self.count * HEAD;
         for found in self.heads() {
             let (id, head) = found?;
@@ -139,7 +139,7 @@ impl Pack {
     }
 
     /// Its objects, by their numbers.
-    pub fn heads(&self) -> impl Iterator<Item = Result<(i64, Head), JournalError>> {
+    pub fn heads(&self) -> impl Iterator<Item = Result<(i64, Head), StoreError>> {
         let (heads, _) = self.objects.as_chunks::<HEAD>();
         (self.first..)
             .zip(heads.iter().take(self.count))
@@ -147,7 +147,7 @@ impl Pack {
     }
 }
 
-const CUT_SHORT: JournalError = JournalError::Corrupt("a pack of objects that is cut short");
+const CUT_SHORT: StoreError = StoreError::Corrupt("a pack of objects that is cut short");
 
 /// Whether an object is there to be read.
 pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
@@ -165,7 +165,7 @@ pub fn heads_from(
     connection: &Connection,
     object: i64,
     mut see: impl FnMut(i64, Head, u32),
-) -> Result<(), JournalError> {
+) -> Result<(), StoreError> {
     // A journal that is only read may be of the version that had no holders.
     let packs = |holders| {
         let packs = format!("SELECT first, count, objects, {holders} FROM packs WHERE first >= ?");

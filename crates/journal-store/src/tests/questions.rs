@@ -1,7 +1,6 @@
 //! What is asked of it: pages of records by their filters, and statistics.
 
 use super::*;
-use crate::{By, Order};
 
 type Fits = Box<dyn Fn(&Record) -> bool>;
 

@@ -8,7 +8,7 @@ use mainstay_core::{
 };
 use rusqlite::{Connection, Row, params};
 
-use super::JournalError;
+use super::StoreError;
 
 /// Values whose numbers are held. Beyond that all are forgotten, and get new numbers when they come
 /// again: an extra row costs less than a lookup for every call.
@@ -97,7 +97,7 @@ impl Interned for Origin {
 }
 
 /// The origin with this number.
-pub fn origin(connection: &Connection, id: u32) -> Result<Option<Origin>, JournalError> {
+pub fn origin(connection: &Connection, id: u32) -> Result<Option<Origin>, StoreError> {
     let mut origins = connection.prepare_cached(
         "SELECT door, profile, client, version, principal, session FROM origins WHERE id = ?",
     )?;
@@ -105,10 +105,10 @@ pub fn origin(connection: &Connection, id: u32) -> Result<Option<Origin>, Journa
     origins.next()?.map(read_origin).transpose()
 }
 
-fn read_origin(row: &Row<'_>) -> Result<Origin, JournalError> {
+fn read_origin(row: &Row<'_>) -> Result<Origin, StoreError> {
     let name: Option<String> = row.get(2)?;
     let version: Option<String> = row.get(3)?;
-    let door = Door::from_code(row.get(0)?).ok_or(JournalError::Corrupt("an unknown door"))?;
+    let door = Door::from_code(row.get(0)?).ok_or(StoreError::Corrupt("an unknown door"))?;
     Ok(Origin {
         door,
         profile: row.get(1)?,
@@ -137,7 +137,7 @@ impl Interned for Target {
 }
 
 /// The target with this number.
-pub fn target(connection: &Connection, id: u32) -> Result<Option<Target>, JournalError> {
+pub fn target(connection: &Connection, id: u32) -> Result<Option<Target>, StoreError> {
     let mut targets =
         connection.prepare_cached("SELECT server, method, tool FROM targets WHERE id = ?")?;
     let mut targets = targets.query([id])?;
@@ -145,7 +145,7 @@ pub fn target(connection: &Connection, id: u32) -> Result<Option<Target>, Journa
 }
 
 /// A target in the first three columns.
-pub fn read_target(row: &Row<'_>) -> Result<Target, JournalError> {
+pub fn read_target(row: &Row<'_>) -> Result<Target, StoreError> {
     let server: String = row.get(0)?;
     let method: String = row.get(1)?;
     let tool: String = row.get(2)?;
@@ -153,7 +153,7 @@ pub fn read_target(row: &Row<'_>) -> Result<Target, JournalError> {
         server: (!server.is_empty())
             .then(|| ServerName::new(&server))
             .transpose()
-            .map_err(|_| JournalError::Corrupt("no server's name"))?,
+            .map_err(|_| StoreError::Corrupt("no server's name"))?,
         method: method.into(),
         tool: tool.into(),
     })

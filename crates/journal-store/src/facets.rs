@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use mainstay_core::record::{State, Status};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{JournalError, call_packs, schema::integer};
+use super::{StoreError, call_packs, schema::integer};
 
 /// Calls in a chunk: large enough that the chunks of a million calls are read in milliseconds, small
 /// enough that one can be written again when a call of it ends late.
@@ -106,7 +106,7 @@ pub struct Chunk {
 
 impl Facets {
     /// Those of a journal in which `next` is the number of the next call.
-    pub fn load(connection: &Connection, next: i64) -> Result<Self, JournalError> {
+    pub fn load(connection: &Connection, next: i64) -> Result<Self, StoreError> {
         let mut facets = Self {
             // One that is full is complete when the next begins.
             last: Chunk::starting((next - 1) / CHUNK * CHUNK),
@@ -263,7 +263,7 @@ pub fn scan(
     until: i64,
     before: i64,
     mut see: impl FnMut(i64, &Facet) -> ControlFlow<()>,
-) -> Result<(), JournalError> {
+) -> Result<(), StoreError> {
     let mut see = |id, facet: &Facet| {
         if facet.is_call() && facet.started_at >= since && facet.started_at <= until {
             see(id, facet)
@@ -289,7 +289,7 @@ pub fn scan(
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
         let (rows, rest) = bytes.as_chunks::<ROW>();
         if rows.len() != CALLS || !rest.is_empty() {
-            return Err(JournalError::Corrupt("a chunk of another size"));
+            return Err(StoreError::Corrupt("a chunk of another size"));
         }
         for (index, row) in rows.iter().enumerate().rev() {
             if see(first + integer(index), &Facet::decode(row)).is_break() {

@@ -23,20 +23,24 @@ use mainstay_core::{
         Target, TraceId,
     },
 };
+use mainstay_journal::{
+    Acknowledged, Begun, By, Entry, Filter, Finished, History, Holder, Journal, JournalError, Mark,
+    Order, Outcome, Page, Period, Range, ServerHistory, Transition, store::Keep,
+};
 use mainstay_platform::state::create_private_dir;
 use mainstay_testkit::limits::DISK;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{
-    Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Holder, Journal, JournalError, Outcome,
-    Page, Range, Reader,
+    Reader, StoreError,
     batch::Batch,
     call_packs::{CallPacker, CallRow, calls_from},
+    database::{Database, Published},
     facets::CHUNK,
+    layout::FOLDER,
     objects::{INLINE_BYTES, RUN},
-    queue::Keep,
-    store::{Published, Store},
+    open, open_patiently,
 };
 
 struct Room {
@@ -59,7 +63,7 @@ impl Room {
     }
 
     fn open(&self) -> Journal {
-        Journal::open(self.folder.path(), &self.settings).expect("opened")
+        open(self.folder.path(), &self.settings).expect("opened")
     }
 
     /// Where the journal itself is.

@@ -8,16 +8,18 @@ use std::{
 };
 
 use mainstay_core::record::{Cid, State};
+use mainstay_journal::{
+    Mark, NotWritten,
+    store::{Call, Extras, Queue, Rest, Waiter},
+};
 
 use super::{
-    JournalError,
+    StoreError,
     batch::{Batch, Row},
-    entry::{Call, NotWritten, Rest, Waiter},
-    history::{self, Mark},
+    database::Database,
+    history,
     objects::Failed,
-    queue::{Extras, Queue},
     retention::Retention,
-    store::Store,
 };
 
 /// A call that is open for longer is written as such, so that it is on record whatever becomes of us. Calls
@@ -48,7 +50,7 @@ pub enum Pace {
 
 #[derive(Debug)]
 pub struct Work {
-    store: Store,
+    database: Database,
     retention: Retention,
     queue: Arc<Queue>,
     /// Calls whose last word is not written.
@@ -92,12 +94,12 @@ struct Written {
 }
 
 impl Work {
-    pub fn new(store: Store, queue: Arc<Queue>) -> Result<Self, JournalError> {
-        let retention = Retention::new(&store)?;
+    pub fn new(database: Database, queue: Arc<Queue>) -> Result<Self, StoreError> {
+        let retention = Retention::new(&database)?;
         queue.tally.bytes.store(retention.bytes(), Relaxed);
         Ok(Self {
             retention,
-            store,
+            database,
             queue,
             tracked: Vec::new(),
             rolled_up: Instant::now(),
@@ -110,7 +112,7 @@ impl Work {
     /// Whether there is anything to look after though no call comes.
     pub fn is_busy(&self) -> bool {
         !self.tracked.is_empty()
-            || !self.store.memory.rollups.is_empty()
+            || !self.database.memory.rollups.is_empty()
             || self.retention.is_busy()
     }
 
@@ -129,7 +131,7 @@ impl Work {
     pub fn end(&mut self, begun: Vec<Arc<Call>>, extras: Extras) -> Result<(), NotWritten> {
         self.track(begun);
         let written = self.write_all(extras, Pace::Swift, true);
-        let marked = history::mark(&self.store.connection, SystemTime::now(), Mark::Stopped);
+        let marked = history::mark(&self.database.connection, SystemTime::now(), Mark::Stopped);
         if let Err(error) = marked {
             tracing::warn!(%error, "the journal does not say that Mainstay stopped");
         }
@@ -203,7 +205,7 @@ impl Work {
 
     /// How many of these fit into one transaction, one at least.
     fn fitting(&self, steps: &[Step]) -> usize {
-        let most = self.store.bounds.transaction;
+        let most = self.database.bounds.transaction;
         let mut bytes = 0;
         let fits = |step: &&Step| {
             bytes += step.bytes();
@@ -224,7 +226,7 @@ impl Work {
         pace: Pace,
         last: bool,
     ) -> Result<(), NotWritten> {
-        let roll_up = !self.store.memory.rollups.is_empty()
+        let roll_up = !self.database.memory.rollups.is_empty()
             && (last || self.rolled_up.elapsed() >= ROLLUPS_EVERY);
         if steps.is_empty() && extras.is_empty() && !roll_up {
             return Ok(());
@@ -265,8 +267,8 @@ impl Work {
         roll_up: bool,
     ) -> Result<Written, Failed> {
         let since = Instant::now();
-        self.store.begin()?;
-        let mut batch = Batch::new(&mut self.store)?;
+        self.database.begin()?;
+        let mut batch = Batch::new(&mut self.database)?;
         let mut rows = Vec::with_capacity(steps.len());
         for piece in steps.chunks(PIECE) {
             for Step { index, state, rest } in piece {
@@ -289,12 +291,12 @@ impl Work {
         let file_bytes = batch.settle()?;
         if roll_up {
             self.rolled_up = Instant::now();
-            let Store {
+            let Database {
                 connection, memory, ..
-            } = &mut self.store;
+            } = &mut self.database;
             memory.write_rollups(connection)?;
         }
-        self.store.commit()?;
+        self.database.commit()?;
         let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
         self.retention.grew(bytes, file_bytes);
@@ -303,7 +305,7 @@ impl Work {
     }
 
     fn succeeded(&mut self, steps: &[Step], rows: Vec<Row>) {
-        self.store.publish();
+        self.database.publish();
         let mut recorded = 0;
         for (step, row) in steps.iter().zip(rows) {
             let before = self.tracked[step.index].row.replace(row);
@@ -327,10 +329,10 @@ impl Work {
         if self.queue.tally.failing(&error) {
             tracing::error!(%error, "the journal cannot be written; calls are not on record");
         }
-        if let Err(error) = self.store.roll_back() {
+        if let Err(error) = self.database.roll_back() {
             tracing::error!(%error, "the journal cannot be read, either");
         }
-        NotWritten(Some(Arc::new(error)))
+        NotWritten::new(error)
     }
 
     fn look_after(&mut self) {
@@ -343,10 +345,10 @@ impl Work {
         }
     }
 
-    fn keep_small(&mut self) -> Result<(), JournalError> {
-        let bounds = self.store.bounds;
+    fn keep_small(&mut self) -> Result<(), StoreError> {
+        let bounds = self.database.bounds;
         let rows = self.tracked.iter().filter_map(|tracked| tracked.row);
-        self.retention.step(&mut self.store, rows)?;
+        self.retention.step(&mut self.database, rows)?;
         self.queue
             .tally
             .bytes
@@ -363,7 +365,7 @@ impl Work {
     fn checkpoint(&self, mode: &str, least: i64) -> rusqlite::Result<()> {
         let frames = |mode: &str| {
             let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
-            let connection = &self.store.connection;
+            let connection = &self.database.connection;
             connection.query_row(&checkpoint, [], |row| row.get::<_, i64>(1))
         };
         if frames("NOOP")? >= least {

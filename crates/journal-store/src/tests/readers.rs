@@ -63,7 +63,7 @@ async fn a_journal_that_a_newer_mainstay_wrote_is_not_read() {
         .expect("set");
     let error = Reader::open(room.folder.path()).expect_err("refused");
     assert!(
-        matches!(error, JournalError::Newer { found: 99, .. }),
+        matches!(error, StoreError::Newer { found: 99, .. }),
         "{error}"
     );
 }

@@ -14,7 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    JournalError,
+    StoreError,
     files::Files,
     holders,
     packs::{self, Head, Packer},
@@ -45,12 +45,12 @@ pub enum Storage {
 }
 
 impl Storage {
-    pub fn from_code(code: u8) -> Result<Self, JournalError> {
+    pub fn from_code(code: u8) -> Result<Self, StoreError> {
         match code {
             0 => Ok(Self::Nowhere),
             1 => Ok(Self::Database),
             2 => Ok(Self::File),
-            _ => Err(JournalError::Corrupt("an object in an unknown place")),
+            _ => Err(StoreError::Corrupt("an object in an unknown place")),
         }
     }
 }
@@ -164,7 +164,7 @@ pub enum Failed {
     #[error(transparent)]
     Database(#[from] rusqlite::Error),
     #[error("what was written before cannot be read again")]
-    Memory(#[from] Box<JournalError>),
+    Memory(#[from] Box<StoreError>),
 }
 
 impl Objects {
@@ -174,7 +174,7 @@ impl Objects {
         next: i64,
         max_bytes: u64,
         recent: &Shared,
-    ) -> Result<Self, JournalError> {
+    ) -> Result<Self, StoreError> {
         let last: i64 = connection.query_row(
             "SELECT coalesce(max(first + count), 1) FROM packs",
             [],
@@ -316,8 +316,8 @@ pub fn find(
     connection: &Connection,
     cid: &Cid,
     search: Search,
-    mut is_it: impl FnMut(Held) -> Result<bool, JournalError>,
-) -> Result<Option<i64>, JournalError> {
+    mut is_it: impl FnMut(Held) -> Result<bool, StoreError>,
+) -> Result<Option<i64>, StoreError> {
     let prefix = prefix(cid);
     let mut runs = connection.prepare_cached(search.sql())?;
     let mut runs = runs.query([BUCKETS, bucket(prefix)])?;

@@ -6,11 +6,7 @@ use mainstay_core::{
 };
 
 use super::*;
-use crate::{
-    History, Mark, Period, ServerHistory, Transition,
-    history::{Noted, mark},
-    queue::Queue,
-};
+use crate::history::mark;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -278,32 +274,6 @@ async fn a_flood_of_rows_is_bounded() {
     let told = read(&journal, last(HOUR)).await;
     assert_eq!(words(&told.servers[0]), ["connected"]);
     assert_eq!(told.servers[0].server, "calm");
-}
-
-/// Where too many wait, the last word on each server stays, and what is left out is counted.
-#[test]
-fn the_last_word_on_a_server_survives_a_full_queue() {
-    let queue = Queue::new(Durability::Relaxed);
-    let mut dropped = 0;
-    for round in 0..5 {
-        for server in 0..1000 {
-            queue.note(Noted {
-                server: name(&format!("s{server}")),
-                transition: transition(
-                    SystemTime::UNIX_EPOCH + Duration::from_secs(round),
-                    "connected",
-                ),
-                secrets: None,
-            });
-        }
-        dropped = queue.tally.counters().transitions_dropped;
-    }
-    let noted = queue.gather(&mut 0, false).extras.noted;
-    assert_eq!(noted.len(), 4096);
-    assert_eq!(dropped, 5000 - 4096);
-    let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(4);
-    let at_the_end = noted.iter().filter(|it| it.transition.at == newest).count();
-    assert_eq!(at_the_end, 1000);
 }
 
 /// A journal from before the history has none, and goes on with one.

@@ -9,7 +9,7 @@ fn a_newer_journal_is_left_alone() {
     room.database()
         .pragma_update(None, "user_version", 99)
         .expect("set");
-    let error = Journal::open(room.folder.path(), &room.settings).expect_err("refused");
+    let error = open(room.folder.path(), &room.settings).expect_err("refused");
     let told = error.to_string();
     assert!(
         told.contains("version 99") && told.contains("journal.db"),
@@ -149,13 +149,13 @@ fn a_file_counts_once() {
     // Objects are forgotten after 128 KiB.
     room.settings.max_bytes = 4 * 1024 * 1024;
     create_private_dir(&room.path()).expect("a folder");
-    let mut store =
-        Store::open(&room.path(), &room.settings, Published::default()).expect("opened");
+    let mut database =
+        Database::open(&room.path(), &room.settings, Published::default()).expect("opened");
     let mut counted = 0;
     for number in 0..40 {
         let text = format!("{}{}", number % 5, "x".repeat(INLINE_BYTES));
-        store.begin().expect("begun");
-        let mut batch = Batch::new(&mut store).expect("a batch");
+        database.begin().expect("begun");
+        let mut batch = Batch::new(&mut database).expect("a batch");
         let Begun { origin, target, .. } = begun("{}");
         let keep = Keep {
             text: text.into(),
@@ -166,7 +166,7 @@ fn a_file_counts_once() {
         };
         batch.keep(&keep).expect("kept");
         counted += batch.settle().expect("settled");
-        store.commit().expect("committed");
+        database.commit().expect("committed");
     }
     let files = walk(&room.path().join("objects"));
     assert_eq!(files.len(), 5);
@@ -210,7 +210,7 @@ async fn it_is_tried_again() {
     room.open().close().await;
     let mode = |mode| fs::set_permissions(room.path(), fs::Permissions::from_mode(mode));
     mode(0o777).expect("set");
-    let opened = Journal::open_patiently(room.folder.path(), &room.settings, Duration::ZERO);
+    let opened = open_patiently(room.folder.path(), &room.settings, Duration::ZERO);
     let journal = opened.expect("without");
     call(&journal, begun("1"), answered("{}"));
     journal.flush().await.expect_err("lost");

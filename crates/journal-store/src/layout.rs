@@ -7,10 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{JournalError, files, schema};
+use super::{StoreError, files, schema};
+
+/// A folder of its own in the state directory. If the configuration lies there too, its watcher would
+/// otherwise be woken for every page that is written.
+pub const FOLDER: &str = "journal";
 
 /// Whether each file and folder of a journal is one, where there are any.
-pub fn check(folder: &Path) -> Result<(), JournalError> {
+pub fn check(folder: &Path) -> Result<(), StoreError> {
     check_folder(folder)?;
     let database = check_file(schema::path(folder))?;
     let log = check_file(folder.join("journal.db-wal"))?;
@@ -18,25 +22,25 @@ pub fn check(folder: &Path) -> Result<(), JournalError> {
     check_folder(&files::path(folder))?;
     let is_empty = |file: &Option<Metadata>| file.as_ref().is_none_or(|file| file.len() == 0);
     if is_empty(&database) && (!is_empty(&log) || holds_objects(folder)?) {
-        return Err(JournalError::Emptied(schema::path(folder)));
+        return Err(StoreError::Emptied(schema::path(folder)));
     }
     Ok(())
 }
 
 /// Whether a run before has left objects.
-pub fn holds_objects(folder: &Path) -> Result<bool, JournalError> {
+pub fn holds_objects(folder: &Path) -> Result<bool, StoreError> {
     let path = files::path(folder);
     match fs::read_dir(&path) {
         Ok(mut entries) => Ok(entries.next().is_some()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(JournalError::Io { path, source }),
+        Err(source) => Err(StoreError::Io { path, source }),
     }
 }
 
 /// A link to a folder is one, if it can be trusted: that is looked at when it is used.
-fn check_folder(path: &Path) -> Result<(), JournalError> {
+fn check_folder(path: &Path) -> Result<(), StoreError> {
     if found(path.to_owned())?.is_some() && !path.is_dir() {
-        return Err(JournalError::Misplaced {
+        return Err(StoreError::Misplaced {
             path: path.to_owned(),
             what: "not a folder",
         });
@@ -44,7 +48,7 @@ fn check_folder(path: &Path) -> Result<(), JournalError> {
     Ok(())
 }
 
-fn check_file(path: PathBuf) -> Result<Option<Metadata>, JournalError> {
+fn check_file(path: PathBuf) -> Result<Option<Metadata>, StoreError> {
     let Some(found) = found(path.clone())? else {
         return Ok(None);
     };
@@ -57,14 +61,14 @@ fn check_file(path: PathBuf) -> Result<Option<Metadata>, JournalError> {
     } else {
         return Ok(Some(found));
     };
-    Err(JournalError::Misplaced { path, what })
+    Err(StoreError::Misplaced { path, what })
 }
 
 /// What is there itself, wherever it leads.
-fn found(path: PathBuf) -> Result<Option<Metadata>, JournalError> {
+fn found(path: PathBuf) -> Result<Option<Metadata>, StoreError> {
     match fs::symlink_metadata(&path) {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(JournalError::Io { path, source }),
+        Err(source) => Err(StoreError::Io { path, source }),
     }
 }

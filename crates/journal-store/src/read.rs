@@ -6,27 +6,28 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 
 use mainstay_core::record::{
-    Attempt, Cid, Door, Payload, Record, RecordError, RecordId, State, Status, TraceId,
+    Attempt, Cid, Payload, Record, RecordError, RecordId, State, Status, TraceId,
 };
+use mainstay_journal::{Filter, Holder, JournalError, Page, Span, Whose};
 use mainstay_platform::state::trusted_dir;
 use parking_lot::Mutex;
 use rusqlite::{Connection, types::Value};
 
 use super::{
-    JournalError,
+    StoreError,
     call_packs::{self, CallRow, Calls, first_call},
+    database::Published,
     facets::{self, Chunk, Facet, Facets},
     files::Files,
-    holders::Holder,
+    holders,
     intern::{origin, target},
+    layout::FOLDER,
     objects::{self, Held, Objects, Search, Storage},
     packs::{self, Head, Pack},
     schema,
-    store::Published,
     time::{duration, micros, time},
 };
 
@@ -34,62 +35,6 @@ use super::{
 const MAX_KEPT: usize = 4;
 /// Bytes of arguments that are shown with their record, so that a page of them stays a page.
 const ARGUMENTS_SHOWN: u64 = 1024;
-
-/// What records are asked for; nothing asks for all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// One of these; as in all lists, none asks for all.
-    pub servers: Vec<String>,
-    /// Servers' own names of tools or prompts, URIs, or `server/tool`.
-    pub tools: Vec<String>,
-    pub statuses: Vec<Status>,
-    pub states: Vec<State>,
-    pub door: Option<Door>,
-    /// The names of clients, as they declared themselves.
-    pub clients: Vec<String>,
-    pub session: Option<String>,
-    pub whose: Whose,
-    /// When the call started; both included.
-    pub since: Option<SystemTime>,
-    pub until: Option<SystemTime>,
-    /// A part of `server/tool`; ASCII letters match in either case.
-    pub text: Option<String>,
-    /// Only what was recorded before this one: [`Page::next`] of the page before.
-    pub before: Option<RecordId>,
-    /// Whether nobody asks how many there are: then a page costs what it holds, however many there are.
-    pub uncounted: bool,
-}
-
-/// By whose token calls came.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Whose {
-    #[default]
-    Anybodys,
-    /// `None`: without a token.
-    Of(Option<String>),
-}
-
-/// Records, the newest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    pub calls: Vec<Record>,
-    /// How many the filter lets through, wherever the page begins; how many were looked at if the filter is
-    /// [uncounted](Filter::uncounted).
-    pub total_count: u64,
-    /// Whether older ones were left out.
-    pub truncated: bool,
-    /// Where the next page begins.
-    pub next: Option<RecordId>,
-}
-
-/// Which calls are on record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Counted by their numbers, of which few are left out.
-    pub records: u64,
-    /// When the oldest started.
-    pub oldest: Option<SystemTime>,
-}
 
 /// The connections that are not in use.
 #[derive(Debug)]
@@ -110,8 +55,8 @@ impl Readers {
 
     pub fn with<T>(
         &self,
-        ask: impl FnOnce(&mut Reader) -> Result<T, JournalError>,
-    ) -> Result<T, JournalError> {
+        ask: impl FnOnce(&mut Reader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         // Both are held to take something, and to put it back.
         let idle = || self.idle.lock();
         // First: what is committed later is left out, and nothing that was committed is.
@@ -190,17 +135,17 @@ pub struct Reader {
 impl Reader {
     /// The journal in a state directory as it is now, even while it is being written; `None` if there
     /// is none. What its writer holds beside the database is made anew.
-    pub fn open(state: &Path) -> Result<Option<Self>, JournalError> {
-        let folder = state.join(super::FOLDER);
+    pub fn open(state: &Path) -> Result<Option<Self>, StoreError> {
+        let folder = state.join(FOLDER);
         let path = schema::path(&folder);
         let is_there = path.try_exists();
-        if !is_there.map_err(|source| JournalError::Io {
+        if !is_there.map_err(|source| StoreError::Io {
             path: path.clone(),
             source,
         })? {
             return Ok(None);
         }
-        trusted_dir(&folder).map_err(|source| JournalError::Io {
+        trusted_dir(&folder).map_err(|source| StoreError::Io {
             path: folder.clone(),
             source: source.into(),
         })?;
@@ -225,7 +170,7 @@ impl Reader {
     }
 
     /// The newest records that the filter lets through.
-    pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, JournalError> {
+    pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreError> {
         let targets = self.targets(filter)?;
         let origins = self.origins(filter)?;
         let first = first_call(&self.connection)?.unwrap_or(i64::MAX);
@@ -280,7 +225,7 @@ impl Reader {
     }
 
     /// How many calls there are, and since when.
-    pub fn span(&self) -> Result<Span, JournalError> {
+    pub fn span(&self) -> Result<Span, StoreError> {
         let (first, last) = (
             first_call(&self.connection)?,
             call_packs::last_call(&self.connection)?,
@@ -298,7 +243,7 @@ impl Reader {
         })
     }
 
-    pub fn record(&mut self, id: RecordId) -> Result<Option<Record>, JournalError> {
+    pub fn record(&mut self, id: RecordId) -> Result<Option<Record>, StoreError> {
         let Self {
             connection,
             calls,
@@ -329,18 +274,18 @@ impl Reader {
     }
 
     /// An object's bytes, checked against its identifier.
-    pub fn object(&mut self, cid: Cid) -> Result<Vec<u8>, JournalError> {
+    pub fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreError> {
         let (content, _) = self.object_slice(cid, 0, usize::MAX)?;
         Ok(content)
     }
 
-    /// See [`super::Journal::object_slice`].
+    /// See [`mainstay_journal::Journal::object_slice`].
     pub fn object_slice(
         &mut self,
         cid: Cid,
         offset: u64,
         length: usize,
-    ) -> Result<(Vec<u8>, u64), JournalError> {
+    ) -> Result<(Vec<u8>, u64), StoreError> {
         let id = self.find(&cid)?.ok_or(JournalError::NoSuchObject(cid))?;
         let Self {
             connection,
@@ -349,14 +294,14 @@ impl Reader {
             ..
         } = self;
         let Some((head, data)) = look_up(connection, pack, Some(id))? else {
-            return Err(JournalError::NoSuchObject(cid));
+            return Err(JournalError::NoSuchObject(cid).into());
         };
         let content = match head.place {
-            Storage::Nowhere => return Err(JournalError::NotKept(cid)),
+            Storage::Nowhere => return Err(JournalError::NotKept(cid).into()),
             Storage::File => files.read(&cid, offset, length)?,
             Storage::Database => {
                 if Cid::of(data) != cid {
-                    return Err(JournalError::Damaged(cid));
+                    return Err(JournalError::Damaged(cid).into());
                 }
                 let from = usize::try_from(offset).map_or(data.len(), |at| at.min(data.len()));
                 let until = from.saturating_add(length).min(data.len());
@@ -367,23 +312,19 @@ impl Reader {
     }
 
     /// The number of the newest object with this content.
-    fn find(&mut self, cid: &Cid) -> Result<Option<i64>, JournalError> {
+    fn find(&mut self, cid: &Cid) -> Result<Option<i64>, StoreError> {
         self.find_held(cid, Search::Anybodys, |_, _| Ok(true))
     }
 
-    /// See [`super::Journal::is_held`].
-    pub fn is_held(
-        &mut self,
-        cid: Cid,
-        may: impl Fn(&Holder) -> bool,
-    ) -> Result<bool, JournalError> {
+    /// See [`mainstay_journal::Journal::is_held`].
+    pub fn is_held(&mut self, cid: Cid, may: impl Fn(&Holder) -> bool) -> Result<bool, StoreError> {
         // Few: most content has one holder.
         let mut decided: HashMap<u32, bool> = HashMap::new();
         let found = self.find_held(&cid, Search::Held, |connection, held| {
             if let Some(is_held) = decided.get(&held.holder) {
                 return Ok(*is_held);
             }
-            let holder = Holder::read(connection, held.holder)?;
+            let holder = holders::read(connection, held.holder)?;
             let is_held = holder.is_some_and(|holder| may(&holder));
             decided.insert(held.holder, is_held);
             Ok(is_held)
@@ -397,8 +338,8 @@ impl Reader {
         &mut self,
         cid: &Cid,
         search: Search,
-        mut wanted: impl FnMut(&Connection, Held) -> Result<bool, JournalError>,
-    ) -> Result<Option<i64>, JournalError> {
+        mut wanted: impl FnMut(&Connection, Held) -> Result<bool, StoreError>,
+    ) -> Result<Option<i64>, StoreError> {
         let Self {
             connection,
             pack,
@@ -422,7 +363,7 @@ impl Reader {
     }
 
     /// `None` lets all through.
-    fn targets(&self, filter: &Filter) -> Result<Option<Ids>, JournalError> {
+    fn targets(&self, filter: &Filter) -> Result<Option<Ids>, StoreError> {
         let contained = filter.text.as_ref().map(|text| {
             let escaped = text
                 .replace('\\', r"\\")
@@ -443,7 +384,7 @@ impl Reader {
         )
     }
 
-    fn origins(&self, filter: &Filter) -> Result<Option<Ids>, JournalError> {
+    fn origins(&self, filter: &Filter) -> Result<Option<Ids>, StoreError> {
         let door = filter.door.map(|door| door.code().to_string());
         let principal = match &filter.whose {
             Whose::Anybodys => None,
@@ -465,7 +406,7 @@ impl Reader {
     }
 
     /// The rows of a table that meet all conditions that have a value.
-    fn ids(&self, table: &str, conditions: &[Condition]) -> Result<Option<Ids>, JournalError> {
+    fn ids(&self, table: &str, conditions: &[Condition]) -> Result<Option<Ids>, StoreError> {
         let with_values = || conditions.iter().filter(|it| !it.values.is_empty());
         let words: Vec<String> = with_values().map(Condition::words).collect();
         if words.is_empty() {
@@ -487,7 +428,7 @@ fn look_up<'p>(
     connection: &Connection,
     held: &'p mut Option<Pack>,
     object: Option<i64>,
-) -> Result<Option<(Head, &'p [u8])>, JournalError> {
+) -> Result<Option<(Head, &'p [u8])>, StoreError> {
     let Some(object) = object else {
         return Ok(None);
     };
@@ -517,9 +458,9 @@ impl Ids {
 }
 
 /// A call's record, with the sizes of its payloads alone; `None` where its target or origin has gone.
-fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, JournalError> {
-    let status = Status::from_code(call.status).ok_or(JournalError::Corrupt("a status"))?;
-    let state = State::from_code(call.state).ok_or(JournalError::Corrupt("a state"))?;
+fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, StoreError> {
+    let status = Status::from_code(call.status).ok_or(StoreError::Corrupt("a status"))?;
+    let state = State::from_code(call.state).ok_or(StoreError::Corrupt("a state"))?;
     let named = origin(connection, call.origin)?.zip(target(connection, call.target)?);
     let Some((origin, target)) = named else {
         return Ok(None);
@@ -576,7 +517,7 @@ fn payload(size: Option<i64>) -> Option<Payload> {
 }
 
 /// Redacted or not, it was text.
-fn text(bytes: &[u8]) -> Result<String, JournalError> {
+fn text(bytes: &[u8]) -> Result<String, StoreError> {
     let text = String::from_utf8(bytes.to_vec());
-    text.map_err(|_| JournalError::Corrupt("arguments that are no text"))
+    text.map_err(|_| StoreError::Corrupt("arguments that are no text"))
 }

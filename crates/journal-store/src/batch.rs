@@ -8,19 +8,21 @@ use mainstay_core::{
     record::{Attempt, Cid, Origin, RecordError, State, Status, Target},
     redact::{Redactor, Secrets},
 };
+use mainstay_journal::{
+    Finished, Outcome,
+    store::{Call, Ending, Keep, Noted, Rest},
+};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::{
     bounds::Bounds,
     call_packs::{CallPacker, CallRow},
-    entry::{Call, Ending, Finished, Outcome, Rest},
+    database::{Database, Memory},
     facets::{Facet, Standing},
-    history::{self, Noted},
+    history,
     objects::{Content, Failed, Insert},
-    queue::Keep,
     rollup::Ended,
     schema::integer,
-    store::{Memory, Store},
     time::{micros, span},
 };
 
@@ -52,8 +54,8 @@ const UPDATE: &str = "UPDATE calls SET state = ?2, status = ?3, attempts = ?4, q
                       error_kind = ?10, error = ?11 WHERE id = ?1";
 
 impl<'s> Batch<'s> {
-    pub fn new(store: &'s mut Store) -> rusqlite::Result<Self> {
-        let Store {
+    pub fn new(database: &'s mut Database) -> rusqlite::Result<Self> {
+        let Database {
             connection,
             files,
             memory,
@@ -61,7 +63,7 @@ impl<'s> Batch<'s> {
             bounds,
             redactor,
             ..
-        } = store;
+        } = database;
         let connection: &Connection = connection;
         Ok(Self {
             connection,

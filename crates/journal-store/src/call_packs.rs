@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{JournalError, schema::integer};
+use super::{StoreError, schema::integer};
 
 /// Calls of a pack, at most, and bytes from which on it takes no more. A reader of one call reads its pack.
 const MAX_CALLS: usize = 512;
@@ -146,19 +146,19 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number.to_le_bytes()[0]);
 }
 
-const UNREADABLE: JournalError = JournalError::Corrupt("a pack of calls that cannot be read");
+const UNREADABLE: StoreError = StoreError::Corrupt("a pack of calls that cannot be read");
 
 /// The bytes of a pack that are not read yet.
 struct Unread<'b>(&'b [u8]);
 
 impl<'b> Unread<'b> {
-    fn bytes(&mut self, count: usize) -> Result<&'b [u8], JournalError> {
+    fn bytes(&mut self, count: usize) -> Result<&'b [u8], StoreError> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(UNREADABLE)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    fn number(&mut self) -> Result<u64, JournalError> {
+    fn number(&mut self) -> Result<u64, StoreError> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
             let byte = self.bytes(1)?[0];
@@ -170,25 +170,25 @@ impl<'b> Unread<'b> {
         Err(UNREADABLE)
     }
 
-    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, JournalError> {
+    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError> {
         T::try_from(self.number()?).map_err(|_| UNREADABLE)
     }
 
-    fn optional(&mut self) -> Result<Option<i64>, JournalError> {
+    fn optional(&mut self) -> Result<Option<i64>, StoreError> {
         Ok(self.number()?.checked_sub(1).map(integer))
     }
 
-    fn text(&mut self) -> Result<Option<Cow<'static, str>>, JournalError> {
+    fn text(&mut self) -> Result<Option<Cow<'static, str>>, StoreError> {
         let Some(length) = self.number()?.checked_sub(1) else {
             return Ok(None);
         };
         let bytes = self.bytes(usize::try_from(length).map_err(|_| UNREADABLE)?)?;
         let text =
-            str::from_utf8(bytes).map_err(|_| JournalError::Corrupt("an error that is no text"))?;
+            str::from_utf8(bytes).map_err(|_| StoreError::Corrupt("an error that is no text"))?;
         Ok(Some(Cow::Owned(text.to_owned())))
     }
 
-    fn call(&mut self, first: i64) -> Result<CallRow<'static>, JournalError> {
+    fn call(&mut self, first: i64) -> Result<CallRow<'static>, StoreError> {
         Ok(CallRow {
             id: first.saturating_add(integer(self.number()?)),
             target: self.small()?,
@@ -283,12 +283,12 @@ struct CallPack {
 
 impl CallPack {
     /// From the columns `first`, `last`, `count` and `calls`.
-    fn read(row: &Row<'_>) -> Result<Self, JournalError> {
+    fn read(row: &Row<'_>) -> Result<Self, StoreError> {
         let first = row.get(0)?;
         let bytes = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
         let mut rest = Unread(bytes);
         if rest.bytes(1)? != [FORMAT] {
-            return Err(JournalError::Corrupt("a pack of calls of another format"));
+            return Err(StoreError::Corrupt("a pack of calls of another format"));
         }
         let calls = (0..row.get::<_, u32>(2)?).map(|_| rest.call(first));
         Ok(Self {
@@ -316,7 +316,7 @@ impl Calls {
         &mut self,
         connection: &Connection,
         id: i64,
-    ) -> Result<Option<CallRow<'static>>, JournalError> {
+    ) -> Result<Option<CallRow<'static>>, StoreError> {
         let is_held = self
             .held
             .as_ref()
@@ -347,8 +347,8 @@ impl Calls {
 pub fn calls_from(
     connection: &Connection,
     id: i64,
-    mut see: impl FnMut(CallRow<'static>) -> Result<(), JournalError>,
-) -> Result<(), JournalError> {
+    mut see: impl FnMut(CallRow<'static>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let mut packs = connection.prepare(
         "SELECT first, last, count, calls FROM call_packs
          WHERE first >= (SELECT coalesce(max(first), 0) FROM call_packs WHERE first <= ?) ORDER BY first",
@@ -399,7 +399,7 @@ pub fn newest_start(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 }
 
 /// The end of the last call, or its start if it is open.
-pub fn last_sign(connection: &Connection) -> Result<Option<i64>, JournalError> {
+pub fn last_sign(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let Some(last) = last_call(connection)? else {
         return Ok(None);
     };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, params_from_iter, types::ToSqlOutput};
 
-use super::JournalError;
+use super::StoreError;
 
 /// What a column holds, in the words of SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +53,7 @@ pub struct TableFile {
 
 impl TableFile {
     /// Begins a table in an empty file. The first column is its key. Names are the program's own.
-    pub fn create(
-        path: &Path,
-        table: &str,
-        columns: &[(&str, Kind)],
-    ) -> Result<Self, JournalError> {
+    pub fn create(path: &Path, table: &str, columns: &[(&str, Kind)]) -> Result<Self, StoreError> {
         let connection = Connection::open(path)?;
         // The file is thrown away if it is not finished.
         connection.pragma_update(None, "journal_mode", "OFF")?;
@@ -77,10 +73,7 @@ impl TableFile {
     }
 
     /// Adds rows, each with a value for every column.
-    pub fn insert(
-        &mut self,
-        rows: impl IntoIterator<Item = Vec<Value>>,
-    ) -> Result<(), JournalError> {
+    pub fn insert(&mut self, rows: impl IntoIterator<Item = Vec<Value>>) -> Result<(), StoreError> {
         let transaction = self.connection.transaction()?;
         {
             let mut insert = transaction.prepare_cached(&self.insert)?;
@@ -93,7 +86,7 @@ impl TableFile {
     }
 
     /// Closes the file.
-    pub fn finish(self) -> Result<(), JournalError> {
+    pub fn finish(self) -> Result<(), StoreError> {
         self.connection.close().map_err(|(_, error)| error.into())
     }
 }

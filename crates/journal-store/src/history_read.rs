@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use mainstay_journal::{History, Mark, Period, ServerHistory, Transition};
 use rusqlite::{Row, params};
 
 use super::{
-    JournalError,
-    history::{DAEMON, History, LINE_END, Mark, Period, ServerHistory, Transition, last_mark},
+    StoreError,
+    history::{DAEMON, LINE_END, last_mark},
     read::Reader,
     time::{duration, micros, time},
 };
@@ -15,7 +16,7 @@ use super::{
 const MAX_ANSWERED: usize = 10_000;
 impl Reader {
     /// What happened in a period.
-    pub fn history(&self, period: &Period) -> Result<History, JournalError> {
+    pub fn history(&self, period: &Period) -> Result<History, StoreError> {
         let (since, until) = (micros(period.since), micros(period.until));
         let names = match &period.server {
             Some(name) => vec![name.clone()],
@@ -60,7 +61,7 @@ impl Reader {
         since: i64,
         until: i64,
         limit: usize,
-    ) -> Result<(Vec<(i64, Transition)>, bool), JournalError> {
+    ) -> Result<(Vec<(i64, Transition)>, bool), StoreError> {
         let mut rows = self.connection.prepare_cached(
             "SELECT at, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr
              FROM transitions WHERE server = ? AND at <= ? ORDER BY at DESC, id DESC",
@@ -81,7 +82,7 @@ impl Reader {
     }
 
     /// The names of all servers that have rows, found by a step in the index for each.
-    fn servers_with_history(&self) -> Result<Vec<String>, JournalError> {
+    fn servers_with_history(&self) -> Result<Vec<String>, StoreError> {
         let mut names = self.connection.prepare_cached(
             "WITH RECURSIVE names(name) AS (
                 SELECT min(server) FROM transitions WHERE server > ''

@@ -6,7 +6,7 @@ use mainstay_core::config::Durability;
 use mainstay_platform::state::{open_private, private_options};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{JournalError, bounds::Bounds, facets, layout};
+use super::{StoreError, bounds::Bounds, facets, layout};
 
 /// Each step makes the next version of what the one before left. Steps that were released never
 /// change.
@@ -116,10 +116,10 @@ pub fn open(
     state: &Path,
     durability: Durability,
     bounds: Bounds,
-) -> Result<Connection, JournalError> {
+) -> Result<Connection, StoreError> {
     let path = path(state);
     // Made here, so that no other user can read it. SQLite gives its mode to the files beside it.
-    open_private(&path, private_options().write(true)).map_err(|source| JournalError::Io {
+    open_private(&path, private_options().write(true)).map_err(|source| StoreError::Io {
         path: path.clone(),
         source: source.into(),
     })?;
@@ -142,7 +142,7 @@ pub fn open(
     Ok(connection)
 }
 
-pub fn open_to_read(state: &Path) -> Result<Connection, JournalError> {
+pub fn open_to_read(state: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path(state), flags)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -166,11 +166,11 @@ pub fn integer(number: impl TryInto<i64>) -> i64 {
 }
 
 /// The version of the tables, 0 where there are none yet; one that we do not know is an error.
-pub fn version(connection: &Connection, path: &Path) -> Result<i64, JournalError> {
+pub fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let known = integer(MIGRATIONS.len());
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
-        return Err(JournalError::Newer {
+        return Err(StoreError::Newer {
             path: path.to_owned(),
             found,
             known,
@@ -180,24 +180,24 @@ pub fn version(connection: &Connection, path: &Path) -> Result<i64, JournalError
 }
 
 /// Whether this is a journal, or nothing yet. Nothing is written to the database of another program.
-fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), JournalError> {
+fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), StoreError> {
     if version(connection, path)? > 0 {
         return Ok(());
     }
     let tables = "SELECT count(*) FROM sqlite_schema";
     let tables: i64 = connection.query_row(tables, [], |row| row.get(0))?;
     if tables > 0 || layout::holds_objects(folder)? {
-        return Err(JournalError::Foreign(path.to_owned()));
+        return Err(StoreError::Foreign(path.to_owned()));
     }
     Ok(())
 }
 
 /// Brings the tables to the version that we know.
-fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let found = version(connection, path)?;
     match take_steps(connection, found) {
         // Its tables do not match its version.
-        Err(error) if error.is_damage() => Err(JournalError::OtherVersion {
+        Err(error) if error.is_damage() => Err(StoreError::OtherVersion {
             path: path.to_owned(),
             found,
         }),
@@ -205,7 +205,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError>
     }
 }
 
-fn take_steps(connection: &mut Connection, found: i64) -> Result<(), JournalError> {
+fn take_steps(connection: &mut Connection, found: i64) -> Result<(), StoreError> {
     for (version, step) in (1..)
         .zip(MIGRATIONS)
         .filter(|(version, _)| *version > found)

@@ -1,0 +1,335 @@
+//! State of the writing thread: its connection, and what it must know to write the next record.
+
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+use mainstay_core::{
+    config,
+    failure::FailureKind,
+    record::{Origin, State, Status, Target},
+    redact::Redactor,
+};
+use parking_lot::{Mutex, MutexGuard};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    StoreError,
+    bounds::Bounds,
+    call_packs,
+    facets::{self, Chunk, Facets, Standing},
+    files::Files,
+    history,
+    holders::Holders,
+    intern::{self, Interner},
+    objects::{Failed, Objects, Shared, is_in_file},
+    rollup::{Ended, Rollups},
+    schema,
+};
+
+/// Targets with statistics of their own until these are written. Clients can make up names and URIs.
+const MAX_SERIES: usize = 4096;
+
+#[derive(Debug)]
+pub struct Database {
+    pub connection: Connection,
+    pub files: Files,
+    pub memory: Memory,
+    pub settings: config::Journal,
+    pub bounds: Bounds,
+    pub redactor: Redactor,
+    /// What is held is to be read again.
+    stale: bool,
+    pub published: Published,
+}
+
+/// What readers see beside the database.
+#[derive(Clone, Debug, Default)]
+pub struct Published {
+    /// The chunk that is not complete; `None` before the journal is opened.
+    chunk: Arc<Mutex<Option<Chunk>>>,
+    pub recent: Shared,
+}
+
+impl Published {
+    pub fn chunk(&self) -> Option<Chunk> {
+        self.lock().clone()
+    }
+
+    /// Held to copy a chunk, by the writer and by readers.
+    fn lock(&self) -> MutexGuard<'_, Option<Chunk>> {
+        self.chunk.lock()
+    }
+}
+
+/// What is held of the database, and read from it again when a transaction has failed.
+#[derive(Debug)]
+pub struct Memory {
+    pub next_call: i64,
+    pub origins: Interner<Origin>,
+    pub targets: Interner<Target>,
+    pub objects: Objects,
+    pub holders: Holders,
+    pub facets: Facets,
+    pub rollups: Rollups,
+}
+
+/// Numbers that must not be given again, though their rows have gone; and up to which call
+/// statistics are complete.
+const NEXT_CALL: &str = "next_call";
+const NEXT_OBJECT: &str = "next_object";
+const ROLLED_UP: &str = "rolled_up";
+/// The time that the journal last saw; see [`super::age`].
+const SEEN: &str = "seen";
+
+impl Memory {
+    fn load(connection: &Connection, max_bytes: u64, recent: &Shared) -> Result<Self, StoreError> {
+        let last = call_packs::last_call(connection)?.unwrap_or(0);
+        let next_call = counter(connection, NEXT_CALL)?.max(last + 1);
+        let mut memory = Self {
+            next_call,
+            origins: Interner::load(connection)?,
+            targets: Interner::load(connection)?,
+            objects: Objects::load(
+                connection,
+                counter(connection, NEXT_OBJECT)?,
+                max_bytes,
+                recent,
+            )?,
+            holders: Holders::default(),
+            facets: Facets::load(connection, next_call)?,
+            rollups: Rollups::default(),
+        };
+        memory.roll_up(connection)?;
+        Ok(memory)
+    }
+
+    /// Adds up what had ended, and was not in the statistics when they were last written. A call
+    /// that was written as open before that, and ended after it, is missing there if we were killed.
+    fn roll_up(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let rolled_up = counter(connection, ROLLED_UP)?;
+        call_packs::calls_from(connection, rolled_up, |call| {
+            let Some(duration) = call.duration else {
+                return Ok(());
+            };
+            let Some(target) = intern::target(connection, call.target)? else {
+                return Ok(());
+            };
+            let ended = Ended {
+                started_at: call.started_at,
+                duration,
+                status: Status::from_code(call.status).unwrap_or(Status::Unknown),
+                argument_bytes: call.arguments_size.unwrap_or(0),
+                result_bytes: call.result_size.unwrap_or(0),
+            };
+            // What was listed then is unknown.
+            let is_listed = !is_unlisted(ended.status, call.error_kind.as_deref());
+            let series = self.target(connection, &target, is_listed)?.1;
+            self.rollups.add(series, ended);
+            Ok(())
+        })
+    }
+
+    /// A target's number, and that under which its statistics are kept: URIs, and names that no server
+    /// lists, are too many to have their own.
+    pub fn target(
+        &mut self,
+        connection: &Connection,
+        target: &Target,
+        is_listed: bool,
+    ) -> rusqlite::Result<(u32, u32)> {
+        let id = self.targets.id(connection, target)?;
+        let is_named = matches!(&*target.method, "tools/call" | "prompts/get");
+        if is_named && is_listed && target.server.is_some() && self.rollups.len() < MAX_SERIES {
+            return Ok((id, id));
+        }
+        Ok((id, self.rest(connection, target)?))
+    }
+
+    /// The number for the statistics of what has none of its own: all of a server's and a method's together.
+    fn rest(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
+        let all = Target {
+            tool: Arc::from(""),
+            ..target.clone()
+        };
+        self.targets.id(connection, &all)
+    }
+
+    /// Writes statistics, and up to where they are complete.
+    pub fn write_rollups(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        self.rollups.write(connection)?;
+        for (name, value) in [
+            (ROLLED_UP, self.next_call),
+            (NEXT_CALL, self.next_call),
+            (NEXT_OBJECT, self.objects.next()),
+        ] {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO counters VALUES (?, ?)")?
+                .execute(params![name, value])?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a call was refused because of what it named or how: its name may be made up.
+fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
+    let of_listed = [
+        FailureKind::ServerNotConnected,
+        FailureKind::ServerNotAnswering,
+        FailureKind::CallCrashesServer,
+    ];
+    let is_listed = |kind| of_listed.iter().any(|listed| listed.code() == kind);
+    status == Status::Refused && !kind.is_some_and(is_listed)
+}
+
+fn counter(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    Ok(kept_counter(connection, name)?.unwrap_or(1))
+}
+
+fn kept_counter(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT value FROM counters WHERE name = ?")?
+        .query_row([name], |row| row.get(0))
+        .optional()
+}
+
+/// The time that a journal last saw, in microseconds since 1970; `None` of a new one.
+pub fn seen(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    if let Some(seen) = kept_counter(connection, SEEN)? {
+        return Ok(Some(seen));
+    }
+    // One that was written before this was kept.
+    call_packs::newest_start(connection)
+}
+
+/// The last time at which a run before is known to have run.
+fn last_seen(connection: &Connection) -> Result<Option<i64>, StoreError> {
+    let last_call = call_packs::last_sign(connection)?;
+    Ok(last_call.max(kept_counter(connection, SEEN)?))
+}
+
+pub fn keep_seen(connection: &Connection, seen: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO counters VALUES (?, ?)")?
+        .execute(params![SEEN, seen])?;
+    Ok(())
+}
+
+impl Database {
+    pub fn open(
+        state: &Path,
+        settings: &config::Journal,
+        published: Published,
+    ) -> Result<Self, StoreError> {
+        let redactor = Redactor::new(&settings.redact)?;
+        let bounds = Bounds::of(settings.max_bytes);
+        let connection = schema::open(state, settings.durability, bounds)?;
+        let files = Files::new(state).written(settings.durability);
+        let mut memory = Memory::load(&connection, settings.max_bytes, &published.recent)?;
+        close_open_calls(&connection, &mut memory)?;
+        if let Err(error) = history::begin(&connection, last_seen(&connection)?) {
+            // A full disk: what is on record can be read.
+            tracing::warn!(%error, "the journal does not say that Mainstay started");
+        }
+        files.sweep(|cid| is_in_file(&connection, cid))?;
+        let database = Self {
+            published,
+            connection,
+            files,
+            memory,
+            settings: settings.clone(),
+            bounds,
+            redactor,
+            stale: false,
+        };
+        database.publish();
+        Ok(database)
+    }
+
+    /// Lets readers see what has been committed.
+    pub fn publish(&self) {
+        let mut published = self.published.lock();
+        let chunk = published.get_or_insert_default();
+        chunk.take(&self.memory.facets.last);
+    }
+
+    /// After a transaction that failed: what is held is more than the database says.
+    pub fn roll_back(&mut self) -> rusqlite::Result<()> {
+        self.stale = true;
+        if self.connection.is_autocommit() {
+            return Ok(());
+        }
+        self.connection.execute_batch("ROLLBACK")
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&mut self) -> Result<(), Failed> {
+        if self.stale {
+            let recent = &self.published.recent;
+            let loaded = Memory::load(&self.connection, self.settings.max_bytes, recent);
+            self.memory = loaded.map_err(Box::new)?;
+            self.stale = false;
+        }
+        self.connection
+            .prepare_cached("BEGIN IMMEDIATE")?
+            .execute([])?;
+        Ok(())
+    }
+
+    pub fn commit(&self) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+}
+
+/// What a run before left open.
+fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), StoreError> {
+    let mut open = Vec::new();
+    let last = memory.facets.last.clone();
+    facets::scan(
+        connection,
+        &last,
+        i64::MIN,
+        i64::MAX,
+        i64::MAX,
+        |id, facet| {
+            if facet.standing.status() == Status::Open.code() {
+                open.push(id);
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    let transaction = connection.unchecked_transaction()?;
+    for id in open {
+        let state: Option<u8> = transaction
+            .prepare_cached("SELECT state FROM calls WHERE id = ?")?
+            .query_row([id], |row| row.get(0))
+            .optional()?;
+        // One that was too old has gone before the others of its chunk.
+        let Some(state) = state else {
+            continue;
+        };
+        let (status, kind, text) = if state > State::NotSent.code() {
+            let kind = FailureKind::OutcomeUnknown.code();
+            (
+                Status::Unknown,
+                kind,
+                "Mainstay ended while the server had the call",
+            )
+        } else {
+            let kind = FailureKind::Cancelled.code();
+            (
+                Status::Cancelled,
+                kind,
+                "Mainstay ended before the call was sent",
+            )
+        };
+        transaction
+            .prepare_cached("UPDATE calls SET status = ?, error_kind = ?, error = ? WHERE id = ?")?
+            .execute(params![status.code(), kind, text, id])?;
+        memory
+            .facets
+            .change(id, Standing::of_codes(status.code(), state));
+    }
+    memory.facets.settle(&transaction)?;
+    transaction.commit()?;
+    Ok(())
+}

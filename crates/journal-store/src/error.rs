@@ -1,0 +1,136 @@
+//! What can be wrong with a journal, and what mends it.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use mainstay_journal::JournalError;
+use mainstay_platform::state::Untrusted;
+use rusqlite::ErrorCode;
+
+/// Why the journal cannot be opened or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("cannot use {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("cannot use the journal's database")]
+    Database(#[from] rusqlite::Error),
+    #[error(
+        "{} is of version {found}, and this Mainstay knows {known} at most: \
+         use a newer Mainstay, or move the file away",
+        path.display()
+    )]
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
+    #[error("a pattern of `journal.redact` is no regular expression")]
+    Pattern(#[from] regex::Error),
+    #[error("the journal's database holds {0}, which was never written")]
+    Corrupt(&'static str),
+    #[error("{} is {what}", path.display())]
+    Misplaced { path: PathBuf, what: &'static str },
+    #[error("{} is empty, and other files of the journal are not", .0.display())]
+    Emptied(PathBuf),
+    #[error("{} is not a journal", .0.display())]
+    Foreign(PathBuf),
+    #[error("{} was made by another version ({found})", path.display())]
+    OtherVersion { path: PathBuf, found: i64 },
+    /// In strict mode nothing is begun without what was recorded before.
+    #[error("the journal in {} is damaged", path.display())]
+    Unusable { path: PathBuf, source: Box<Self> },
+    /// In strict mode no call is to go unrecorded.
+    #[error("calls cannot be put on record in {}", path.display())]
+    NotOpened { path: PathBuf, source: Box<Self> },
+    /// An error that the users of a journal tell apart.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl StoreError {
+    /// Whether what the journal holds cannot be right: it will not be read another time, either.
+    pub(super) fn is_damage(&self) -> bool {
+        use rusqlite::Error;
+        match self {
+            Self::Corrupt(_)
+            | Self::Journal(JournalError::Damaged(_))
+            | Self::Misplaced { .. }
+            | Self::Emptied(_)
+            | Self::Foreign(_)
+            | Self::OtherVersion { .. } => true,
+            Self::Database(error) => match error {
+                Error::SqliteFailure(error, _) => matches!(
+                    error.code,
+                    // A table that is missing is an unknown error.
+                    ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
+                ),
+                Error::SqlInputError { .. }
+                | Error::InvalidColumnType(..)
+                | Error::FromSqlConversionFailure(..)
+                | Error::IntegralValueOutOfRange(..)
+                | Error::Utf8Error(..)
+                | Error::QueryReturnedNoRows => true,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether the journal may be opened another time: a disk that is full or read-only, or another
+    /// program that locks it.
+    pub(super) fn may_pass(&self) -> bool {
+        self.is_damage() || matches!(self, Self::Io { .. } | Self::Database(_))
+    }
+
+    /// What to do next.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unusable { path, .. } => Some(format!(
+                "set it aside, and a new one is begun: mv '{0}' '{0}-damaged'",
+                path.display()
+            )),
+            Self::NotOpened { path, source } => Some(source.remedy(path)),
+            _ => None,
+        }
+    }
+
+    /// What lets the journal in this folder be opened.
+    fn remedy(&self, folder: &Path) -> String {
+        let code = match self {
+            Self::Database(error) => error.sqlite_error_code(),
+            Self::Io { source, .. } => {
+                let untrusted = source.get_ref().and_then(|it| it.downcast_ref());
+                if let Some(hint) = untrusted.and_then(Untrusted::hint) {
+                    return hint;
+                }
+                match source.kind() {
+                    io::ErrorKind::StorageFull => Some(ErrorCode::DiskFull),
+                    io::ErrorKind::ReadOnlyFilesystem => Some(ErrorCode::ReadOnly),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let folder = folder.display();
+        let remedy = match code {
+            Some(ErrorCode::DiskFull) => format!("free space on the disk of {folder}"),
+            Some(ErrorCode::ReadOnly) => format!("make the disk of {folder} writable"),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => format!(
+                "end the program that has it open, which this shows: fuser -v '{folder}/journal.db'"
+            ),
+            _ => format!("see that Mainstay can write to {folder} and what is in it"),
+        };
+        format!("{remedy}; or set `journal.durability` to `relaxed`")
+    }
+}
+
+impl From<StoreError> for JournalError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Journal(error) => error,
+            error => Self::Store(Box::new(error)),
+        }
+    }
+}

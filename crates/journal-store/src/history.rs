@@ -1,0 +1,138 @@
+//! The history of servers: each change of a status, and when the journal was opened and closed, which is when
+//! Mainstay ran. Rows are few next to those of calls, and have a small share of the journal.
+//!
+//! The last row before a time says what was so at that time. So the newest of the rows of a server that are too
+//! old stays, until the run of Mainstay that wrote it is over: each run begins by saying how each server is.
+
+use std::time::SystemTime;
+
+use mainstay_core::redact::Redactor;
+use mainstay_journal::{Mark, store::Noted};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    schema::integer,
+    time::{micros, span, time},
+};
+
+/// Rows that are looked at or deleted in one step.
+const STEP: i64 = 4096;
+
+/// The name under which the rows of Mainstay itself stand: no server's.
+pub(super) const DAEMON: &str = "";
+/// Joins the lines of a server's stderr; none has one.
+pub(super) const LINE_END: &str = "\n";
+
+const INSERT: &str = "
+    INSERT INTO transitions
+        (at, server, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// Writes a transition, without secrets.
+pub fn write(connection: &Connection, redactor: &Redactor, noted: &Noted) -> rusqlite::Result<()> {
+    let Noted {
+        server,
+        transition,
+        secrets,
+    } = noted;
+    let shown = |text| redactor.redact(text, secrets.as_deref());
+    let lines: Vec<_> = transition.stderr.iter().map(|line| shown(line)).collect();
+    connection.prepare_cached(INSERT)?.execute(params![
+        micros(transition.at),
+        server.as_str(),
+        transition.status,
+        transition.degraded,
+        transition.reason.as_deref().map(shown),
+        transition.exit_code,
+        transition.exit_signal,
+        transition.attempt,
+        transition.next_retry.map(span),
+        (!lines.is_empty()).then(|| lines.join(LINE_END)),
+    ])?;
+    Ok(())
+}
+
+/// Writes what happens to Mainstay.
+pub fn mark(connection: &Connection, at: SystemTime, mark: Mark) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO transitions (at, server, status, degraded) VALUES (?, ?, ?, 0)",
+        )?
+        .execute(params![micros(at), DAEMON, mark.as_str()])?;
+    Ok(())
+}
+
+/// Begins a run. `seen` is the last time at which the run before is known to have run.
+pub fn begin(connection: &Connection, seen: Option<i64>) -> rusqlite::Result<()> {
+    if let Some((at, Mark::Started)) = last_mark(connection, i64::MAX)? {
+        let newest: i64 = connection
+            .prepare_cached("SELECT at FROM transitions ORDER BY id DESC LIMIT 1")?
+            .query_row([], |row| row.get(0))?;
+        let seen = newest.max(seen.unwrap_or(at)).max(at);
+        mark(connection, time(seen), Mark::Lost)?;
+    }
+    mark(connection, SystemTime::now(), Mark::Started)
+}
+
+/// The last mark up to this time.
+pub(super) fn last_mark(
+    connection: &Connection,
+    until: i64,
+) -> rusqlite::Result<Option<(i64, Mark)>> {
+    let newest = connection
+        .prepare_cached(
+            "SELECT at, status FROM transitions WHERE server = '' AND at <= ?
+             ORDER BY at DESC, id DESC LIMIT 1",
+        )?
+        .query_row([until], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+        .optional()?;
+    Ok(newest.and_then(|(at, word)| Some((at, Mark::parse(&word)?))))
+}
+
+/// Counts the rows.
+pub fn rows(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT count(*) FROM transitions", [], |row| row.get(0))
+}
+
+/// Deletes some of what is older than `oldest`, or too much for `max_rows` of `rows`. Returns how many rows
+/// went: [`STEP`] means that there may be more.
+pub fn prune(
+    connection: &Connection,
+    oldest: i64,
+    rows: i64,
+    max_rows: i64,
+) -> rusqlite::Result<i64> {
+    let first_kept: Option<i64> = connection
+        .prepare_cached("SELECT id FROM transitions WHERE at >= ? ORDER BY id LIMIT 1")?
+        .query_row([oldest], |row| row.get(0))
+        .optional()?;
+    let too_many = (rows - max_rows).clamp(0, STEP);
+    let first_in_bounds: Option<i64> = connection
+        .prepare_cached("SELECT id FROM transitions ORDER BY id LIMIT 1 OFFSET ?")?
+        .query_row([too_many], |row| row.get(0))
+        .optional()?;
+    let end = first_kept
+        .unwrap_or(i64::MAX)
+        .max(first_in_bounds.unwrap_or(0));
+    let gone = connection
+        .prepare_cached(
+            "DELETE FROM transitions WHERE id IN (
+                SELECT t.id FROM transitions t
+                WHERE t.id < ?1 AND (
+                    t.id < (SELECT max(id) FROM transitions WHERE server = '' AND status = 'started')
+                    OR EXISTS (
+                        SELECT 1 FROM transitions n
+                        WHERE n.server = t.server AND n.at >= t.at AND n.id > t.id AND n.id < ?1
+                    )
+                )
+                ORDER BY t.id LIMIT ?2
+            )",
+        )?
+        .execute([end, STEP])?;
+    Ok(integer(gone))
+}
+
+/// Whether a step of so many rows may not have been the last.
+pub const fn is_full_step(gone: i64) -> bool {
+    gone >= STEP
+}

@@ -1,0 +1,108 @@
+//! Holders of objects. Content that two callers have in common is one object for each of them. So a
+//! content identifier, which can be computed from a guess, leads no client to what others sent or
+//! received.
+//!
+//! A holder is only what decides who may see a call: the principal, the server and the tool. So there
+//! are few holders, and an object names its holder by four bytes.
+
+use std::{collections::HashMap, sync::Arc};
+
+use mainstay_core::{
+    ids::ServerName,
+    record::{Origin, Target},
+};
+use mainstay_journal::Holder;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::StoreError;
+
+/// Pairs of a target and an origin whose holder is at hand. Beyond that all are looked up again, each by
+/// one search of an index.
+const MAX_KNOWN: usize = 16 * 1024;
+
+/// The number of no holder: of objects from before there were holders. They are the operator's alone.
+pub const NOBODY: u32 = 0;
+
+/// The holder with this number.
+pub fn read(connection: &Connection, id: u32) -> Result<Option<Holder>, StoreError> {
+    let row = connection
+        .prepare_cached("SELECT principal, server, tool FROM holders WHERE id = ?")?
+        .query_row([id], |row| {
+            Ok([row.get(0)?, row.get(1)?, row.get::<_, String>(2)?])
+        })
+        .optional()?;
+    let Some(row) = row else { return Ok(None) };
+    let [principal, server, tool] = row.map(|text| (!text.is_empty()).then_some(text));
+    let server = server.map(|server| ServerName::new(&server)).transpose();
+    Ok(Some(Holder {
+        principal,
+        server: server.map_err(|_| StoreError::Corrupt("no server's name"))?,
+        tool: tool.map(Arc::from),
+    }))
+}
+
+/// The number of a holder.
+fn number(connection: &Connection, holder: &Holder) -> rusqlite::Result<u32> {
+    let Holder {
+        principal,
+        server,
+        tool,
+    } = holder;
+    let row = params![
+        principal.as_deref().unwrap_or_default(),
+        server.as_ref().map_or("", ServerName::as_str),
+        tool.as_deref().unwrap_or_default(),
+    ];
+    let known = connection
+        .prepare_cached("SELECT id FROM holders WHERE (principal, server, tool) = (?, ?, ?)")?
+        .query_row(row, |row| row.get(0))
+        .optional()?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO holders (principal, server, tool) VALUES (?, ?, ?) RETURNING id",
+        )?
+        .query_row(row, |row| row.get(0))
+}
+
+/// The numbers of holders, by those of a call's target and origin.
+#[derive(Debug, Default)]
+pub struct Holders(HashMap<(u32, u32), u32, foldhash::fast::RandomState>);
+
+impl Holders {
+    pub fn id(
+        &mut self,
+        connection: &Connection,
+        (target_id, target): (u32, &Target),
+        (origin_id, origin): (u32, &Origin),
+    ) -> rusqlite::Result<u32> {
+        if let Some(id) = self.0.get(&(target_id, origin_id)) {
+            return Ok(*id);
+        }
+        if self.0.len() >= MAX_KNOWN {
+            self.0.clear();
+        }
+        let id = number(connection, &Holder::of(origin, target))?;
+        self.0.insert((target_id, origin_id), id);
+        Ok(id)
+    }
+
+    /// Forgets the numbers, so that rows can be removed which no object names.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Holders of objects, as a column has them.
+pub fn encode(holders: impl Iterator<Item = u32>) -> Vec<u8> {
+    holders.flat_map(u32::to_le_bytes).collect()
+}
+
+/// The holders of so many objects. A missing column names no holder.
+pub fn decode(column: Option<&[u8]>, count: usize) -> impl Iterator<Item = u32> {
+    let (holders, _) = column.unwrap_or_default().as_chunks();
+    let holders = holders.iter().map(|holder| u32::from_le_bytes(*holder));
+    holders.chain(std::iter::repeat(NOBODY)).take(count)
+}

@@ -1,0 +1,68 @@
+//! The store that a journal asks: its readers, and its writing thread.
+
+use mainstay_core::record::{Cid, Record, RecordId};
+use mainstay_journal::{
+    Filter, History, Holder, JournalError, Page, Period, Range, Series, Span, store::Store,
+};
+
+use super::{
+    StoreError,
+    opening::Opening,
+    read::{Reader, Readers},
+    writer::Writer,
+};
+
+#[derive(Debug)]
+pub struct Sqlite {
+    readers: Readers,
+    writer: Writer,
+}
+
+impl Sqlite {
+    pub fn start(opening: Opening) -> Result<Self, StoreError> {
+        Ok(Self {
+            readers: Readers::new(&opening.folder, opening.published.clone()),
+            writer: Writer::start(opening)?,
+        })
+    }
+}
+
+impl Store for Sqlite {
+    fn records(&self, filter: &Filter, limit: usize) -> Result<Page, JournalError> {
+        Ok(self.readers.with(|reader| reader.records(filter, limit))?)
+    }
+
+    fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
+        Ok(self.readers.with(|reader| reader.record(id))?)
+    }
+
+    fn span(&self) -> Result<Span, JournalError> {
+        Ok(self.readers.with(|reader| reader.span())?)
+    }
+
+    fn history(&self, period: &Period) -> Result<History, JournalError> {
+        Ok(self.readers.with(|reader| reader.history(period))?)
+    }
+
+    fn statistics(&self, range: &Range) -> Result<Vec<Series>, JournalError> {
+        Ok(self.readers.with(|reader| reader.statistics(range))?)
+    }
+
+    fn is_held(&self, cid: Cid, may: &dyn Fn(&Holder) -> bool) -> Result<bool, JournalError> {
+        Ok(self.readers.with(|reader| reader.is_held(cid, may))?)
+    }
+
+    fn object_slice(
+        &self,
+        cid: Cid,
+        offset: u64,
+        length: usize,
+    ) -> Result<(Vec<u8>, u64), JournalError> {
+        let ask = |reader: &mut Reader| reader.object_slice(cid, offset, length);
+        Ok(self.readers.with(ask)?)
+    }
+
+    fn end(&self) {
+        self.writer.join();
+    }
+}
