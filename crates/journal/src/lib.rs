@@ -14,6 +14,8 @@ mod queue;
 mod records;
 mod statistics;
 pub mod store;
+#[cfg(test)]
+mod tests;
 
 use std::{
     path::{Path, PathBuf},

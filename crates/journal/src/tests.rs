@@ -1,0 +1,155 @@
+//! The journal over a store that writes nothing by itself: what waits is bounded, and no caller waits in vain.
+
+use std::time::Instant;
+
+use mainstay_core::{
+    config::Durability,
+    record::{Door, State},
+};
+use parking_lot::Mutex;
+
+use super::*;
+
+/// Bytes of payloads that may wait.
+const MAX_BYTES: usize = 128 * 1024 * 1024;
+/// Calls that may wait.
+const MAX_CALLS: usize = 64 * 1024;
+
+/// Answers no question but one, and writes nothing.
+#[derive(Debug)]
+struct Idle {
+    queue: Arc<Queue>,
+    /// How far the calls got that were left at the end.
+    left: Mutex<Vec<State>>,
+}
+
+impl Store for Idle {
+    fn records(&self, _: &Filter, _: usize) -> Result<Page, JournalError> {
+        Ok(Page {
+            calls: Vec::new(),
+            total_count: 7,
+            truncated: false,
+            next: None,
+        })
+    }
+
+    fn record(&self, _: RecordId) -> Result<Option<Record>, JournalError> {
+        absent()
+    }
+
+    fn span(&self) -> Result<Span, JournalError> {
+        absent()
+    }
+
+    fn history(&self, _: &Period) -> Result<History, JournalError> {
+        absent()
+    }
+
+    fn statistics(&self, _: &Range) -> Result<Vec<Series>, JournalError> {
+        absent()
+    }
+
+    fn is_held(&self, _: Cid, _: &dyn Fn(&Holder) -> bool) -> Result<bool, JournalError> {
+        absent()
+    }
+
+    fn object_slice(&self, _: Cid, _: u64, _: usize) -> Result<(Vec<u8>, u64), JournalError> {
+        absent()
+    }
+
+    fn end(&self) {
+        let gathered = self.queue.gather(&mut 0, false);
+        assert!(gathered.last, "the queue has been stopped");
+        for call in gathered.begun {
+            self.left.lock().push(call.state());
+            call.close();
+        }
+    }
+}
+
+fn absent<T>() -> Result<T, JournalError> {
+    Err(JournalError::Absent(PathBuf::from("nowhere")))
+}
+
+fn journal(durability: Durability) -> (Journal, Arc<Idle>) {
+    let queue = Arc::new(Queue::new(durability));
+    let store = Arc::new(Idle {
+        queue: Arc::clone(&queue),
+        left: Mutex::default(),
+    });
+    let settings = config::Journal {
+        durability,
+        ..config::Journal::default()
+    };
+    let asked: Arc<dyn Store> = Arc::clone(&store) as _;
+    (Journal::new(queue, asked, settings, PathBuf::new()), store)
+}
+
+fn begun(arguments: ByteString) -> Begun {
+    Begun {
+        origin: Arc::new(Origin::of(Door::Rest)),
+        target: Target {
+            server: None,
+            method: "tools/call".into(),
+            tool: "read".into(),
+        },
+        is_listed: false,
+        arguments: Some(arguments),
+        since: Instant::now(),
+        trace: None,
+        secrets: None,
+    }
+}
+
+/// Beyond the bound a call has no record, and that is counted. In strict mode each call waits for its own.
+#[test]
+fn calls_that_are_too_many_are_counted() {
+    for (durability, dropped) in [(Durability::Relaxed, 2), (Durability::Strict, 0)] {
+        let (journal, _) = journal(durability);
+        let begin = || journal.begin(begun("{}".into()));
+        let entries: Vec<Entry> = (0..MAX_CALLS + 2).map(|_| begin()).collect();
+        let unrecorded = entries.iter().filter(|entry| !entry.is_some()).count();
+        assert_eq!(unrecorded as u64, dropped, "{durability:?}");
+        assert_eq!(journal.counters().dropped, dropped);
+        assert_eq!(journal.depth().0, entries.len() - unrecorded);
+    }
+}
+
+/// A call whose arguments are too much has a record without them.
+#[test]
+fn payloads_that_are_too_much_are_counted() {
+    let (journal, _) = journal(Durability::Relaxed);
+    let half = ByteString::from("x".repeat(MAX_BYTES / 2));
+    let entries: Vec<Entry> = (0..3).map(|_| journal.begin(begun(half.clone()))).collect();
+    assert!(entries.iter().all(Entry::is_some));
+    assert_eq!(journal.counters().payloads_dropped, 1);
+    assert_eq!(journal.depth(), (3, MAX_BYTES));
+}
+
+/// A store that hangs hides the latest, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_write_is_read_all_the_same() {
+    let (journal, _) = journal(Durability::Relaxed);
+    let _entry = journal.begin(begun("{}".into()));
+    let asked = tokio::time::Instant::now();
+    let page = journal.records(Filter::default(), 1).await.expect("read");
+    assert_eq!(page.total_count, 7);
+    assert!(asked.elapsed() >= WRITTEN_WITHIN);
+}
+
+/// The store is told to end when nothing more can come, and callers that wait then learn so.
+#[tokio::test]
+async fn the_end_leaves_no_caller_waiting() {
+    let (journal, store) = journal(Durability::Strict);
+    let entry = journal.begin(begun("{}".into()));
+    entry.reached(State::Sent);
+    let intent = entry.intent();
+    journal.close().await;
+    assert_eq!(*store.left.lock(), [State::Sent]);
+    intent.await.expect_err("it was not written");
+    assert_eq!(journal.depth().1, 0);
+    let late = journal.begin(begun("{}".into()));
+    late.intent().await.expect_err("it will not be written");
+    assert_eq!(journal.counters().lost, 1);
+    assert_eq!(store.left.lock().len(), 1);
+}
