@@ -16,7 +16,7 @@ test('spans have the largest unit that is not zero', () => {
 })
 
 test('durations of calls have few digits', () => {
-  expect([undefined, 0.4, 12.3, 1250, 12_340, 61_000].map((it) => latency(it))).toEqual(['–', '0.4 ms', '12 ms', '1.25 s', '12.3 s', '1 min'])
+  expect([undefined, 0, 0.4, 12.3, 1250, 12_340, 61_000].map((it) => latency(it))).toEqual(['–', '0 ms', '0.4 ms', '12 ms', '1.25 s', '12.3 s', '1 min'])
 })
 
 test('times ago', () => {

@@ -16,9 +16,10 @@ export function span(ms: number): string {
   return `${Math.floor(hours / 24)} ${spans.d}`
 }
 
-/** A duration of a call: `0.4 ms`, `12 ms`, `1.25 s`. */
+/** A duration of a call: `0 ms`, `0.4 ms`, `12 ms`, `1.25 s`. */
 export function latency(ms: number | null | undefined): string {
   if (ms === undefined || ms === null) return '–'
+  if (ms < 0.05) return `0 ${spans.ms}`
   if (ms < 0.95) return `${ms.toFixed(1)} ${spans.ms}`
   if (ms < 1000) return `${Math.round(ms)} ${spans.ms}`
   if (ms < 10_000) return `${(ms / 1000).toFixed(2)} ${spans.s}`
