@@ -165,6 +165,52 @@ test('the switch of auto-start is kept in the file', async () => {
   await closePage(page)
 })
 
+test('the figures of all rows stand in columns, at each width, and nothing moves when they change', async () => {
+  const page = await openPage(daemon)
+  // What is counted begins with the first reading.
+  await says(row(page, 'beta'), '0/min')
+  for (let call = 0; call < 12; call += 1) await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'beta/echo', arguments: { text: 'x' } })
+  await says(row(page, 'beta'), /[1-9]\d*\/min/)
+  await says(row(page, 'gamma'), '0/min')
+  for (const width of [360, 700, 900, 1280, 2560]) {
+    await page.setViewportSize({ width, height: 1400 })
+    const lefts = await soon('all rows to have figures', async () => {
+      const rows = await page.locator('.figures').evaluateAll((found) => found.map((it) => [...it.children].map((cell) => Math.round(cell.getBoundingClientRect().left))))
+      return rows.length >= 3 && rows
+    })
+    for (const row of lefts) assert.deepEqual(row, lefts[0], `at ${width} px`)
+    assert.equal(new Set(lefts[0]).size, width < 750 ? 2 : 4, `at ${width} px: ${lefts[0]}`)
+  }
+  await closePage(page)
+})
+
+test('a menu lies within the window, and nothing cuts it', async () => {
+  const page = await openPage(daemon, '#/servers/gamma', { width: 360, height: 700 })
+  const isWhole = async (opener, height) => {
+    await page.setViewportSize({ width: 360, height })
+    await opener.click()
+    const items = page.getByRole('menu').getByRole('menuitem')
+    await items.first().waitFor()
+    for (const item of await items.all()) {
+      const box = await item.boundingBox()
+      const hit = await item.evaluate((it) => {
+        const { left, right, top, bottom } = it.getBoundingClientRect()
+        return [left + 2, right - 2].every((x) => it.contains(document.elementFromPoint(x, (top + bottom) / 2)))
+      })
+      assert.ok(box.x >= 0 && box.x + box.width <= 360 && box.y >= 0 && box.y + box.height <= height, JSON.stringify(box))
+      assert.ok(hit, `${await item.innerText()} is covered`)
+    }
+    await page.keyboard.press('Escape')
+  }
+  await isWhole(page.getByRole('button', { name: 'More actions' }), 700)
+  // A list of one row is lower than the menu of its row.
+  await page.goto(`${daemon.url}/#/servers?q=gamma`)
+  await row(page, 'gamma').waitFor()
+  await isWhole(page.getByRole('button', { name: 'More actions for gamma' }), 700)
+  await isWhole(page.getByRole('button', { name: 'More actions for gamma' }), 480)
+  await closePage(page)
+})
+
 test('several at once', async () => {
   const page = await openPage(daemon)
   const before = [await daemon.server('alpha'), await daemon.server('beta')]
