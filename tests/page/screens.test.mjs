@@ -308,6 +308,40 @@ test('first-steps', async () => {
   }
 })
 
+test('about-failed', async () => {
+  const broken = new Daemon({ mcpServers: { alpha: fake() } })
+  const journal = path.join(broken.home, 'state', 'journal')
+  fs.mkdirSync(journal, { recursive: true, mode: 0o700 })
+  // Others could write to it.
+  fs.chmodSync(journal, 0o777)
+  await broken.run()
+  try {
+    await broken.connected('alpha')
+    await broken.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/echo', arguments: { text: 'x' } })
+    const page = await openPage(broken, '#/settings/about')
+    await says(page.getByRole('alert'), `Calls are not recorded now: ${journal} cannot be used`)
+    assert.equal(await page.getByText('Every call is recorded.').count(), 0)
+    await looks(page, 'about-failed', { isLong: true })
+    await page.goto(`${broken.url}/#/calls`)
+    await says(page.getByRole('alert'), `calls are not on record: ${journal} cannot be used`)
+    await looks(page, 'calls-failed')
+
+    // A disk that failed for a while is seen later by what is missing.
+    await page.route('**/api/about', async (route) => {
+      const response = await route.fetch()
+      const about = await response.json()
+      await route.fulfill({ response, json: { ...about, journal: { ...about.journal, bytes: 1_500_000_000, records: 120_000, lost: 1234, error: null } } })
+    })
+    await page.goto(`${broken.url}/#/settings/about`)
+    await says(page, '1,234 records were lost: more calls came than could be written, or the disk failed.')
+    assert.equal(await page.getByText('Every call is recorded.').count(), 0)
+    await looks(page, 'about-lost', { isLong: true })
+    await closePage(page)
+  } finally {
+    await broken.end()
+  }
+})
+
 // The last one: afterwards there is no daemon.
 test('gone', async () => {
   const [page, other] = idle
