@@ -5,6 +5,8 @@ export interface Action {
   title: string
   /** What the action is about, shown after the title. */
   detail?: string
+  /** One for each server: it stands after the screens and servers, which it would hide. */
+  isOfMany?: boolean
   run: () => void
 }
 
