@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { byField, check, freeName, isSecret, parseEntry, shownOf, toEntry, toForm, transportOf, type Entry } from './entry'
+import { byField, check, freeName, isSecret, otherSettings, parseEntry, shownOf, toEntry, toForm, transportOf, type Entry } from './entry'
 
 describe('the form of an entry', () => {
   it.each<Entry>([
@@ -92,4 +92,10 @@ it('shows names of variables, never values', () => {
 it('finds a free name', () => {
   expect(freeName('files', (name) => name === 'files-2')).toBe('files-3')
   expect(freeName('files-2', (name) => name === 'files-2')).toBe('files-3')
+})
+
+it('says what else is set, without what may be secret', () => {
+  expect(otherSettings({ command: 'npx', args: ['x'], enabled: false, timeout_s: 30, allowedTools: ['a'], bearerToken: 'abc' })).toBe(
+    'enabled: false, timeout_s: 30, allowedTools, bearerToken',
+  )
 })

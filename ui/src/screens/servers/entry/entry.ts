@@ -167,6 +167,13 @@ export function otherKeys(entry: Entry): string[] {
   return Object.keys(entry).filter((key) => !FORM_KEYS.has(key))
 }
 
+/** The same for people: a switch or a number with its value, any other by its name, since it may be secret or long. */
+export function otherSettings(entry: Entry): string {
+  return otherKeys(entry)
+    .map((key) => (['boolean', 'number'].includes(typeof entry[key]) ? `${key}: ${text(entry[key])}` : key))
+    .join(', ')
+}
+
 /** Errors by field; those of no field under the empty name. */
 export type FieldErrors = Partial<Record<string, string[]>>
 
