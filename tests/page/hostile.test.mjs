@@ -1,9 +1,10 @@
 // What hostile servers say is text on every screen: nothing of it runs, loads, hides what is around it or turns it round.
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
+import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { closeBrowser, closePage, Daemon, fake, folder, openPage, scripted, soon } from './harness.mjs'
-import { McpClient } from './mcp.mjs'
+import { McpClient, modernCall } from './mcp.mjs'
 
 /** Begins each hostile text, and is looked for as it stands. */
 const SCRIPT = '<script>window.owned=1</script>'
@@ -343,4 +344,133 @@ test('definitions and results that are not what they should be', async () => {
     await harmless(page, tool)
     await closePage(page)
   }
+})
+
+/** Names that cost a careless page its layout or its words. */
+const NAMES = { script: evil('name'), bidi: '\u202egnp.exe\u2066', long: 'n'.repeat(300), wide: 'W m '.repeat(75), spaces: '   ', emoji: '👩‍👩‍👧‍👦😀'.repeat(20) }
+
+/** The screen is harmless at the width of a telephone, and each part of `scope` lies within the window. */
+async function narrow(page, where, scope = 'body') {
+  await page.setViewportSize({ width: 360, height: 780 })
+  await harmless(page, `${where}, narrow`)
+  const outside = await page.locator(scope).first().evaluate((root) => {
+    const scrolls = (it) => it !== document.body && (/auto|scroll/.test(getComputedStyle(it).overflowX) && it.scrollWidth > it.clientWidth ? true : it.parentElement && scrolls(it.parentElement))
+    return [...root.querySelectorAll('*')]
+      .filter((it) => it.checkVisibility() && !it.closest('.unseen') && getComputedStyle(it).position !== 'fixed')
+      .map((it) => [it, it.getBoundingClientRect()])
+      .filter(([it, box]) => box.width > 1 && (box.left < -1 || box.right > innerWidth + 1) && !it.closest('.cut') && !scrolls(it))
+      .map(([it, box]) => `${it.outerHTML.slice(0, 120)} ${Math.round(box.left)}..${Math.round(box.right)}`)
+  })
+  assert.deepEqual(outside.slice(0, 5), [], `${where}, narrow`)
+}
+
+test('names in the palette', async () => {
+  const tools = Object.values(NAMES).map((name) => ({ name, inputSchema: { type: 'object' } }))
+  const other = await Daemon.start({ mcpServers: { names: scripted(scripts, 'names', { tools }), [NAMES.long]: fake(), [NAMES.emoji]: fake(), [EVIL]: fake() } })
+  try {
+    await other.connected('names')
+    const page = await openPage(other)
+    await page.keyboard.press('Control+k')
+    const palette = page.getByRole('dialog', { name: 'Search or run a command' })
+    await palette.getByRole('option', { name: 'Add a server' }).waitFor()
+    await narrow(page, 'the palette', 'dialog[open]')
+    await palette.getByRole('combobox').fill('names/')
+    await soon('each tool', async () => (await palette.getByRole('option').count()) === tools.length)
+    await palette.getByText(SCRIPT).first().waitFor()
+    // Those that look alike do not hide each other, and one of spaces can be seen to be one.
+    await palette.getByText('names/\\u{202e}gnp.exe\\u{2066}').waitFor()
+    await narrow(page, 'tools in the palette', 'dialog[open]')
+    await page.keyboard.press('Escape')
+    await page.goto(`${other.url}/#/servers`)
+    await page.getByRole('link', { name: NAMES.long, exact: true }).waitFor()
+    await narrow(page, 'servers of long names', 'main')
+    await closePage(page)
+  } finally {
+    await other.end()
+  }
+})
+
+test('names of clients that were seen lately', async () => {
+  for (const name of Object.values(NAMES)) await modernCall(daemon, '/mcp', { name, version: name }, 'evil__plain')
+  const page = await openPage(daemon, '#/clients')
+  const list = page.getByRole('list', { name: 'Seen lately' })
+  await soon('each client', async () => (await list.getByRole('listitem').count()) >= Object.keys(NAMES).length)
+  await list.getByText(SCRIPT).first().waitFor()
+  await list.getByText('\\u{202e}gnp.exe\\u{2066}').first().waitFor()
+  await harmless(page, 'seen lately')
+  await narrow(page, 'seen lately', 'main')
+  for (const name of ['gnp.exe', 'n'.repeat(40)]) {
+    await page.goto(`${daemon.url}/#/clients`)
+    await list.getByRole('listitem').filter({ hasText: name }).first().getByRole('button', { name: /^Switches/ }).click()
+    await page.getByRole('dialog').getByText('evil').first().waitFor()
+    await narrow(page, `switches of ${name}`, 'dialog[open]')
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+  }
+  await closePage(page)
+})
+
+test('names in the file of a client', async () => {
+  const file = path.join(daemon.home, '.cursor', 'mcp.json')
+  fs.mkdirSync(path.dirname(file), { recursive: true })
+  const entries = Object.values(NAMES).map((name) => [name, { command: name, args: [name, EVIL] }])
+  fs.writeFileSync(file, JSON.stringify({ mcpServers: Object.fromEntries(entries) }))
+  try {
+    const page = await openPage(daemon, '#/servers?add=clients')
+    for (const [where, hash, scope] of [['taking over', '#/servers?add=clients', 'dialog[open]'], ['connecting', '#/clients?connect=cursor', 'main']]) {
+      await page.setViewportSize({ width: 1000, height: 850 })
+      await page.goto(`${daemon.url}/${hash}`)
+      await page.reload()
+      const list = page.getByRole('list', { name: 'Servers of Cursor' })
+      await soon(`each entry, ${where}`, async () => (await list.getByRole('listitem').count()) === entries.length)
+      await list.getByText(SCRIPT).first().waitFor()
+      await list.getByText('\\u{202e}gnp.exe\\u{2066}').first().waitFor()
+      await harmless(page, where)
+      await narrow(page, where, scope)
+    }
+    await closePage(page)
+  } finally {
+    fs.rmSync(path.dirname(file), { recursive: true })
+  }
+})
+
+test('names in the plan of a configuration', async () => {
+  const other = await Daemon.start({ mcpServers: { [NAMES.long]: fake(), kept: fake() }, profiles: { docs: { servers: ['kept'] } } })
+  try {
+    const page = await openPage(other, '#/settings')
+    const { spaces: _, ...names } = NAMES
+    const mcpServers = Object.fromEntries([...Object.values(names).map((name) => [`${name}2`, fake()]), ['kept', { ...fake(), env: { [EVIL.replaceAll('=', '')]: EVIL } }]])
+    // The daemon reads a file by itself when it changes. So the look is at one that waits.
+    await page.route('**/api/reload', async (route) => {
+      fs.writeFileSync(other.config, JSON.stringify({ mcpServers, profiles: { docs: { servers: ['kept'], tools: { deny: [`kept/${EVIL}`, `kept/${'x'.repeat(300)}`] } } } }))
+      await route.continue()
+    })
+    await page.getByRole('button', { name: 'Look what would change' }).click()
+    await page.getByText('Ended and removed').first().waitFor()
+    await page.getByText('Added and started').first().waitFor()
+    await page.getByText(NAMES.long, { exact: true }).first().waitFor()
+    await harmless(page, 'a plan')
+    await narrow(page, 'a plan', 'main')
+    await closePage(page)
+  } finally {
+    await other.end()
+  }
+  // What the editor is given is reviewed before it is saved: the plan, the changed lines, and what is wrong.
+  const page = await openPage(daemon, '#/configuration')
+  const editor = page.getByRole('textbox', { name: 'Configuration, as JSON' })
+  for (const [what, added] of [['a plan', { [NAMES.long]: fake() }], ['what is wrong', { ok: { command: 5, [evil('key')]: EVIL }, [NAMES.spaces]: fake() }]]) {
+    await page.setViewportSize({ width: 1000, height: 850 })
+    const config = JSON.parse(fs.readFileSync(daemon.config, 'utf8'))
+    const text = JSON.stringify({ ...config, mcpServers: { ...config.mcpServers, ...added }, profiles: { docs: { tools: { deny: [`evil/${EVIL}`, `evil/${'x'.repeat(300)}`] } } } }, null, 2)
+    await page.evaluate((it) => navigator.clipboard.writeText(it), text)
+    await editor.press('Control+a')
+    await editor.press('Control+v')
+    await page.getByRole('button', { name: 'Save…' }).click()
+    const review = page.getByRole('dialog', { name: 'Save the configuration' })
+    await review.getByText(what === 'a plan' ? NAMES.long.slice(0, 40) : 'key').first().waitFor()
+    await harmless(page, `${what} of the editor`)
+    await narrow(page, `${what} of the editor`, 'dialog[open]')
+    await review.getByRole('button', { name: 'Close' }).first().click()
+  }
+  await closePage(page)
 })
