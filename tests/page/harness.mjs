@@ -208,7 +208,9 @@ export async function closePage(page) {
 const PAGE_DIST = process.env.PAGE_DIST && path.resolve(process.env.PAGE_DIST)
 async function unembedded(route) {
   const { pathname } = new URL(route.request().url())
-  const embedded = await route.fetch({ url: new URL('/', route.request().url()).href })
+  // A page that is closed meanwhile waits for no file.
+  const embedded = await route.fetch({ url: new URL('/', route.request().url()).href }).catch(() => undefined)
+  if (!embedded) return route.abort().catch(() => {})
   const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' }
   const file = pathname === '/' ? 'index.html' : pathname.slice(1)
   const headers = { ...embedded.headers(), 'content-type': types[path.extname(file)] }

@@ -100,6 +100,8 @@ test('a message of a model is written by hand, or refused', async () => {
   await asked.getByLabel('Model', { exact: true }).fill('me')
   await asked.getByRole('button', { name: 'Send the answer' }).click()
   assert.deepEqual(JSON.parse(await answer).result, { role: 'assistant', content: { type: 'text', text: 'Four.' }, model: 'me', stopReason: 'endTurn' })
+  // The card of one that is answered goes before the next one comes.
+  await nothing(page)
 
   const refused = ask('sampling/createMessage', params)
   await card(page).getByLabel('Why it is refused').fill('not today')
