@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { after, before, test } from 'node:test'
-import { closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
+import { closeBrowser, Daemon, fake, FAKE_SERVER, soon } from './harness.mjs'
+import { closeForKeys as closePage, enter, has, openForKeys as openPage, push, reach } from './keys.mjs'
 import { McpClient } from './mcp.mjs'
 
 let daemon
@@ -18,30 +19,6 @@ after(async () => {
 const inFile = () => JSON.parse(fs.readFileSync(daemon.config, 'utf8'))
 const says = (page, text) => page.getByText(text).first().waitFor()
 const dialog = (page, name) => page.getByRole('dialog', { name })
-
-const has = (page, target) => soon('the focus', () => target.first().evaluate((element) => element === document.activeElement))
-
-/** Presses Tab, or another key, until `target` has the focus. */
-async function reach(page, target, key = 'Tab') {
-  await target.first().waitFor()
-  for (let step = 0; step < 80; step += 1) {
-    if (await target.first().evaluate((element) => element === document.activeElement)) return
-    await page.keyboard.press(key)
-  }
-  throw new Error(`${target} is not reached by ${key}`)
-}
-
-/** Goes to a control, and presses a key on it. */
-async function push(page, target, key = 'Enter') {
-  await reach(page, target)
-  await page.keyboard.press(key)
-}
-
-async function enter(page, target, text) {
-  await reach(page, target)
-  await page.keyboard.press('Control+a')
-  await page.keyboard.type(text)
-}
 
 test('a tool is found, filled in and called', async () => {
   const page = await openPage(daemon)

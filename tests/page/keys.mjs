@@ -1,0 +1,57 @@
+// A person without a mouse: controls are reached by keys alone, and the focus is watched.
+import assert from 'node:assert/strict'
+import { closePage, openPage, soon } from './harness.mjs'
+
+/** A page that notes when nothing has the focus any more. That Tab leaves the last control is the browser's. */
+export async function openForKeys(daemon, hash, options) {
+  const page = await openPage(daemon, hash, options)
+  await page.evaluate(() => {
+    window.lost = []
+    let last
+    let key
+    addEventListener('keydown', (event) => (key = event.key), true)
+    const look = () => {
+      const at = document.activeElement
+      if (at !== document.body) last = at
+      else if (last && key !== 'Tab') {
+        window.lost.push(`after ${key}: ${last.outerHTML.slice(0, 200)}`)
+        last = undefined
+      }
+      requestAnimationFrame(look)
+    }
+    look()
+  })
+  return page
+}
+
+/** Ends a page, and fails where its focus was lost. */
+export async function closeForKeys(page) {
+  assert.deepEqual(await page.evaluate(() => window.lost), [], 'the focus was lost')
+  await closePage(page)
+}
+
+const isFocused = (target) => target.first().evaluate((element) => element.matches(':focus'))
+export const has = (page, target) => soon(`the focus at ${target}`, () => isFocused(target))
+
+/** Presses Tab, or another key, until `target` has the focus. */
+export async function reach(page, target, key = 'Tab') {
+  await target.first().waitFor()
+  for (let step = 0; step < 100; step += 1) {
+    if (await isFocused(target)) return
+    await page.keyboard.press(key)
+  }
+  throw new Error(`${target} is not reached by ${key}`)
+}
+
+/** Goes to a control, and presses a key on it. */
+export async function push(page, target, key = 'Enter', by = 'Tab') {
+  await reach(page, target, by)
+  await page.keyboard.press(key)
+}
+
+/** Goes to a field, and types over what is in it. */
+export async function enter(page, target, text) {
+  await reach(page, target)
+  await page.keyboard.press('Control+a')
+  await page.keyboard.type(text)
+}

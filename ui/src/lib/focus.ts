@@ -1,0 +1,61 @@
+/**
+ * The focus is never lost. What has it may move with its row, or go when the news of what was done comes. An element
+ * that only moved gets the focus back. For one that is gone it is what came in its place, else the control before it,
+ * else the one after it. A dialog gives the focus back by itself.
+ */
+const CONTROLS = 'a[href], button, input, select, textarea, summary, [tabindex]'
+/** Nothing beyond these is beside what is gone: a screen that is left gives the focus to the next one. */
+const ROOMS = 'main, nav, dialog, body'
+
+function isControl(it: HTMLElement): boolean {
+  return it.matches(CONTROLS) && it.tabIndex >= 0 && !it.matches(':disabled') && it.checkVisibility({ visibilityProperty: true })
+}
+
+function controlsIn(root: Element): HTMLElement[] {
+  return [...root.querySelectorAll<HTMLElement>(CONTROLS)].filter(isControl)
+}
+
+/** The control that is nearest to the place of what was removed. */
+function nearest(lost: MutationRecord, records: readonly MutationRecord[]): HTMLElement | undefined {
+  let place = lost.target as Element
+  if (!place.isConnected || place.matches(ROOMS)) return undefined
+  for (const { target, addedNodes } of records) {
+    if (target !== place) continue
+    for (const node of addedNodes) {
+      if (!(node instanceof HTMLElement) || !node.isConnected) continue
+      const first = isControl(node) ? node : controlsIn(node)[0]
+      if (first) return first
+    }
+  }
+  let after = lost.nextSibling
+  // What stood behind it may have been removed with it.
+  while (after && !after.isConnected) {
+    const gone = after
+    after = records.find(({ removedNodes }) => [...removedNodes].includes(gone))?.nextSibling ?? null
+  }
+  for (; !place.matches(ROOMS); after = place, place = place.parentElement!) {
+    const all = controlsIn(place)
+    const isBefore = (it: Element): boolean => !after || (after.compareDocumentPosition(it) & Node.DOCUMENT_POSITION_PRECEDING) !== 0
+    const found = all.findLast(isBefore) ?? all[0]
+    if (found) return found
+  }
+  return undefined
+}
+
+/** Keeps the focus of the page, from now on. */
+export function keepFocus(): void {
+  let last: HTMLElement | undefined
+  addEventListener('focusin', (event) => (last = event.target as HTMLElement))
+  // A click beside all controls takes the focus away.
+  addEventListener('pointerdown', (event) => (last = (event.target as Element).closest<HTMLElement>(CONTROLS) ?? undefined), true)
+
+  new MutationObserver((records) => {
+    const had = last
+    if (!had || document.activeElement !== document.body) return
+    const lost = records.find(({ removedNodes }) => [...removedNodes].some((node) => node.contains(had)))
+    if (!lost || had.closest('dialog:not([open])') || (lost.target as Element).closest('dialog:not([open])')) return
+    if (!had.isConnected && had.closest('dialog')) return
+    const to = had.isConnected ? had : (nearest(lost, records) ?? document.querySelector('dialog[open] .content') ?? document.getElementById('main'))
+    if (to instanceof HTMLElement) to.focus({ preventScroll: true })
+  }).observe(document.body, { childList: true, subtree: true })
+}
