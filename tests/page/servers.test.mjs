@@ -401,6 +401,29 @@ test('a form adds a server; a trial that fails shows what it said', async () => 
   await closePage(page)
 })
 
+test('another address of the open dialog shows its way to add', async () => {
+  const page = await openPage(daemon, '#/servers?add=1')
+  const add = dialog(page, 'Add a server')
+  const chosen = (name) => add.getByRole('tablist', { name: 'Ways to add a server' }).getByRole('tab', { name, selected: true }).waitFor()
+  await chosen('Paste')
+  await page.goto(`${daemon.url}/#/servers?add=form`)
+  await chosen('Form')
+  await add.getByLabel('Command').waitFor()
+  await page.goto(`${daemon.url}/#/servers?add=clients`)
+  await chosen('From my clients')
+  await page.goBack()
+  await chosen('Form')
+  // A tab is in the address, too; and what is reviewed makes room for another way.
+  await add.getByRole('tab', { name: 'Paste' }).click()
+  assert.match(page.url(), /add=paste/)
+  await add.getByLabel('A snippet, a command line or an address').fill(FAKE_SERVER)
+  await add.getByRole('button', { name: 'Read it' }).click()
+  await dialog(page, 'Review before saving').waitFor()
+  await page.goto(`${daemon.url}/#/servers?add=form`)
+  await chosen('Form')
+  await closePage(page)
+})
+
 test('servers of a client are taken over', async () => {
   const file = path.join(daemon.home, '.cursor', 'mcp.json')
   fs.mkdirSync(path.dirname(file), { recursive: true })
