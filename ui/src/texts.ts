@@ -29,7 +29,8 @@ export const texts = {
     trying: 'Trying…',
     outdated: 'Mainstay has another version now than this page. The page must be loaded again.',
     reload: 'Reload the page',
-    summary: (up: number, all: number) => (all === 0 ? 'No servers' : `${up} of ${all} running`),
+    /** Both numbers take as much room, whatever the first is. */
+    summary: (up: number, all: number) => (all === 0 ? 'No servers' : `${String(up).padStart(String(all).length, '\u2007')} of ${all} running`),
     needsYou: (count: number) => `${count} ${count === 1 ? 'needs' : 'need'} you`,
     live: 'Connected to Mainstay',
     gone: 'Mainstay does not answer.',
@@ -73,6 +74,7 @@ export const texts = {
     copied: 'Copied',
     copyFailed: 'The browser did not allow it',
     retry: 'Try again',
+    checking: 'Checking…',
     details: 'Details',
     filter: 'Filter',
     all: 'All',
@@ -375,7 +377,6 @@ export const texts = {
     resetTitle: 'Throw your changes away?',
     resetText: 'The editor shows the file again. What you changed here is lost.',
     noFindings: 'No findings',
-    checking: 'Checking…',
     findings: (errors: number, warnings: number) =>
       [
         errors > 0 ? `${errors} ${errors === 1 ? 'error' : 'errors'}` : '',
@@ -494,6 +495,7 @@ export const texts = {
     lately: 'Seen lately',
     latelyHint: 'Clients of 2026-07-28 have no session. These were here within the last hour.',
     end: 'End session',
+    ending: 'Ending…',
     endOf: (client: string) => `End session: ${client}`,
     endTitle: (client: string) => `End the session of ${client}?`,
     endText:
@@ -505,7 +507,7 @@ export const texts = {
     token: (name: string) => `token ${name}`,
     transports: { streamable_http: 'Streamable HTTP', sse: 'HTTP with SSE', stdio: 'stdio' } as Record<string, string>,
     streams: (count: number) => `${count} ${count === 1 ? 'stream' : 'streams'}`,
-    inFlight: (count: number) => `${count} ${count === 1 ? 'call' : 'calls'} in flight`,
+    inFlight: (count: number) => `${count} in flight`,
     callCount: (count: number) => `${count} ${count === 1 ? 'call' : 'calls'}`,
     calls: 'Calls',
     switches: 'Switches',
