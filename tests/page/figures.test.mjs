@@ -4,6 +4,7 @@ import fs from 'node:fs'
 import { after, before, test } from 'node:test'
 import { closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
 import { McpClient } from './mcp.mjs'
+import { shiftsOf, watchShifts } from './measure.mjs'
 
 const SLOW_MS = 300
 const MB = 1024 * 1024
@@ -143,15 +144,9 @@ test('nothing moves while figures change', async () => {
   await says(row(page, 'alpha'), /\/min/)
   await says(row(page, 'beta'), /\/min/)
   await soon('figures of all', async () => (await page.getByText(/^\d+ process(es)?$/).count()) === 3)
+  await watchShifts(page)
   await page.evaluate(() => {
-    window.moved = []
     window.changed = 0
-    new PerformanceObserver((list) => {
-      // A number at the right end of its own cell, whose box stays where it was, moves nothing.
-      const stays = ({ previousRect: before, currentRect: now }) => before.x === now.x && before.y === now.y
-      const told = ({ node, previousRect, currentRect }) => JSON.stringify([node?.textContent, previousRect, currentRect])
-      for (const shift of list.getEntries()) window.moved.push(...shift.sources.filter((source) => !(source.node instanceof Text && stays(source))).map(told))
-    }).observe({ type: 'layout-shift' })
     new MutationObserver((changes) => (window.changed += changes.length)).observe(document.querySelector('main [role=list]'), { subtree: true, childList: true, characterData: true })
   })
   let isOver = false
@@ -167,6 +162,6 @@ test('nothing moves while figures change', async () => {
     isOver = true
     await busy
   }
-  assert.deepEqual(await page.evaluate(() => window.moved), [])
+  assert.deepEqual(await shiftsOf(page), [])
   await closePage(page)
 })
