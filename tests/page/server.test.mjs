@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { after, before, test } from 'node:test'
 import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, folder, openPage, scripted, soon } from './harness.mjs'
+import { reach } from './keys.mjs'
 
 const SECRET = 'sk-live-0123456789abcdef'
 const scripts = folder()
@@ -106,6 +107,41 @@ test('a crash: the screen turns, recovers, and its timeline has it with its sign
   await page.keyboard.press('End')
   await says(page, 'Its process exited with code 3.')
   await says(page.locator('.span-card'), 'fatal: no database')
+  await closePage(page)
+})
+
+test('the timeline tells of each state what happened, by mouse and by keyboard', async () => {
+  const page = await openPage(daemon, '#/servers/broken')
+  // Its name is that of the state that the keyboard is at.
+  const lane = page.getByRole('region', { name: 'States' }).getByRole('img')
+  await lane.waitFor()
+  const card = page.locator('.span-card')
+  const tells = async () => {
+    await card.getByText('Reconnecting...').waitFor()
+    await says(card, /^process exited unexpectedly \(code 3\)/)
+    await says(card, 'Its process exited with code 3.')
+    await says(card, 'fatal: no database')
+    await says(card, /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d.* – now \(/)
+    // Within the window, beside the lane and not on it.
+    const [box, at] = [await card.boundingBox(), await lane.boundingBox()]
+    assert.ok(box.x >= 0 && box.x + box.width <= 1280 && (box.y >= at.y + at.height || box.y + box.height <= at.y), JSON.stringify([box, at]))
+  }
+  const { width, height } = await lane.boundingBox()
+  await lane.hover({ position: { x: width - 2, y: height / 2 } })
+  await tells()
+  await page.getByRole('heading', { level: 1 }).hover()
+  await card.waitFor({ state: 'detached' })
+
+  await reach(page, lane)
+  await tells()
+  await page.keyboard.press('Home')
+  await soon('the first state', async () => !/ – now \(/.test(await card.innerText()))
+  await page.keyboard.press('End')
+  await tells()
+  // Those who do not see the card are told the same.
+  assert.match(await page.locator('[aria-live=polite]').filter({ hasText: 'process exited' }).textContent(), /^Starting, from .*: process exited unexpectedly \(code 3\)/)
+  await page.keyboard.press('Escape')
+  await card.waitFor({ state: 'detached' })
   await closePage(page)
 })
 
