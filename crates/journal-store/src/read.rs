@@ -489,7 +489,7 @@ fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, 
 }
 
 /// The attempts before the last one.
-fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<Attempt>, JournalError> {
+fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<Attempt>, StoreError> {
     if call.attempts < 2 {
         return Ok(Vec::new());
     }
@@ -501,7 +501,7 @@ fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<Attempt>, 
     while let Some(row) = attempts.next()? {
         found.push(Attempt {
             ended: duration(row.get(0)?),
-            state: State::from_code(row.get(1)?).ok_or(JournalError::Corrupt("a state"))?,
+            state: State::from_code(row.get(1)?).ok_or(StoreError::Corrupt("a state"))?,
             error: RecordError {
                 kind: row.get::<_, String>(2)?.into(),
                 text: row.get(3)?,
