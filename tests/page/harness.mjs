@@ -197,6 +197,9 @@ export async function anotherPage(page, daemon, hash = '#/') {
 /** Ends a page, and fails where something happened on it that must not. */
 export async function closePage(page) {
   const { faults } = page
+  // Requests that are still on their way are not missed.
+  await page.unrouteAll({ behavior: 'ignoreErrors' })
+  await page.context().unrouteAll({ behavior: 'ignoreErrors' })
   await page.context().close()
   if (faults.length > 0) throw new Error(`on the page:\n${[...new Set(faults)].join('\n')}`)
 }

@@ -9,7 +9,8 @@ export async function openForKeys(daemon, hash, options) {
     window.lost = []
     let last
     let key
-    addEventListener('keydown', (event) => (key = event.key), true)
+    // Not Shift, which comes before Tab.
+    addEventListener('keydown', (event) => (key = event.key === 'Shift' ? key : event.key), true)
     const look = () => {
       const at = document.activeElement
       if (at !== document.body) last = at

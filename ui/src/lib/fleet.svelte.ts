@@ -200,8 +200,9 @@ class Fleet {
       if (!quiet) toasts.show(operation === 'start' ? texts.toasts.failed(message) : texts.toasts.error(message), 'bad')
       return false
     } finally {
-      row.busy = undefined
+      // Until its new state is read, the button of the old one would be shown.
       await this.refreshOne(name)
+      row.busy = undefined
     }
   }
 
