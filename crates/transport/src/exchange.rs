@@ -6,7 +6,7 @@ use mainstay_core::{health::Policy, ids::ServerName, message};
 
 use super::{
     Asker, Budget, CallState, Frame, InFlight, Interruption, InterruptionKind, LineWriter,
-    PossibleSuspect, ServerMessage,
+    OpenQuestions, PossibleSuspect, ServerMessage,
     cpu::cpu_time,
     http_exchange::HttpExchange,
     line_writer::Mark,
@@ -167,6 +167,16 @@ impl Exchange {
         if let Some(in_flight) = &self.in_flight {
             let cpu = pid.map(|pid| move || cpu_time(pid));
             in_flight.timed_out(policy, cpu).await;
+        }
+    }
+
+    /// The questions that the request may have caused, where requests share the connection and there was
+    /// a question.
+    pub fn open_questions(&self) -> Option<&OpenQuestions> {
+        match &self.way {
+            Way::Piped(exchange) => exchange.ticket.open_questions(),
+            Way::Sse(exchange) => exchange.ticket().open_questions(),
+            Way::Http(_) | Way::Modern(_) => None,
         }
     }
 

@@ -19,7 +19,9 @@ use mainstay_core::{ids::ServerName, message::Method, suspects::MAX_SUSPECTS};
 
 pub use self::inbox::Broken;
 use self::inbox::Inbox;
-use super::{Asker, Frame, PossibleSuspect, Question, ServerMessage, line_writer::Mark};
+use super::{
+    Asker, Frame, OpenQuestions, PossibleSuspect, Question, ServerMessage, line_writer::Mark,
+};
 
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.
@@ -210,11 +212,12 @@ impl Pending {
     }
 
     /// Hands a question that names no call to the only client that can have caused it; gives it back
-    /// when there is none, or more than one.
-    pub fn ask(&self, question: Question) -> Result<(), Question> {
+    /// when there is none, or more than one. Either way it names the calls that can have caused it.
+    pub fn ask(&self, mut question: Question) -> Result<(), Question> {
         let calls = self.calls();
         let live = calls.by_id.iter();
         let live = live.filter_map(|(id, inbox)| Some((id, inbox.asker?, inbox)));
+        question.of_calls(live.clone().map(|(.., inbox)| inbox.take_questions()));
         let mut askers = live.clone().map(|(_, asker, _)| asker);
         let Some(asker) = askers.next() else {
             return Err(question);
@@ -303,6 +306,11 @@ impl Ticket {
     /// The call has been given to the writer, at this place.
     pub fn queued(&self, mark: Mark) {
         self.inbox.queued(mark);
+    }
+
+    /// The questions that this call may have caused, if there was one.
+    pub fn open_questions(&self) -> Option<&OpenQuestions> {
+        self.inbox.open_questions()
     }
 
     /// The next message for this call. Cancel-safe.

@@ -30,7 +30,10 @@ struct AskedQuestion {
     frame: Frame,
     /// Until it is answered.
     way_back: Option<WayBack>,
-    open_questions: Option<Arc<OpenQuestions>>,
+    /// The calls that may have caused it, where several share the connection.
+    calls: Vec<Arc<OpenQuestions>>,
+    /// Whether these calls wait for people as long as the question is open.
+    keeps_waiting: bool,
 }
 
 #[derive(Debug)]
@@ -62,7 +65,8 @@ impl Question {
             server,
             frame: request,
             way_back: Some(WayBack::Call(call)),
-            open_questions: None,
+            calls: Vec::new(),
+            keeps_waiting: false,
         }));
         (question, answer)
     }
@@ -78,7 +82,8 @@ impl Question {
             server: replies.server().clone(),
             frame,
             way_back: Some(WayBack::Server(replies.clone())),
-            open_questions: None,
+            calls: Vec::new(),
+            keeps_waiting: false,
         })))
     }
 
@@ -91,10 +96,25 @@ impl Question {
         self.0.frame.method().unwrap_or(Method::Other)
     }
 
-    /// The call that caused the question waits for people as long as the question is open.
-    pub fn keep_waiting(&mut self, open_questions: Arc<OpenQuestions>) {
-        open_questions.open.fetch_add(1, Ordering::Relaxed);
-        self.0.open_questions = Some(open_questions);
+    /// Names the calls that were in flight on the connection when the question came. Any of them may
+    /// have caused it.
+    pub(super) fn of_calls(&mut self, calls: impl Iterator<Item = Arc<OpenQuestions>>) {
+        self.0.calls = calls.collect();
+    }
+
+    /// The calls that may have caused the question wait for people as long as the question is open:
+    /// those that were in flight on its connection, or `call` where a connection has one call.
+    pub fn keep_waiting(&mut self, call: Option<&Arc<OpenQuestions>>) {
+        if self.0.keeps_waiting {
+            return;
+        }
+        self.0.keeps_waiting = true;
+        if self.0.calls.is_empty() {
+            self.0.calls.extend(call.cloned());
+        }
+        for call in &self.0.calls {
+            call.open.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Sends the client's response under the server's own id.
@@ -141,13 +161,14 @@ impl Drop for Question {
                 message::error_response(Some(self.id()), code::METHOD_NOT_FOUND, &reason, None);
             self.send(text);
         }
-        if let Some(open_questions) = &self.0.open_questions {
-            open_questions.answered();
+        if self.0.keeps_waiting {
+            self.0.calls.iter().for_each(|call| call.answered());
         }
     }
 }
 
-/// The open questions of one call. The call waits for people as long as one of them is open.
+/// The open questions that one call may have caused. The call waits for people as long as one of them is
+/// open.
 #[derive(Debug, Default)]
 pub struct OpenQuestions {
     open: AtomicU32,

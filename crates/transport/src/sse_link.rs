@@ -82,6 +82,10 @@ impl SseExchange {
         self.ticket.id
     }
 
+    pub fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         let lost = |broken: Broken| Interruption::sent(broken.into());

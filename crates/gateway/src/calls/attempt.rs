@@ -184,7 +184,8 @@ impl Call<'_> {
                 // A client that comes back for the rest wants it now, not when the server's time is over.
                 () = self.sink.client_returned(), if is_parted => exchange.resume_now(),
                 () = &mut timer => {
-                    if let Some(later) = patience.as_deref().and_then(|patience| self.waits_for_people(patience)) {
+                    let questions = exchange.open_questions().or(patience.as_deref());
+                    if let Some(later) = questions.and_then(|questions| self.waits_for_people(questions)) {
                         self.deadline = later;
                         timer.as_mut().reset(later);
                         continue;
@@ -210,7 +211,7 @@ impl Call<'_> {
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
         }
-        question.keep_waiting(Arc::clone(patience));
+        question.keep_waiting(Some(patience));
         let Err(question) = self.sink.ask(&self.upstream.server().name, question) else {
             return;
         };

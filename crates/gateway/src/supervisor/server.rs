@@ -390,7 +390,8 @@ impl Server {
     }
 
     /// Keeps a request of this server to a client of this principal until a person answers it.
-    pub fn queue(&self, principal: &Principal, question: Question) {
+    pub fn queue(&self, principal: &Principal, mut question: Question) {
+        question.keep_waiting(None);
         self.queue.enter(&self.name, Some(principal), question);
     }
 

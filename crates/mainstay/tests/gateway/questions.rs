@@ -248,6 +248,55 @@ async fn what_nobody_can_be_asked_is_answered_by_hand() {
     assert!(answer.contains("not today"), "{answer}");
 }
 
+/// Calls of several clients share a connection, where no request says which call it belongs to: each call
+/// that was in flight when it came waits for the person who answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_waits_for_a_person_beside_calls_of_other_clients() {
+    for kind in [Kind::Stdio, Kind::Sse] {
+        let backend = Backend::start(kind, &[]).await;
+        let backend = backend.option("serverRequests", "queue");
+        let backend = backend.option("timeout", 2000);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        let clients = [
+            gateway.client().await,
+            gateway.client().await,
+            gateway.client().await,
+        ];
+        let ask = |client: usize| clients[client].say("x__ask", json!({"method": SAMPLING}));
+        let waiting = async |count: usize| {
+            let shown = async || {
+                let shown = rest.get("/api/server-requests").await;
+                let requests = shown["requests"].as_array().expect("a list").clone();
+                (requests.len() == count).then_some(requests)
+            };
+            found("the requests", shown).await
+        };
+        let reply = async |request: &Value, model: &str| {
+            let path = format!("/api/server-requests/{}", request["id"]);
+            let told = rest.post(&path, json!({"result": {"model": model}})).await;
+            assert_eq!(told.0, StatusCode::OK, "{}", told.1);
+        };
+        let second = async {
+            waiting(1).await;
+            ask(1).await
+        };
+        let answering = async {
+            let requests = waiting(2).await;
+            reply(&requests[0], "the first").await;
+            waiting(1).await;
+            // Begun after the others, it is out of time after them.
+            let hung = clients[2].call("x__hang", json!({})).await;
+            assert_eq!(failure(&hung)["kind"], "call_timeout", "{hung}");
+            reply(&requests[1], "the second").await;
+        };
+        let (first, second, ()) = tokio::join!(ask(0), second, answering);
+        assert!(first.contains("the first"), "{kind:?}: {first}");
+        assert!(second.contains("the second"), "{kind:?}: {second}");
+        gateway.stop().await;
+    }
+}
+
 /// A restart of ours forgets what a client said, but not what it can be asked.
 #[tokio::test]
 async fn a_client_can_be_asked_after_a_restart_of_ours() {

@@ -3,14 +3,15 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     task::{Poll, Waker},
 };
 
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
-    Asker, Frame, InterruptionKind, PossibleSuspect, Question, ServerMessage, line_writer::Mark,
+    Asker, Frame, InterruptionKind, OpenQuestions, PossibleSuspect, Question, ServerMessage,
+    line_writer::Mark,
 };
 
 /// Progress and log messages that one call may have unread; beyond that they are dropped and
@@ -47,6 +48,8 @@ pub struct Inbox {
     work: Option<PossibleSuspect>,
     /// Where it stands among what is written.
     mark: OnceLock<Mark>,
+    /// Set once the server asks something that this call may have caused.
+    open_questions: OnceLock<Arc<OpenQuestions>>,
     state: Mutex<InboxState>,
 }
 
@@ -67,6 +70,7 @@ impl Inbox {
             asker,
             work,
             mark: OnceLock::new(),
+            open_questions: OnceLock::new(),
             state: Mutex::default(),
         }
     }
@@ -79,6 +83,16 @@ impl Inbox {
     /// What the call asks, if it was queued.
     pub fn work(&self) -> Option<(&PossibleSuspect, Mark)> {
         Some((self.work.as_ref()?, *self.mark.get()?))
+    }
+
+    /// The questions that this call may have caused, from now on.
+    pub fn take_questions(&self) -> Arc<OpenQuestions> {
+        Arc::clone(self.open_questions.get_or_init(Arc::default))
+    }
+
+    /// The questions that this call may have caused, if there was one.
+    pub fn open_questions(&self) -> Option<&OpenQuestions> {
+        self.open_questions.get().map(Arc::as_ref)
     }
 
     fn state(&self) -> MutexGuard<'_, InboxState> {

@@ -14,12 +14,13 @@ use crate::supervisor::declared::is_forwarded;
 
 impl Task {
     /// A question of the shared session that belongs to no call.
-    pub(super) fn question(&self, question: Question) {
+    pub(super) fn question(&self, mut question: Question) {
         let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
-        let question = match self.fleet.sole_asks().filter(|_| !is_rejected) {
+        let mut question = match self.fleet.sole_asks().filter(|_| !is_rejected) {
             None => question,
             Some(client) => {
                 self.has_asked.store(true, Ordering::Relaxed);
+                question.keep_waiting(None);
                 match client.ask(&self.config.name, question) {
                     Ok(()) => return,
                     Err(question) => question,
@@ -30,6 +31,7 @@ impl Task {
         if question.method() == Method::RootsList && !self.config.roots.is_empty() {
             question.result(&questions::roots(&self.config.roots));
         } else if self.config.server_requests == Some(ServerRequests::Queue) {
+            question.keep_waiting(None);
             self.fleet.queue.enter(&self.config.name, None, question);
         } else if is_forwarded(&self.config) {
             tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
