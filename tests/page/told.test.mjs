@@ -102,7 +102,7 @@ test('the row and the screen of a server say the same, and offer the same', asyn
   await says(row(page, 'wrong'), 'It is not tried again by itself. See its log, correct its entry, then reconnect.')
   await row(page, 'wrong').getByRole('link', { name: 'wrong', exact: true }).click()
   await says(why(page), 'It is not tried again by itself.')
-  await page.getByRole('button', { name: 'Reconnect now' }).waitFor()
+  await why(page).getByRole('button', { name: 'Reconnect now' }).waitFor()
 
   await page.goto(`${daemon.url}/#/servers?open=odd`)
   await says(row(page, 'odd'), 'It is not started before its entry is corrected.')
@@ -117,13 +117,13 @@ test('the row and the screen of a server say the same, and offer the same', asyn
 
 test('a next step that has a code is said for a page, not for a terminal', async () => {
   const { nextAction, nextStep } = await daemon.server('wrong')
-  assert.equal(nextAction, 'see_log')
+  assert.equal(nextAction, 'see_log_and_start')
   assert.match(nextStep, /mainstay logs/)
   const page = await openPage(daemon, '#/servers?open=wrong')
-  await says(row(page, 'wrong'), 'See what it said last.')
+  await says(row(page, 'wrong'), 'See what it said last, then start it.')
   assert.equal(await page.getByText(/mainstay logs/).count(), 0)
   await row(page, 'wrong').getByRole('link', { name: 'Whole log' }).first().click()
-  await says(why(page), 'See what it said last.')
+  await says(why(page), 'See what it said last, then start it.')
   assert.equal(await page.getByText(/mainstay logs/).count(), 0)
   await says(page.getByRole('list', { name: 'Log lines' }), 'the fake crashes at start with code 5')
 

@@ -69,6 +69,9 @@ pub struct Server {
     /// The same as a code. `wait` has no words: Mainstay tries again by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_action: Option<NextAction>,
+    /// It is not connected, and another attempt comes by itself or is under way.
+    #[serde(default)]
+    pub retried: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect_attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,7 +123,10 @@ pub enum NextAction {
     Approve,
     Enable,
     Start,
+    /// Its log says why it is down. Mainstay tries again by itself.
     SeeLog,
+    /// Its log says why it is down. It stays down until it is started.
+    SeeLogAndStart,
     /// The entry cannot be used.
     CorrectEntry,
     /// The server accepts no credentials of the entry.

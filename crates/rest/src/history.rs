@@ -8,6 +8,7 @@ use axum::{
 };
 use http::header;
 use mainstay_api as api;
+use mainstay_core::lifecycle::Loss;
 use mainstay_doorway::json_views::{
     records::{failure, journal},
     servers::millis,
@@ -104,6 +105,7 @@ fn of_one(history: ServerHistory) -> api::ServerHistory {
         at: utc::rfc3339(it.at),
         status: it.status.into_owned(),
         degraded: it.degraded,
+        unauthorized: it.reason.as_deref().is_some_and(Loss::says_unauthorized),
         reason: it.reason,
         exit_code: it.exit_code,
         exit_signal: it.exit_signal,

@@ -3513,7 +3513,7 @@ export interface components {
          * @description What a person can do about a server that is not connected.
          * @enum {string}
          */
-        NextAction: "approve" | "enable" | "start" | "see_log" | "correct_entry" | "set_credentials" | "wait";
+        NextAction: "approve" | "enable" | "start" | "see_log" | "see_log_and_start" | "correct_entry" | "set_credentials" | "wait";
         /**
          * @description `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and
          *     `POST /api/servers`
@@ -3785,6 +3785,8 @@ export interface components {
             /** Format: int32 */
             reconnectAttempt?: number | null;
             resourceCount: number;
+            /** @description It is not connected, and another attempt comes by itself or is under way. */
+            retried?: boolean;
             /** @description What the start of its process does that is under way, and the last line of its stderr. */
             starting?: string | null;
             /** @description The canonical word. */
@@ -4097,6 +4099,8 @@ export interface components {
             status: string;
             /** @description Its last lines of stderr. */
             stderr?: string[];
+            /** @description The reason is that the server accepts no credentials of its entry. */
+            unauthorized?: boolean;
         };
         /** @description `POST /api/servers/try`: what a server does that was started once and is gone again. */
         TrialRun: {

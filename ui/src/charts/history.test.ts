@@ -36,6 +36,13 @@ describe('lanes', () => {
     expect(lane([[5, 'connected'], [20, 'reconnecting'], [21, 'connected']])).toBe('10-20 connected, 20-21 reconnecting, 21-60 connected')
   })
 
+  it('tells a refused token by what the daemon says, not by words', () => {
+    const word = (more: object): string | undefined =>
+      laneOf({ server: 'x', transitions: [{ at: at(5), status: 'error', ...more }], truncated: false }, [], since, until).spans[0]?.word
+    expect(word({ reason: 'no', unauthorized: true })).toBe('unauthorized')
+    expect(word({ reason: 'cannot connect: HTTP 403, unauthorized' })).toBe('error')
+  })
+
   it('knows nothing of gaps', () => {
     expect(lane([[5, 'connected'], [30, 'connecting']], [[20, 25]])).toBe('10-20 connected, 30-60 starting')
     expect(lane([[5, 'connected']], [[10, 20]])).toBe('20-60 connected')

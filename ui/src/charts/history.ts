@@ -38,7 +38,7 @@ function wordOf(transition: Transition): Word | undefined {
   const word = WORDS[transition.status]
   if (word === 'stopped' && transition.reason === 'disabled') return 'disabled'
   if (word === 'connected' && transition.degraded) return 'degraded'
-  if (word === 'error' && /\b(401|403)\b|unauthorized/i.test(transition.reason ?? '')) return 'unauthorized'
+  if (word === 'error' && transition.unauthorized) return 'unauthorized'
   return word
 }
 

@@ -6,7 +6,7 @@ import { wordOf } from './status'
 
 const down = (more: Partial<Server>): Server => ({ name: 'files', enabled: true, connected: false, status: 'error', command: 'files', ...more }) as Server
 const rejected = down({ lastError: 'args must be an array', nextAction: 'correct_entry' })
-const initial = down({ lastError: 'process exited unexpectedly (code 5)', nextAction: 'see_log' })
+const initial = down({ lastError: 'process exited unexpectedly (code 5)', nextAction: 'see_log_and_start' })
 const refused = down({ lastError: 'HTTP 401', url: 'https://x', nextAction: 'set_credentials' })
 
 describe('the action and the words of a server that is down agree', () => {
@@ -15,8 +15,10 @@ describe('the action and the words of a server that is down agree', () => {
     ['an error that only reads like a refused token', down({ lastError: 'HTTP 401' }), 'reconnect', /^It is not tried again by itself\. See/, 'It is not tried again by itself.'],
     ['a start that failed for good', initial, 'reconnect', /not tried again by itself/, 'It is not tried again by itself.'],
     ['a token that is refused for good', refused, 'reconnect', /not tried again by itself/, 'It is not tried again by itself.'],
-    ['a token that is refused for now', { ...refused, nextRetryMs: 9000 }, 'reconnect', /tries again seldom/, 'attempt 1 in 9 s'],
-    ['one that is tried at the moment', { ...refused, reconnectAttempt: 2 }, 'reconnect', /tries again seldom/, 'attempt 2 is under way'],
+    ['a token that is refused for now', { ...refused, retried: true, nextRetryMs: 9000 }, 'reconnect', /tries again seldom/, 'attempt 1 in 9 s'],
+    ['one that is tried at the moment', { ...refused, retried: true, reconnectAttempt: 2 }, 'reconnect', /tries again seldom/, 'attempt 2 is under way'],
+    ['one that was tried and is not any more', { ...refused, reconnectAttempt: 2 }, 'reconnect', /not tried again by itself/, 'It is not tried again by itself.'],
+    ['one that comes back', down({ status: 'reconnecting', retried: true, reconnectAttempt: 3 }), 'reconnect', /tries again by itself/, 'attempt 3 is under way'],
     ['one that is given up', down({ status: 'failed' }), 'restart', /stopped trying/, 'It is not tried again by itself.'],
     ['one that crashed', down({ status: 'crashed' }), 'restart', /does not start it again/, 'It is not tried again by itself.'],
     ['one that starts', down({ status: 'connecting' }), 'stop', /under way/, undefined],

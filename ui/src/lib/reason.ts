@@ -33,13 +33,8 @@ export function why(server: Server, word: Word, now: number): string {
 export function outlook(server: Server, word: Word): string {
   const { nextSteps } = texts.servers
   if (isRejected(server)) return nextSteps.rejected
-  if ((word === 'error' || word === 'unauthorized') && !isRetried(server)) return nextSteps[`${word}Final`]
+  if ((word === 'error' || word === 'unauthorized') && !server.retried) return nextSteps[`${word}Final`]
   return nextSteps[word]
-}
-
-/** Whether another attempt comes by itself, or is under way. */
-function isRetried(server: Server): boolean {
-  return server.nextRetryMs != null || (server.reconnectAttempt ?? 0) > 0
 }
 
 /** What Mainstay does next by itself; `undefined` where there is nothing to wait for. */
@@ -47,7 +42,7 @@ export function next(server: Server, word: Word, nextAttemptAt: number | undefin
   if (word === 'reconnecting' || word === 'unauthorized' || word === 'error' || word === 'crashed') {
     const attempt = Math.max(server.reconnectAttempt ?? 1, 1)
     if (nextAttemptAt !== undefined && nextAttemptAt > now) return words.attempt(attempt, span(nextAttemptAt - now + 999))
-    return word === 'reconnecting' || (word !== 'crashed' && isRetried(server)) ? words.attemptNow(attempt) : words.notRetried
+    return server.retried ? words.attemptNow(attempt) : words.notRetried
   }
   return word === 'failed' ? words.notRetried : undefined
 }

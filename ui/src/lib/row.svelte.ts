@@ -46,7 +46,7 @@ export class Row {
   /** An attempt has begun; its outcome is read. */
   begin(): void {
     const isAgain = this.info.status === 'reconnecting'
-    this.info = { ...this.info, status: isAgain ? 'reconnecting' : 'connecting', connected: false, nextRetryMs: null, nextAction: null, nextStep: null }
+    this.info = { ...this.info, status: isAgain ? 'reconnecting' : 'connecting', connected: false, nextRetryMs: null, nextAction: null, nextStep: null, retried: true }
   }
 
   measure(figures: ServerFigures): void {

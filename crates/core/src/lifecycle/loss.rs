@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+/// The first words of [`Loss::Unauthorized`], and of no other loss.
+const UNAUTHORIZED: &str = "unauthorized: ";
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Loss {
@@ -40,7 +43,7 @@ pub enum Loss {
     CannotSpawn(String),
     #[error("initialize failed: {0}")]
     Rejected(String),
-    #[error("unauthorized: {0}")]
+    #[error("{prefix}{0}", prefix = UNAUTHORIZED)]
     Unauthorized(String),
 }
 
@@ -101,11 +104,54 @@ impl Loss {
         matches!(self, Self::Unauthorized(_))
     }
 
+    /// Whether the words of a loss, as the history keeps them, are those of [`Loss::Unauthorized`].
+    pub fn says_unauthorized(words: &str) -> bool {
+        words.starts_with(UNAUTHORIZED)
+    }
+
     /// How long the server asks to be left alone.
     pub(super) fn retry_after(&self) -> Duration {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,
             _ => Duration::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The history keeps a loss in words.
+    #[test]
+    fn no_other_loss_says_unauthorized() {
+        let text = || "HTTP 401 unauthorized: go away".to_owned();
+        for loss in [
+            Loss::Disconnected(text()),
+            Loss::Crashed {
+                code: Some(1),
+                signal: None,
+            },
+            Loss::Unresponsive(text()),
+            Loss::ConnectTimeout(Duration::from_secs(1)),
+            Loss::SilentStart(Duration::from_secs(1)),
+            Loss::ConnectFailed(text()),
+            Loss::Unavailable {
+                reason: text(),
+                retry_after: Duration::ZERO,
+            },
+            Loss::SessionExpired,
+            Loss::Misconfigured(text()),
+            Loss::CannotSpawn(text()),
+            Loss::Rejected(text()),
+            Loss::Unauthorized(text()),
+        ] {
+            let words = loss.to_string();
+            assert_eq!(
+                Loss::says_unauthorized(&words),
+                loss.is_unauthorized(),
+                "{words}"
+            );
         }
     }
 }

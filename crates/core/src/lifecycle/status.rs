@@ -151,6 +151,8 @@ pub struct Status {
     pub reason: Option<String>,
     /// The reason is that the server accepts none of the credentials in its entry.
     pub unauthorized: bool,
+    /// Another attempt comes by itself, or is under way.
+    pub retried: bool,
     pub next_retry: Option<Instant>,
     /// Whether a call can bring a session about.
     pub on_call: bool,
@@ -243,6 +245,11 @@ impl Lifecycle {
             reason: reason
                 .map(|loss| loss.to_string())
                 .or_else(|| health.as_ref()?.last_error.clone()),
+            retried: match &self.phase {
+                Phase::Connecting { .. } | Phase::Waiting { .. } => true,
+                Phase::Closing { then, .. } => !matches!(then, Then::Stay),
+                Phase::Down(_) | Phase::Up { .. } => false,
+            },
             next_retry: match self.phase {
                 Phase::Waiting { until, .. } => Some(until),
                 _ => None,

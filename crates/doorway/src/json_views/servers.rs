@@ -110,6 +110,9 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .as_ref()
             .and_then(|step| step.words(server.name.as_str())),
         next_action: step.as_ref().map(action),
+        retried: view.wanted
+            && status.retried
+            && !matches!(step, Some(NextStep::CorrectEntry { .. })),
         reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
         next_retry_ms: status
             .next_retry
@@ -151,7 +154,8 @@ fn action(step: &NextStep) -> api::NextAction {
         NextStep::Enable => api::NextAction::Enable,
         NextStep::CorrectEntry { .. } => api::NextAction::CorrectEntry,
         NextStep::Start | NextStep::TryAgain => api::NextAction::Start,
-        NextStep::SeeLogAndStart | NextStep::SeeLog => api::NextAction::SeeLog,
+        NextStep::SeeLogAndStart => api::NextAction::SeeLogAndStart,
+        NextStep::SeeLog => api::NextAction::SeeLog,
         NextStep::SetCredentials => api::NextAction::SetCredentials,
         NextStep::Wait => api::NextAction::Wait,
     }

@@ -158,6 +158,25 @@ async fn a_removed_server_has_a_history() {
     gateway.stop().await;
 }
 
+/// As the server itself says it: words of a reason are not for programs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_history_says_which_server_lets_nobody_in() {
+    let folder = folder();
+    let closed = Backend::start(Kind::Http, &["--status", "401"]).await;
+    let broken = Backend::start(Kind::Http, &["--status", "500"]).await;
+    let gateway = recorded(&[("closed", &closed), ("broken", &broken)], &folder).await;
+    for server in ["closed", "broken"] {
+        let last = found("a reason", async || {
+            let last = transitions(&gateway, server).await.pop()?;
+            last.get("reason").is_some().then_some(last)
+        })
+        .await;
+        let told = last.get("unauthorized") == Some(&json!(true));
+        assert_eq!(told, server == "closed", "{last}");
+    }
+    gateway.stop().await;
+}
+
 /// Without a journal there is no history, and the answer says why.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_journal_there_is_no_history() {

@@ -104,6 +104,7 @@ async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let shown = gateway.rest().until_status("x", "error").await;
     assert_eq!(shown["nextAction"], "set_credentials", "{shown}");
+    assert_eq!(shown["retried"], true, "{shown}");
     assert_eq!(
         shown["nextStep"], "set its credentials, then \"mainstay start x\"",
         "{shown}"

@@ -59,6 +59,11 @@ async fn the_next_step_is_told_in_words_and_as_a_code() {
         "wrong": {"command": fake(), "args": 5},
         "closed": {"url": "http://127.0.0.1:9/mcp"},
         "speaks": {"command": "sh", "args": ["-c", "echo no licence >&2; exit 7"], "restart": {"mode": "never"}},
+        "coming": {
+            "command": "sh",
+            "args": ["-c", "echo no licence >&2; exit 7"],
+            "reconnect": {"initialDelayMs": 600_000, "maxDelayMs": 600_000},
+        },
     }))
     .await;
     world.post("/api/servers/stopped/stop", &json!({})).await;
@@ -81,8 +86,14 @@ async fn the_next_step_is_told_in_words_and_as_a_code() {
         (
             "speaks",
             "error",
-            "see_log",
+            "see_log_and_start",
             "see \"mainstay logs speaks\", then ",
+        ),
+        (
+            "coming",
+            "reconnecting",
+            "see_log",
+            "see \"mainstay logs coming\"",
         ),
     ] {
         let path = format!("/api/servers/{name}");
@@ -95,6 +106,8 @@ async fn the_next_step_is_told_in_words_and_as_a_code() {
         assert_eq!(action, code, "{name}: {shown}");
         assert!(said.starts_with(words), "{name}: {shown}");
         assert_eq!(said.is_empty(), words.is_empty(), "{name}: {shown}");
+        let retried = ["wait", "see_log"].contains(&code);
+        assert_eq!(shown["server"]["retried"], retried, "{name}: {shown}");
     }
     world.end().await;
 }
