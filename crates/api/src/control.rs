@@ -1,7 +1,13 @@
 //! The daemon: its configuration, and its end.
 
+use mainstay_core::config::{
+    self,
+    plan::{Action, ServerChange, SettingChange},
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::ConfigFinding;
 
 /// `POST /api/reload`
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -44,6 +50,9 @@ pub struct Reloaded {
     /// For people, of several lines.
     pub summary: String,
     pub plan: Plan,
+    /// What is wrong or odd about the file, errors first. An entry with an error is a server that shows it.
+    #[serde(default)]
+    pub findings: Vec<ConfigFinding>,
 }
 
 /// What a configuration does to the servers and the settings. Names keys, never values.
@@ -97,4 +106,97 @@ pub enum TakesEffect {
     Now,
     /// When Mainstay is started the next time.
     AtRestart,
+}
+
+impl From<&config::Plan> for Plan {
+    fn from(plan: &config::Plan) -> Self {
+        let config::Plan {
+            servers,
+            reordered,
+            settings,
+        } = plan;
+        Self {
+            servers: servers.iter().map(Into::into).collect(),
+            reordered: *reordered,
+            settings: settings.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&ServerChange> for PlannedServer {
+    fn from(ServerChange { name, action, keys }: &ServerChange) -> Self {
+        Self {
+            name: name.to_string(),
+            action: match action {
+                Action::Added => PlanAction::Added,
+                Action::AddedIdle => PlanAction::AddedIdle,
+                Action::Removed => PlanAction::Removed,
+                Action::Started => PlanAction::Started,
+                Action::Stopped => PlanAction::Stopped,
+                Action::Relaunched => PlanAction::Relaunched,
+                Action::Changed => PlanAction::Changed,
+                Action::Unchanged => PlanAction::Unchanged,
+            },
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        }
+    }
+}
+
+impl From<&SettingChange> for PlannedSetting {
+    fn from(SettingChange { key, takes_effect }: &SettingChange) -> Self {
+        Self {
+            key: (*key).to_owned(),
+            takes_effect: match takes_effect {
+                config::plan::TakesEffect::Now => TakesEffect::Now,
+                config::plan::TakesEffect::AtRestart => TakesEffect::AtRestart,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::ids::ServerName;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_has_one_form() {
+        let actions = [
+            (Action::Added, "added"),
+            (Action::AddedIdle, "added_idle"),
+            (Action::Removed, "removed"),
+            (Action::Started, "started"),
+            (Action::Stopped, "stopped"),
+            (Action::Relaunched, "relaunched"),
+            (Action::Changed, "changed"),
+            (Action::Unchanged, "unchanged"),
+        ];
+        let change = |(action, word): (Action, &str)| ServerChange {
+            name: ServerName::new(word).expect("a legal name"),
+            action,
+            keys: vec!["command", "args"],
+        };
+        let setting = |key, takes_effect| SettingChange { key, takes_effect };
+        let plan = config::Plan {
+            servers: actions.map(change).into(),
+            reordered: true,
+            settings: vec![
+                setting("naming", config::plan::TakesEffect::Now),
+                setting("http.maxBodyBytes", config::plan::TakesEffect::AtRestart),
+            ],
+        };
+        let servers = actions
+            .map(|(_, word)| json!({"name": word, "action": word, "keys": ["command", "args"]}));
+        let expected = json!({
+            "servers": servers,
+            "reordered": true,
+            "settings": [
+                {"key": "naming", "takesEffect": "now"},
+                {"key": "http.maxBodyBytes", "takesEffect": "at_restart"},
+            ],
+        });
+        assert_eq!(json!(Plan::from(&plan)), expected);
+    }
 }

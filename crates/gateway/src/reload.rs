@@ -37,6 +37,15 @@ pub use crate::registry::OnDuplicate;
 /// Editors write a file in several steps; it is read once they are through.
 const DEBOUNCE: Duration = Duration::from_millis(300);
 
+/// What a reload does, or would do.
+#[derive(Clone, Debug)]
+pub struct Reloaded {
+    pub plan: Plan,
+    /// What is wrong or odd about the file. An entry with an error is a server that shows it; the others
+    /// run.
+    pub findings: Vec<Finding>,
+}
+
 /// How often a file is looked for that has gone or cannot be read.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -129,15 +138,17 @@ impl Reloader {
     }
 
     /// The plan that a reload would carry out now.
-    pub async fn plan(&self) -> Result<Plan, LoadError> {
+    pub async fn plan(&self) -> Result<Reloaded, LoadError> {
         let (_, mut loaded) = self.read(Occasion::Request).await?;
         let current = self.current.lock().await;
+        let findings = Finding::all_of(&loaded);
         loaded.config.keep_launches(&current);
-        Ok(Plan::between(&current, &loaded.config))
+        let plan = Plan::between(&current, &loaded.config);
+        Ok(Reloaded { plan, findings })
     }
 
     /// Reloads; returns what was done. Without a file there are no servers any more.
-    pub async fn reload(&self) -> Result<Plan, LoadError> {
+    pub async fn reload(&self) -> Result<Reloaded, LoadError> {
         self.reload_at(Occasion::Request).await
     }
 
@@ -163,9 +174,13 @@ impl Reloader {
         *known = trouble;
     }
 
-    async fn reload_at(&self, occasion: Occasion) -> Result<Plan, LoadError> {
+    async fn reload_at(&self, occasion: Occasion) -> Result<Reloaded, LoadError> {
         let mut current = self.current.lock().await;
         let mut read = self.read(occasion).await;
+        let findings = match &read {
+            Ok((_, loaded)) => Finding::all_of(loaded),
+            Err(_) => Vec::new(),
+        };
         let trouble = match &mut read {
             Ok((_, loaded)) => Trouble::of_files(&current, &mut loaded.config),
             Err(error) => Some(Trouble::of_error(error)),
@@ -200,7 +215,7 @@ impl Reloader {
         if is_news || !plan.is_empty() || occasion == Occasion::Request {
             tracing::info!(%plan, "the configuration was reloaded");
         }
-        Ok(plan)
+        Ok(Reloaded { plan, findings })
     }
 
     async fn read(&self, occasion: Occasion) -> Result<(Option<String>, Loaded), LoadError> {
@@ -260,7 +275,8 @@ impl Reloader {
             }
             // A change by a command may have ended the trouble meanwhile: then this is another one.
             let latest = self.trouble();
-            match self.reload_at(Occasion::Change).await {
+            let outcome = self.reload_at(Occasion::Change).await;
+            match outcome.map(|reloaded| reloaded.plan) {
                 Ok(plan) if plan.is_empty() && self.trouble() == before => {}
                 Err(_) if self.trouble() == latest => {}
                 outcome => tell(outcome),

@@ -134,6 +134,9 @@ pub enum LoadError {
     Invalid { path: PathBuf, errors: ConfigErrors },
 }
 
+/// What to do about a file that has gone.
+const GONE: &str = "bring it back, or do without it by \"mainstay reload\"";
+
 impl LoadError {
     /// A line each, as `FILE:LINE:COLUMN: PATH: MESSAGE` where there is a place.
     pub fn findings(&self) -> Vec<String> {
@@ -141,9 +144,7 @@ impl LoadError {
             Self::Unreadable { source, .. } => {
                 vec![format!("{self}: {source} ({})", source.hint())]
             }
-            Self::Gone { .. } => vec![format!(
-                "{self} (bring it back, or do without it by \"mainstay reload\")"
-            )],
+            Self::Gone { .. } => vec![format!("{self} ({GONE})")],
             Self::Invalid { path, errors } => errors
                 .0
                 .iter()
@@ -154,6 +155,24 @@ impl LoadError {
 }
 
 impl LoadError {
+    /// What is wrong, for programs.
+    pub fn errors(&self) -> Vec<ConfigError> {
+        let whole = |message, hint: &str| ConfigError {
+            path: String::new(),
+            message,
+            hint: Some(hint.to_owned()),
+            position: None,
+            awaits_file: false,
+        };
+        match self {
+            Self::Unreadable { source, .. } => {
+                vec![whole(format!("{self}: {source}"), source.hint())]
+            }
+            Self::Gone { .. } => vec![whole(self.to_string(), GONE)],
+            Self::Invalid { errors, .. } => errors.0.clone(),
+        }
+    }
+
     /// The same error as a kind of failure, in fixed words (requirement A24).
     pub fn failure(&self) -> Failure {
         let message = match self {
@@ -164,7 +183,8 @@ impl LoadError {
                 None => self.to_string(),
             },
         };
-        Failure::new(FailureKind::InvalidConfig, message).with("findings", self.findings())
+        let findings: Vec<_> = self.errors().iter().map(ConfigError::told).collect();
+        Failure::new(FailureKind::InvalidConfig, message).with("findings", findings)
     }
 }
 

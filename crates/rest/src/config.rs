@@ -10,10 +10,7 @@ use axum::{
 };
 use http::header;
 use mainstay_api as api;
-use mainstay_core::config::{
-    self, Plan, masking,
-    plan::{Action, ServerChange, SettingChange, TakesEffect},
-};
+use mainstay_core::config::{self, Plan, masking};
 use mainstay_gateway::reload::Change;
 use serde_json::Value;
 
@@ -46,41 +43,6 @@ pub fn updated(plan: &Plan) -> Json<api::ConfigUpdated> {
     Json(api::ConfigUpdated {
         success: true,
         summary: plan.to_string(),
-        plan: planned(plan),
+        plan: plan.into(),
     })
-}
-
-/// A plan as it is told.
-pub fn planned(plan: &Plan) -> api::Plan {
-    let Plan {
-        servers,
-        reordered,
-        settings,
-    } = plan;
-    let server = |change: &ServerChange| api::PlannedServer {
-        name: change.name.to_string(),
-        action: match change.action {
-            Action::Added => api::PlanAction::Added,
-            Action::AddedIdle => api::PlanAction::AddedIdle,
-            Action::Removed => api::PlanAction::Removed,
-            Action::Started => api::PlanAction::Started,
-            Action::Stopped => api::PlanAction::Stopped,
-            Action::Relaunched => api::PlanAction::Relaunched,
-            Action::Changed => api::PlanAction::Changed,
-            Action::Unchanged => api::PlanAction::Unchanged,
-        },
-        keys: change.keys.iter().map(|key| (*key).to_owned()).collect(),
-    };
-    let setting = |change: &SettingChange| api::PlannedSetting {
-        key: change.key.to_owned(),
-        takes_effect: match change.takes_effect {
-            TakesEffect::Now => api::TakesEffect::Now,
-            TakesEffect::AtRestart => api::TakesEffect::AtRestart,
-        },
-    };
-    api::Plan {
-        servers: servers.iter().map(server).collect(),
-        reordered: *reordered,
-        settings: settings.iter().map(setting).collect(),
-    }
 }

@@ -45,12 +45,12 @@ pub async fn check(
     Ok(Json(api::CheckedConfig {
         valid: plan.is_some(),
         findings: findings.into_iter().map(finding).collect(),
-        plan: plan.as_ref().map(config::planned),
+        plan: plan.as_ref().map(api::Plan::from),
         summary: plan.map(|plan| plan.to_string()),
     }))
 }
 
-fn finding(found: Finding) -> api::ConfigFinding {
+pub fn finding(found: Finding) -> api::ConfigFinding {
     let Finding { severity, finding } = found;
     api::ConfigFinding {
         severity: match severity {

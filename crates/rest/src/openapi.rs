@@ -413,6 +413,11 @@ fn describe(operations: Vec<Operation>) -> Value {
             "properties": {
                 "error": {"type": "string", "description": "A word that programs compare", "enum": words},
                 "message": {"type": "string", "description": "For people"},
+                "findings": {
+                    "type": "array",
+                    "description": "What is wrong with a configuration or an entry (`invalid_config`)",
+                    "items": {"$ref": "#/components/schemas/ConfigFinding"},
+                },
             },
         }),
     );

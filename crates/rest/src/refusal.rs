@@ -4,8 +4,12 @@ use std::io;
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, header};
-use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_core::{
+    config::ConfigError,
+    failure::{Failure, FailureKind},
+};
 use mainstay_doorway::{RETRY_AFTER, browser, json_views::lists::NotFound, tokens::TokenError};
+use mainstay_platform::environment::LoadError;
 use serde_json::{Value, json};
 
 use super::code::{Code, INVALID_CONFIG, INVALID_REQUEST};
@@ -54,9 +58,8 @@ pub enum Refusal {
     Unwritable(io::Error),
     #[error("this configuration is not from a file that could be read again")]
     NotReloadable,
-    /// Each finding on a line of its own.
-    #[error("the configuration stays as it was: {}", .0.join("; "))]
-    InvalidConfig(Vec<String>),
+    #[error("the configuration stays as it was: {}", .0.findings().join("; "))]
+    InvalidConfig(LoadError),
     #[error("there is no session {0:?}: it has ended, or never was")]
     UnknownSession(String),
     #[error(transparent)]
@@ -127,7 +130,10 @@ impl Refusal {
             Self::MissingParameter(parameter) => body["parameter"] = (*parameter).into(),
             Self::InvalidToolName { name, .. } => body["tool"] = name.as_str().into(),
             Self::Token(TokenError::Unknown(name)) => body["name"] = name.as_str().into(),
-            Self::InvalidConfig(findings) => body["findings"] = findings.as_slice().into(),
+            Self::InvalidConfig(error) => {
+                let findings = error.errors();
+                body["findings"] = findings.iter().map(ConfigError::told).collect();
+            }
             _ => {}
         }
         body

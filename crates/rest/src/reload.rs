@@ -3,7 +3,9 @@
 use axum::{Json, extract::State};
 use mainstay_api as api;
 
-use super::{RestDoor, body::Body, config, refusal::Refusal};
+use mainstay_gateway::reload::Reloaded;
+
+use super::{RestDoor, body::Body, config_text, refusal::Refusal};
 
 /// Without a body it reloads.
 pub async fn reload(
@@ -16,15 +18,16 @@ pub async fn reload(
         .as_ref()
         .ok_or(Refusal::NotReloadable)?;
     let dry_run = body.is_some_and(|Body(reload)| reload.dry_run);
-    let plan = if dry_run {
+    let outcome = if dry_run {
         reloader.plan().await
     } else {
         reloader.reload().await
     };
-    let plan = plan.map_err(|error| Refusal::InvalidConfig(error.findings()))?;
+    let Reloaded { plan, findings } = outcome.map_err(Refusal::InvalidConfig)?;
     Ok(Json(api::Reloaded {
         applied: !dry_run,
         summary: plan.to_string(),
-        plan: config::planned(&plan),
+        plan: (&plan).into(),
+        findings: findings.into_iter().map(config_text::finding).collect(),
     }))
 }

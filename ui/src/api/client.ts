@@ -3,6 +3,7 @@
  * docs/rest.md describes the routes.
  */
 import { texts } from '../texts'
+import type { Finding } from './types'
 
 /** An answer that is not a success, or none at all. */
 export class ApiError extends Error {
@@ -22,6 +23,11 @@ export class ApiError extends Error {
 
   get hint(): string | undefined {
     return typeof this.body.hint === 'string' ? this.body.hint : undefined
+  }
+
+  /** What is wrong with a configuration or an entry, of `invalid_config`. */
+  get findings(): Finding[] {
+    return Array.isArray(this.body.findings) ? (this.body.findings as Finding[]) : []
   }
 }
 

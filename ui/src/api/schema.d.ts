@@ -3368,6 +3368,8 @@ export interface components {
             error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "csrf_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "not_as_shown" | "not_found" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type";
             /** @description For people */
             message: string;
+            /** @description What is wrong with a configuration or an entry (`invalid_config`) */
+            findings?: components["schemas"]["ConfigFinding"][];
         };
         /** @description What happened. */
         Event: {
@@ -3673,6 +3675,8 @@ export interface components {
         /** @description What differs, and whether it is in force now. */
         Reloaded: {
             applied: boolean;
+            /** @description What is wrong or odd about the file, errors first. An entry with an error is a server that shows it. */
+            findings?: components["schemas"]["ConfigFinding"][];
             plan: components["schemas"]["Plan"];
             /** @description For people, of several lines. */
             summary: string;

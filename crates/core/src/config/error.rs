@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use serde_json::{Map, Value};
+
 /// What is wrong, where, and what was expected. Warnings have the same shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
@@ -21,6 +23,31 @@ impl ConfigError {
     /// A line for people: `FILE:LINE:COLUMN: PATH: MESSAGE (HINT)`.
     pub fn at<F: fmt::Display>(&self, file: F) -> Located<'_, F> {
         Located { file, error: self }
+    }
+
+    /// As answers have an error: `{"severity": "error", "path", "line", "column", "message", "hint"}`,
+    /// without what is not known.
+    pub fn told(&self) -> Value {
+        let members = [
+            ("severity", Some("error".into())),
+            ("path", Some(self.path.as_str().into())),
+            ("line", self.position.map(|(line, _)| line.into())),
+            ("column", self.position.map(|(_, column)| column.into())),
+            ("message", Some(self.message.as_str().into())),
+            ("hint", self.hint.as_deref().map(Value::from)),
+        ];
+        let known = members.into_iter();
+        let known = known.filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        Value::Object(known.collect::<Map<_, _>>())
+    }
+
+    /// A finding of a text that has no lines for its reader.
+    #[must_use]
+    pub fn without_position(self) -> Self {
+        Self {
+            position: None,
+            ..self
+        }
     }
 }
 

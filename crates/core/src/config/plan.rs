@@ -3,15 +3,12 @@
 
 use std::{collections::HashMap, fmt};
 
-use serde::Serialize;
-
 use crate::{ids::ServerName, lifecycle::Policy};
 
 use super::{Config, HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
 /// The way from one configuration to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Every server of either: those of the new one in its order, then those that are gone.
     pub servers: Vec<ServerChange>,
@@ -22,8 +19,7 @@ pub struct Plan {
 }
 
 /// What becomes of a server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerChange {
     pub name: ServerName,
     pub action: Action,
@@ -31,8 +27,7 @@ pub struct ServerChange {
     pub keys: Vec<&'static str>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// New, and started.
     Added,
@@ -52,15 +47,13 @@ pub enum Action {
 }
 
 /// A setting beside the servers that differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingChange {
     pub key: &'static str,
     pub takes_effect: TakesEffect,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakesEffect {
     Now,
     /// When Mainstay is started the next time.

@@ -77,7 +77,11 @@ impl Registry {
         });
         let ParsedEntry { config, warnings } = parsed.await.map_err(|error| error.failure())?;
         if let Some(first) = config.problems().next() {
-            let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
+            // The entry comes as a value, which has no lines.
+            let problems = config.problems().cloned();
+            let findings: Vec<_> = problems
+                .map(|problem| problem.without_position().told())
+                .collect();
             let message = format!("Invalid configuration: {}", first.message);
             return Err(invalid(message).with("findings", findings));
         }

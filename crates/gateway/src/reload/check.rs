@@ -6,16 +6,17 @@ use mainstay_core::{
         Config, ConfigError, Plan, Syntax,
         edit::Document,
         masked_text::{NotRestored, Restored, restored_text},
+        masking,
     },
     failure::Failure,
 };
 use mainstay_platform::{
     blocking::off_the_runtime,
-    environment::{LoadError, Origin},
+    environment::{LoadError, Loaded, Origin},
 };
 use serde_json::Value;
 
-use super::{Reloader, edit, restored};
+use super::{Reloader, edit};
 
 /// All of a configuration, with placeholders for the secrets that the file has.
 #[derive(Clone, Debug)]
@@ -43,6 +44,24 @@ pub struct Finding {
 pub enum Severity {
     Error,
     Warning,
+}
+
+impl Finding {
+    fn of(severity: Severity, finding: &ConfigError) -> Self {
+        Self {
+            severity,
+            finding: finding.clone(),
+        }
+    }
+
+    /// Everything that was found in a file that can be used.
+    pub(super) fn all_of(loaded: &Loaded) -> Vec<Self> {
+        let problems = loaded.config.problems();
+        let errors = problems.map(|(_, problem)| Self::of(Severity::Error, problem));
+        let warnings = loaded.warnings.iter();
+        let warnings = warnings.map(|warning| Self::of(Severity::Warning, warning));
+        errors.chain(warnings).collect()
+    }
 }
 
 /// A proposal that was read: what was found, and what it means if it can be used.
@@ -77,9 +96,9 @@ fn read(origin: &Origin, file: &str, syntax: Syntax, proposal: Proposal) -> Resu
         Proposal::Value(value) => {
             let document = Document::read(file, syntax).map_err(edit::unusable)?;
             let before = document.value().map_err(edit::unusable)?;
-            let value = match restored(&value, &before) {
+            let value = match masking::unmasked(&value, &before) {
                 Ok(value) => value,
-                Err(unknown) => return Ok(refused(unknown.message, None)),
+                Err(unknown) => return Ok(refused(edit::unknown_secret(&unknown, None))),
             };
             document.become_value(&value).map_err(edit::unusable)?;
             let mut read = parsed(origin, &document.to_string())?;
@@ -97,7 +116,7 @@ fn read(origin: &Origin, file: &str, syntax: Syntax, proposal: Proposal) -> Resu
                 Ok(restored) => of_text(origin, &shown, &restored),
                 Err(NotRestored::Unreadable(error)) => Err(edit::unusable(error)),
                 Err(NotRestored::Unknown { secret, position }) => {
-                    Ok(refused(secret.to_string(), Some(position)))
+                    Ok(refused(edit::unknown_secret(&secret, Some(position))))
                 }
             }
         }
@@ -113,14 +132,7 @@ fn of_text(origin: &Origin, shown: &str, restored: &Restored) -> Result<Read, Fa
     Ok(read)
 }
 
-fn refused(message: String, position: Option<(usize, usize)>) -> Read {
-    let finding = ConfigError {
-        path: String::new(),
-        message,
-        hint: Some("write the secret itself, or a reference such as ${NAME}".to_owned()),
-        position,
-        awaits_file: false,
-    };
+fn refused(finding: ConfigError) -> Read {
     Read {
         findings: vec![Finding {
             severity: Severity::Error,
@@ -131,21 +143,11 @@ fn refused(message: String, position: Option<(usize, usize)>) -> Read {
 }
 
 fn parsed(origin: &Origin, text: &str) -> Result<Read, Failure> {
-    let of = |severity, finding: &ConfigError| Finding {
-        severity,
-        finding: finding.clone(),
-    };
     match origin.parse(Some(text)) {
         Ok(loaded) => {
-            let problems = loaded.config.problems();
-            let mut findings: Vec<Finding> = problems
-                .map(|(_, problem)| of(Severity::Error, problem))
-                .collect();
-            let is_valid = findings.is_empty();
-            let warnings = loaded.warnings.iter();
-            findings.extend(warnings.map(|warning| of(Severity::Warning, warning)));
+            let is_valid = loaded.config.problems().next().is_none();
             Ok(Read {
-                findings,
+                findings: Finding::all_of(&loaded),
                 config: is_valid.then_some(loaded.config),
             })
         }
@@ -153,7 +155,7 @@ fn parsed(origin: &Origin, text: &str) -> Result<Read, Failure> {
             findings: errors
                 .0
                 .iter()
-                .map(|error| of(Severity::Error, error))
+                .map(|error| Finding::of(Severity::Error, error))
                 .collect(),
             config: None,
         }),

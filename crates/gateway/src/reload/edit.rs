@@ -8,9 +8,9 @@ use std::{
 
 use mainstay_core::{
     config::{
-        ConfigErrors, Launch, Plan, References, ServerConfig, Syntax, Unreadable,
+        ConfigError, ConfigErrors, Launch, Plan, References, ServerConfig, Syntax, Unreadable,
         edit::{self, Document, EditError, Entry},
-        masking,
+        masking::{self, UnknownSecret},
     },
     failure::{Failure, FailureKind},
     ids::ServerName,
@@ -194,7 +194,8 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
     let mut given = None;
     match change {
         Change::Text(shown) => {
-            given = Some(text::restored(&shown, text, Syntax::of(path))?);
+            let restored = text::restored(&shown, text, Syntax::of(path))?;
+            given = Some((shown, restored));
             Ok(())
         }
         Change::Import(entries) => entries
@@ -227,26 +228,63 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
         }
     }
     .map_err(unusable)?;
-    let text = given.unwrap_or_else(|| document.to_string());
-    let loaded = origin.parse(Some(&text)).map_err(|error| error.failure())?;
+    let text = match &given {
+        Some((_, Some(restored))) => restored.text.clone(),
+        Some((shown, None)) => shown.clone(),
+        None => document.to_string(),
+    };
+    // Lines and columns are those of the text that was given; a value has none.
+    let refused = |errors: Vec<ConfigError>| {
+        let placed = errors.into_iter().map(|error| {
+            let position = match (&given, error.position) {
+                (Some((shown, Some(restored))), Some(at)) => Some(restored.position_in(shown, at)),
+                (Some((_, None)), at) => at,
+                _ => None,
+            };
+            ConfigError { position, ..error }
+        });
+        let errors = ConfigErrors(placed.collect());
+        let path = path.to_owned();
+        LoadError::Invalid { path, errors }.failure()
+    };
+    let loaded = origin.parse(Some(&text)).map_err(|error| match error {
+        LoadError::Invalid { errors, .. } => refused(errors.0),
+        other => other.failure(),
+    })?;
     let problems = loaded
         .config
         .problems()
         .filter(|(name, _)| about.as_ref().is_none_or(|about| about == *name));
     let problems: Vec<_> = problems.map(|(_, problem)| problem.clone()).collect();
     if !is_import && !problems.is_empty() {
-        let (path, errors) = (path.to_owned(), ConfigErrors(problems));
-        return Err(LoadError::Invalid { path, errors }.failure());
+        return Err(refused(problems));
     }
     Ok(Changed { text, loaded })
 }
 
 /// A value with the secrets that its placeholders stand for.
 pub fn restored(value: &Value, file: &Value) -> Result<Value, Failure> {
-    masking::unmasked(value, file).map_err(|error| {
-        let message = format!("Invalid configuration: {error}");
-        Failure::new(FailureKind::InvalidConfig, message)
-    })
+    masking::unmasked(value, file).map_err(|secret| unknown(&secret, None))
+}
+
+/// A placeholder that stands for nothing in the file.
+pub(super) fn unknown_secret(
+    secret: &UnknownSecret,
+    position: Option<(usize, usize)>,
+) -> ConfigError {
+    ConfigError {
+        path: String::new(),
+        message: secret.to_string(),
+        hint: Some("write the secret itself, or a reference such as ${NAME}".to_owned()),
+        position,
+        awaits_file: false,
+    }
+}
+
+pub(super) fn unknown(secret: &UnknownSecret, position: Option<(usize, usize)>) -> Failure {
+    let message = format!("Invalid configuration: {secret}");
+    let finding = unknown_secret(secret, position).told();
+    Failure::new(FailureKind::InvalidConfig, message).with("findings", vec![finding])
 }
 
 /// In a file given by `--mcp-clients-config` each server says its transport.

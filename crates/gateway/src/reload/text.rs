@@ -6,9 +6,9 @@ use mainstay_core::{
     config::{
         Syntax,
         edit::{Document, Entry},
-        masked_text::{NotRestored, masked_text, restored_text},
+        masked_text::{NotRestored, Restored, masked_text, restored_text},
     },
-    failure::{Failure, FailureKind},
+    failure::Failure,
     ids::ServerName,
 };
 use mainstay_platform::blocking::off_the_runtime;
@@ -68,18 +68,21 @@ pub(super) fn digest(text: &str) -> String {
     })
 }
 
-/// A text with the secrets that the file has. One that is no JSON stays as it is: reading it says what is
+/// A text with the secrets that the file has. `None` for one that is no JSON: reading it says what is
 /// wrong.
-pub(super) fn restored(shown: &str, file: &str, syntax: Syntax) -> Result<String, Failure> {
+pub(super) fn restored(
+    shown: &str,
+    file: &str,
+    syntax: Syntax,
+) -> Result<Option<Restored>, Failure> {
     if Document::read(shown, syntax).is_err() {
-        return Ok(shown.to_owned());
+        return Ok(None);
     }
     match restored_text(shown, file, syntax) {
-        Ok(restored) => Ok(restored.text),
+        Ok(restored) => Ok(Some(restored)),
         Err(NotRestored::Unreadable(error)) => Err(edit::unusable(error)),
-        Err(error @ NotRestored::Unknown { .. }) => {
-            let message = format!("Invalid configuration: {error}");
-            Err(Failure::new(FailureKind::InvalidConfig, message))
+        Err(NotRestored::Unknown { secret, position }) => {
+            Err(edit::unknown(&secret, Some(position)))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output};
+use super::{CommandError, Exit, connect::DaemonArgs, output, screen::complain};
 
 #[derive(Debug, Args)]
 pub struct Reload {
@@ -22,6 +22,9 @@ impl Reload {
         if self.daemon.json {
             output::json(&reloaded)?;
         } else {
+            for finding in &reloaded.findings {
+                complain(&finding.to_string());
+            }
             output::text(&reloaded.summary)?;
         }
         Ok(Exit::DONE)

@@ -448,7 +448,8 @@ async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Sign
         let signal = signals.next().await;
         match reloader {
             Some(reloader) if signal.is_hangup() => {
-                tell_reload(&reloader.reload().await);
+                let outcome = reloader.reload().await;
+                tell_reload(&outcome.map(|reloaded| reloaded.plan));
                 signals.was_no_end();
             }
             _ => return signal,

@@ -161,8 +161,14 @@ async fn a_bad_file_changes_nothing_and_says_why() {
             .await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
         assert_eq!(answer["error"], "invalid_config", "{answer}");
-        let finding = answer["findings"][0].as_str().expect("words");
-        assert!(finding.contains("servers.json:"), "{finding}");
+        let finding = &answer["findings"][0];
+        assert_eq!(
+            (&finding["severity"], &finding["line"]),
+            (&json!("error"), &json!(2)),
+            "{answer}"
+        );
+        let message = answer["message"].as_str().expect("words");
+        assert!(message.contains("servers.json:2:"), "{message}");
     }
     client.hears("x__echo").await;
     assert_eq!(backend.count("initialize"), 1);

@@ -3,6 +3,7 @@
 use std::fs;
 
 use http::{Method, StatusCode};
+use mainstay_testkit::{found, limits::PROGRAMS};
 use serde_json::{Value, json};
 
 use crate::world::{World, fake, fake_entry, until};
@@ -144,11 +145,30 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
 async fn a_configuration_is_checked_before_it_is_saved() {
     let world = World::with("servers.jsonc", &noted()).await;
     let before = world.get("/api/servers").await["servers"][0]["pid"].clone();
-    let (text, _) = text_of(&world).await;
+    let (text, digest) = text_of(&world).await;
     let check = async |body: Value| {
         let (status, answer) = world.post(CHECK, &body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert!(!answer.to_string().contains("s3cret"), "{answer}");
+        // What is invalid is refused with the same findings.
+        if answer["valid"] == false {
+            let (path, mut change) = match &body["text"] {
+                Value::Null => ("/api/config", body["config"].clone()),
+                _ => (TEXT, body),
+            };
+            if path == TEXT {
+                change["digest"] = digest.clone();
+            }
+            let (status, refused) = world.put(path, &change).await;
+            assert_eq!(
+                (status, &refused["error"]),
+                (StatusCode::BAD_REQUEST, &json!("invalid_config")),
+                "{refused}"
+            );
+            let found = answer["findings"].as_array().expect("a list").iter();
+            let errors: Vec<_> = found.filter(|it| it["severity"] == "error").collect();
+            assert_eq!(refused["findings"], json!(errors), "{change}");
+        }
         answer
     };
     let same = check(json!({"text": text})).await;
@@ -243,6 +263,63 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         let found = check(json!({"text": hostile})).await;
         assert_eq!(found["valid"], false);
     }
+    world.end().await;
+}
+
+/// A check, a PUT, `mainstay validate` and a reload find the same in an entry. A reload takes the file: the
+/// server shows what is wrong, and the others run on.
+#[tokio::test]
+async fn a_bad_entry_is_judged_the_same_everywhere() {
+    let servers = |args: Value| {
+        let two = json!({"command": fake(), "args": args});
+        json!({"mcpServers": {"one": fake_entry(&[]), "two": two}})
+    };
+    let world = World::of(servers(json!([]))["mcpServers"].clone()).await;
+    for name in ["one", "two"] {
+        let start = format!("/api/servers/{name}/start");
+        let (_, started) = world.post(&start, &json!({})).await;
+        assert_eq!(started["status"], "connected", "{started}");
+    }
+    let pid = |shown: &Value| shown["servers"][0]["pid"].clone();
+    let before = pid(&world.get("/api/servers").await);
+    let bad = format!("{:#}", servers(json!(5)));
+    let (status, checked) = world.post(CHECK, &json!({"text": bad})).await;
+    assert_eq!(status, StatusCode::OK, "{checked}");
+    let finding = &checked["findings"][0];
+    assert_eq!(
+        (&finding["path"], &finding["severity"], &finding["line"]),
+        (&json!("mcpServers.two.args"), &json!("error"), &json!(9)),
+        "{checked}"
+    );
+    let (_, digest) = text_of(&world).await;
+    let change = json!({"text": bad, "digest": digest});
+    let (status, refused) = world.put(TEXT, &change).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+    assert_eq!(refused["findings"], checked["findings"]);
+
+    fs::write(&world.file, &bad).expect("written");
+    let loaded = mainstay_platform::environment::load(Some(&world.file)).expect("usable");
+    let problems: Vec<_> = loaded.config.problems().map(|it| it.1.told()).collect();
+    assert_eq!(json!(problems), checked["findings"]);
+    for dry_run in [true, false] {
+        let reload = json!({"dryRun": dry_run});
+        let (status, reloaded) = world.post("/api/reload", &reload).await;
+        assert_eq!(status, StatusCode::OK, "{reloaded}");
+        assert_eq!(reloaded["findings"], checked["findings"], "{reloaded}");
+    }
+    let shown = found(PROGRAMS, "the error", async || {
+        let shown = world.get("/api/servers").await;
+        (shown["servers"][1]["status"] == "error").then_some(shown)
+    })
+    .await;
+    assert_eq!(pid(&shown), before, "{shown}");
+    assert_eq!(shown["servers"][0]["status"], "connected", "{shown}");
+    let two = &shown["servers"][1];
+    assert_eq!(
+        (&two["nextAction"], &two["retried"]),
+        (&json!("correct_entry"), &json!(false)),
+        "{two}"
+    );
     world.end().await;
 }
 

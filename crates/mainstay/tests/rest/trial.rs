@@ -176,12 +176,14 @@ async fn an_entry_that_is_invalid_is_not_tried() {
     let (_, answer) = world
         .post("/api/servers/try", &json!({"command": "x", "args": 7}))
         .await;
-    assert!(
-        answer["findings"][0]
-            .as_str()
-            .is_some_and(|it| it.contains("args")),
+    let finding = &answer["findings"][0];
+    assert_eq!(
+        (&finding["severity"], &finding["path"]),
+        (&json!("error"), &json!("args")),
         "{answer}"
     );
+    assert!(finding["message"].is_string(), "{answer}");
+    assert!(finding.get("line").is_none(), "{answer}");
     world.end().await;
 }
 

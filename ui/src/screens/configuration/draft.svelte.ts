@@ -108,7 +108,7 @@ class Draft {
       if (error instanceof ApiError && error.code === 'config_changed') {
         this.theirs = await read().catch(() => undefined)
       } else if (error instanceof ApiError && error.code === 'invalid_config') {
-        this.findings = findingsOf(error, text)
+        this.findings = findingsOf(error)
       }
       this.saveFailure = error
       return false

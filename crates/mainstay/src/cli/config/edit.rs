@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mainstay_api as api;
 use mainstay_core::config::{ConfigError, ConfigErrors, Plan, edit};
 use mainstay_gateway::reload::schema_beside;
 use mainstay_platform::{
@@ -254,7 +255,7 @@ impl Editing {
                 "file": self.path,
                 "changed": true,
                 "summary": plan.as_ref().map(ToString::to_string),
-                "plan": plan,
+                "plan": plan.as_ref().map(api::Plan::from),
                 "servedByDaemon": is_served,
             }));
         }

@@ -2,7 +2,7 @@
 import { api, ApiError } from '../../../api/client'
 import type { Operated } from '../../../api/types'
 import { texts } from '../../../texts'
-import { byField, findingsOf, type Entry, type FieldErrors } from './entry'
+import { byField, type Entry, type FieldErrors } from './entry'
 
 export interface Draft {
   id: number
@@ -27,8 +27,7 @@ export function draft(name: string, entry: Entry, notes: string[] = []): Draft {
 export function complaint(error: unknown): { errors?: FieldErrors; failure?: unknown } {
   if (!(error instanceof ApiError)) return { failure: error }
   if (error.code === 'duplicate_name') return { errors: { name: [texts.entry.nameTaken] } }
-  const findings = findingsOf(error.body)
-  return findings.length > 0 ? { errors: byField(findings) } : { failure: error }
+  return error.findings.length > 0 ? { errors: byField(error.findings) } : { failure: error }
 }
 
 /** Saves a draft in the configuration. It is kept even where it cannot be connected yet. */

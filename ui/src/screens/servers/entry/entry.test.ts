@@ -65,9 +65,17 @@ it('says what is missing before anything is sent', () => {
 })
 
 it('puts findings at their fields', () => {
-  expect(byField(['args: must be an array', 'env.A: expected a string', 'health.method: unknown', 'serverUrl: no', 'said at large'])).toEqual({
+  const finding = (path: string, message: string, hint?: string) => ({ severity: 'error' as const, path, message, hint })
+  const findings = [
+    finding('args', 'must be an array'),
+    finding('env.A', 'expected a string', 'quote it'),
+    finding('health.method', 'unknown'),
+    finding('serverUrl', 'no'),
+    finding('', 'said at large'),
+  ]
+  expect(byField(findings)).toEqual({
     args: ['must be an array'],
-    env: ['A: expected a string'],
+    env: ['A: expected a string (quote it)'],
     url: ['no'],
     '': ['health.method: unknown', 'said at large'],
   })

@@ -2,6 +2,7 @@
  * The entry of a server as a form, and back. What the form does not know stays in the entry as it was.
  * docs/configuration.md, "A server's entry", has the keys.
  */
+import type { Finding } from '../../../api/types'
 import { texts } from '../../../texts'
 
 export type Entry = Record<string, unknown>
@@ -186,26 +187,19 @@ export function check(form: EntryForm): FieldErrors {
   return errors
 }
 
-/**
- * The findings of an answer 400, such as "env.A: expected a string, found an array", by field.
- * A finding of a key that has no field stands above the form.
- */
-export function byField(findings: readonly string[]): FieldErrors {
+/** The findings of a refused entry by field. A finding of a key that has no field stands above the form. */
+export function byField(findings: readonly Finding[]): FieldErrors {
   const errors: FieldErrors = {}
-  for (const finding of findings) {
-    const [, path = '', said = finding] = /^([\w.[\]$-]+): (.*)$/s.exec(finding) ?? []
+  for (const { path, message, hint } of findings) {
+    const said = hint ? `${message} (${hint})` : message
     const key = path.split(/[.[]/)[0] ?? ''
     const field = (URL_KEYS as readonly string[]).includes(key) ? 'url' : FORM_KEYS.has(key) && !(TYPE_KEYS as readonly string[]).includes(key) ? key : ''
     const rest = path.slice(key.length).replace(/^\./, '')
-    const words = field === '' ? finding : rest ? `${rest}: ${said}` : said
+    const where = field === '' ? path : rest
+    const words = where ? `${where}: ${said}` : said
     ;(errors[field] ??= []).push(words)
   }
   return errors
-}
-
-/** The findings of an answer, or nothing. */
-export function findingsOf(body: Record<string, unknown>): string[] {
-  return Array.isArray(body['findings']) ? body['findings'].filter((finding) => typeof finding === 'string') : []
 }
 
 /** The entry that a text holds, or why it holds none. */
