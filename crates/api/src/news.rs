@@ -23,12 +23,21 @@ pub struct LogLine {
 #[derive(Debug)]
 pub enum LogEvent {
     Line(LogLine),
+    TailEnd(TailEnd),
     Missed(Missed),
 }
 
 impl LogEvent {
     pub const LINE: &str = "line";
+    pub const TAIL_END: &str = "tail_end";
     pub const MISSED: &str = "missed";
+}
+
+/// The lines that were there end here. What follows was written since.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct TailEnd {
+    /// Whether nothing older was left out.
+    pub complete: bool,
 }
 
 /// Lines that came too fast for this client.

@@ -184,6 +184,7 @@ impl LogEvents<'_> {
         while let Some(event) = self.0.next().await? {
             return Ok(Some(match event.name.as_deref() {
                 Some(LogEvent::LINE) => LogEvent::Line(self.0.read(&event)?),
+                Some(LogEvent::TAIL_END) => LogEvent::TailEnd(self.0.read(&event)?),
                 Some(LogEvent::MISSED) => LogEvent::Missed(self.0.read(&event)?),
                 // Of a later version.
                 _ => continue,

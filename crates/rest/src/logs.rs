@@ -60,17 +60,27 @@ pub async fn logs(
         .and_then(number);
     let followed = tokio::task::spawn_blocking(move || match after {
         Some(after) => log.after(after),
-        None => log.last(tail),
+        // One more tells whether there are more.
+        None => log.last(tail + 1),
     });
-    let followed = followed
+    let mut followed = followed
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)))
         .map_err(Refusal::Unreadable)?;
+    let complete = match after {
+        Some(after) => followed.lines.len() as u64 >= followed.last.saturating_sub(after),
+        None => followed.lines.len() <= tail,
+    };
+    if after.is_none() && !complete {
+        followed.lines.remove(0);
+    }
     if !wanted.follow {
         let lines = json_views::logs::lines(followed.lines);
         return Ok(Json(api::Logs { lines }).into_response());
     }
-    Ok(event_stream::response(events(followed, door.stop)))
+    Ok(event_stream::response(events(
+        followed, complete, door.stop,
+    )))
 }
 
 /// Tells this run from others: lines are numbered anew in each.
@@ -86,7 +96,11 @@ fn number(id: &HeaderValue) -> Option<u64> {
 }
 
 /// The lines that are there, and those that come, until the daemon stops.
-fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = String> {
+fn events(
+    followed: Followed,
+    complete: bool,
+    stop: CancellationToken,
+) -> impl Stream<Item = String> {
     let Followed {
         lines,
         last,
@@ -101,6 +115,11 @@ fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = Str
             &LogEvent::Line(json_views::logs::line(line)),
         );
     }
+    event(
+        &mut begin,
+        last,
+        &LogEvent::TailEnd(api::TailEnd { complete }),
+    );
     stream::unfold(
         (Some(begin), last, batches, stop),
         |(begin, last, mut batches, stop)| async move {
@@ -145,6 +164,7 @@ fn told(batch: &Batch, last: u64) -> String {
 fn event(text: &mut String, number: u64, event: &LogEvent) {
     let (name, data) = match event {
         LogEvent::Line(line) => (LogEvent::LINE, serde_json::to_string(line)),
+        LogEvent::TailEnd(end) => (LogEvent::TAIL_END, serde_json::to_string(end)),
         LogEvent::Missed(missed) => (LogEvent::MISSED, serde_json::to_string(missed)),
     };
     // Texts and numbers under names: nothing that JSON cannot hold.

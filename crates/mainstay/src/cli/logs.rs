@@ -54,6 +54,7 @@ impl Logs {
             match event {
                 LogEvent::Line(line) if self.daemon.json => output::json(&line)?,
                 LogEvent::Line(line) => output::text(&shown(&line))?,
+                LogEvent::TailEnd(_) => {}
                 LogEvent::Missed(missed) => {
                     complain(&format!("… {} lines came too fast", missed.lines));
                 }

@@ -11,7 +11,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::GatewayOptions;
 use mainstay_testkit::within;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower_service::Service as _;
 
@@ -102,20 +102,25 @@ impl Events {
     /// The id and the text of the next line; `None` at the end.
     async fn next(&mut self) -> Option<(String, String)> {
         loop {
+            let (name, id, data) = self.event().await?;
+            if name == "line" {
+                return Some((id, data["text"].as_str().expect("a text").to_owned()));
+            }
+        }
+    }
+
+    /// The name, the id and the data of the next event; `None` at the end.
+    async fn event(&mut self) -> Option<(String, String, Value)> {
+        loop {
             if let Some(end) = self.unread.find("\n\n") {
                 let event: String = self.unread.drain(..end + 2).collect();
                 let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
-                let found = field("id: ").zip(field("data: ")).map(|(id, data)| {
-                    let line: Value = serde_json::from_str(data).expect("JSON");
-                    (
-                        id.to_owned(),
-                        line["text"].as_str().expect("a text").to_owned(),
-                    )
-                });
-                if found.is_some() {
-                    return found;
-                }
-                continue;
+                let Some(name) = field("event: ") else {
+                    continue;
+                };
+                let (id, data) = field("id: ").zip(field("data: ")).expect("an event");
+                let data = serde_json::from_str(data).expect("JSON");
+                return Some((name.to_owned(), id.to_owned(), data));
             }
             let frame = within(self.body.frame()).await?.expect("no error");
             let bytes = frame.into_data().expect("data");
@@ -167,6 +172,8 @@ async fn a_stream_is_resumed_where_it_broke_off() {
     let mut first = Events::open(&world, "fake/logs?follow=true&tail=1", None).await;
     let (id, text) = first.next().await.expect("a line");
     assert_eq!(text, "two");
+    let (name, _, end) = first.event().await.expect("an event");
+    assert_eq!((&*name, end), ("tail_end", json!({"complete": false})));
     world.note("three");
     let (_, text) = first.next().await.expect("a line");
     assert_eq!(text, "three");
@@ -176,6 +183,29 @@ async fn a_stream_is_resumed_where_it_broke_off() {
     world.note("five");
     for expected in ["three", "four", "five"] {
         assert_eq!(again.next().await.expect("a line").1, expected);
+    }
+    drop(again);
+    // The lines that were there end before what is written since.
+    let mut resumed = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
+    for expected in ["line", "line", "line", "tail_end"] {
+        let (name, _, data) = resumed.event().await.expect("an event");
+        assert_eq!(name, expected, "{data}");
+        assert!(name == "line" || data["complete"] == true, "{data}");
+    }
+    // As many lines as there are, and one less.
+    let (_, all) = world.json("fake/logs?tail=100").await;
+    let count = all["lines"].as_array().expect("a list").len();
+    for (tail, complete) in [(count, true), (count - 1, false), (0, false)] {
+        let query = format!("fake/logs?follow=true&tail={tail}");
+        let mut events = Events::open(&world, &query, None).await;
+        for _ in 0..tail {
+            assert_eq!(events.event().await.expect("an event").0, "line");
+        }
+        let (name, at, end) = events.event().await.expect("an event");
+        assert_eq!((&*name, end), ("tail_end", json!({"complete": complete})));
+        // From here a stream can go on, too.
+        let mut on = Events::open(&world, "fake/logs?follow=true", Some(&at)).await;
+        assert_eq!(on.event().await.expect("an event").0, "tail_end");
     }
     // An id of another run says nothing of this one's lines.
     let mut other = Events::open(&world, "fake/logs?follow=true&tail=1", Some("1-1")).await;

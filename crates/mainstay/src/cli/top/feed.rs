@@ -240,6 +240,7 @@ async fn log(client: &Client, name: &str, pane: &PaneLines) -> Result<(), Client
     while let Some(event) = events.next().await? {
         let line = match event {
             LogEvent::Line(line) => Line::of_log(&line),
+            LogEvent::TailEnd(_) => continue,
             LogEvent::Missed(missed) => {
                 Line::remark(&format!("{} lines came too fast", missed.lines))
             }
