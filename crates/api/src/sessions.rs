@@ -16,10 +16,13 @@ pub const SESSION: &str = "/api/sessions/{id}";
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Sessions {
     pub sessions: Vec<Session>,
-    /// How many are open.
+    /// How many are open, of the server if one was named.
     pub total: usize,
     /// Whether older ones were left out.
     pub truncated: bool,
+    /// `before` of the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A session of a client. Clients of 2026-07-28 have none: what they call is in the records.

@@ -37,10 +37,30 @@ pub enum SessionEnd {
     OfStdio,
 }
 
+/// Which sessions are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Those of the endpoint of this server alone.
+    pub server: Option<&'a str>,
+    /// Those that are older: [`Page::next`] of the page before.
+    pub before: Option<u64>,
+    pub limit: usize,
+}
+
+/// Sessions, the newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    pub sessions: Vec<OpenSession>,
+    /// How many there are on all pages.
+    pub total: usize,
+    /// Where older ones follow.
+    pub next: Option<u64>,
+}
+
 /// The doors that have sessions.
 pub trait SessionDoors: fmt::Debug + Send + Sync {
-    /// The newest sessions, and how many there are.
-    fn newest(&self, limit: usize) -> (Vec<OpenSession>, usize);
+    /// The newest sessions that fit.
+    fn newest(&self, wanted: &Wanted<'_>) -> Page;
 
     /// Ends the session that records call so; when this resolves, no run knows it any more.
     fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd>;

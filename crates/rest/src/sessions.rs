@@ -9,7 +9,7 @@ use mainstay_core::{
     redact,
     switches::Off,
 };
-use mainstay_gateway::client_sessions::{OpenSession, SessionEnd};
+use mainstay_gateway::client_sessions::{OpenSession, Page, SessionEnd, Wanted};
 use mainstay_platform::utc;
 use serde::Deserialize;
 
@@ -23,29 +23,44 @@ use super::{
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 1000;
 
-/// `?limit=`
+/// `?server=NAME&before=NEXT&limit=N`
 #[derive(Debug, Deserialize)]
 pub struct SessionsQuery {
+    server: Option<String>,
+    before: Option<String>,
     limit: Option<usize>,
 }
 
 /// `GET /api/sessions`
 pub async fn list(
     State(door): State<RestDoor>,
-    Query(SessionsQuery { limit }): Query<SessionsQuery>,
-) -> Json<api::Sessions> {
-    let limit = limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+    Query(query): Query<SessionsQuery>,
+) -> Result<Json<api::Sessions>, Refusal> {
+    let number = |text: &str| {
+        let message = || Refusal::Malformed(format!("before={text:?} is no place in the list"));
+        text.parse::<u64>().map_err(|_| message())
+    };
+    let wanted = Wanted {
+        server: query.server.as_deref(),
+        before: query.before.as_deref().map(number).transpose()?,
+        limit: query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),
+    };
     let doors = door.gateway.client_sessions.doors();
-    let (sessions, total) = doors.map(|doors| doors.newest(limit)).unwrap_or_default();
-    let sessions: Vec<_> = sessions
-        .iter()
-        .map(|session| wire(&door, session))
-        .collect();
-    Json(api::Sessions {
-        truncated: sessions.len() < total,
+    let page = doors.map(|doors| doors.newest(&wanted));
+    let Page {
         sessions,
         total,
-    })
+        next,
+    } = page.unwrap_or_default();
+    Ok(Json(api::Sessions {
+        truncated: next.is_some(),
+        sessions: sessions
+            .iter()
+            .map(|session| wire(&door, session))
+            .collect(),
+        total,
+        next: next.map(|next| next.to_string()),
+    }))
 }
 
 /// `GET /api/clients/stateless`

@@ -2429,6 +2429,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
+                    /** @description Only those of `/servers/NAME/mcp` */
+                    server?: string;
+                    /** @description `next` of the page before */
+                    before?: string;
                     /** @description How many at most */
                     limit?: number;
                 };
@@ -3928,8 +3932,10 @@ export interface components {
         };
         /** @description `GET /api/sessions`, the newest first. */
         Sessions: {
+            /** @description `before` of the next page. */
+            next?: string | null;
             sessions: components["schemas"]["Session"][];
-            /** @description How many are open. */
+            /** @description How many are open, of the server if one was named. */
             total: number;
             /** @description Whether older ones were left out. */
             truncated: boolean;

@@ -126,6 +126,29 @@ async fn the_sessions_of_all_doors_are_shown() {
         (&4.into(), &true.into())
     );
     assert_eq!(few["sessions"][0]["id"], all[0]["id"]);
+
+    // Page by page, also where a session ends between two pages.
+    let ids = |all: &[Value]| -> Vec<Value> { all.iter().map(|it| it["id"].clone()).collect() };
+    let (mut paged, mut query) = (Vec::new(), "limit=3".to_owned());
+    loop {
+        let page = gateway.rest().get(&format!("/api/sessions?{query}")).await;
+        assert_eq!(page["total"], 4, "{page}");
+        paged.extend(page["sessions"].as_array().expect("a list").clone());
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
+        query = format!("limit=3&before={next}");
+    }
+    assert_eq!(ids(&paged), ids(&all));
+    let path = "/api/sessions?server=x";
+    let of_server = gateway.rest().get(path).await;
+    assert_eq!(of_server["total"], 1, "{of_server}");
+    assert_eq!(of_server["sessions"][0]["server"], "x", "{of_server}");
+    let path = "/api/sessions?before=x";
+    assert_eq!(
+        gateway.rest().try_get(path).await.0,
+        StatusCode::BAD_REQUEST
+    );
     pipe.close().await;
     drop(sse);
     gateway.stop().await;

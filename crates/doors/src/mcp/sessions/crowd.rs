@@ -136,6 +136,15 @@ impl Crowd {
         members.map(|member| Arc::clone(&member.session)).collect()
     }
 
+    /// All sessions, with numbers in the order in which they came.
+    pub fn numbered(&self) -> Vec<(u64, Arc<ClientSession>)> {
+        let state = self.read();
+        let members = state.sessions.values();
+        members
+            .map(|member| (member.number, Arc::clone(&member.session)))
+            .collect()
+    }
+
     /// Gives a session a place. If its peer has none left, the peer's longest idle session makes room;
     /// if no peer has, that of the peer with the most sessions.
     pub fn admit(&self, session: &Arc<ClientSession>, peer: Peer) -> Admitted {

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, sync::Arc, time::SystemTime};
 
 use futures_util::future::BoxFuture;
 use mainstay_core::record::Door;
-use mainstay_gateway::client_sessions::{OpenSession, SessionDoors, SessionEnd};
+use mainstay_gateway::client_sessions::{OpenSession, Page, SessionDoors, SessionEnd, Wanted};
 
 use super::mcp::Mcp;
 use crate::mcp::sessions::session::ClientSession;
@@ -12,15 +12,32 @@ use crate::mcp::sessions::session::ClientSession;
 const REASON: &str = "the operator ended the session";
 
 impl SessionDoors for Mcp {
-    fn newest(&self, limit: usize) -> (Vec<OpenSession>, usize) {
-        let mut sessions = self.clients.shared.sessions.all();
+    fn newest(&self, wanted: &Wanted<'_>) -> Page {
+        let &Wanted {
+            server,
+            before,
+            limit,
+        } = wanted;
+        let mut sessions = self.clients.shared.sessions.numbered();
+        if let Some(server) = server {
+            sessions.retain(|(_, it)| it.scope.server().is_some_and(|it| it.as_str() == server));
+        }
         let total = sessions.len();
-        if limit < total {
-            sessions.select_nth_unstable_by_key(limit, |session| Reverse(session.opened));
+        if let Some(before) = before {
+            sessions.retain(|(number, _)| *number < before);
+        }
+        let is_whole = sessions.len() <= limit;
+        if !is_whole {
+            sessions.select_nth_unstable_by_key(limit, |(number, _)| Reverse(*number));
             sessions.truncate(limit);
         }
-        sessions.sort_unstable_by_key(|session| Reverse(session.opened));
-        (sessions.iter().map(|it| report(it)).collect(), total)
+        sessions.sort_unstable_by_key(|(number, _)| Reverse(*number));
+        let last = sessions.last().map(|(number, _)| *number);
+        Page {
+            next: last.filter(|_| !is_whole),
+            sessions: sessions.iter().map(|(_, it)| report(it)).collect(),
+            total,
+        }
     }
 
     fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd> {
