@@ -16,8 +16,13 @@ use mainstay_core::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
-/// How many events are kept, and for how long.
-const MAX_EVENTS: usize = 2000;
+/// How many events are kept: some beside those of servers, and the starts of all servers more than once (a
+/// start makes three events). For thousands of servers the ring has some megabytes.
+const BASE_EVENTS: usize = 2000;
+const EVENTS_OF_SERVER: usize = 8;
+const MAX_EVENTS: usize = 40_000;
+
+/// How long events are kept.
 const MAX_AGE: Duration = Duration::from_mins(30);
 
 /// The events of a daemon; clones share them.
@@ -39,6 +44,8 @@ struct Ring {
     last: EventId,
     /// Everything after this is in the ring.
     floor: EventId,
+    /// How many events are kept.
+    most: usize,
 }
 
 /// An event, or a gap.
@@ -57,6 +64,7 @@ impl Default for Events {
             events: VecDeque::new(),
             last,
             floor: last,
+            most: BASE_EVENTS,
         };
         Self(Arc::new(Shared {
             ring: Mutex::new(ring),
@@ -75,6 +83,18 @@ impl Events {
             }
             *open
         });
+    }
+
+    /// Keeps as many events as so many servers need.
+    pub fn keep_for(&self, servers: usize) {
+        let most = servers
+            .saturating_mul(EVENTS_OF_SERVER)
+            .saturating_add(BASE_EVENTS);
+        let mut ring = self.ring();
+        ring.most = most.min(MAX_EVENTS);
+        while ring.events.len() > ring.most {
+            ring.drop_oldest();
+        }
     }
 
     /// Everything that comes after `after`, or after now.
@@ -131,7 +151,7 @@ impl Ring {
         now: Instant,
     ) {
         self.prune(now);
-        if self.events.len() == MAX_EVENTS {
+        if self.events.len() == self.most {
             self.drop_oldest();
         }
         self.last = self.last.next(unix_millis);
@@ -273,12 +293,30 @@ mod tests {
     async fn who_falls_out_of_the_ring_is_told_so_and_goes_on() {
         let events = Events::default();
         let mut slow = events.subscribe(None);
-        for _ in 0..=MAX_EVENTS {
+        for _ in 0..=BASE_EVENTS {
             added(&events);
         }
-        assert_eq!(heard(&mut events.remembered()), MAX_EVENTS);
+        assert_eq!(heard(&mut events.remembered()), BASE_EVENTS);
         assert!(matches!(slow.now(), Some(EventOrGap::Gap(_))));
-        assert_eq!(heard(&mut slow), MAX_EVENTS);
+        assert_eq!(heard(&mut slow), BASE_EVENTS);
+    }
+
+    /// Fewer servers need fewer events, and any number of servers no more than the bound.
+    #[tokio::test]
+    async fn the_ring_has_the_size_that_the_servers_need() {
+        let events = Events::default();
+        let mut first = events.subscribe(None);
+        events.keep_for(1000);
+        let most = BASE_EVENTS + 1000 * EVENTS_OF_SERVER;
+        (0..most).for_each(|_| added(&events));
+        assert_eq!(heard(&mut first), most);
+        let mut late = events.remembered();
+        events.keep_for(10);
+        assert!(matches!(late.now(), Some(EventOrGap::Gap(_))));
+        assert_eq!(heard(&mut late), BASE_EVENTS + 10 * EVENTS_OF_SERVER);
+        events.keep_for(usize::MAX);
+        (0..=MAX_EVENTS).for_each(|_| added(&events));
+        assert_eq!(heard(&mut events.remembered()), MAX_EVENTS);
     }
 
     #[tokio::test(start_paused = true)]

@@ -91,6 +91,7 @@ impl Registry {
             made.is_ok()
         });
         let events = Events::default();
+        events.keep_for(config.servers.len());
         let fleet = Arc::new(Fleet {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,

@@ -334,6 +334,7 @@ impl Registry {
         desired.leaving.retain(|_, gone| !gone.is_cancelled());
         let before = self.servers.load_full();
         let wanted = desired.overlay.over(&desired.file);
+        self.events().keep_for(wanted.len());
         self.learn(desired, &wanted);
         let mut changes = Changes::default();
         let (mut list, mut standings) = (Vec::with_capacity(wanted.len()), HashMap::default());

@@ -2,6 +2,7 @@
 
 use std::{pin::pin, time::SystemTime};
 
+use mainstay_core::event::EventKind;
 use mainstay_testkit::{found, limits::PROGRAMS};
 use serde_json::{Value, json};
 
@@ -109,5 +110,35 @@ async fn the_next_step_is_told_in_words_and_as_a_code() {
         let retried = ["wait", "see_log"].contains(&code);
         assert_eq!(shown["server"]["retried"], retried, "{name}: {shown}");
     }
+    world.end().await;
+}
+
+/// The ring of events has room for the servers that there are: who comes late hears all, or is told that
+/// some are missing.
+#[tokio::test]
+async fn events_are_kept_for_as_many_servers_as_there_are() {
+    let mut off = fake_entry(&[]);
+    off["enabled"] = json!(false);
+    let servers = (0..300).map(|number| (format!("s{number}"), off.clone()));
+    let world = World::of(Value::Object(servers.collect())).await;
+    let events = world.daemon.gateway.registry.events().clone();
+    let publish = |count: usize| {
+        for _ in 0..count {
+            events.publish(None, EventKind::ServerAdded {});
+        }
+    };
+    publish(1);
+    let first = world.get("/api/events/recent").await["last"].clone();
+    let path = format!(
+        "/api/events/recent?after={}",
+        first.as_str().expect("an id")
+    );
+    publish(4000);
+    let heard = world.get(&path).await;
+    let count = |heard: &Value| heard["events"].as_array().expect("a list").len();
+    assert_eq!((count(&heard), &heard["missed"]), (4000, &json!(false)));
+    publish(1000);
+    let heard = world.get(&path).await;
+    assert_eq!((count(&heard), &heard["missed"]), (4400, &json!(true)));
     world.end().await;
 }
