@@ -65,30 +65,38 @@ pub async fn recent(
         None => known.remembered(),
     };
     let kinds: Option<Vec<&str>> = wanted.kinds.as_deref().map(|it| it.split(',').collect());
+    let limit = wanted.limit.unwrap_or(usize::MAX);
     let fits = |event: &Event| {
         let server = event.server.as_ref().map(ServerName::as_str);
         before.is_none_or(|before| event.id < before)
             && wanted.server.as_deref().is_none_or(|it| server == Some(it))
     };
-    let (mut events, mut missed) = (VecDeque::new(), false);
+    let (mut found, mut missed) = (Vec::new(), false);
     while let Some(heard) = subscription.now() {
         match heard {
-            EventOrGap::Event(event) if fits(&event) => events.push_back(wire(&event)),
+            EventOrGap::Event(event) if fits(&event) => found.push(event),
             EventOrGap::Event(_) => {}
             EventOrGap::Gap(_) => missed = true,
         }
     }
-    if let Some(kinds) = kinds {
-        events.retain(|event| kinds.contains(&event.kind.as_str()));
-    }
-    let left_out = events
-        .len()
-        .saturating_sub(wanted.limit.unwrap_or(usize::MAX));
-    events.drain(..left_out);
+    // The newest, and one more that tells whether any is left out. No others are written as JSON.
+    let is_wanted = |event: &api::Event| {
+        let kinds = kinds.as_ref();
+        kinds.is_none_or(|kinds| kinds.contains(&event.kind.as_str()))
+    };
+    let fitting = found
+        .iter()
+        .rev()
+        .map(|event| wire(event))
+        .filter(is_wanted);
+    let mut events: Vec<_> = fitting.take(limit.saturating_add(1)).collect();
+    let truncated = events.len() > limit;
+    events.truncate(limit);
+    events.reverse();
     Ok(Json(api::Events {
-        events: events.into(),
+        events,
         missed,
-        truncated: left_out > 0,
+        truncated,
         last: subscription.position().to_string(),
     }))
 }

@@ -60,27 +60,17 @@ pub async fn logs(
         .and_then(number);
     let followed = tokio::task::spawn_blocking(move || match after {
         Some(after) => log.after(after),
-        // One more tells whether there are more.
-        None => log.last(tail + 1),
+        None => log.last(tail),
     });
-    let mut followed = followed
+    let followed = followed
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)))
         .map_err(Refusal::Unreadable)?;
-    let complete = match after {
-        Some(after) => followed.lines.len() as u64 >= followed.last.saturating_sub(after),
-        None => followed.lines.len() <= tail,
-    };
-    if after.is_none() && !complete {
-        followed.lines.remove(0);
-    }
     if !wanted.follow {
         let lines = json_views::logs::lines(followed.lines);
         return Ok(Json(api::Logs { lines }).into_response());
     }
-    Ok(event_stream::response(events(
-        followed, complete, door.stop,
-    )))
+    Ok(event_stream::response(events(followed, door.stop)))
 }
 
 /// Tells this run from others: lines are numbered anew in each.
@@ -96,13 +86,10 @@ fn number(id: &HeaderValue) -> Option<u64> {
 }
 
 /// The lines that are there, and those that come, until the daemon stops.
-fn events(
-    followed: Followed,
-    complete: bool,
-    stop: CancellationToken,
-) -> impl Stream<Item = String> {
+fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = String> {
     let Followed {
         lines,
+        is_all: complete,
         last,
         batches,
     } = followed;

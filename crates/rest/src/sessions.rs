@@ -43,7 +43,7 @@ pub async fn list(
     let wanted = Wanted {
         server: query.server.as_deref(),
         before: query.before.as_deref().map(number).transpose()?,
-        limit: query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),
+        limit: query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
     };
     let doors = door.gateway.client_sessions.doors();
     let page = doors.map(|doors| doors.newest(&wanted));

@@ -117,6 +117,15 @@ impl Question {
         }
     }
 
+    /// No person is asked after all: the calls' time goes on as if the question had not come.
+    pub fn keep_waiting_no_more(&mut self) {
+        if std::mem::take(&mut self.0.keeps_waiting) {
+            for call in &self.0.calls {
+                call.open.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Sends the client's response under the server's own id.
     pub fn answer(mut self, response: &Frame) {
         let text = response.with_id(self.id());
@@ -201,4 +210,24 @@ pub enum ServerMessage {
     /// The server has closed the stream without an answer. The rest is asked for after this time
     /// (SEP-1699). The caller need not do anything.
     Parted { retry: Duration },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_that_no_person_is_asked_stops_no_time() {
+        let call = Arc::new(OpenQuestions::default());
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
+        let request = Frame::read(request.into()).expect("a request");
+        let server = ServerName::new("x").expect("a name");
+        let (mut question, _answer) = Question::of_round(server, request);
+        question.keep_waiting(Some(&call));
+        assert_eq!(call.last_answer(), None);
+        question.keep_waiting_no_more();
+        assert_eq!(call.last_answer(), Some(None));
+        question.result("{}");
+        assert_eq!(call.last_answer(), Some(None));
+    }
 }

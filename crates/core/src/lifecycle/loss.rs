@@ -125,7 +125,7 @@ mod tests {
     /// The history keeps a loss in words.
     #[test]
     fn no_other_loss_says_unauthorized() {
-        let text = || "HTTP 401 unauthorized: go away".to_owned();
+        let text = || "unauthorized: go away".to_owned();
         for loss in [
             Loss::Disconnected(text()),
             Loss::Crashed {

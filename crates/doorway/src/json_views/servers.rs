@@ -110,8 +110,9 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .as_ref()
             .and_then(|step| step.words(server.name.as_str())),
         next_action: step.as_ref().map(action),
+        // A loss may not have been noticed yet.
         retried: view.wanted
-            && status.retried
+            && (status.retried || view.state() == State::Reconnecting)
             && !matches!(step, Some(NextStep::CorrectEntry { .. })),
         reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
         next_retry_ms: status

@@ -132,12 +132,12 @@ impl Account {
         self.attempts += 1;
     }
 
-    /// The attempt failed, and another follows.
-    pub fn failed(&mut self, failure: &Failure) {
+    /// The attempt failed after it got so far, and another follows.
+    pub fn failed(&mut self, state: State, failure: &Failure) {
         if self.entry.is_some() {
             self.earlier.push(Attempt {
                 ended: self.begun.elapsed(),
-                state: self.left.map_or(State::NotSent, |_| State::Sent),
+                state,
                 error: error(failure),
             });
         }
@@ -190,12 +190,16 @@ impl Account {
     pub async fn close(self, outcome: Result<Answer, Failure>) -> Result<Answer, Failure> {
         let now = Instant::now();
         let left = self.left.unwrap_or(now);
+        let earlier = u32::try_from(self.earlier.len()).unwrap_or(u32::MAX);
         let finished = Finished {
             outcome: match &outcome {
                 Ok(answer) => answered(&answer.frame, self.entry.is_some()),
                 Err(failure) => failed(failure, self.attempts > 0),
             },
-            attempts: self.attempts,
+            // The last attempt may have ended before it had a session.
+            attempts: self
+                .attempts
+                .max(earlier.saturating_add(u32::from(earlier > 0))),
             earlier: self.earlier,
             at: now,
             queue: left.saturating_duration_since(self.begun),

@@ -212,9 +212,10 @@ impl Call<'_> {
             return;
         }
         question.keep_waiting(Some(patience));
-        let Err(question) = self.sink.ask(&self.upstream.server().name, question) else {
+        let Err(mut question) = self.sink.ask(&self.upstream.server().name, question) else {
             return;
         };
+        question.keep_waiting_no_more();
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {

@@ -26,7 +26,7 @@ mod tasks;
 
 use std::{future::poll_fn, pin::pin, time::Duration};
 
-use mainstay_core::failure::Failure;
+use mainstay_core::{failure::Failure, record::State};
 use tokio::{sync::oneshot, time::Instant};
 
 use self::{
@@ -120,7 +120,7 @@ impl Calls {
             match attempted {
                 Err(AttemptError::NotSent(why)) if !not_sent_before && !self.closing.is_over() => {
                     not_sent_before = true;
-                    call.account.failed(&why);
+                    call.account.failed(State::NotSent, &why);
                 }
                 Err(AttemptError::Lost(why))
                     if !lost_before
@@ -128,7 +128,7 @@ impl Calls {
                         && repeat::is_repeatable(&request, upstream.server()) =>
                 {
                     lost_before = true;
-                    call.account.failed(&why);
+                    call.account.failed(State::Sent, &why);
                 }
                 other => break other.map_err(AttemptError::into_failure),
             }

@@ -106,6 +106,25 @@ async fn a_reading_call_survives_the_death_of_its_server() {
     assert!(Some(lost.ended) < record.duration, "{record:?}");
 }
 
+/// A call whose server does not come back has its lost attempt on record, too.
+#[tokio::test]
+async fn the_attempt_before_a_server_was_lost_for_good_is_on_record() {
+    let backend = Backend::start(Kind::Stdio, &["--hint", "readOnlyHint"]).await;
+    let backend = backend.option("restart", json!({"mode": "never"}));
+    let recorded = Recorded::of(&backend).await;
+    let client = recorded.gateway.client().await;
+    let result = client.call("x__crash", json!({})).await;
+    assert!(failure(&result)["kind"].is_string(), "{result}");
+    let record = recorded.one().await;
+    assert_eq!(
+        (record.attempts, record.earlier.len()),
+        (2, 1),
+        "{record:?}"
+    );
+    assert_eq!(record.earlier[0].state, State::Sent);
+    assert_ne!(record.status, Status::Ok);
+}
+
 /// A proxy that says 502, 503 or 504 says it of a server that may have been at work. 429 comes before
 /// anything runs, and is an answer.
 #[tokio::test]

@@ -117,6 +117,9 @@ impl Batch {
 #[derive(Debug)]
 pub struct Followed {
     pub lines: Vec<Line>,
+    /// Whether nothing is missing before these lines: nothing at all, or nothing since the line after which they
+    /// were asked for.
+    pub is_all: bool,
     /// The number of the last of these lines.
     pub last: u64,
     pub batches: broadcast::Receiver<Batch>,
@@ -255,8 +258,13 @@ impl LogFile {
                 usize::try_from(disk.written.saturating_sub(number)).unwrap_or(usize::MAX)
             }
         };
+        let end = read::tail(disk.file.path(), wanted)?;
         Ok(Followed {
-            lines: read::tail(disk.file.path(), wanted)?,
+            is_all: match tail {
+                Tail::Last(_) => end.is_all,
+                Tail::After(_) => end.lines.len() >= wanted,
+            },
+            lines: end.lines,
             last: disk.written,
             batches: disk.followers.subscribe(),
         })

@@ -34,33 +34,48 @@ pub fn left_behind(
     let path = folder.join(file_name(server));
     if path.try_exists()? {
         state::trusted_dir(&folder)?;
-        tail(&path, lines).map(Some)
+        tail(&path, lines).map(|end| Some(end.lines))
     } else {
         Ok(None)
     }
 }
 
-/// The last lines of a log, the oldest first.
-pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<Line>> {
+/// The end of a log.
+#[derive(Debug)]
+pub struct End {
+    /// The oldest first.
+    pub lines: Vec<Line>,
+    /// Whether there is nothing before these.
+    pub is_all: bool,
+}
+
+/// The last lines of a log.
+pub fn tail(path: &Path, lines: usize) -> io::Result<End> {
     let wanted = lines.min(MAX_TAIL);
     let mut budget = MAX_BYTES;
     let mut newest_first = Vec::new();
+    let mut is_all = true;
     for path in files(path) {
-        if newest_first.len() == wanted || budget == 0 {
-            break;
-        }
         let mut options = state::private_options();
         let file = match state::open_private(&path, options.create(false).read(true)) {
             Err(error) if error.is_not_found() => break,
             file => file?,
         };
-        let end = end_of(file, wanted - newest_first.len(), &mut budget)?;
+        let missing = wanted - newest_first.len();
+        let (end, is_whole) = end_of(file, missing, &mut budget)?;
         let text = String::from_utf8_lossy(&end);
-        let lines = text.lines().rev().filter_map(Line::parse);
-        newest_first.extend(lines.take(wanted - newest_first.len()));
+        let mut lines = text.lines().rev().filter_map(Line::parse);
+        newest_first.extend(lines.by_ref().take(missing));
+        if !is_whole || lines.next().is_some() {
+            is_all = false;
+            break;
+        }
     }
     newest_first.reverse();
-    Ok(newest_first)
+    Ok(End {
+        lines: newest_first,
+        is_all,
+    })
 }
 
 /// The newest first.
@@ -75,8 +90,9 @@ fn files(path: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The end of a file, with at least so many whole lines, if the file and the budget have them.
-fn end_of(mut file: File, lines: usize, budget: &mut usize) -> io::Result<Vec<u8>> {
+/// The end of a file, with at least so many whole lines, if the file and the budget have them, and whether it is
+/// the whole file.
+fn end_of(mut file: File, lines: usize, budget: &mut usize) -> io::Result<(Vec<u8>, bool)> {
     let mut at = file.seek(SeekFrom::End(0))?;
     let (mut blocks, mut ends) = (Vec::new(), 0);
     // One end more than lines: it ends the line before them.
@@ -97,7 +113,7 @@ fn end_of(mut file: File, lines: usize, budget: &mut usize) -> io::Result<Vec<u8
         let first = memchr::memchr(b'\n', &end).map_or(end.len(), |at| at + 1);
         end.drain(..first);
     }
-    Ok(end)
+    Ok((end, at == 0))
 }
 
 #[cfg(test)]
@@ -112,12 +128,32 @@ mod tests {
     }
 
     fn numbers(path: &Path, lines: usize) -> Vec<u32> {
-        let lines = tail(path, lines).expect("read");
+        let lines = tail(path, lines).expect("read").lines;
         let number = |line: &Line| {
             let word = line.text.split(' ').next().unwrap_or_default();
             word.parse().expect("a number")
         };
         lines.iter().map(number).collect()
+    }
+
+    #[test]
+    fn it_is_known_whether_anything_stands_before() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("x.log");
+        let is_all = |lines| tail(&path, lines).expect("read").is_all;
+        assert!(is_all(0));
+        fs::write(folder.path().join("x.log.1"), text(0..300)).expect("written");
+        fs::write(&path, text(300..310)).expect("written");
+        assert_eq!([10, 309, 310, 1000].map(is_all), [false, false, true, true]);
+        // More lines, and then more bytes, than are read at once.
+        fs::remove_file(folder.path().join("x.log.1")).expect("removed");
+        fs::write(&path, "T stderr 1\n".repeat(MAX_TAIL)).expect("written");
+        assert!(is_all(MAX_TAIL));
+        fs::write(&path, "T stderr 1\n".repeat(MAX_TAIL + 1)).expect("written");
+        assert!(!is_all(usize::MAX));
+        let long = format!("T stderr {}\n", "x".repeat(MAX_BYTES / 100));
+        fs::write(&path, long.repeat(101)).expect("written");
+        assert!(!is_all(usize::MAX));
     }
 
     #[test]
@@ -139,7 +175,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("x.log");
         fs::write(&path, "half\n\nT stdout a  b\nT nobody c\nT mainstay ünï").expect("written");
-        let texts: Vec<_> = tail(&path, 9).expect("read");
+        let texts = tail(&path, 9).expect("read").lines;
         let texts: Vec<_> = texts.iter().map(|line| line.text.as_str()).collect();
         assert_eq!(texts, ["a  b", "ünï"]);
     }

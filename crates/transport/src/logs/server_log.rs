@@ -234,6 +234,8 @@ impl ServerLog {
             // What there is; nothing comes after it.
             None => Ok(Followed {
                 lines: self.tail_lines(from),
+                // Older lines may have gone.
+                is_all: false,
                 last: 0,
                 batches: broadcast::Sender::new(1).subscribe(),
             }),

@@ -23,7 +23,10 @@ impl Task {
                 question.keep_waiting(None);
                 match client.ask(&self.config.name, question) {
                     Ok(()) => return,
-                    Err(question) => question,
+                    Err(mut question) => {
+                        question.keep_waiting_no_more();
+                        question
+                    }
                 }
             }
         };
