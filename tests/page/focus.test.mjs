@@ -85,6 +85,26 @@ test('a button keeps the focus where its row moves to another group', async () =
   await closeForKeys(page)
 })
 
+test('an open menu goes along where its row moves to another group', async () => {
+  const page = await openForKeys(daemon)
+  await push(page, button(page, 'More actions for idle'))
+  const first = page.getByRole('menuitem', { name: 'Open' })
+  await has(page, first)
+  await daemon.api('/api/servers/idle/start', 'POST')
+  const row = page.getByRole('listitem').filter({ has: page.getByRole('link', { name: 'idle', exact: true }) })
+  await button(row, 'Restart').waitFor()
+  assert.ok(await first.isVisible())
+  await has(page, first)
+  const menu = await page.getByRole('menu').boundingBox()
+  const at = await button(page, 'More actions for idle').boundingBox()
+  const isBeside = Math.abs(menu.y - at.y - at.height) < 8 || Math.abs(menu.y + menu.height - at.y) < 8
+  assert.ok(isBeside, JSON.stringify({ menu, at }))
+  await page.keyboard.press('Escape')
+  await has(page, button(page, 'More actions for idle'))
+  await daemon.api('/api/servers/idle/stop', 'POST')
+  await closeForKeys(page)
+})
+
 test('a server is stopped and started on its screen', async () => {
   const page = await openForKeys(daemon, '#/servers/alpha')
   await push(page, button(page, 'Stop'))

@@ -120,10 +120,10 @@ test('a next step that has a code is said for a page, not for a terminal', async
   assert.equal(nextAction, 'see_log_and_start')
   assert.match(nextStep, /mainstay logs/)
   const page = await openPage(daemon, '#/servers?open=wrong')
-  await says(row(page, 'wrong'), 'See what it said last, then start it.')
+  await says(row(page, 'wrong'), 'See what it said last, then try it again.')
   assert.equal(await page.getByText(/mainstay logs/).count(), 0)
   await row(page, 'wrong').getByRole('link', { name: 'Whole log' }).first().click()
-  await says(why(page), 'See what it said last, then start it.')
+  await says(why(page), 'See what it said last, then try it again.')
   assert.equal(await page.getByText(/mainstay logs/).count(), 0)
   await says(page.getByRole('list', { name: 'Log lines' }), 'the fake crashes at start with code 5')
 

@@ -219,7 +219,7 @@ export const texts = {
       enable: 'Enable it.',
       start: 'Try it again.',
       see_log: 'See what it said last; Mainstay tries again by itself.',
-      see_log_and_start: 'See what it said last, then start it.',
+      see_log_and_start: 'See what it said last, then try it again.',
       correct_entry: 'Correct its entry.',
       set_credentials: 'Renew the token in its entry.',
       wait: 'Mainstay tries again by itself; you can do so now.',
@@ -250,7 +250,7 @@ export const texts = {
     switches: 'Switches',
     autoStartIs: (isOn: boolean) => `Auto-start: ${isOn ? 'Yes' : 'No'}`,
     enabledIs: (isOn: boolean) => `Enabled: ${isOn ? 'Yes' : 'No'}`,
-    callsSince: (calls: string, errors: string) => `${calls} calls and ${errors} errors since the server was added`,
+    callsSince: (calls: string, errors: string) => `${calls} since the server was added, ${errors} failed`,
     offers: 'Offers',
     offered: (tools: number, resources: number, prompts: number) =>
       `${tools} ${tools === 1 ? 'tool' : 'tools'}, ${resources} ${resources === 1 ? 'resource' : 'resources'}, ${prompts} ${prompts === 1 ? 'prompt' : 'prompts'}`,
@@ -771,7 +771,7 @@ export const texts = {
     who: 'Who called',
     attempts: (count: number) => (count === 0 ? 'none: it was never sent' : count === 1 ? '1, the first' : `${count}`),
     earlier: (number: number, isNotSent: boolean, after: string) =>
-      `${number}. ${isNotSent ? 'not sent' : 'sent, and lost; the call may run twice'}, after ${after}:`,
+      `${number}. after ${after}, ${isNotSent ? 'not sent' : 'sent and lost, but running it twice does no harm'}:`,
     again: 'Run again…',
     redacted: 'Secrets in the arguments were replaced when the call was recorded. Put them in before you run it again.',
     copy: 'Copy as',

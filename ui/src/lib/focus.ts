@@ -1,7 +1,7 @@
 /**
- * The focus is never lost. What has it may move with its row, or go when the news of what was done comes. An element
- * that only moved gets the focus back. For one that is gone it is what came in its place, else the control before it,
- * else the one after it. A dialog gives the focus back by itself.
+ * Keeps the focus on the page. When the focused element moves with its row, it gets the focus back. When it is
+ * removed, the control that took its place gets the focus, else the one before it, else the one after it. A dialog
+ * gives the focus back by itself.
  */
 const CONTROLS = 'a[href], button, input, select, textarea, summary, [tabindex]'
 /** Nothing beyond these is beside what is gone: a screen that is left gives the focus to the next one. */
@@ -28,11 +28,14 @@ function nearest(lost: MutationRecord, records: readonly MutationRecord[]): HTML
     }
   }
   let after = lost.nextSibling
-  // What stood behind it may have been removed with it.
-  while (after && !after.isConnected) {
+  // What stood behind it may have been removed with it. What was moved and removed stands in several records.
+  const seen = new Set<Node>()
+  while (after && !after.isConnected && !seen.has(after)) {
     const gone = after
+    seen.add(gone)
     after = records.find(({ removedNodes }) => [...removedNodes].includes(gone))?.nextSibling ?? null
   }
+  if (after && !after.isConnected) after = null
   for (; !place.matches(ROOMS); after = place, place = place.parentElement!) {
     const all = controlsIn(place)
     const isBefore = (it: Element): boolean => !after || (after.compareDocumentPosition(it) & Node.DOCUMENT_POSITION_PRECEDING) !== 0
@@ -56,6 +59,9 @@ export function keepFocus(): void {
     if (!lost || had.closest('dialog:not([open])') || (lost.target as Element).closest('dialog:not([open])')) return
     if (!had.isConnected && had.closest('dialog')) return
     const to = had.isConnected ? had : (nearest(lost, records) ?? document.querySelector('dialog[open] .content') ?? document.getElementById('main'))
+    // An open menu that moves with its row is hidden by that.
+    const menu = had.isConnected ? had.closest<HTMLElement>('[popover]') : null
+    if (menu && !menu.matches(':popover-open')) menu.showPopover()
     if (to instanceof HTMLElement) to.focus({ preventScroll: true })
   }).observe(document.body, { childList: true, subtree: true })
 }

@@ -20,13 +20,17 @@ export class Polled<T> {
       // The frame of the page says that the daemon is gone.
       if (this.#isLost) return
       const end = new AbortController()
+      let isReading = false
       const once = async (): Promise<void> => {
-        if (document.hidden) return
+        if (document.hidden || isReading) return
+        isReading = true
         try {
           this.value = await read(end.signal)
           this.failure = undefined
         } catch (error) {
           if (!end.signal.aborted) this.failure = error
+        } finally {
+          isReading = false
         }
       }
       untrack(() => void once())

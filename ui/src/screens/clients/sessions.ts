@@ -2,7 +2,7 @@ import { api } from '../../api/client'
 import type { Session, Sessions } from '../../api/types'
 
 /** The most that the API gives at once. */
-const PAGE = 1000
+export const PAGE = 1000
 
 /** The newest sessions, so many pages of them; of the endpoint of one server, if it is named. */
 export async function readSessions(pages: number, signal: AbortSignal, server?: string): Promise<Sessions> {

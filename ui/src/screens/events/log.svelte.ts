@@ -2,7 +2,7 @@
 import { api } from '../../api/client'
 import type { Event, Events } from '../../api/types'
 
-/** As many as the daemon remembers, twice. */
+/** More than a person reads. */
 const MAX_EVENTS = 2000
 
 export class EventLog {
@@ -12,7 +12,7 @@ export class EventLog {
 
   async load(signal: AbortSignal): Promise<void> {
     try {
-      this.add((await api.get<Events>('/api/events/recent', undefined, signal)).events)
+      this.add((await api.get<Events>('/api/events/recent', { limit: MAX_EVENTS }, signal)).events)
       this.state = 'ready'
     } catch (error) {
       if (signal.aborted) return
