@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { closeBrowser, Daemon, fake, FAKE_SERVER, soon } from './harness.mjs'
-import { closeForKeys, enter, has, openForKeys, push, reach } from './keys.mjs'
+import { closeForKeys, enter, escape, has, openForKeys, push, reach } from './keys.mjs'
 import { McpClient } from './mcp.mjs'
 
 const LONG_MS = 60_000
@@ -56,7 +56,7 @@ test('several servers at once', async () => {
   await page.unroute('**/api/servers/two/start')
   await push(page, button(bar, 'Delete'))
   await has(page, button(dialog(page, 'Delete 2 servers?'), 'Cancel'))
-  await page.keyboard.press('Escape')
+  await escape(page)
   await has(page, button(bar, 'Delete'))
   await page.keyboard.press('Enter')
   await push(page, button(dialog(page, 'Delete 2 servers?'), 'Delete'))
@@ -99,7 +99,7 @@ test('an open menu goes along where its row moves to another group', async () =>
   const at = await button(page, 'More actions for idle').boundingBox()
   const isBeside = Math.abs(menu.y - at.y - at.height) < 8 || Math.abs(menu.y + menu.height - at.y) < 8
   assert.ok(isBeside, JSON.stringify({ menu, at }))
-  await page.keyboard.press('Escape')
+  await escape(page)
   await has(page, button(page, 'More actions for idle'))
   await daemon.api('/api/servers/idle/stop', 'POST')
   await closeForKeys(page)
@@ -128,7 +128,7 @@ test('a log is searched, narrowed to a source, followed or not, and saved', asyn
   await has(page, search)
   await page.keyboard.type('says hello')
   await soon('only what fits', async () => (await log.getByText(/started pid/).count()) === 0 && (await log.getByText('alpha says hello').count()) > 0)
-  await page.keyboard.press('Escape')
+  await escape(page)
   await says(log, /started pid/)
   await has(page, search)
   const source = page.getByLabel('Source')
@@ -175,7 +175,7 @@ test('a call is run again with other arguments', async () => {
   await page.keyboard.press('Enter')
   const drawer = dialog(page, 'alpha/echo')
   await says(drawer, 'It ran and answered.')
-  await page.keyboard.press('Escape')
+  await escape(page)
   await has(page, link)
   await soon('the address to be that of the list', () => !page.url().includes('id='))
   await page.keyboard.press('Enter')
@@ -236,7 +236,7 @@ test('the configuration is edited, planned, saved and reset', async () => {
   const review = dialog(page, 'Save the configuration')
   await has(page, button(review, 'Cancel'))
   await says(review, 'Restarted if it runs')
-  await page.keyboard.press('Escape')
+  await escape(page)
   await has(page, editor)
   await page.keyboard.press('Control+s')
   await push(page, button(review, 'Save and put in force'))
@@ -247,14 +247,14 @@ test('the configuration is edited, planned, saved and reset', async () => {
   await soon('alpha to be started anew', async () => (await daemon.api('/api/servers/alpha/logs?tail=50')).lines.some((it) => it.text === 'alpha says hello again'))
 
   // Out of the editor, in both directions.
-  await page.keyboard.press('Escape')
+  await escape(page)
   await page.keyboard.press('Tab')
   assert.equal(await editor.evaluate((element) => element.matches(':focus')), false)
   await page.keyboard.press('Shift+Tab')
   await has(page, editor)
   await type(' and again')
   await says(page, 'Not saved')
-  await page.keyboard.press('Escape')
+  await escape(page)
   await push(page, button(page, 'Reset'), 'Enter', 'Shift+Tab')
   await push(page, button(dialog(page, 'Throw your changes away?'), 'Reset'))
   await says(page, 'In force')
@@ -297,7 +297,7 @@ test('tools are switched off and on, for all clients and for one', async () => {
   await says(drawer, 'Everything is on')
   await soon('the tools to be back', async () => (await client.tools()).includes('beta__echo'))
   await has(page, everything)
-  await page.keyboard.press('Escape')
+  await escape(page)
   await has(page, switches)
   await closeForKeys(page)
 })
@@ -342,7 +342,7 @@ test('a server is tried before it is added', async () => {
   await says(review, /Tried .*answered in/)
   await has(page, button(review, 'Try again'))
   assert.deepEqual((await known()).filter((name) => name === 'slow' || name === 'fake-server'), [], 'nothing was saved')
-  await page.keyboard.press('Escape')
+  await escape(page)
   await has(page, button(page, 'Add a server'))
   await closeForKeys(page)
 })
@@ -365,7 +365,7 @@ test('servers of a client are taken over', async () => {
   await daemon.connected('wanted')
   assert.deepEqual([inFile().mcpServers.wanted.args, (await known()).includes('unwanted')], [['--tools', '21'], false])
   await has(page, cursor.getByRole('checkbox', { name: /^unwanted/ }))
-  await page.keyboard.press('Escape')
+  await escape(page)
   await has(page, button(page, 'Add a server'))
   await closeForKeys(page)
 })

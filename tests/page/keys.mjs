@@ -61,3 +61,9 @@ export async function enter(page, target, text) {
   await page.keyboard.press('Control+a')
   await page.keyboard.type(text)
 }
+
+/** Presses Escape, and waits until the page has heard that a dialog is closed: browsers tell that a moment later. */
+export async function escape(page) {
+  await page.keyboard.press('Escape')
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+}
