@@ -25,8 +25,8 @@ pub fn time() -> Value {
     })
 }
 
-/// A record's id.
-pub fn record() -> Value {
+/// The number of a record, or of a place in a list.
+pub fn digits() -> Value {
     json!({"type": "string", "pattern": "^[0-9]{1,18}$"})
 }
 

@@ -5,7 +5,7 @@ use mainstay_api as api;
 use super::super::{
     code::{Code, OF_RECORDS, SERVER_NOT_FOUND},
     operation::Operation,
-    schema::{TIME, number, text, time},
+    schema::{TIME, digits, number, text, time},
 };
 
 pub fn operations() -> Vec<Operation> {
@@ -22,7 +22,7 @@ pub fn operations() -> Vec<Operation> {
         get(api::ABOUT, "The daemon itself, and its journal").answers::<api::About>(),
         get(api::SESSIONS, "The sessions of clients, the newest first")
             .query("server", "Only those of `/servers/NAME/mcp`", &text())
-            .query("before", "`next` of the page before", &text())
+            .query("before", "`next` of the page before", &digits())
             .query("limit", "How many at most", &number())
             .answers::<api::Sessions>(),
         get(

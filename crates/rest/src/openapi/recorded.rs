@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     operation::Operation,
-    schema::{TIME, one_of, record, text, time},
+    schema::{TIME, digits, one_of, text, time},
 };
 
 /// Words of a closed set, with commas, and blanks beside them.
@@ -51,5 +51,5 @@ pub fn records(operation: Operation) -> Operation {
         .query("since", TIME, &time())
         .query("until", TIME, &time())
         .query("text", "A part of server/tool", &text())
-        .query("before", "`next` of the page before", &record())
+        .query("before", "`next` of the page before", &digits())
 }
