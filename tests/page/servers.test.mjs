@@ -266,7 +266,7 @@ test('filters and the order are in the address', async () => {
 
   await page.getByLabel('Sort').selectOption('By name')
   assert.match(page.url(), /sort=name/)
-  for (let call = 0; call < 3; call += 1) await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'gamma/echo', arguments: { text: 'x' } })
+  for (let call = 0; call < 20; call += 1) await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'gamma/echo', arguments: { text: 'x' } })
   await says(row(page, 'gamma'), /[1-9]\d*\/min/)
   await page.getByLabel('Sort').selectOption('By calls')
   await soon('the busiest first', async () => (await shown()).filter((name) => ['alpha', 'beta', 'gamma'].includes(name))[0] === 'gamma')
