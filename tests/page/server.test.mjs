@@ -77,7 +77,7 @@ test('a server that is down says why, what it said, and what comes next', async 
   await says(why(page), 'fatal: no database')
   await says(why(page), /^attempt \d+ in \d+ s$/)
   // Its stderr comes first.
-  assert.equal(await page.getByLabel('Source').inputValue(), 'stderr')
+  await soon('stderr to come first', async () => (await page.getByLabel('Source').inputValue()) === 'stderr')
   await says(page.getByRole('list', { name: 'Log lines' }), 'fatal: no database')
   await page.goto(`${daemon.url}/#/servers/spent`)
   await state(page, 'Error')
