@@ -44,6 +44,7 @@ pub struct Wanted<'a> {
     pub server: Option<&'a str>,
     /// Those that are older: [`Page::next`] of the page before.
     pub before: Option<u64>,
+    /// How many at most, 1 or more.
     pub limit: usize,
 }
 
