@@ -1,7 +1,7 @@
 import { Validator } from '@cfworker/json-schema'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { texts } from '../texts'
-import { found } from './check'
+import { check, found } from './check'
 
 const errorsOf = (schema: object, value: unknown): ReturnType<typeof found> => found(new Validator(schema, '2020-12', false).validate(value).errors)
 
@@ -25,4 +25,60 @@ test('a member that is not allowed is said at the member', () => {
 test('a value of the wrong type', () => {
   const { errors } = errorsOf({ type: 'object', properties: { n: { type: ['integer', 'null'] } } }, { n: 'x' })
   expect(errors.get('/n')).toEqual([texts.forms.expected(['whole number', 'null'])])
+})
+
+/** Workers that were made, and what they were asked. */
+class SilentWorker {
+  static made: SilentWorker[] = []
+  questions: { schema: object; value: unknown }[] = []
+  isEnded = false
+  onmessage: ((message: { data: unknown }) => void) | null = null
+  onerror: (() => void) | null = null
+  constructor() {
+    SilentWorker.made.push(this)
+  }
+  postMessage(question: { schema: object; value: unknown }): void {
+    this.questions.push(question)
+  }
+  terminate(): void {
+    this.isEnded = true
+  }
+  answer(): void {
+    const { schema, value } = this.questions.shift()!
+    this.onmessage?.({ data: new Validator(schema, '2020-12', false).validate(value).errors })
+  }
+}
+afterEach(() => {
+  vi.useRealTimers()
+  vi.unstubAllGlobals()
+})
+
+test('each value gets its own findings, and one that takes for ever is given up', async () => {
+  vi.useFakeTimers()
+  vi.stubGlobal('Worker', SilentWorker)
+  const schema = { properties: { mail: { format: 'email' } } }
+  const fits = check(schema, { mail: 'ada@example.org' })
+  const doesNot = check(schema, { mail: 'no address' })
+  const [first] = SilentWorker.made
+  first!.answer()
+  expect((await fits).errors.size).toBe(0)
+  first!.answer()
+  expect([...(await doesNot).errors.keys()]).toEqual(['/mail'])
+
+  // The limit counts from when the worker begins with a value.
+  const slow = check(schema, {})
+  const next = check(schema, {})
+  vi.advanceTimersByTime(1500)
+  first!.answer()
+  expect((await slow).unchecked).toBe(false)
+  vi.advanceTimersByTime(1500)
+  expect(first!.isEnded).toBe(false)
+  vi.advanceTimersByTime(500)
+  expect(first!.isEnded).toBe(true)
+  expect((await next).unchecked).toBe(true)
+
+  const again = check(schema, {})
+  expect(SilentWorker.made).toHaveLength(2)
+  SilentWorker.made[1]!.answer()
+  expect((await again).unchecked).toBe(false)
 })

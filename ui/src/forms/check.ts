@@ -19,8 +19,11 @@ export interface Findings {
 export const NOTHING_FOUND: Findings = { errors: new Map(), inner: new Map(), unchecked: false }
 
 let worker: Worker | undefined
+let limit: ReturnType<typeof setTimeout> | undefined
+/** Takers of the worker's answers, which come in the order of the questions. */
+const waiting: ((errors: OutputUnit[] | undefined) => void)[] = []
 
-/** Checks a value; another check ends the one before. */
+/** Checks a value. Answers come in the order in which they were asked for. */
 export async function check(schema: unknown, value: unknown): Promise<Findings> {
   const errors = await ask(schema, value)
   return errors ? { ...found(errors), unchecked: false } : { ...NOTHING_FOUND, unchecked: true }
@@ -28,27 +31,40 @@ export async function check(schema: unknown, value: unknown): Promise<Findings> 
 
 function ask(schema: unknown, value: unknown): Promise<OutputUnit[] | undefined> {
   return new Promise((resolve) => {
-    worker ??= new Worker(new URL('./check.worker.ts', import.meta.url), { type: 'module' })
-    const asked = worker
-    const end = (errors: OutputUnit[] | undefined, isBroken = false): void => {
-      clearTimeout(timer)
-      asked.onmessage = null
-      asked.onerror = null
-      if (isBroken) {
-        asked.terminate()
-        if (worker === asked) worker = undefined
-      }
-      resolve(errors)
-    }
-    const timer = setTimeout(() => end(undefined, true), LIMIT_MS)
-    asked.onmessage = (message: MessageEvent<OutputUnit[] | undefined>) => end(message.data)
-    asked.onerror = () => end(undefined, true)
     try {
-      asked.postMessage({ schema, value })
+      worker ??= open()
+      worker.postMessage({ schema, value })
     } catch {
-      end(undefined, true)
+      resolve(undefined)
+      return
     }
+    waiting.push(resolve)
+    if (waiting.length === 1) limitNext()
   })
+}
+
+function open(): Worker {
+  const opened = new Worker(new URL('./check.worker.ts', import.meta.url), { type: 'module' })
+  opened.onmessage = (message: MessageEvent<OutputUnit[] | undefined>) => {
+    waiting.shift()?.(message.data)
+    limitNext()
+  }
+  opened.onerror = giveUp
+  return opened
+}
+
+/** The limit counts from when the worker begins with a value. */
+function limitNext(): void {
+  clearTimeout(limit)
+  if (waiting.length > 0) limit = setTimeout(giveUp, LIMIT_MS)
+}
+
+/** Ends the worker: what waits for it stays unchecked. */
+function giveUp(): void {
+  clearTimeout(limit)
+  worker?.terminate()
+  worker = undefined
+  for (const take of waiting.splice(0)) take(undefined)
 }
 
 /** Keywords whose errors are told by the errors below them. */
