@@ -1051,8 +1051,8 @@ export const texts = {
       least !== undefined && most !== undefined ? `${least} to ${most}` : least !== undefined ? `at least ${least}` : `at most ${most ?? ''}`,
     above: (bound: string) => `more than ${bound}`,
     under: (bound: string) => `less than ${bound}`,
-    characters: (bounds: string) => `${bounds} characters`,
-    itemBounds: (bounds: string) => `${bounds} items`,
+    characters: (bounds: string) => `${bounds} ${/\b1$/.test(bounds) ? 'character' : 'characters'}`,
+    itemBounds: (bounds: string) => `${bounds} ${/\b1$/.test(bounds) ? 'item' : 'items'}`,
     byDefault: (value: string) => `default ${value}`,
   },
 
