@@ -47,10 +47,10 @@ pub struct StateDir(PathBuf);
 pub enum StateError {
     #[error("no place for state: neither MAINSTAY_HOME nor a home folder is known")]
     Nowhere,
-    #[error("the state directory {} belongs to a running daemon{}", dir.display(), whose(daemon.as_ref()))]
+    #[error("the state directory {} belongs to a running daemon{}", dir.display(), whose(daemon.as_deref()))]
     Taken {
         dir: PathBuf,
-        daemon: Option<DaemonFile>,
+        daemon: Option<Box<DaemonFile>>,
     },
     #[error("cannot use {}", path.display())]
     Io { path: PathBuf, source: io::Error },
@@ -229,7 +229,7 @@ impl StateDir {
                     let daemon = DaemonFile::read(&self.0).ok().flatten();
                     return Err(StateError::Taken {
                         dir: self.0,
-                        daemon,
+                        daemon: daemon.map(Box::new),
                     });
                 }
                 Err(TryLockError::Error(source)) => return Err(StateError::Io { path, source }),
