@@ -4,9 +4,10 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use mainstay::{
-    cli::{self, Cli, Command, stderr},
+    cli::{self, Cli, Command},
     demo,
 };
+use mainstay_commands::stderr;
 use mainstay_platform::guardian::{self, Post};
 
 mod allocator;

@@ -3,6 +3,7 @@
 
 use std::{error::Error, sync::Arc};
 
+use mainstay_commands::CommandError;
 use mainstay_core::config::{self, Durability};
 use mainstay_journal::Journal;
 use mainstay_platform::{
@@ -11,7 +12,7 @@ use mainstay_platform::{
     state::{Instance, StateDir, StateError},
 };
 
-use super::CommandError;
+use super::store;
 
 /// Where state can be kept. Servers can run without, unless every call must be on record.
 #[derive(Debug, Default)]
@@ -36,7 +37,7 @@ impl Kept {
             None => None,
         };
         let journal = match &instance {
-            Some(instance) => mainstay_journal_store::open_if_wanted(instance.path(), settings)?,
+            Some(instance) => store::open_if_wanted(instance.path(), settings)?,
             None => None,
         };
         Ok(Self {

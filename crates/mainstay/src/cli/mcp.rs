@@ -6,18 +6,18 @@ mod own;
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
+use mainstay_commands::{
+    ClientsArgs, CommandError, Exit,
+    front::{self, ClientInput, Finder, Starter},
+    signals::Signals,
+    starting::{self, HealthInterval},
+    suggest,
+};
 use mainstay_core::ids::ProfileName;
 use mainstay_platform::{environment::Loaded, lineage::Lineage};
 
 use self::own::{End, Own};
-use super::{
-    CommandError, Exit,
-    clients::ClientsArgs,
-    front::{self, ClientInput, Finder, Starter},
-    serve,
-    signals::Signals,
-    suggest,
-};
+use super::serve;
 
 /// How long a daemon that was there a moment ago is waited for.
 const WAIT: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ pub struct Mcp {
     #[command(flatten)]
     clients: ClientsArgs,
     #[command(flatten)]
-    health: serve::HealthInterval,
+    health: HealthInterval,
     /// Start servers of its own, even if a daemon serves the same configuration
     #[arg(long)]
     standalone: bool,
@@ -77,7 +77,7 @@ impl Mcp {
             .health
             .origin(self.config.clone(), self.clients.clone().into());
         let loaded = origin.load()?;
-        serve::tell_findings(&loaded);
+        starting::tell_findings(&loaded);
         self.check_profile(&loaded)?;
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let config = serve::shareable(&origin, &loaded);

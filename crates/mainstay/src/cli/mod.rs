@@ -1,77 +1,18 @@
-//! The command line: one file per command. All but `serve`, `mcp`, `connect`, `config`, `validate`,
-//! `resolve`, `completions` and `man` are clients of the REST API; `add`, `remove`, `enable`, `disable`,
-//! `logs`, `records` and `object` do without a daemon.
+//! The command line: which commands there are, and those that are daemons themselves, `serve` and `mcp`. The
+//! others are `mainstay_commands`: clients of the REST API, but for `connect`, `config`, `validate`, `resolve`,
+//! `completions` and `man`; `add`, `remove`, `enable`, `disable`, `logs`, `records` and `object` do without a
+//! daemon.
 
-mod add;
-mod approve;
-mod archive;
-mod call;
-mod clients;
-mod completion;
-mod config;
-mod connect;
-mod content;
-mod doctor;
-mod error;
-mod events;
-mod export;
-mod fate;
-mod front;
-mod get;
-mod groups;
-mod health;
-mod hint;
-mod import;
-mod instance;
-mod list;
-mod logs;
-mod man;
-mod mcp;
-mod news;
-mod object;
-mod operate;
-mod output;
-mod own_entry;
-mod pairs;
-mod person;
-mod progress;
-mod prompts;
-mod read;
-mod records;
-mod reload;
-mod remove;
-mod requests;
-mod resolve;
-mod resources;
-mod screen;
-mod search;
-mod serve;
-mod service;
-mod setup;
-mod shape;
-mod shell;
-mod signals;
-mod stats;
-mod status;
-pub mod stderr;
-pub mod style;
-mod suggest;
-mod switch;
-mod switches;
-mod table;
-mod template;
-mod time;
-mod token;
-mod tools;
-mod top;
-mod trouble;
-mod ui;
-mod validate;
-mod watch;
 #[cfg(test)]
-mod widths;
-mod wrap;
-mod yaml;
+mod completed;
+mod groups;
+mod host;
+mod instance;
+mod mcp;
+mod occasion;
+mod serve;
+mod status;
+mod store;
 
 use std::{
     io::{self, IsTerminal as _},
@@ -80,12 +21,14 @@ use std::{
 };
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-
-pub use self::{
-    completion::answered as answered_a_shell,
-    error::{CommandError, Exit},
+use mainstay_commands::{
+    Add, Approve, Call, CommandError, Completions, ConfigCommand, DaemonArgs, Doctor, Events, Exit,
+    Export, Get, Health, Import, List, Logs, ManPages, Object, Operate, Prompts, Read, Records,
+    Reload, Remove, Requests, Resolve, Resources, Search, Service, Setup, Shape, Shell, Stats,
+    Switch, Switches, Token, Tools, Top, Ui, Validate, front::Connect, news, screen, style,
 };
-use self::{connect::DaemonArgs, shape::Shape};
+
+use self::host::Program;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,90 +83,95 @@ pub enum Command {
     /// Serve them all to one client on stdin and stdout
     Mcp(mcp::Mcp),
     /// Serve a running daemon's tools to one client on stdin and stdout
-    Connect(front::Connect),
+    Connect(Connect),
     /// Show, check and edit the configuration, or tell which file it is
-    Config(config::ConfigCommand),
+    Config(ConfigCommand),
     /// Check a configuration
-    Validate(validate::Validate),
+    Validate(Validate),
     /// Show the servers and how they are
-    List(list::List),
+    List(List),
     /// Show a server: how it is, and its entry
-    Get(get::Get),
+    Get(Get),
     /// Try a server and add it: a command, URL, registry name or bundle
-    Add(Box<add::Add>),
+    Add(Box<Add>),
     /// Search the MCP registry for servers
-    Search(search::Search),
+    Search(Search),
     /// Import servers from the files of other MCP clients
-    Import(import::Import),
+    Import(Import),
     /// Export the servers, or Mainstay itself, to the file of a client
-    Export(export::Export),
+    Export(Export),
     /// End a server and forget it
-    Remove(remove::Remove),
+    Remove(Remove),
     /// Enable a server that is disabled
-    Enable(switch::Switch),
+    Enable(Switch),
     /// Disable a server: stop it, and no longer list its tools
-    Disable(switch::Switch),
+    Disable(Switch),
     /// Let a server be started that was added from inside an MCP client
-    Approve(approve::Approve),
+    Approve(Approve),
     /// Show what happened to the servers lately, or as it happens
-    Events(events::Events),
+    Events(Events),
     /// Ask every server whether it is well
-    Health(health::Health),
+    Health(Health),
     /// Watch the servers and steer them
-    Top(top::Top),
+    Top(Top),
     /// Open the web page in a browser, signed in
-    Ui(ui::Ui),
+    Ui(Ui),
     /// Start servers that were stopped, have crashed or were given up
-    Start(operate::Operate),
+    Start(Operate),
     /// Stop servers; their tools are listed no longer
-    Stop(operate::Operate),
+    Stop(Operate),
     /// Stop servers and start them again
-    Restart(operate::Operate),
+    Restart(Operate),
     /// Give servers new sessions, whatever there is
-    Reconnect(operate::Operate),
+    Reconnect(Operate),
     /// Read the configuration again; only what changed is restarted
-    Reload(reload::Reload),
+    Reload(Reload),
     /// Type commands into a prompt with completion, or run a script
-    Shell(shell::Shell),
+    Shell(Shell),
     /// Show which calls there were, or what is known of one
-    Records(Box<records::Records>),
+    Records(Box<Records>),
     /// Show the calls of each tool: how many, how many failed, how long
-    Stats(stats::Stats),
+    Stats(Stats),
     /// Print arguments or a result by its content identifier
-    Object(object::Object),
+    Object(Object),
     /// Show what servers ask and no client could be asked, and answer it
-    Requests(requests::Requests),
+    Requests(Requests),
     /// Switch servers and tools off for one client, or show what is off
-    Switches(switches::Switches),
+    Switches(Switches),
     /// List the tools, or show one
-    Tools(tools::Tools),
+    Tools(Tools),
     /// Call a tool
-    Call(call::Call),
+    Call(Call),
     /// List the resources and resource templates
-    Resources(resources::Resources),
+    Resources(Resources),
     /// Read a resource
-    Read(read::Read),
+    Read(Read),
     /// List the prompts, or get one
-    Prompts(prompts::Prompts),
+    Prompts(Prompts),
     /// Show what a server wrote to stderr, and what became of it
-    Logs(logs::Logs),
+    Logs(Logs),
     /// Manage the tokens of clients, and the control token
-    Token(token::Token),
+    Token(Token),
     /// Put the servers of all clients behind Mainstay, or undo that
-    Setup(setup::Setup),
+    Setup(Setup),
     /// Look for what is wrong, and say what mends it
-    Doctor(doctor::Doctor),
+    Doctor(Doctor),
     /// Make the daemon a service that starts when you log in
-    Service(service::Service),
+    Service(Service),
     /// Show which program a server's command means
-    Resolve(resolve::Resolve),
+    Resolve(Resolve),
     /// Print the script for completion in a shell
-    Completions(completion::Completions),
+    Completions(Completions),
     /// Print the manual page, or write those of all commands
-    Man(man::ManPages),
+    Man(ManPages),
     /// A small MCP server on stdin and stdout
     #[command(hide = true)]
     DemoServer { name: String },
+}
+
+/// Answers a shell, if one asks what can be typed.
+pub fn answered_a_shell() -> Option<ExitCode> {
+    mainstay_commands::answered_a_shell(Cli::command)
 }
 
 impl Cli {
@@ -389,16 +337,17 @@ impl Command {
     }
 
     async fn run(self) -> Result<Exit, CommandError> {
+        let host = &Program;
         match self {
             Self::Serve(command) => command.run().await,
             Self::Mcp(command) => Box::pin(command.run()).await,
             // A future of the others' size.
-            Self::Shell(command) => Box::pin(command.run()).await,
+            Self::Shell(command) => Box::pin(command.run(host)).await,
             Self::Connect(command) => command.run().await,
             Self::Config(command) => command.run().await,
             Self::Validate(command) => command.run(),
-            Self::List(command) => command.run().await,
-            Self::Get(command) => command.run().await,
+            Self::List(command) => command.run(host).await,
+            Self::Get(command) => command.run(host).await,
             Self::Add(command) => command.run().await,
             Self::Search(command) => command.run().await,
             Self::Import(command) => command.run().await,
@@ -406,34 +355,34 @@ impl Command {
             Self::Remove(command) => command.run().await,
             Self::Enable(command) => command.run(true).await,
             Self::Disable(command) => command.run(false).await,
-            Self::Approve(command) => command.run().await,
-            Self::Events(command) => command.run().await,
-            Self::Health(command) => command.run().await,
+            Self::Approve(command) => command.run(host).await,
+            Self::Events(command) => command.run(host).await,
+            Self::Health(command) => command.run(host).await,
             Self::Top(command) => command.run().await,
             Self::Ui(command) => command.run().await,
-            Self::Start(command) => command.run("start").await,
-            Self::Stop(command) => command.run("stop").await,
-            Self::Restart(command) => command.run("restart").await,
-            Self::Reconnect(command) => command.run("reconnect").await,
-            Self::Reload(command) => command.run().await,
-            Self::Records(command) => command.run().await,
-            Self::Stats(command) => command.run().await,
-            Self::Object(command) => command.run().await,
-            Self::Requests(command) => command.run().await,
-            Self::Switches(command) => command.run().await,
-            Self::Tools(command) => command.run().await,
-            Self::Call(command) => command.run().await,
-            Self::Resources(command) => command.run().await,
-            Self::Read(command) => command.run().await,
-            Self::Prompts(command) => command.run().await,
-            Self::Logs(command) => command.run().await,
-            Self::Doctor(command) => command.run().await,
+            Self::Start(command) => command.run("start", host).await,
+            Self::Stop(command) => command.run("stop", host).await,
+            Self::Restart(command) => command.run("restart", host).await,
+            Self::Reconnect(command) => command.run("reconnect", host).await,
+            Self::Reload(command) => command.run(host).await,
+            Self::Records(command) => command.run(host).await,
+            Self::Stats(command) => command.run(host).await,
+            Self::Object(command) => command.run(host).await,
+            Self::Requests(command) => command.run(host).await,
+            Self::Switches(command) => command.run(host).await,
+            Self::Tools(command) => command.run(host).await,
+            Self::Call(command) => command.run(host).await,
+            Self::Resources(command) => command.run(host).await,
+            Self::Read(command) => command.run(host).await,
+            Self::Prompts(command) => command.run(host).await,
+            Self::Logs(command) => command.run(host).await,
+            Self::Doctor(command) => command.run(host).await,
             Self::Service(command) => command.run().await,
             Self::Setup(command) => command.run().await,
             Self::Token(command) => command.run().await,
             Self::Resolve(command) => command.run(),
             Self::Completions(command) => command.run(),
-            Self::Man(command) => command.run(),
+            Self::Man(command) => command.run(Cli::command()),
             // `main` runs it before there is a runtime.
             Self::DemoServer { .. } => Ok(Exit::DONE),
         }

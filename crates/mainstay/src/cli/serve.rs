@@ -11,6 +11,12 @@ use std::{
 
 use clap::Args;
 use mainstay_api::{Client, HandOver};
+use mainstay_commands::{
+    ClientsArgs, CommandError, Exit, output, own_entry,
+    screen::{complain, stderr_is_terminal},
+    signals::{Signal, Signals},
+    starting::{HealthInterval, address},
+};
 use mainstay_core::config::{Config, Plan};
 use mainstay_doorway::tokens::{self, Tokens};
 use mainstay_gateway::{GatewayOptions, reload::Reloader};
@@ -27,15 +33,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    CommandError, Exit,
-    clients::ClientsArgs,
-    output, own_entry,
-    screen::stderr_is_terminal,
-    signals::{Signal, Signals},
-    status::Tellers,
-    stderr::complain,
-};
+use super::{status::Tellers, store};
 use crate::{
     daemon::{self, Daemon, DaemonOptions},
     demo,
@@ -93,42 +91,6 @@ pub struct Serve {
     until_stdin_ends: bool,
 }
 
-/// How often silent servers are asked, for all commands that start servers.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct HealthInterval {
-    /// Ask a silent server after this many seconds, 0 is never; what the file says wins
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
-    health_interval: Option<u64>,
-}
-
-impl HealthInterval {
-    pub const fn is_given(self) -> bool {
-        self.health_interval.is_some()
-    }
-
-    /// A configuration that is read with this in mind.
-    pub fn origin(self, flag: Option<PathBuf>, clients: Clients) -> Origin {
-        let interval = |seconds| (seconds > 0).then(|| Duration::from_secs(seconds));
-        Origin {
-            flag,
-            health_interval: self.health_interval.map(interval),
-            clients,
-        }
-    }
-}
-
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("expected ADDRESS:PORT, such as 127.0.0.1:7420 or [::1]:7420")]
-pub struct BadAddress;
-
-/// An address to listen on: `127.0.0.1:7420`, `localhost:0`.
-pub fn address(text: &str) -> Result<SocketAddr, BadAddress> {
-    let text = text
-        .strip_prefix("localhost:")
-        .map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
-    text.parse().map_err(|_| BadAddress)
-}
-
 impl Serve {
     pub async fn run(self) -> Result<Exit, CommandError> {
         let origin = self
@@ -162,7 +124,7 @@ impl Serve {
         let url = format!("http://{}", reachable(address));
         let is_announced = announce(&state, &url);
 
-        let journal = mainstay_journal_store::open_if_wanted(state.path(), &loaded.config.journal)?;
+        let journal = store::open_if_wanted(state.path(), &loaded.config.journal)?;
         let daemon = Daemon::start(
             &loaded.config,
             DaemonOptions {
@@ -475,13 +437,6 @@ fn tell_reload(outcome: &Result<Plan, LoadError>) {
     }
 }
 
-/// Says on stderr what is wrong or odd about a configuration that can be used.
-pub fn tell_findings(loaded: &Loaded) {
-    for finding in loaded.findings() {
-        complain(&finding);
-    }
-}
-
 /// Stops in order. A second signal stops at once, and the outcome of calls is still reported and
 /// recorded. A third one waits only for the end of the servers. No process is left either way.
 pub async fn stop(
@@ -514,21 +469,6 @@ pub async fn stop(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_numbers_or_localhost() {
-        for (text, expected) in [
-            ("127.0.0.1:7420", "127.0.0.1:7420"),
-            ("localhost:0", "127.0.0.1:0"),
-            ("[::1]:80", "[::1]:80"),
-            ("0.0.0.0:80", "0.0.0.0:80"),
-        ] {
-            assert_eq!(address(text).expect(text).to_string(), expected);
-        }
-        for text in ["", "7420", "localhost", "example.com:80", "127.0.0.1:99999"] {
-            address(text).expect_err(text);
-        }
-    }
 
     #[test]
     fn a_wildcard_is_reached_by_loopback() {

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
+use mainstay_commands::{output, screen::complain};
 use mainstay_core::{catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::State};
 use mainstay_gateway::{
     registry::{Announcement, Registry},
@@ -13,8 +14,6 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-
-use super::{output, stderr::complain};
 
 /// Lines of stderr shown beside a failure.
 const SHOWN_STDERR: usize = 5;

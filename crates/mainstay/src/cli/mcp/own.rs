@@ -4,6 +4,12 @@
 use std::{convert::Infallible, future::pending, io, net::Ipv4Addr, pin::pin, time::Duration};
 
 use mainstay_api::HandOver;
+use mainstay_commands::{
+    CommandError, Exit,
+    front::{self, ClientInput, Finder, Leaving, Starter},
+    screen::{self, complain},
+    signals::Signals,
+};
 use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{
@@ -20,14 +26,7 @@ use tokio::{
 };
 
 use super::{
-    super::{
-        CommandError, Exit,
-        front::{self, ClientInput, Finder, Leaving, Starter},
-        instance::Kept,
-        screen::{self, complain},
-        serve,
-        signals::Signals,
-    },
+    super::{instance::Kept, serve},
     Mcp,
 };
 use crate::daemon::{self, Daemon, DaemonOptions};

@@ -1,0 +1,205 @@
+//! Reads records without a daemon: its journal, and those of `mainstay mcp` and of commands with
+//! `--config`, each in an instance of the state directory. The journals are only read, even while
+//! others write them.
+//!
+//! Each journal numbers its own records. Those of an instance are named `INSTANCE/ID`.
+
+use std::{cmp::Reverse, ops::ControlFlow, path::Path};
+
+use mainstay_api::{CallRecord, CallRecords, Raw, WholeCallRecord};
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    record::{Cid, Payload, Record, RecordId},
+};
+use mainstay_journal::{Filter, JournalError};
+use mainstay_platform::{environment::Process, state::StateDir};
+use serde_json::value::RawValue;
+
+use super::{
+    CommandError,
+    host::{Host, JournalReader},
+    stderr::complain,
+};
+
+/// The journals of a state directory.
+pub struct Archive {
+    journals: Vec<Journal>,
+}
+
+struct Journal {
+    /// `None` is the daemon's own.
+    instance: Option<String>,
+    reader: Box<dyn JournalReader>,
+}
+
+impl Archive {
+    /// All journals in a state directory; `None` if there is none. One that cannot be read does not
+    /// hide the others.
+    pub fn all(host: &dyn Host, state: &Path) -> Result<Option<Self>, CommandError> {
+        let own = (None, state.to_owned());
+        let instances = StateDir::new(state).instances()?.into_iter();
+        let instances = instances.map(|(name, path)| (Some(name), path));
+        let mut journals = Vec::new();
+        for (instance, path) in [own].into_iter().chain(instances) {
+            match host.journal(&path) {
+                Ok(Some(reader)) => journals.push(Journal { instance, reader }),
+                Ok(None) => {}
+                Err(error) => complain(&format!("{} is left out: {error}", path.display())),
+            }
+        }
+        Ok((!journals.is_empty()).then_some(Self { journals }))
+    }
+
+    /// That of an instance.
+    pub fn of(host: &dyn Host, instance: &str) -> Result<Self, CommandError> {
+        let instances = StateDir::locate(&Process)?.instances()?;
+        let found = instances.into_iter().find(|(name, _)| name == instance);
+        let reader = found.map(|(_, path)| host.journal(&path)).transpose()?;
+        let reader = reader.flatten().ok_or_else(|| CommandError::NotFound {
+            what: format!("a journal of instance {instance:?}"),
+            hint: "the folders of `instances` in the state directory are their names".to_owned(),
+        })?;
+        Ok(Self {
+            journals: vec![Journal {
+                instance: Some(instance.to_owned()),
+                reader,
+            }],
+        })
+    }
+
+    /// The newest records that the filter lets through. Pages go on within one journal only.
+    pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<CallRecords, CommandError> {
+        let (mut calls, mut next) = (Vec::new(), None);
+        let (mut total_count, mut truncated) = (0, false);
+        let is_one = self.journals.len() == 1;
+        for journal in &mut self.journals {
+            let page = journal.reader.records(filter, limit)?;
+            total_count += page.total_count;
+            truncated |= page.truncated;
+            let named = page.next.map(|id| journal.name(id));
+            next = named.filter(|_| is_one);
+            let records = page.calls.iter();
+            calls.extend(records.map(|record| (record.started_at, journal.shown(record))));
+        }
+        calls.sort_by_key(|(started_at, _)| Reverse(*started_at));
+        truncated |= calls.len() > limit;
+        calls.truncate(limit);
+        Ok(CallRecords {
+            calls: calls.into_iter().map(|(_, call)| call).collect(),
+            total_count,
+            truncated,
+            next,
+        })
+    }
+
+    /// Hands the records that the filter lets through to `see` in pages, journal by journal, until it has seen
+    /// enough.
+    pub async fn pages(
+        &mut self,
+        filter: &Filter,
+        size: usize,
+        mut see: impl FnMut(Vec<CallRecord>) -> Result<ControlFlow<()>, CommandError>,
+    ) -> Result<(), CommandError> {
+        for journal in &mut self.journals {
+            let mut filter = Filter {
+                uncounted: true,
+                ..filter.clone()
+            };
+            loop {
+                let page = journal.reader.records(&filter, size)?;
+                let calls = page.calls.iter().map(|record| journal.shown(record));
+                if see(calls.collect())?.is_break() {
+                    return Ok(());
+                }
+                let Some(next) = page.next else { break };
+                filter.before = Some(next);
+                // Progress is shown and signals are heard meanwhile.
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The record of this number, of the journal that comes first: the daemon's, where it has one.
+    pub fn record(&mut self, id: &str) -> Result<WholeCallRecord, CommandError> {
+        let number: Option<RecordId> = id.parse().ok();
+        let journal = self.journals.first_mut();
+        let (Some(number), Some(journal)) = (number, journal) else {
+            return Err(no_record(id));
+        };
+        let record = journal.reader.record(number)?;
+        let record = record.ok_or_else(|| no_record(id))?;
+        Ok(WholeCallRecord {
+            call: journal.shown(&record),
+            arguments: journal.payload(record.arguments)?,
+            result: journal.payload(record.result)?,
+        })
+    }
+
+    /// What has this identifier, wherever it is.
+    pub fn object(&mut self, cid: &str) -> Result<Vec<u8>, CommandError> {
+        let cid: Cid = cid.parse().map_err(|error| no_object(cid, &error))?;
+        for journal in &mut self.journals {
+            match journal.reader.object(cid) {
+                Err(fault) if matches!(fault.error, JournalError::NoSuchObject(_)) => {}
+                found => return Ok(found?),
+            }
+        }
+        let absent = JournalError::NoSuchObject(cid);
+        Err(no_object(&cid.to_string(), &absent))
+    }
+}
+
+impl Journal {
+    fn name(&self, id: RecordId) -> String {
+        match &self.instance {
+            Some(instance) => format!("{instance}/{id}"),
+            None => id.to_string(),
+        }
+    }
+
+    fn shown(&self, record: &Record) -> CallRecord {
+        CallRecord {
+            id: self.name(record.id),
+            ..CallRecord::from(record)
+        }
+    }
+
+    /// What a record names, where it is kept.
+    fn payload(&mut self, payload: Option<Payload>) -> Result<Option<Raw>, CommandError> {
+        let Some(cid) = payload.and_then(|payload| payload.cid) else {
+            return Ok(None);
+        };
+        match self.reader.object(cid) {
+            Ok(bytes) => {
+                let text = String::from_utf8(bytes).ok();
+                Ok(text.and_then(|text| RawValue::from_string(text).ok()))
+            }
+            Err(fault) => match fault.error {
+                JournalError::NotKept(_) | JournalError::NoSuchObject(_) => Ok(None),
+                _ => Err(fault.into()),
+            },
+        }
+    }
+}
+
+/// `INSTANCE/ID` taken apart.
+pub fn split(id: &str) -> (Option<&str>, &str) {
+    match id.rsplit_once('/') {
+        Some((instance, id)) => (Some(instance), id),
+        None => (None, id),
+    }
+}
+
+fn no_record(id: &str) -> CommandError {
+    Failure::new(
+        FailureKind::RecordNotFound,
+        format!("there is no record {id}"),
+    )
+    .into()
+}
+
+fn no_object(cid: &str, error: &dyn std::error::Error) -> CommandError {
+    let failure = Failure::new(FailureKind::CidNotFound, error.to_string());
+    failure.with("cid", cid.to_owned()).into()
+}

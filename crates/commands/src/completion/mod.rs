@@ -1,0 +1,103 @@
+//! `mainstay completions`: what a shell is told, and what it is answered.
+//!
+//! The script of a shell runs the program with [`VARIABLE`] set whenever somebody presses Tab. Then it prints
+//! what fits and nothing else: no server is started, and nothing is logged.
+
+mod names;
+mod places;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Command, ValueEnum};
+use clap_complete::{
+    CompleteEnv,
+    env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh},
+};
+
+pub use self::places::PLACES;
+use super::{CommandError, Exit, output};
+
+/// Names the shell that asks.
+const VARIABLE: &str = "MAINSTAY_COMPLETE";
+
+const PROGRAM: &str = "mainstay";
+
+const EXAMPLES: &str = "\
+Put this into the file that your shell reads at its start:
+  bash        ~/.bashrc                   source <(mainstay completions bash)
+  zsh         ~/.zshrc, after compinit    source <(mainstay completions zsh)
+  fish        ~/.config/fish/config.fish  mainstay completions fish | source
+  elvish      ~/.config/elvish/rc.elv
+              eval (mainstay completions elvish | slurp)
+  PowerShell  $PROFILE
+              mainstay completions powershell | Out-String | Invoke-Expression
+
+Names of servers, tools, prompts and clients are those of the running daemon, or
+without one those of the configuration.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Completions {
+    /// bash, zsh, fish, powershell or elvish
+    #[arg(value_name = "SHELL", hide_possible_values = true)]
+    shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    #[value(alias = "pwsh")]
+    Powershell,
+    Elvish,
+}
+
+impl Completions {
+    pub fn run(self) -> Result<Exit, CommandError> {
+        let shell: &dyn EnvCompleter = match self.shell {
+            Shell::Bash => &Bash,
+            Shell::Zsh => &Zsh,
+            Shell::Fish => &Fish,
+            Shell::Powershell => &Powershell,
+            Shell::Elvish => &Elvish,
+        };
+        let mut script = Vec::new();
+        shell
+            .write_registration(VARIABLE, PROGRAM, PROGRAM, &program(), &mut script)
+            .map_err(CommandError::Output)?;
+        output::data(&String::from_utf8_lossy(&script))?;
+        Ok(Exit::DONE)
+    }
+}
+
+/// The program by the name under which it was started, as a shell finds it from any folder.
+fn program() -> String {
+    let name = env::args_os().next().map(PathBuf::from);
+    let name = name.unwrap_or_else(|| PROGRAM.into());
+    let is_bare = name.parent() == Some(Path::new(""));
+    let path = match std::path::absolute(&name) {
+        Ok(path) if !is_bare => path,
+        _ => name,
+    };
+    path.to_string_lossy().into_owned()
+}
+
+/// Answers a shell, if one asks about this command line. A question that cannot be answered gets no answer: what is printed would
+/// stand in the middle of the line that is being typed.
+pub fn answered(command: impl Fn() -> Command) -> Option<ExitCode> {
+    env::var_os(VARIABLE)?;
+    let asked = CompleteEnv::with_factory(|| places::with_names(command()))
+        .var(VARIABLE)
+        .bin(PROGRAM)
+        .try_complete(env::args_os(), env::current_dir().ok().as_deref());
+    match asked {
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Ok(false) => None,
+        Err(_) => Some(ExitCode::FAILURE),
+    }
+}

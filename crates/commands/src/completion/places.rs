@@ -1,0 +1,111 @@
+//! Which argument of which command takes which names.
+
+use clap::{Arg, Command};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
+
+use super::names;
+
+/// What may stand at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    Servers,
+    /// `server/tool`
+    Tools,
+    /// A tool by the name that its server gives it.
+    OwnTools,
+    ServersAndTools,
+    /// `server/prompt`
+    Prompts,
+    /// `key=value` of the tool or the prompt before them.
+    Arguments,
+    Profiles,
+    /// Clients that have a token, or switches.
+    Clients,
+    /// Programs whose files Mainstay knows.
+    Programs,
+    ProgramsAndFiles,
+}
+
+/// The command, the id of its argument, and what may stand there.
+pub const PLACES: [(&str, &str, Names); 37] = [
+    ("approve", "name", Names::Servers),
+    ("call", "tool", Names::Tools),
+    ("call", "pairs", Names::Arguments),
+    ("connect", "profile", Names::Profiles),
+    ("connect", "server", Names::Servers),
+    ("disable", "name", Names::Servers),
+    ("enable", "name", Names::Servers),
+    ("events", "server", Names::Servers),
+    ("export", "client", Names::Programs),
+    ("get", "name", Names::Servers),
+    ("health", "name", Names::Servers),
+    ("import", "from", Names::ProgramsAndFiles),
+    ("logs", "name", Names::Servers),
+    ("mcp", "profile", Names::Profiles),
+    ("prompts get", "name", Names::Prompts),
+    ("prompts get", "pairs", Names::Arguments),
+    ("read", "resource", Names::Servers),
+    ("reconnect", "names", Names::Servers),
+    ("records", "client", Names::Clients),
+    ("records", "server", Names::Servers),
+    ("records", "tool", Names::Tools),
+    ("remove", "name", Names::Servers),
+    ("restart", "names", Names::Servers),
+    ("setup", "client", Names::Programs),
+    ("start", "names", Names::Servers),
+    ("stats", "server", Names::Servers),
+    ("stats", "tool", Names::OwnTools),
+    ("stop", "names", Names::Servers),
+    ("switches clear", "client", Names::Clients),
+    ("switches off", "client", Names::Clients),
+    ("switches off", "what", Names::ServersAndTools),
+    ("switches on", "client", Names::Clients),
+    ("switches on", "what", Names::ServersAndTools),
+    ("token remove", "name", Names::Clients),
+    ("tools", "server", Names::Servers),
+    ("tools get", "name", Names::Tools),
+    ("tools list", "server", Names::Servers),
+];
+
+/// The command line with what its arguments may be.
+pub fn with_names(command: Command) -> Command {
+    let place = |command, (path, argument, names): (&str, &str, Names)| {
+        let path: Vec<&str> = path.split(' ').collect();
+        at(command, &path, argument, names)
+    };
+    PLACES.into_iter().fold(command, place)
+}
+
+/// A command or an argument that is not there is left alone.
+fn at(command: Command, path: &[&str], argument: &str, names: Names) -> Command {
+    match path {
+        [first, rest @ ..] if command.find_subcommand(first).is_some() => {
+            command.mut_subcommand(first, |command| at(command, rest, argument, names))
+        }
+        [] if has(&command, argument) => command.mut_arg(argument, |it| with(it, names)),
+        _ => command,
+    }
+}
+
+fn has(command: &Command, argument: &str) -> bool {
+    let mut arguments = command.get_arguments();
+    arguments.any(|it| it.get_id() == argument)
+}
+
+fn with(argument: Arg, names: Names) -> Arg {
+    let candidates = match names {
+        Names::Servers => ArgValueCandidates::new(names::servers),
+        Names::Tools => ArgValueCandidates::new(names::tools),
+        Names::OwnTools => ArgValueCandidates::new(names::own_tools),
+        Names::ServersAndTools => ArgValueCandidates::new(names::servers_and_tools),
+        Names::Prompts => ArgValueCandidates::new(names::prompts),
+        Names::Profiles => ArgValueCandidates::new(names::profiles),
+        Names::Clients => ArgValueCandidates::new(names::clients),
+        Names::Programs => ArgValueCandidates::new(names::programs),
+        Names::Arguments => return argument.add(ArgValueCompleter::new(names::arguments)),
+        Names::ProgramsAndFiles => {
+            return argument.add(ArgValueCompleter::new(names::programs_and_files));
+        }
+    };
+    argument.add(candidates)
+}

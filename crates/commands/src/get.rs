@@ -1,0 +1,85 @@
+//! `mainstay get`: shows a server's status, and its entry without secrets.
+
+use clap::Args;
+use mainstay_api as api;
+use mainstay_core::display;
+
+use super::{
+    CommandError, Exit, approve,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    shape::{Found, Shape},
+    trouble::{detail, word},
+};
+
+#[derive(Debug, Args)]
+pub struct Get {
+    /// The server
+    name: String,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
+}
+
+impl Get {
+    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let details = self
+            .daemon
+            .with(host, async |client| Ok(client.server(&self.name).await?))
+            .await?;
+        let found = Found::one(&details, &["server.name"]);
+        if self.shape.print(self.daemon.json, &found)?.is_some() {
+            output::text(&told(&details))?;
+        }
+        Ok(Exit::DONE)
+    }
+}
+
+fn told(details: &api::ServerDetails) -> String {
+    let api::ServerDetails { server, entry } = details;
+    let status = word(server);
+    let tools = output::count(server.tool_count, "tool");
+    let mut lines = vec![format!("{} is {status}, {tools}", server.name)];
+    if let Some(hidden) = hidden(server) {
+        lines.push(format!("  {hidden}"));
+    }
+    lines.extend(
+        server
+            .unmatched_tools
+            .iter()
+            .map(|line| format!("  {line}")),
+    );
+    if let Some(pending) = &server.pending {
+        lines.push("  waits for approval:".to_owned());
+        lines.extend(
+            approve::whole(pending)
+                .iter()
+                .map(|line| format!("  {line}")),
+        );
+    }
+    if server.pending.is_none() {
+        lines.push(format!("  {}", detail(server)));
+    }
+    if server.ephemeral {
+        lines.push("  not in the configuration: gone when the daemon ends".to_owned());
+    }
+    if let Some(entry) = entry {
+        let entry = format!("{:#}", serde_json::Value::Object(entry.clone()));
+        lines.push(display::json(&entry).into_owned());
+    }
+    lines.join("\n")
+}
+
+/// Which tools `strictToolNames` keeps from clients.
+fn hidden(server: &api::Server) -> Option<String> {
+    let (count, names) = (server.hidden_tool_count, &server.hidden_tools);
+    let more = match count.saturating_sub(names.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    let tools = output::count(count, "tool");
+    (count > 0).then(|| format!("strictToolNames hides {tools}: {}{more}", names.join(", ")))
+}

@@ -1,0 +1,40 @@
+//! `mainstay object`: arguments or a result by its content identifier.
+
+use clap::Args;
+use mainstay_api::{Client, ClientError};
+
+use super::{CommandError, Exit, archive::Archive, connect::DaemonArgs, host::Host, output};
+
+#[derive(Debug, Args)]
+pub struct Object {
+    /// As records name it: `arguments_cid`, `result_cid`
+    cid: String,
+    /// Look into the journal of this instance, which needs no daemon
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["url", "config"])]
+    instance: Option<String>,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+impl Object {
+    /// Prints it as it is stored: in a pipe, these bytes and no others.
+    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let mut archive = match &self.instance {
+            Some(instance) => Archive::of(host, instance)?,
+            None => match self.ask(host).await {
+                Err(CommandError::Client(ClientError::NotRunning { dir })) => {
+                    Archive::all(host, &dir)?.ok_or(ClientError::NotRunning { dir })?
+                }
+                asked => return asked.map(|()| Exit::DONE),
+            },
+        };
+        let bytes = archive.object(&self.cid)?;
+        output::bytes(&bytes)?;
+        Ok(Exit::DONE)
+    }
+
+    async fn ask(&self, host: &dyn Host) -> Result<(), CommandError> {
+        let ask = async |client: &Client| Ok(client.object(&self.cid).await?);
+        output::bytes(self.daemon.with(host, ask).await?.get().as_bytes())
+    }
+}

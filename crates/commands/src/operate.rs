@@ -1,0 +1,104 @@
+//! `mainstay start`, `stop`, `restart` and `reconnect`: operator commands, and whether they succeeded.
+
+use std::collections::HashSet;
+
+use super::{
+    CommandError, Exit, connect::DaemonArgs, host::Host, output, screen::complain, suggest,
+};
+use clap::Args;
+use futures_util::future::join_all;
+use mainstay_api::{self as api, Client, Operated};
+
+#[derive(Debug, Args)]
+pub struct Operate {
+    /// The servers
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// Every server that is to be up; with `start`, every server that may be
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+type Outcomes = Vec<(String, Result<Operated, CommandError>)>;
+
+impl Operate {
+    /// `operation` as the REST route has it. Of several servers every one is tried, and those that failed
+    /// are named.
+    pub async fn run(self, operation: &str, host: &dyn Host) -> Result<Exit, CommandError> {
+        if let [name] = self.names.as_slice() {
+            let operate = async |client: &Client| Ok(client.operate(name, operation).await?);
+            let operated = self.daemon.with(host, operate).await?;
+            tell(self.daemon.json, &operated)?;
+            return Ok(Exit::DONE);
+        }
+        let operate = async |client: &Client| self.operate(client, operation).await;
+        let mut exits = Vec::new();
+        for (name, operated) in self.daemon.with(host, operate).await? {
+            match operated {
+                Ok(operated) => {
+                    exits.push(Exit::DONE);
+                    tell(self.daemon.json, &operated)?;
+                }
+                Err(error) => {
+                    exits.push(error.exit());
+                    error.report_of(&name, self.daemon.json);
+                }
+            }
+        }
+        // What they have in common.
+        Ok(match exits.split_first() {
+            None => Exit::DONE,
+            Some((first, rest)) if rest.iter().all(|exit| exit == first) => *first,
+            Some(_) => Exit::FAILED,
+        })
+    }
+
+    async fn operate(&self, client: &Client, operation: &str) -> Result<Outcomes, CommandError> {
+        let mut names = self.names.clone();
+        if self.all {
+            let is_meant = |server: &api::Server| match operation {
+                "start" => server.enabled && server.pending.is_none(),
+                _ => server.wanted,
+            };
+            let servers = client.servers().await?.servers;
+            if operation == "start" && !self.daemon.json {
+                for server in servers.iter().filter(|server| !is_meant(server)) {
+                    let why = match server.pending {
+                        Some(_) => "waits for approval",
+                        None => "is disabled",
+                    };
+                    complain(&format!("{} was skipped: it {why}", server.name));
+                }
+            }
+            let meant = servers.into_iter().filter(is_meant);
+            names.extend(meant.map(|server| server.name));
+        }
+        // One that is named twice is meant once.
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        Ok(join_all(names.into_iter().map(async |name| {
+            let operated = client.operate(&name, operation).await;
+            let operated = suggest::completed(client, operated.map_err(Into::into)).await;
+            (name, operated)
+        }))
+        .await)
+    }
+}
+
+/// Says what came of it, and on stderr what is odd about it.
+pub fn tell(json: bool, operated: &Operated) -> Result<(), CommandError> {
+    if json {
+        return output::json(operated);
+    }
+    for warning in &operated.warnings {
+        complain(&format!("warning: {warning}"));
+    }
+    let tools = output::count(operated.tools.len(), "tool");
+    let said = operated
+        .error
+        .as_ref()
+        .map_or(tools, |error| output::one_line(error).into_owned());
+    output::line(&format!("{} is {}, {said}", operated.name, operated.status))
+}

@@ -1,0 +1,131 @@
+//! `mainstay prompts`: lists prompts, and gets one with its arguments filled in.
+
+use clap::{Args, Subcommand};
+use mainstay_api as api;
+use serde_json::Value;
+
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    content,
+    host::Host,
+    output, pairs,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+};
+
+pub(super) const COLUMNS: [Column; 3] = [
+    Column::new("NAME").cut_to(24),
+    Column::new("ARGUMENTS").cut_to(10).rank(1),
+    Column::new("DESCRIPTION").cut_to(20),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay prompts
+  mainstay prompts get alpha/greeting name=Ada";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Prompts {
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them all (the default)
+    List,
+    /// Fill one in
+    Get {
+        #[arg(value_name = "SERVER/PROMPT")]
+        name: String,
+        /// Arguments, always strings
+        #[arg(value_name = "KEY=VALUE")]
+        pairs: Vec<String>,
+    },
+}
+
+impl Prompts {
+    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        match &self.action {
+            Some(Action::Get { name, pairs }) => self.get(host, name, pairs).await?,
+            Some(Action::List) | None => self.list(host).await?,
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn list(&self, host: &dyn Host) -> Result<(), CommandError> {
+        let list = self
+            .daemon
+            .with(host, async |client| Ok(client.prompts().await?))
+            .await?;
+        let found = Found::list::<api::Prompt>(&list, &["prompts"], &["name"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
+            return Ok(());
+        };
+        if list.prompts.is_empty() {
+            complain("no prompts; `mainstay list` shows how the servers are");
+            return Ok(());
+        }
+        let row = |prompt: &api::Prompt| {
+            [
+                prompt.name.clone(),
+                arguments(prompt),
+                output::headline(&prompt.description).into_owned(),
+            ]
+        };
+        output::rows_of(&COLUMNS, list.prompts.iter().map(row), wide)
+    }
+
+    async fn get(&self, host: &dyn Host, name: &str, given: &[String]) -> Result<(), CommandError> {
+        let given = pairs::split(given)?;
+        let arguments = (!given.is_empty()).then(|| pairs::strings(&given));
+        let get = api::GetPrompt {
+            prompt: Some(name.to_owned()),
+            arguments,
+        };
+        let is_json = self.shape.only_json(self.daemon.json)?;
+        let answer: api::Answer = self
+            .daemon
+            .recorded(host, async |client| {
+                self.daemon.call(client, name, api::GET_PROMPT, &get).await
+            })
+            .await?;
+        if is_json {
+            return output::json(&answer.result);
+        }
+        let result: Value = serde_json::from_str(answer.result.get()).unwrap_or_default();
+        for message in result["messages"].as_array().into_iter().flatten() {
+            let role = message["role"].as_str().unwrap_or("unknown role");
+            output::data(&format!(
+                "{role}: {}",
+                content::describe(&message["content"])
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// `name style?`: the optional ones with a question mark.
+fn arguments(prompt: &api::Prompt) -> String {
+    let arguments: Vec<Value> = serde_json::from_str(prompt.arguments.get()).unwrap_or_default();
+    let shown: Vec<String> = arguments
+        .iter()
+        .filter_map(|argument| {
+            let name = argument["name"].as_str()?;
+            let optional = if argument["required"] == true {
+                ""
+            } else {
+                "?"
+            };
+            Some(format!("{name}{optional}"))
+        })
+        .collect();
+    shown.join(" ")
+}

@@ -1,0 +1,50 @@
+//! `mainstay read`: one resource's contents.
+
+use clap::Args;
+use mainstay_api as api;
+use serde_json::Value;
+
+use super::{CommandError, Exit, connect::DaemonArgs, content, host::Host, output};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay read demo://alpha/about
+  mainstay read alpha demo://alpha/about   from this server, whoever else has it";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "mainstay read [OPTIONS] [SERVER] <URI>")]
+pub struct Read {
+    /// The resource, and before it, where it matters, the server
+    #[arg(value_name = "URI", num_args = 1..=2, required = true)]
+    resource: Vec<String>,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+impl Read {
+    pub async fn run(mut self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let uri = self.resource.pop();
+        let what = uri.clone().unwrap_or_default();
+        let request = api::Read {
+            server: self.resource.pop(),
+            uri,
+        };
+        let read: api::WholeRead = self
+            .daemon
+            .recorded(host, async |client| {
+                self.daemon
+                    .call(client, &what, api::READ_WHOLE, &request)
+                    .await
+            })
+            .await?;
+        if self.daemon.json {
+            output::json(&read.result)?;
+            return Ok(Exit::DONE);
+        }
+        let result: Value = serde_json::from_str(read.result.get()).unwrap_or_default();
+        for item in result["contents"].as_array().into_iter().flatten() {
+            output::data(&content::describe(item))?;
+        }
+        Ok(Exit::DONE)
+    }
+}

@@ -1,0 +1,460 @@
+//! `mainstay records`: lists calls, follows them, exports them, or shows the record of one.
+
+mod export;
+mod follow;
+
+use std::time::{Duration, SystemTime};
+
+use chrono::{DateTime, Local, NaiveTime, TimeZone as _};
+use clap::{Args, Subcommand};
+use mainstay_api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord};
+use mainstay_journal::{Filter, Whose};
+use mainstay_platform::utc;
+
+use mainstay_core::{
+    display,
+    record::{Door, RecordId, Status},
+};
+
+use self::export::Export;
+use super::{
+    CommandError, Exit,
+    archive::{self, Archive},
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    style::Tone,
+    suggest,
+    table::{Cell, Column},
+    time::local,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay records --since 14:03 --until 14:04
+  mainstay records --server files --status unknown
+  mainstay records --text write --limit 20 --before 4711
+  mainstay records 4711
+  mainstay records --since 1h --json
+  mainstay records --follow --server files
+  mainstay records export --format sqlite --output calls.sqlite --since 7d
+
+Without a daemon, what it left is read, and what `mainstay mcp` and commands
+with --config recorded: their records are named INSTANCE/ID.";
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "mainstay records [OPTIONS] [[INSTANCE/]ID]\n       mainstay records export [OPTIONS] --format <FORMAT>",
+    mut_arg("output", |form| form.global(false)),
+    mut_arg("format", |template| template.global(false)),
+)]
+pub struct Records {
+    /// One record, with its arguments and its result
+    #[arg(value_name = "[INSTANCE/]ID")]
+    id: Option<String>,
+    /// Calls of this server
+    #[arg(long, global = true, value_name = "NAME")]
+    server: Option<String>,
+    /// Calls of this tool: its own name, or SERVER/TOOL
+    #[arg(long, global = true, value_name = "NAME")]
+    tool: Option<String>,
+    /// Calls that ended so: ok, error, timeout, cancelled, unknown, refused; or open
+    #[arg(long, global = true, value_name = "STATUS")]
+    status: Option<String>,
+    /// Calls that came through this door: mcp_http, mcp_stdio, mcp_sse, rest, cli, bridge, own
+    #[arg(long, global = true, value_name = "DOOR")]
+    door: Option<String>,
+    /// Calls of the client of this name
+    #[arg(long, global = true, value_name = "NAME")]
+    client: Option<String>,
+    /// Calls of this session, by the name that records give it
+    #[arg(long, global = true, value_name = "NAME")]
+    session: Option<String>,
+    /// Calls with this in SERVER/TOOL
+    #[arg(long, global = true, value_name = "TEXT")]
+    text: Option<String>,
+    /// Calls since then: 14:03, 10m (ago), or 2026-11-25T14:03:00Z
+    #[arg(long, global = true, value_name = "TIME", value_parser = when)]
+    since: Option<SystemTime>,
+    /// Calls until then
+    #[arg(long, global = true, value_name = "TIME", value_parser = when)]
+    until: Option<SystemTime>,
+    /// How many at most [default: 50; all where they are exported]
+    #[arg(long, value_name = "N", global = true)]
+    limit: Option<usize>,
+    /// Only what is older than this record: the next page
+    #[arg(long, global = true, value_name = "ID")]
+    before: Option<String>,
+    /// Read the journal of this instance, which needs no daemon
+    #[arg(long, value_name = "NAME", global = true, conflicts_with_all = ["url", "config"])]
+    instance: Option<String>,
+    /// Show calls as they end, until Ctrl-C; a daemon that is started anew is found again
+    #[arg(short, long, conflicts_with_all = ["id", "output", "format", "limit", "before", "until", "instance", "config"])]
+    follow: bool,
+    /// With --follow: show calls as they begin, too
+    #[arg(long, requires = "follow")]
+    begun: bool,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write all calls that fit as a table for other programs
+    Export(Export),
+}
+
+/// Calls in a list.
+const LIMIT: usize = 50;
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a time such as 14:03, 10m or 2026-11-25T14:03:00Z")]
+pub struct BadTime;
+
+/// A time of today, so long ago, or a point in time.
+pub fn when(text: &str) -> Result<SystemTime, BadTime> {
+    read_time(text, Local::now())
+}
+
+fn read_time(text: &str, now: DateTime<Local>) -> Result<SystemTime, BadTime> {
+    if let Some(ago) = span(text) {
+        return SystemTime::from(now).checked_sub(ago).ok_or(BadTime);
+    }
+    for format in ["%H:%M", "%H:%M:%S"] {
+        if let Ok(time) = NaiveTime::parse_from_str(text, format) {
+            // An hour that clocks skip or repeat: the earlier one.
+            let today = now.date_naive().and_time(time);
+            let local = Local.from_local_datetime(&today).earliest();
+            return local.map(SystemTime::from).ok_or(BadTime);
+        }
+    }
+    utc::parse(text).ok_or(BadTime)
+}
+
+/// `90s`, `10m`, `2h`, `7d`
+fn span(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    number.checked_mul(seconds).map(Duration::from_secs)
+}
+
+impl Records {
+    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        // Before anybody is asked.
+        self.wanted_status()?;
+        self.wanted_door()?;
+        match (&self.action, &self.id) {
+            (Some(Action::Export(_)), Some(id)) => Err(CommandError::Usage {
+                message: format!("{id:?} is one record, and export is for many"),
+                hint: Some(
+                    "filters such as --since and --server come before and after it".to_owned(),
+                ),
+            }),
+            (Some(Action::Export(export)), None) => export.run(&self, host).await,
+            (None, Some(id)) => self.show(host, id).await,
+            (None, None) if self.follow => self.follow(host).await,
+            (None, None) => self.list(host).await,
+        }
+    }
+
+    async fn show(&self, host: &dyn Host, id: &str) -> Result<Exit, CommandError> {
+        let (instance, number) = archive::split(id);
+        let ask = async |client: &Client| Ok(client.call_record(number).await?);
+        let read = async |archive: &mut Archive| archive.record(number);
+        let record = self.look_up(host, instance, ask, read).await?;
+        let found = Found::one(&record, &["id"]);
+        if self.shape.print(self.daemon.json, &found)?.is_some() {
+            output::text(&described(&record))?;
+        }
+        Ok(Exit::DONE)
+    }
+
+    /// Asks the daemon, or reads what is there without one; a journal that is named is read.
+    async fn look_up<T>(
+        &self,
+        host: &dyn Host,
+        instance: Option<&str>,
+        ask: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
+        read: impl AsyncFnOnce(&mut Archive) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        if let Some(instance) = instance.or(self.instance.as_deref()) {
+            return read(&mut Archive::of(host, instance)?).await;
+        }
+        match self.daemon.with(host, ask).await {
+            Err(CommandError::Client(ClientError::NotRunning { dir })) => {
+                let archive = Archive::all(host, &dir)?;
+                read(&mut archive.ok_or(ClientError::NotRunning { dir })?).await
+            }
+            asked => asked,
+        }
+    }
+
+    async fn list(&self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let (instance, before) = self.before.as_deref().map(archive::split).unzip();
+        let limit = self.limit.unwrap_or(LIMIT);
+        let mut query = self.query(before);
+        query.push(("limit", limit.to_string()));
+        let ask = async |client: &Client| Ok(client.call_records(&query).await?);
+        let read = async |archive: &mut Archive| archive.records(&self.filter(before)?, limit);
+        let found = self.look_up(host, instance.flatten(), ask, read).await?;
+        let list = Found::list::<CallRecord>(&found, &["calls"], &["id"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
+            return Ok(Exit::DONE);
+        };
+        if found.calls.is_empty() {
+            complain("no calls on record that fit");
+            return Ok(Exit::DONE);
+        }
+        let rows = found.calls.iter().map(row);
+        output::rows_of(&COLUMNS, rows, wide)?;
+        if found.truncated {
+            complain(&left_out(&found));
+        }
+        Ok(Exit::DONE)
+    }
+
+    /// In the words of the REST API.
+    fn query(&self, before: Option<&str>) -> Vec<(&'static str, String)> {
+        let words = [
+            ("server", self.server.as_deref()),
+            ("tool", self.tool.as_deref()),
+            ("status", self.status.as_deref()),
+            ("door", self.door.as_deref()),
+            ("client", self.client.as_deref()),
+            ("session", self.session.as_deref()),
+            ("text", self.text.as_deref()),
+            ("before", before),
+        ];
+        let words = words
+            .into_iter()
+            .filter_map(|(name, word)| Some((name, word?.to_owned())));
+        let times = [("since", self.since), ("until", self.until)];
+        let times = times
+            .into_iter()
+            .filter_map(|(name, time)| Some((name, utc::rfc3339(time?))));
+        words.chain(times).collect()
+    }
+
+    fn wanted_status(&self) -> Result<Option<Status>, CommandError> {
+        let words: Vec<&str> = Status::ALL.iter().map(|it| it.as_str()).collect();
+        known("status", self.status.as_deref(), &words, Status::parse)
+    }
+
+    fn wanted_door(&self) -> Result<Option<Door>, CommandError> {
+        let words: Vec<&str> = Door::ALL.iter().map(|it| it.as_str()).collect();
+        known("door", self.door.as_deref(), &words, Door::parse)
+    }
+
+    /// The filter for a journal.
+    fn filter(&self, before: Option<&str>) -> Result<Filter, CommandError> {
+        Ok(Filter {
+            servers: self.server.iter().cloned().collect(),
+            tools: self.tool.iter().cloned().collect(),
+            statuses: self.wanted_status()?.into_iter().collect(),
+            states: Vec::new(),
+            door: self.wanted_door()?,
+            clients: self.client.iter().cloned().collect(),
+            session: self.session.clone(),
+            whose: Whose::Anybodys,
+            since: self.since,
+            until: self.until,
+            text: self.text.clone(),
+            before: known("record", before, &[], |id| id.parse::<RecordId>().ok())?,
+            uncounted: false,
+        })
+    }
+}
+
+fn known<T>(
+    what: &str,
+    word: Option<&str>,
+    words: &[&str],
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, CommandError> {
+    word.map(|word| {
+        let unknown = || {
+            let meant = suggest::nearest(word, words.iter().copied());
+            let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+            CommandError::Usage {
+                message: format!("there is no {what} {word:?}"),
+                hint: Some(match words {
+                    [] => "`mainstay records` shows which there are".to_owned(),
+                    words => format!("{meant}there are {}", words.join(", ")),
+                }),
+            }
+        };
+        parse(word).ok_or_else(unknown)
+    })
+    .transpose()
+}
+
+fn left_out(found: &CallRecords) -> String {
+    let (shown, all) = (found.calls.len(), found.total_count);
+    match &found.next {
+        Some(next) => format!("{shown} of {all}; the next page: --before {next}"),
+        None => format!("the newest {shown} of {all}; --limit and --until show more"),
+    }
+}
+
+pub(super) const COLUMNS: [Column; 7] = [
+    Column::new("ID"),
+    Column::new("TIME"),
+    Column::new("CALL").cut_to(20),
+    Column::new("STATUS"),
+    Column::new("TOOK").rank(1),
+    Column::new("BY").cut_to(10).rank(2),
+    Column::new("ERROR").cut_to(10).rank(3),
+];
+
+fn row(record: &CallRecord) -> [Cell; 7] {
+    let error = record.error.as_ref().map(|error| error.message.clone());
+    [
+        record.id.clone().into(),
+        local(&record.started_at).into(),
+        record.name.clone().into(),
+        Cell::from(status(record)).tone(Tone::of(&record.status)),
+        took(record.duration_ms).into(),
+        by(record).into(),
+        error.unwrap_or_default().into(),
+    ]
+}
+
+/// `ok`, or `timeout, sent`: how far the call got is left out where the status implies it.
+fn status(record: &CallRecord) -> String {
+    let implied = match &*record.status {
+        "ok" | "error" => "answered",
+        "unknown" => "sent",
+        "refused" => "not_sent",
+        _ => "",
+    };
+    if record.state == implied {
+        return record.status.clone();
+    }
+    format!("{}, {}", record.status, record.state.replace('_', " "))
+}
+
+/// The client by its own name, or else by its door.
+fn by(record: &CallRecord) -> String {
+    match &record.client {
+        Some(client) => client.name.clone(),
+        None => record.door.clone(),
+    }
+}
+
+pub fn took(milliseconds: Option<f64>) -> String {
+    match milliseconds {
+        None => "-".to_owned(),
+        Some(short) if short < 10.0 => format!("{short:.1} ms"),
+        Some(long) => output::span(Duration::from_secs_f64(long / 1000.0)),
+    }
+}
+
+fn described(record: &WholeCallRecord) -> String {
+    let call = &record.call;
+    let mut lines = vec![
+        format!("{} {} ({})", call.method, call.name, call.id),
+        format!("  started    {}", local(&call.started_at)),
+        format!(
+            "  took       {}, of which {} waiting and {} at the server",
+            took(call.duration_ms),
+            took(Some(call.queue_ms)),
+            took(Some(call.upstream_ms)),
+        ),
+        format!("  status     {}", call.status),
+        format!("  state      {}", call.state),
+        format!("  attempts   {}", call.attempt),
+        format!("  by         {} through {}", by(call), call.door),
+    ];
+    for (number, attempt) in (1..).zip(&call.earlier_attempts) {
+        lines.push(format!(
+            "  attempt {number}  {} after {}: {}: {}",
+            attempt.state.replace('_', " "),
+            took(Some(attempt.ended_ms)),
+            attempt.error.kind,
+            attempt.error.message,
+        ));
+    }
+    let rest = [
+        ("session", &call.session),
+        ("principal", &call.principal),
+        ("profile", &call.profile),
+        ("trace", &call.trace_id),
+    ];
+    for (name, value) in rest {
+        if let Some(value) = value {
+            lines.push(format!("  {name:<10} {value}"));
+        }
+    }
+    if let Some(error) = &call.error {
+        lines.push(format!("  error      {}: {}", error.kind, error.message));
+    }
+    for line in &mut lines {
+        *line = output::one_line(line).into_owned();
+    }
+    for (name, cid, payload) in [
+        ("arguments", &call.arguments_cid, &record.arguments),
+        ("result", &call.result_cid, &record.result),
+    ] {
+        let Some(cid) = cid else { continue };
+        lines.push(format!("  {name:<10} {cid}"));
+        if let Some(payload) = payload {
+            lines.extend(pretty(payload).lines().map(|line| format!("    {line}")));
+        }
+    }
+    lines.join("\n")
+}
+
+fn pretty(payload: &Raw) -> String {
+    let value: Option<serde_json::Value> = serde_json::from_str(payload.get()).ok();
+    let text = value.map_or_else(|| payload.get().to_owned(), |value| format!("{value:#}"));
+    display::json(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_today_or_ago_or_exact() {
+        let now = Local
+            .with_ymd_and_hms(2026, 11, 25, 15, 0, 0)
+            .earliest()
+            .expect("a time");
+        let read = |text| read_time(text, now).map(DateTime::<Local>::from);
+        let at = |hour, minute, second| {
+            let time = Local.with_ymd_and_hms(2026, 11, 25, hour, minute, second);
+            Ok(time.earliest().expect("a time"))
+        };
+        assert_eq!(read("14:03"), at(14, 3, 0));
+        assert_eq!(read("14:03:20"), at(14, 3, 20));
+        assert_eq!(read("10m"), at(14, 50, 0));
+        assert_eq!(read("2h"), at(13, 0, 0));
+        let exact = utc::parse("2026-11-25T14:03:00Z").expect("a time");
+        assert_eq!(read_time("2026-11-25T14:03:00Z", now), Ok(exact));
+        for text in ["", "m", "soon", "25:00", "-1m", "99999999999999999999d"] {
+            assert_eq!(read(text), Err(BadTime), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_calls_are_told_apart() {
+        assert_eq!(took(Some(0.25)), "0.2 ms");
+        assert_eq!(took(Some(12.9)), "12 ms");
+        assert_eq!(took(Some(1500.0)), "1.5 s");
+        assert_eq!(took(None), "-");
+    }
+}

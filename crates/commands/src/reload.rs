@@ -1,0 +1,32 @@
+//! `mainstay reload`: makes the daemon read its configuration again.
+
+use clap::Args;
+
+use super::{CommandError, Exit, connect::DaemonArgs, host::Host, output, screen::complain};
+
+#[derive(Debug, Args)]
+pub struct Reload {
+    /// Only say what would change
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+impl Reload {
+    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let reloaded = self
+            .daemon
+            .with(host, async |client| Ok(client.reload(self.dry_run).await?))
+            .await?;
+        if self.daemon.json {
+            output::json(&reloaded)?;
+        } else {
+            for finding in &reloaded.findings {
+                complain(&finding.to_string());
+            }
+            output::text(&reloaded.summary)?;
+        }
+        Ok(Exit::DONE)
+    }
+}

@@ -1,0 +1,139 @@
+//! `mainstay requests`: lists requests of servers that wait for an answer by hand, and answers them.
+
+use clap::{Args, Subcommand};
+use mainstay_api as api;
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+    time,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay requests
+  mainstay requests answer 3 '{\"action\": \"accept\", \"content\": {\"name\": \"Ada\"}}'
+  mainstay requests refuse 3 not today";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Requests {
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List what waits (the default)
+    List,
+    /// Answer one with a result
+    Answer {
+        id: u64,
+        /// The result, as the specification has it for the method
+        #[arg(value_name = "JSON")]
+        result: String,
+    },
+    /// Refuse one
+    Refuse {
+        id: u64,
+        #[arg(value_name = "WHY", default_value = "refused by hand")]
+        reason: Vec<String>,
+    },
+}
+
+impl Requests {
+    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        match &self.action {
+            Some(Action::Answer { id, result }) => {
+                let result: Box<RawValue> =
+                    serde_json::from_str(result).map_err(|error| CommandError::Usage {
+                        message: format!("the answer is no JSON: {error}"),
+                        hint: None,
+                    })?;
+                let reply = api::Reply {
+                    result: Some(result),
+                    error: None,
+                };
+                self.reply(host, *id, &reply).await?;
+            }
+            Some(Action::Refuse { id, reason }) => {
+                let reply = api::Reply {
+                    result: None,
+                    error: Some(reason.join(" ")),
+                };
+                self.reply(host, *id, &reply).await?;
+            }
+            Some(Action::List) | None => self.list(host).await?,
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn reply(
+        &self,
+        host: &dyn Host,
+        id: u64,
+        reply: &api::Reply,
+    ) -> Result<(), CommandError> {
+        let is_json = self.shape.only_json(self.daemon.json)?;
+        let replied = self
+            .daemon
+            .with(host, async |client| Ok(client.reply(id, reply).await?))
+            .await?;
+        if is_json {
+            return output::json(&replied);
+        }
+        output::line(&format!("request {id} was answered"))
+    }
+
+    async fn list(&self, host: &dyn Host) -> Result<(), CommandError> {
+        let waiting = self
+            .daemon
+            .with(host, async |client| Ok(client.server_requests().await?))
+            .await?;
+        let found = Found::list::<api::ServerRequest>(&waiting, &["requests"], &["id"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
+            return Ok(());
+        };
+        if waiting.requests.is_empty() {
+            complain("nothing waits; servers with \"serverRequests\": \"queue\" may ask here");
+            return Ok(());
+        }
+        let row = |it: &api::ServerRequest| {
+            [
+                it.id.to_string(),
+                it.server.clone(),
+                it.method.clone(),
+                time::local(&it.asked_at),
+                gist(&it.params),
+            ]
+        };
+        output::rows_of(&COLUMNS, waiting.requests.iter().map(row), wide)
+    }
+}
+
+pub(super) const COLUMNS: [Column; 5] = [
+    Column::new("ID"),
+    Column::new("SERVER").cut_to(10),
+    Column::new("METHOD").rank(1),
+    Column::new("ASKED AT").rank(2),
+    Column::new("WHAT").cut_to(20),
+];
+
+/// What a person must know of a request: its message, else all of it.
+fn gist(params: &RawValue) -> String {
+    let value: Value = serde_json::from_str(params.get()).unwrap_or_default();
+    match value["message"].as_str() {
+        Some(message) => message.to_owned(),
+        None => params.get().to_owned(),
+    }
+}

@@ -1,0 +1,150 @@
+//! `mainstay stats`: calls, errors, latencies and bytes of each tool.
+
+use std::time::SystemTime;
+
+use clap::Args;
+use mainstay_api::ToolStatistics;
+use mainstay_platform::utc;
+
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    records::{took, when},
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+};
+
+/// Only the whole is shown. Below an hour it is told to the minute, where that is still kept.
+const BUCKET_MS: u64 = 30 * 60 * 1000;
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay stats                       the last 24 hours
+  mainstay stats --since 10m
+  mainstay stats --server files --since 09:00 --until 12:00 --json";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Stats {
+    /// Calls of this server
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Calls of this tool, by its own name
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Calls since then: 14:03, 10m (ago), or 2026-11-25T14:03:00Z [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    since: Option<SystemTime>,
+    /// Calls until then
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    until: Option<SystemTime>,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
+}
+
+impl Stats {
+    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let query = [
+            ("server", self.server),
+            ("tool", self.tool),
+            ("since", self.since.map(utc::rfc3339)),
+            ("until", self.until.map(utc::rfc3339)),
+            ("bucketMs", Some(BUCKET_MS.to_string())),
+        ];
+        let query = query.into_iter();
+        let query: Vec<_> = query
+            .filter_map(|(name, word)| Some((name, word?)))
+            .collect();
+        let found = self
+            .daemon
+            .with(host, async |client| Ok(client.statistics(&query).await?))
+            .await?;
+        let list = Found::list::<ToolStatistics>(&found, &["tools"], &["tool"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
+            return Ok(Exit::DONE);
+        };
+        if found.tools.is_empty() {
+            complain("no calls on record that fit");
+        } else {
+            output::rows_of(&COLUMNS, found.tools.iter().map(row), wide)?;
+        }
+        Ok(Exit::DONE)
+    }
+}
+
+pub(super) const COLUMNS: [Column; 8] = [
+    Column::new("CALL").cut_to(20),
+    Column::new("CALLS"),
+    Column::new("ERRORS"),
+    Column::new("P50").rank(4),
+    Column::new("P95").rank(1),
+    Column::new("P99").rank(3),
+    Column::new("SENT").rank(6),
+    Column::new("GOT").rank(5),
+];
+
+fn row(tool: &ToolStatistics) -> [String; 8] {
+    let total = &tool.total;
+    [
+        name(tool),
+        total.calls.to_string(),
+        total.errors.to_string(),
+        took(Some(total.p50_ms)),
+        took(Some(total.p95_ms)),
+        took(Some(total.p99_ms)),
+        bytes(total.argument_bytes),
+        bytes(total.result_bytes),
+    ]
+}
+
+/// `server/tool`; what is no tool has its method beside it.
+fn name(tool: &ToolStatistics) -> String {
+    if tool.server.is_empty() {
+        return format!("unknown names ({})", tool.method);
+    }
+    match (&*tool.method, &*tool.tool) {
+        ("tools/call", name) => format!("{}/{name}", tool.server),
+        // Resources are counted together, for there may be any number of them.
+        (method, "") => format!("{} ({method})", tool.server),
+        (method, name) => format!("{}/{name} ({method})", tool.server),
+    }
+}
+
+/// `812 B`, `1.2 kB`, `3.4 MB`
+fn bytes(count: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
+    let mut rest = count as f64;
+    for unit in ["B", "kB", "MB"] {
+        if rest < 1000.0 {
+            return match unit {
+                "B" => format!("{count} B"),
+                unit => format!("{rest:.1} {unit}"),
+            };
+        }
+        rest /= 1000.0;
+    }
+    format!("{rest:.1} GB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_short() {
+        for (count, expected) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 kB"),
+            (1_234_567, "1.2 MB"),
+            (5_000_000_000_000, "5000.0 GB"),
+        ] {
+            assert_eq!(bytes(count), expected);
+        }
+    }
+}

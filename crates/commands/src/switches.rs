@@ -1,0 +1,143 @@
+//! `mainstay switches`: servers and tools that are switched off for one client.
+
+use clap::{Args, Subcommand};
+use mainstay_api::{SetSwitch, SwitchedOff};
+
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay switches
+  mainstay switches off claude-code github
+  mainstay switches off claude-code github/delete_file
+  mainstay switches on claude-code github
+  mainstay switches clear claude-code";
+
+pub(super) const COLUMNS: [Column; 2] = [
+    Column::new("CLIENT").cut_to(20),
+    Column::new("SWITCHED OFF").cut_to(20),
+];
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Switches {
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List what is off (the default)
+    List,
+    /// Switch a server or a tool off for a client
+    Off(One),
+    /// Switch it on again
+    On(One),
+    /// Switch everything on again
+    Clear {
+        /// For this client
+        #[arg(required_unless_present = "all")]
+        client: Option<String>,
+        /// For every client
+        #[arg(long, conflicts_with = "client")]
+        all: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct One {
+    /// The client: the name of its token, or else what it calls itself when it connects
+    client: String,
+    /// A server, or one of its tools
+    #[arg(value_name = "SERVER[/TOOL]")]
+    what: String,
+}
+
+impl Switches {
+    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        match &self.action {
+            Some(Action::Off(one)) => self.set(host, one, false).await?,
+            Some(Action::On(one)) => self.set(host, one, true).await?,
+            Some(Action::Clear { client, .. }) => self.clear(host, client.as_deref()).await?,
+            Some(Action::List) | None => self.list(host).await?,
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn set(&self, host: &dyn Host, one: &One, enabled: bool) -> Result<(), CommandError> {
+        let (server, tool) = match one.what.split_once('/') {
+            Some((server, tool)) => (server, Some(tool.to_owned())),
+            None => (one.what.as_str(), None),
+        };
+        let set = SetSwitch {
+            server: server.to_owned(),
+            tool,
+            enabled,
+        };
+        let is_json = self.shape.only_json(self.daemon.json)?;
+        let switched = self
+            .daemon
+            .with(host, async |client| {
+                Ok(client.set_switch(&one.client, &set).await?)
+            })
+            .await?;
+        if is_json {
+            return output::json(&switched);
+        }
+        let state = if enabled { "on" } else { "off" };
+        output::line(&format!("{} is {state} for {}", one.what, one.client))
+    }
+
+    async fn clear(&self, host: &dyn Host, client: Option<&str>) -> Result<(), CommandError> {
+        let is_json = self.shape.only_json(self.daemon.json)?;
+        let cleared = self
+            .daemon
+            .with(host, async |daemon| {
+                Ok(daemon.clear_switches(client).await?)
+            })
+            .await?;
+        if is_json {
+            return output::json(&cleared);
+        }
+        let whom = client.unwrap_or("every client");
+        output::line(&format!("everything is on for {whom}"))
+    }
+
+    async fn list(&self, host: &dyn Host) -> Result<(), CommandError> {
+        let all = self
+            .daemon
+            .with(host, async |client| Ok(client.switches().await?))
+            .await?;
+        let found = Found {
+            whole: &all,
+            items: &["clients"],
+            names: &["name"],
+            fields: ["name", "servers", "tools"].map(str::to_owned).to_vec(),
+        };
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
+            return Ok(());
+        };
+        if all.clients.is_empty() {
+            complain("everything is on for every client");
+            return Ok(());
+        }
+        let rows = all.clients.iter().flat_map(|(client, off)| {
+            let SwitchedOff { servers, tools } = off;
+            let row = |what: &String| [client.clone(), what.clone()];
+            servers.iter().chain(tools).map(row)
+        });
+        output::rows_of(&COLUMNS, rows, wide)
+    }
+}

@@ -1,0 +1,92 @@
+//! `mainstay validate`: reports every error and warning of a configuration.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use mainstay_core::config::ConfigError;
+use mainstay_platform::environment::{self, LoadError, Loaded};
+use serde_json::{Value, json};
+
+use super::{CommandError, Exit, output, starting};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay validate servers.json
+  mainstay validate --json ~/.cursor/mcp.json
+
+The exit code is 2 if anything is wrong; warnings alone are no error.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Validate {
+    /// The configuration [default: the one that `mainstay serve` would read]
+    file: Option<PathBuf>,
+    /// Print the findings as JSON on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Validate {
+    pub fn run(self) -> Result<Exit, CommandError> {
+        let loaded = match environment::load(self.file.as_deref()) {
+            Err(LoadError::Invalid { path, errors }) if self.json => {
+                output::json(&report(&path, 0, &errors.0.iter().collect::<Vec<_>>(), &[]))?;
+                return Ok(Exit::USAGE);
+            }
+            loaded => loaded?,
+        };
+        let Some(path) = &loaded.path else {
+            return Err(CommandError::Usage {
+                message: "there is no configuration in the usual places".to_owned(),
+                hint: Some("name one: mainstay validate FILE".to_owned()),
+            });
+        };
+        let problems: Vec<&ConfigError> = loaded
+            .config
+            .problems()
+            .map(|(_, problem)| problem)
+            .collect();
+        let servers = loaded.config.servers.len();
+        if self.json {
+            output::json(&report(path, servers, &problems, &loaded.warnings))?;
+        } else {
+            starting::tell_findings(&loaded);
+            if problems.is_empty() {
+                output::line(&format!("ok: {}", summary(&loaded)))?;
+            }
+        }
+        Ok(if problems.is_empty() {
+            Exit::DONE
+        } else {
+            Exit::USAGE
+        })
+    }
+}
+
+/// `3 servers, 1 warning`
+fn summary(loaded: &Loaded) -> String {
+    let servers = output::count(loaded.config.servers.len(), "server");
+    match loaded.warnings.len() {
+        0 => servers,
+        warnings => format!("{servers}, {}", output::count(warnings, "warning")),
+    }
+}
+
+fn report(path: &Path, servers: usize, errors: &[&ConfigError], warnings: &[ConfigError]) -> Value {
+    let finding = |finding: &ConfigError| {
+        json!({
+            "path": finding.path,
+            "message": finding.message,
+            "hint": finding.hint,
+            "line": finding.position.map(|(line, _)| line),
+            "column": finding.position.map(|(_, column)| column),
+        })
+    };
+    json!({
+        "ok": errors.is_empty(),
+        "file": path,
+        "servers": servers,
+        "errors": errors.iter().map(|error| finding(error)).collect::<Vec<_>>(),
+        "warnings": warnings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,92 @@
+//! A daemon that a command starts for itself.
+
+use std::{net::Ipv4Addr, pin::Pin};
+
+use mainstay_api::Client;
+use mainstay_commands::{CommandError, Exit, host::Occasion, signals::Signals, starting};
+use mainstay_core::config::Config;
+use mainstay_gateway::{GatewayOptions, registry::Registry};
+use mainstay_platform::{environment::Origin, lineage::Lineage, state};
+use tokio::task::JoinHandle;
+
+use super::{instance::Kept, serve};
+use crate::daemon::{self, Daemon};
+
+/// A daemon on a port of its own, with a token that is not shown. It touches nothing of the state directory
+/// but what is kept.
+pub struct OwnDaemon {
+    daemon: Daemon,
+    doors: JoinHandle<()>,
+    client: Client,
+    /// Owned while this lives.
+    kept: Kept,
+}
+
+impl OwnDaemon {
+    pub fn start(origin: &Origin, recorded: bool) -> Result<Self, CommandError> {
+        let loaded = origin.load()?;
+        starting::tell_findings(&loaded);
+        let lineage = Lineage::begin(loaded.path.as_deref())?;
+        let kept = if recorded {
+            Kept::open(&loaded, &lineage)?
+        } else {
+            Kept::default()
+        };
+        Self::of(&loaded.config, lineage, kept)
+    }
+
+    /// The daemon of this configuration.
+    pub fn of(config: &Config, lineage: Lineage, kept: Kept) -> Result<Self, CommandError> {
+        let any = (Ipv4Addr::LOCALHOST, 0).into();
+        let unbound = |source| CommandError::Listen {
+            address: any,
+            source,
+        };
+        let listener = daemon::bind(any).map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
+        let token = state::random_token()?;
+        let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
+        let daemon = Daemon::start(
+            config,
+            GatewayOptions {
+                journal: kept.journal.clone(),
+                lineage,
+                ..GatewayOptions::default()
+            },
+        );
+        let doors = daemon.serve_http(listener, address, token);
+        Ok(Self {
+            daemon,
+            doors,
+            client,
+            kept,
+        })
+    }
+}
+
+impl Occasion for OwnDaemon {
+    fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.daemon.gateway.registry
+    }
+
+    fn stop<'s>(
+        self: Box<Self>,
+        signals: &'s mut Signals,
+    ) -> Pin<Box<dyn Future<Output = Result<Exit, CommandError>> + 's>> {
+        let Self {
+            daemon,
+            doors,
+            kept,
+            ..
+        } = *self;
+        Box::pin(async move {
+            let stopped = serve::stop(daemon, Some(doors), signals).await;
+            drop(kept);
+            stopped
+        })
+    }
+}

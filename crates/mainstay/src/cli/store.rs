@@ -1,0 +1,100 @@
+//! The journal's store, as the commands see it.
+
+use std::{path::Path, sync::Arc};
+
+use mainstay_api::{
+    CallRecord,
+    export::{COLUMNS, Form, Value},
+};
+use mainstay_commands::{
+    StoreFault,
+    host::{CallTable, JournalReader},
+};
+use mainstay_core::{
+    config,
+    record::{Cid, Record, RecordId},
+};
+use mainstay_journal::{Filter, Journal, Page};
+use mainstay_journal_store::{
+    Reader, StoreError,
+    table_file::{self, Kind, TableFile},
+};
+
+/// The name of the table in a SQLite file.
+const TABLE: &str = "calls";
+
+/// Opens the journal if the settings want one.
+pub fn open_if_wanted(
+    state: &Path,
+    settings: &config::Journal,
+) -> Result<Option<Arc<Journal>>, StoreFault> {
+    mainstay_journal_store::open_if_wanted(state, settings).map_err(fault)
+}
+
+/// The journal in a state directory, to be read; `None` if there is none.
+pub fn reader(state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault> {
+    let reader = Reader::open(state).map_err(fault)?;
+    Ok(reader.map(|reader| Box::new(Journalled(reader)) as Box<dyn JournalReader>))
+}
+
+/// Begins a SQLite file with one table of calls.
+pub fn call_table(path: &Path) -> Result<Box<dyn CallTable>, StoreFault> {
+    let columns = COLUMNS.iter().map(|column| {
+        let kind = match column.form {
+            Form::Text | Form::Json => Kind::Text,
+            Form::Integer => Kind::Integer,
+            Form::Real => Kind::Real,
+        };
+        (column.name, kind)
+    });
+    let table = TableFile::create(path, TABLE, &columns.collect::<Vec<_>>()).map_err(fault)?;
+    Ok(Box::new(Calls(table)))
+}
+
+fn fault(error: StoreError) -> StoreFault {
+    StoreFault {
+        hint: error.hint(),
+        error: error.into(),
+    }
+}
+
+struct Journalled(Reader);
+
+impl JournalReader for Journalled {
+    fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreFault> {
+        self.0.records(filter, limit).map_err(fault)
+    }
+
+    fn record(&mut self, id: RecordId) -> Result<Option<Record>, StoreFault> {
+        self.0.record(id).map_err(fault)
+    }
+
+    fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreFault> {
+        self.0.object(cid).map_err(fault)
+    }
+}
+
+struct Calls(TableFile);
+
+impl CallTable for Calls {
+    fn insert(&mut self, calls: &[CallRecord]) -> Result<(), StoreFault> {
+        let values = |call: &CallRecord| {
+            let values = COLUMNS.iter().map(|column| (column.of)(call));
+            values.map(in_table).collect()
+        };
+        self.0.insert(calls.iter().map(values)).map_err(fault)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), StoreFault> {
+        self.0.finish().map_err(fault)
+    }
+}
+
+fn in_table(value: Value) -> table_file::Value {
+    match value {
+        Value::Null => table_file::Value::Null,
+        Value::Text(text) => table_file::Value::Text(text),
+        Value::Integer(number) => table_file::Value::Integer(number),
+        Value::Real(number) => table_file::Value::Real(number),
+    }
+}
