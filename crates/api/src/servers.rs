@@ -45,6 +45,10 @@ pub struct Server {
     pub connected_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
+    /// Since when it is not connected: since its session was lost or ended, or since Mainstay knows of it. Attempts
+    /// that fail do not change it; left out while it is connected. RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down_since: Option<String>,
     /// How long the handshake of its session took, with the start of its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,

@@ -1,5 +1,5 @@
 //! What the program does for its commands: it starts a daemon for an occasion, and reads and writes files in
-//! the form of the journal's store. The commands know neither daemons nor stores.
+//! the form of the journal's store. The commands know neither how a daemon is made nor what a store is.
 
 use std::{path::Path, pin::Pin};
 

@@ -87,8 +87,8 @@ fn program() -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Answers a shell, if one asks about this command line. A question that cannot be answered gets no answer: what is printed would
-/// stand in the middle of the line that is being typed.
+/// Answers a shell, if one asks about this command line. A question that cannot be answered gets no answer: what is
+/// printed would stand in the middle of the line that is being typed.
 pub fn answered(command: impl Fn() -> Command) -> Option<ExitCode> {
     env::var_os(VARIABLE)?;
     let asked = CompleteEnv::with_factory(|| places::with_names(command()))

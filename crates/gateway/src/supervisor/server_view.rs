@@ -33,6 +33,8 @@ pub struct ServerView {
     /// Whether the first attempt, with its listing, is over, however it went.
     pub attempted: bool,
     pub connected_at: Option<SystemTime>,
+    /// Since when it is not connected; attempts that fail do not change it.
+    pub down_since: Option<SystemTime>,
     /// How long the handshake of the session took, from the start of its attempt.
     pub handshake: Option<Duration>,
     /// The transport of the last session, which says what a URL without a transport turned out to be.

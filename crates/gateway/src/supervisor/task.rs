@@ -13,7 +13,7 @@ use std::{
     collections::HashMap,
     pin::pin,
     sync::{Arc, atomic::AtomicBool},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use mainstay_core::{
@@ -22,7 +22,7 @@ use mainstay_core::{
     event::{EventKind, Observer},
     health::{Action, Fault, Outcome},
     ids::{Epoch, ServerName},
-    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
+    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
 };
 use mainstay_transport::{Listener, Session, logs::ServerLog};
 use tokio::{
@@ -153,6 +153,7 @@ impl Task {
             listed: None,
             list_trouble: None,
             connected_at: None,
+            down_since: Some(SystemTime::now()),
             handshake: None,
             spoken: None,
             sessions: 0,
@@ -419,6 +420,11 @@ impl Task {
             if session.is_none() {
                 view.connected_at = None;
                 view.handshake = None;
+            }
+            if status.state == State::Connected {
+                view.down_since = None;
+            } else {
+                view.down_since.get_or_insert_with(SystemTime::now);
             }
             view.session.clone_from(&session);
             view.status = status.clone();

@@ -34,7 +34,7 @@ pub fn open_if_wanted(
 /// The journal in a state directory, to be read; `None` if there is none.
 pub fn reader(state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault> {
     let reader = Reader::open(state).map_err(fault)?;
-    Ok(reader.map(|reader| Box::new(Journalled(reader)) as Box<dyn JournalReader>))
+    Ok(reader.map(|reader| Box::new(StoreReader(reader)) as Box<dyn JournalReader>))
 }
 
 /// Begins a SQLite file with one table of calls.
@@ -58,9 +58,9 @@ fn fault(error: StoreError) -> StoreFault {
     }
 }
 
-struct Journalled(Reader);
+struct StoreReader(Reader);
 
-impl JournalReader for Journalled {
+impl JournalReader for StoreReader {
     fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreFault> {
         self.0.records(filter, limit).map_err(fault)
     }

@@ -43,6 +43,45 @@ async fn a_server_that_owes_an_answer_says_since_when() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn since_when_a_server_is_down_does_not_change_with_its_attempts() {
+    let world = World::of(json!({
+        "up": fake_entry(&[]),
+        "closed": {
+            "url": "http://127.0.0.1:9/mcp",
+            "reconnect": {"initialDelayMs": 100, "maxDelayMs": 100},
+        },
+    }))
+    .await;
+    let shown = |name: &'static str, attempts: u64| {
+        let world = &world;
+        async move {
+            found(PROGRAMS, name, async || {
+                let shown = world.get(&format!("/api/servers/{name}")).await["server"].take();
+                let attempt = shown["reconnectAttempt"].as_u64().unwrap_or_default();
+                (attempt >= attempts).then_some(shown)
+            })
+            .await
+        }
+    };
+    let early = shown("closed", 1).await;
+    let late = shown("closed", 3).await;
+    assert!(early["downSince"].is_string(), "{early}");
+    assert_eq!(early["downSince"], late["downSince"]);
+
+    let up = found(PROGRAMS, "up", async || {
+        let up = shown("up", 0).await;
+        (up["connected"] == true).then_some(up)
+    })
+    .await;
+    assert!(up.get("downSince").is_none(), "{up}");
+    world.post("/api/servers/up/stop", &json!({})).await;
+    let stopped = shown("up", 0).await;
+    let (since, before) = (stopped["downSince"].as_str(), late["downSince"].as_str());
+    assert!(since > before && before.is_some(), "{stopped}");
+    world.end().await;
+}
+
 /// The code of a server's next step, and its words.
 fn step(server: &Value) -> (&str, &str) {
     let text = |key: &str| server[key].as_str().unwrap_or_default();
