@@ -75,6 +75,7 @@ test('a server that is down says why, what it said, and what comes next', async 
   await says(why(page), 'process exited unexpectedly (code 3)')
   await says(why(page), 'Reconnecting...')
   await says(why(page), 'fatal: no database')
+  await says(why(page), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \(\d+ (ms|s|min)\)$/)
   await says(why(page), /^attempt \d+ in \d+ s$/)
   // Its stderr comes first.
   await soon('stderr to come first', async () => (await page.getByLabel('Source').inputValue()) === 'stderr')

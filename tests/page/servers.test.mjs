@@ -83,6 +83,8 @@ test('a server whose program ends at once says why, what it said, and when it is
   const broken = row(page, 'broken')
   await says(broken, 'Starting')
   await says(broken, 'Reconnecting...')
+  // Since when it is down, which its attempts do not change.
+  const since = await broken.getByText(/^since \d\d:\d\d:\d\d$/).innerText()
   await says(broken, /process exited unexpectedly \(code 3\)/)
   await says(broken, /fatal: no database/)
   await says(broken, /attempt 1 · next in \d+ s/)
@@ -95,6 +97,7 @@ test('a server whose program ends at once says why, what it said, and when it is
   await broken.getByRole('button', { name: 'Reconnect now' }).click()
   await toast(page, 'Error: process exited unexpectedly (code 3)')
   await soon('the crash to be counted', async () => (await daemon.server('broken')).crashCount > crashCount)
+  assert.equal(await broken.getByText(/^since /).innerText(), since)
   await closePage(page)
 })
 

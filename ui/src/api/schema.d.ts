@@ -3752,6 +3752,11 @@ export interface components {
              * @description Crashes of its processes since Mainstay started, and how the last one ended.
              */
             crashCount: number;
+            /**
+             * @description Since when it is not connected: since its session was lost or ended, or since Mainstay knows of it. Attempts
+             *     that fail do not change it; left out while it is connected. RFC 3339.
+             */
+            downSince?: string | null;
             enabled: boolean;
             /** @description Whether it is gone after a restart. */
             ephemeral?: boolean;

@@ -62,8 +62,12 @@ function limitNext(): void {
 /** Ends the worker: what waits for it stays unchecked. */
 function giveUp(): void {
   clearTimeout(limit)
-  worker?.terminate()
-  worker = undefined
+  if (worker) {
+    worker.onmessage = null
+    worker.onerror = null
+    worker.terminate()
+    worker = undefined
+  }
   for (const take of waiting.splice(0)) take(undefined)
 }
 
