@@ -17,3 +17,14 @@ it('writes the request', () => {
   expect(request).toContain('http://127.0.0.1:7420/api/mcp-tools/call')
   expect(requestOf({ ...call, server: null }, {}, '')).toBeUndefined()
 })
+
+it('writes nothing that would run another call: the arguments are not in the record', () => {
+  const long = { ...call, arguments_cid: 'bafy' }
+  for (const one of [long, { ...long, method: 'prompts/get' }]) {
+    expect(commandOf(one, null)).toBeUndefined()
+    expect(requestOf(one, null, '')).toBeUndefined()
+    expect(commandOf(one, { a: '1' })).toBeDefined()
+    expect(requestOf(one, { a: '1' }, '')).toBeDefined()
+  }
+  expect(requestOf({ ...long, method: 'resources/read' }, null, '')).toBeDefined()
+})

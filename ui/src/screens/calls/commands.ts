@@ -2,10 +2,15 @@
 import type { CallRecord } from '../../api/types'
 import { curlOf, isPastable, quoted } from '../../lib/commands'
 
-type Called = Pick<CallRecord, 'method' | 'tool'> & { server?: string | null }
+type Called = Pick<CallRecord, 'method' | 'tool' | 'arguments_cid'> & { server?: string | null }
 
 function has(args: unknown): args is Record<string, unknown> {
   return typeof args === 'object' && args !== null && Object.keys(args).length > 0
+}
+
+/** Whether the arguments are kept apart from the record, which has nothing but their identifier. */
+export function lacksArguments(call: Pick<CallRecord, 'arguments_cid'>, args: unknown): boolean {
+  return (args === null || args === undefined) && Boolean(call.arguments_cid)
 }
 
 /** The command that does the same; `undefined` where there is none that can be pasted. */
@@ -18,6 +23,7 @@ function written(call: Called, args: unknown): string | undefined {
   const { server, tool, method } = call
   if (!server) return undefined
   if (method === 'resources/read') return `mainstay read ${quoted(server)} ${quoted(tool)}`
+  if (lacksArguments(call, args)) return undefined
   const name = quoted(`${server}/${tool}`)
   if (method === 'prompts/get') {
     const pairs = has(args) ? Object.entries(args).map(([key, value]) => ` ${quoted(`${key}=${String(value)}`)}`) : []
@@ -30,7 +36,7 @@ function written(call: Called, args: unknown): string | undefined {
 /** The request to the REST API that does the same, as curl. */
 export function requestOf(call: Called, args: unknown, origin: string): string | undefined {
   const { server, tool, method } = call
-  if (!server) return undefined
+  if (!server || (method !== 'resources/read' && lacksArguments(call, args))) return undefined
   const known: Record<string, [string, unknown]> = {
     'tools/call': ['/api/mcp-tools/call', { tool: `${server}/${tool}`, arguments: args ?? {} }],
     'prompts/get': ['/api/mcp-prompts/get', { prompt: `${server}/${tool}`, arguments: args ?? {} }],
