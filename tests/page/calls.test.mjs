@@ -277,6 +277,39 @@ test('a call is run again with other arguments, and the new record has them', as
   await closePage(page)
 })
 
+test('long arguments are in the form when a call is run again; without them nothing is offered', async () => {
+  const long = 'long '.repeat(4000)
+  await client.call('alpha__echo', { text: long })
+  const call = await newest('tool=echo&server=alpha')
+  const page = await openPage(daemon, '#/calls')
+  const drawer = await openCall(page, call.id)
+  await drawer.getByRole('link', { name: 'Run again…' }).click()
+  const field = page.getByLabel('text', { exact: true })
+  await soon('the arguments of the call', async () => (await field.inputValue()) === long)
+  await page.getByRole('button', { name: 'Call', exact: true }).click()
+  await page.getByText('Answered', { exact: true }).waitFor()
+  const again = await soon('another record', async () => {
+    const record = await newest('tool=echo&server=alpha')
+    return record.id !== call.id && record
+  })
+  assert.deepEqual((await daemon.api(`/api/call-records/${again.id}`)).arguments, { text: long })
+
+  // No record has that number.
+  await page.goto(`${daemon.url}/#/tools/alpha/echo?from=999999`)
+  await page.getByRole('alert').getByRole('button', { name: 'Try again' }).waitFor()
+  await page.getByRole('link', { name: 'Go on without them' }).click()
+  await soon('an empty form', async () => (await field.inputValue()) === '')
+
+  // Only the identifier of the arguments is in the record.
+  await client.call('alpha__echo', { text: 'x'.repeat(BIG_BYTES) })
+  const big = await openCall(page, (await newest('tool=echo&server=alpha')).id)
+  await big.getByText('it cannot be run again from here').waitFor()
+  assert.equal(await big.getByRole('link', { name: 'Run again…' }).count(), 0)
+  const copies = big.getByRole('group', { name: 'Copy the call as' }).getByRole('button')
+  assert.deepEqual(await copies.allTextContents(), ['JSON'])
+  await closePage(page)
+})
+
 test('two calls side by side', async () => {
   await client.call('alpha__echo', { text: 'here' })
   await client.call('alpha__echo', { text: 'there' })

@@ -775,6 +775,7 @@ export const texts = {
     earlier: (number: number, isNotSent: boolean, after: string) =>
       `${number}. after ${after}, ${isNotSent ? 'not sent' : 'sent and lost, but running it twice does no harm'}:`,
     again: 'Run again…',
+    notAgain: 'Its arguments are not in the record itself: it cannot be run again from here.',
     redacted: 'Secrets in the arguments were replaced when the call was recorded. Put them in before you run it again.',
     copy: 'Copy as',
     copyAs: { command: 'Command line', curl: 'curl', json: 'JSON' },
@@ -966,6 +967,9 @@ export const texts = {
     sendAnyway: 'Send it as it is',
     badJson: (why: string) => `This is no JSON: ${why}`,
     noObject: 'Arguments are a JSON object, such as {"text": "hello"}.',
+    readingArguments: 'Reading the arguments of the call…',
+    noArgumentsOf: (id: string) => `The record of call ${id} does not have its arguments.`,
+    withoutArguments: 'Go on without them',
     noObjectInAddress: 'The arguments in the address are no JSON object. They were left out.',
     state: {
       running: 'Running',
