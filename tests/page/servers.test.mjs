@@ -89,6 +89,7 @@ test('a server whose program ends at once says why, what it said, and when it is
   await says(broken, /fatal: no database/)
   await says(broken, /attempt 1 · next in \d+ s/)
   await page.getByRole('button', { name: 'Details of broken' }).click()
+  await says(broken, 'Auto-start: Yes · Enabled: Yes')
   await says(broken, /its last words: "fatal: no database"/)
   await says(broken, /sh -c 'echo "fatal: no database" >&2; exit 3'/)
   assert.match(page.url(), /open=broken/)
