@@ -282,6 +282,31 @@ test('the file changed meanwhile: see the difference, load it, or keep what was 
   await closePage(page)
 })
 
+test('saved is saved, also where the file cannot be read right after it', async () => {
+  const page = await opened()
+  const save = async () => {
+    await page.getByText('No findings').waitFor()
+    const dialog = await review(page)
+    await dialog.getByRole('button', { name: 'Save and put in force' }).click()
+    await dialog.waitFor({ state: 'detached' })
+  }
+  await typeOver(page, '"--tools", "2"', '"args": ["--tools", "7"]')
+  await page.route('**/api/config/text', (route) => (route.request().method() === 'GET' ? route.abort() : route.continue()))
+  await save()
+  await page.getByText('Saved and put in force.').waitFor()
+  await page.getByRole('alert').getByRole('button', { name: 'Try again' }).waitFor()
+  await soon('the file to say so', () => onDisk().includes('"--tools", "7"'))
+  await page.unroute('**/api/config/text')
+
+  // The next save knows what the file says now.
+  await typeOver(page, '"--tools", "7"', '"args": ["--tools", "8"]')
+  await save()
+  assert.ok(onDisk().includes('"--tools", "8"'))
+  await page.getByText('In force', { exact: true }).waitFor()
+  assert.equal(await page.getByRole('alert').count(), 0)
+  await closePage(page)
+})
+
 test('unsaved text outlives other screens, and the browser asks before it is lost', async () => {
   const page = await opened()
   await typeOver(page, '"--tools", "2"', '"args": ["--tools", "7"]')

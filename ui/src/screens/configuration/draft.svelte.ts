@@ -32,6 +32,7 @@ class Draft {
   theirs = $state.raw<ConfigText | undefined>(undefined)
   schema = $state.raw<Schema | undefined>(undefined)
 
+  /** Of the file as it was read; empty while it could not be read after it was saved. */
   #digest = ''
   #timer: ReturnType<typeof setTimeout> | undefined
   #check: AbortController | undefined
@@ -58,7 +59,7 @@ class Draft {
       const now = await read()
       this.failure = undefined
       if (!this.isDirty || now.text === this.text) this.#take(now)
-      else if (now.text !== this.base) this.theirs = now
+      else this.#meet(now)
     } catch (error) {
       this.failure = error
     }
@@ -98,12 +99,20 @@ class Draft {
   async save(): Promise<boolean> {
     this.isSaving = true
     this.saveFailure = undefined
-    const text = this.text
     try {
+      return await this.#save(this.text)
+    } finally {
+      this.isSaving = false
+    }
+  }
+
+  async #save(text: string): Promise<boolean> {
+    try {
+      if (this.#digest === '') {
+        this.#meet(await read())
+        if (this.theirs) return false
+      }
       this.saved = await api.put<ConfigSaved>('/api/config/text', { text, digest: this.#digest })
-      this.base = text
-      this.#take(await read())
-      return true
     } catch (error) {
       if (error instanceof ApiError && error.code === 'config_changed') {
         this.theirs = await read().catch(() => undefined)
@@ -112,9 +121,25 @@ class Draft {
       }
       this.saveFailure = error
       return false
-    } finally {
-      this.isSaving = false
     }
+    // Saved is saved, also where the file cannot be read now: that is told apart.
+    this.base = text
+    this.#digest = ''
+    this.theirs = undefined
+    try {
+      this.#take(await read())
+      this.failure = undefined
+    } catch (error) {
+      this.failure = error
+      this.#later(0)
+    }
+    return true
+  }
+
+  /** What the file says while it is being edited. */
+  #meet(now: ConfigText): void {
+    if (now.text !== this.base) this.theirs = now
+    else if (this.#digest === '') this.#digest = now.digest
   }
 
   #take(now: ConfigText): void {
