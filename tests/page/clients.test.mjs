@@ -143,6 +143,20 @@ test('a server is switched off for one client alone, and on again', async () => 
   assert.deepEqual(await servers(two), ['alpha', 'beta'])
   assert.deepEqual((await daemon.api('/api/switches')).clients, { one: { servers: ['beta'], tools: [] } })
 
+  // The filter is in the address, and goes with the drawer.
+  const filter = drawer.getByRole('searchbox')
+  await filter.fill('bet')
+  await soon('alpha to be out of sight', async () => (await drawer.getByRole('switch').count()) === 1)
+  assert.match(page.url(), /server=bet/)
+  await page.reload()
+  await beta.waitFor()
+  assert.equal(await filter.inputValue(), 'bet')
+  assert.equal(await drawer.getByRole('switch').count(), 1)
+  await drawer.getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('button', { name: 'Switches: one' }).click()
+  await soon('all servers', async () => (await drawer.getByRole('switch').count()) === 2)
+  assert.doesNotMatch(page.url(), /server=/)
+
   // One tool of the other server.
   await drawer.getByRole('button', { name: 'Tools of alpha' }).click()
   await drawer.getByRole('switch', { name: 'echo', exact: true }).uncheck({ force: true })
