@@ -385,6 +385,20 @@ test('a tool is switched off for all, and on again', async () => {
   await closePage(page)
 })
 
+test('a tool that leaves the list while it is called keeps its form and its outcome', async () => {
+  const page = await openPage(daemon, `#/tools/alpha/sleep?arguments=${encodeURIComponent('{"ms": 3000}')}`)
+  await call(page)
+  await outcome(page).getByText('Running').waitFor()
+  await page.getByText('Available to clients').click()
+  await page.getByText('Its server does not list it').waitFor()
+  await answered(page)
+  assert.equal(await field(page.getByRole('tabpanel', { name: 'Form' }), 'ms').inputValue(), '3000')
+  await page.getByText('Available to clients').click()
+  await page.getByText('Its server does not list it').waitFor({ state: 'detached' })
+  await answered(page)
+  await closePage(page)
+})
+
 test('a tool is switched off for one client, and on again', async () => {
   const page = await openPage(daemon, '#/tools/alpha/echo')
   await page.getByText('On for every client.').waitFor()
