@@ -8,7 +8,7 @@ import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, folder, here, 
 import { McpClient } from './mcp.mjs'
 
 const PICTURES = process.env.MAINSTAY_SCREENSHOTS !== undefined
-const WIDTHS = PICTURES ? [360, 1280, 2560, 3840] : [360, 1280, 2560]
+const WIDTHS = [360, 1280, 2560, 3840]
 const SCHEMES = ['light', 'dark']
 /** Of a screen that is laid out alike at each width axe-core sees two looks. */
 const LOOKS = ['1280-light', '360-dark']
@@ -64,6 +64,7 @@ const SCREENS = [
   screen('servers-approve', '#/servers?review=asked', (page) => says(dialog(page, 'Approve asked?'), 'API_KEY=of-a-client')),
   screen('servers-delete', '#/servers?delete=alpha', titled('Delete alpha?')),
   screen('servers-edit', '#/servers?edit=alpha', (page) => dialog(page, 'Edit alpha').getByLabel('Arguments').waitFor()),
+  screen('servers-duplicate', '#/servers?copy=alpha', titled('Duplicate alpha'), { isTouched: true }),
   screen('server', '#/servers/alpha', (page) => page.getByRole('list', { name: 'Log lines' }).waitFor(), { isLong: true }),
   screen('server-menu', '#/servers/alpha', async (page) => {
     await page.getByRole('button', { name: 'More actions' }).click()
@@ -71,6 +72,9 @@ const SCREENS = [
   }, { isTouched: true }),
   screen('server-down', '#/servers/broken', (page) => says(page, 'fatal: no database')),
   screen('server-tools', '#/servers/alpha/tools', (page) => page.getByRole('list', { name: 'Tools' }).getByRole('link').first().waitFor()),
+  screen('server-resources', '#/servers/alpha/resources', (page) => page.getByRole('button', { name: /fake:\/\/text/ }).first().waitFor()),
+  screen('server-prompts', '#/servers/alpha/prompts', (page) => page.getByRole('button', { name: /letter/ }).waitFor()),
+  screen('server-calls', '#/servers/alpha/calls', (page) => page.getByRole('table').getByText('echo').first().waitFor()),
   screen('server-sessions', '#/servers/alpha/sessions', (page) => page.getByRole('row', { name: /visitor/ }).waitFor()),
   screen('server-entry', '#/servers/alpha/entry', (page) => says(page, /\$\{secret:/)),
   screen('calls', '#/calls', (page) => says(page, 'alpha/echo'), { isWide: true }),
