@@ -244,7 +244,11 @@ test('at rest nothing is animated, and the same data draw nothing anew', async (
       window.drawing?.disconnect()
       const told = (node) => (node instanceof Element ? node.outerHTML : node.nodeValue ?? '').slice(0, 160)
       window.drawing = new MutationObserver((records) => {
-        for (const { target, addedNodes, removedNodes } of records) window.drawn.push(`${told(target)}: ${[...addedNodes].map(told)} for ${[...removedNodes].map(told)}`)
+        for (const { target, addedNodes, removedNodes } of records) {
+          // Time goes on: now and then an axis loses its first mark, or gets a new one.
+          if (target instanceof Element && target.matches('.marks')) continue
+          window.drawn.push(`${told(target)}: ${[...addedNodes].map(told)} for ${[...removedNodes].map(told)}`)
+        }
       })
       window.drawing.observe(document.body, { subtree: true, childList: true })
     })
