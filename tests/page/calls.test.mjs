@@ -5,7 +5,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
-import { axe, closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
+import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, folder, openPage, soon } from './harness.mjs'
 import { McpClient } from './mcp.mjs'
 
 const LONG_MS = 60_000
@@ -15,22 +15,28 @@ const BIG_BYTES = 1_200_000
 let daemon
 let client
 let other
+/** A server starts while this file is there. */
+let gate
 before(async () => {
+  gate = path.join(folder(), 'gate')
+  fs.writeFileSync(gate, '')
   daemon = await Daemon.start({
     mcpServers: {
       alpha: fake(),
       beta: fake(),
       slow: { ...fake(), timeout: TIMEOUT_MS },
       reader: { ...fake('--hint', 'readOnlyHint'), reconnect: { initialDelayMs: 100, jitter: 0 } },
+      gated: { command: 'sh', args: ['-c', 'until [ -e "$0" ]; do sleep 0.05; done; exec "$@"', gate, FAKE_SERVER], reconnect: { initialDelayMs: 100, jitter: 0 } },
     },
   })
-  await daemon.connected('alpha', 'beta', 'slow', 'reader')
+  await daemon.connected('alpha', 'beta', 'slow', 'reader', 'gated')
   client = await McpClient.connect(daemon, 'page-test')
   other = await McpClient.connect(daemon, 'Other, with a comma')
 })
 after(async () => {
   await closeBrowser()
   await daemon?.end()
+  fs.rmSync(path.dirname(gate), { recursive: true, force: true })
 })
 
 const records = (query = '') => daemon.api(`/api/call-records?${query}`)
@@ -234,6 +240,24 @@ test('each attempt of a call, with its reason', async () => {
   const drawer = await openCall(page, (await newest('server=reader&status=ok')).id)
   const attempts = fact(drawer, 'Attempts')
   assert.match(await attempts.innerText(), /^2\s+1\. after [\d.]+ m?s, sent and lost, but running it twice does no harm: .*was lost during the call/)
+  await closePage(page)
+})
+
+test('a call that waited for its server says how long', async () => {
+  fs.rmSync(gate)
+  process.kill((await daemon.server('gated')).pid, 'SIGKILL')
+  await soon('the loss to be known', async () => !(await daemon.server('gated')).connected)
+  const waiting = client.call('gated__sleep', { ms: 300 })
+  const open = await soon('the call to wait', () => newest('server=gated&tool=sleep&status=open&state=not_sent'))
+  fs.writeFileSync(gate, '')
+  await waiting
+  const page = await openPage(daemon, '#/calls')
+  const drawer = await openCall(page, open.id)
+  await drawer.getByText('It ran and answered.').waitFor()
+  for (const part of ['Waited for the server', 'At the server']) {
+    const share = /: .+ \((\d+) %\)/.exec(await drawer.getByText(`${part}:`).textContent())
+    assert.ok(Number(share?.[1]) > 0, `${part}: ${share}`)
+  }
   await closePage(page)
 })
 
