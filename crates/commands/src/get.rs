@@ -38,7 +38,7 @@ impl Get {
 }
 
 fn told(details: &api::ServerDetails) -> String {
-    let api::ServerDetails { server, entry } = details;
+    let api::ServerDetails { server, entry, .. } = details;
     let status = word(server);
     let tools = output::count(server.tool_count, "tool");
     let mut lines = vec![format!("{} is {status}, {tools}", server.name)];

@@ -28,7 +28,7 @@ use crate::{alerts, registry::Registry};
 
 pub use self::{
     check::{Checked, Finding, Proposal, Severity},
-    edit::{Change, change_file, create_file, restored},
+    edit::{Change, change_file, create_file, entry_changed, restored},
     save::schema_beside,
     text::FileText,
 };
@@ -44,6 +44,9 @@ pub struct Reloaded {
     /// What is wrong or odd about the file. An entry with an error is a server that shows it; the others
     /// run.
     pub findings: Vec<Finding>,
+    /// The warnings among them, a line each with its place. Empty where nobody asked and the file's text is
+    /// the same as before.
+    pub warnings: Vec<String>,
 }
 
 /// How often a file is looked for that has gone or cannot be read.
@@ -142,9 +145,14 @@ impl Reloader {
         let (_, mut loaded) = self.read(Occasion::Request).await?;
         let current = self.current.lock().await;
         let findings = Finding::all_of(&loaded);
+        let warnings = loaded.told_warnings().collect();
         loaded.config.keep_launches(&current);
         let plan = Plan::between(&current, &loaded.config);
-        Ok(Reloaded { plan, findings })
+        Ok(Reloaded {
+            plan,
+            findings,
+            warnings,
+        })
     }
 
     /// Reloads; returns what was done. Without a file there are no servers any more.
@@ -205,6 +213,13 @@ impl Reloader {
             let kind = EventKind::ConfigRejected { reason };
             self.registry.events().publish(None, kind);
         })?;
+        let is_told =
+            occasion == Occasion::Request || self.registry.text().as_deref() != text.as_ref();
+        let warnings = if is_told {
+            loaded.told_warnings().collect()
+        } else {
+            Vec::new()
+        };
         let plan = Plan::between(&current, &loaded.config);
         if plan.is_empty() {
             // Only comments or spaces have changed; the text with them is kept.
@@ -215,7 +230,11 @@ impl Reloader {
         if is_news || !plan.is_empty() || occasion == Occasion::Request {
             tracing::info!(%plan, "the configuration was reloaded");
         }
-        Ok(Reloaded { plan, findings })
+        Ok(Reloaded {
+            plan,
+            findings,
+            warnings,
+        })
     }
 
     async fn read(&self, occasion: Occasion) -> Result<(Option<String>, Loaded), LoadError> {
@@ -253,7 +272,7 @@ impl Reloader {
 
     /// Reloads whenever the file changes, until told to stop; `tell` hears what came of it. A file that
     /// cannot be read is looked for until it is back.
-    pub async fn watch(&self, stop: CancellationToken, tell: impl Fn(Result<Plan, LoadError>)) {
+    pub async fn watch(&self, stop: CancellationToken, tell: impl Fn(Result<Reloaded, LoadError>)) {
         let Some(path) = self.origin.path() else {
             return stop.cancelled().await;
         };
@@ -275,9 +294,9 @@ impl Reloader {
             }
             // A change by a command may have ended the trouble meanwhile: then this is another one.
             let latest = self.trouble();
-            let outcome = self.reload_at(Occasion::Change).await;
-            match outcome.map(|reloaded| reloaded.plan) {
-                Ok(plan) if plan.is_empty() && self.trouble() == before => {}
+            match self.reload_at(Occasion::Change).await {
+                Ok(Reloaded { plan, warnings, .. })
+                    if plan.is_empty() && warnings.is_empty() && self.trouble() == before => {}
                 Err(_) if self.trouble() == latest => {}
                 outcome => tell(outcome),
             }

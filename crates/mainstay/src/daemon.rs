@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use mainstay_api::HandOver;
 use mainstay_client_files::Front;
-use mainstay_core::config::{Config, Plan, Secret};
+use mainstay_core::config::{Config, Secret};
 pub use mainstay_doors::http::bind;
 use mainstay_doors::{
     connections::{Connections, Limits as ConnectionLimits},
@@ -16,7 +16,9 @@ use mainstay_doorway::{
     authenticator::Authenticator, bodies::Limits as BodyLimits, guard::Guard, tokens::Tokens,
 };
 use mainstay_gateway::{
-    DRAIN_LIMIT, Gateway, GatewayOptions, SERVERS_LIMIT, registry::Profile, reload::Reloader,
+    DRAIN_LIMIT, Gateway, GatewayOptions, SERVERS_LIMIT,
+    registry::Profile,
+    reload::{Reloaded, Reloader},
 };
 use mainstay_platform::{descriptors, environment::LoadError};
 use mainstay_rest::Endpoint;
@@ -222,7 +224,7 @@ impl Daemon {
     }
 
     /// Reloads whenever the configuration's file changes; ends with the daemon.
-    pub async fn watch(&self, tell: impl Fn(Result<Plan, LoadError>)) {
+    pub async fn watch(&self, tell: impl Fn(Result<Reloaded, LoadError>)) {
         match &self.gateway.reloader {
             Some(reloader) => reloader.watch(self.stop.clone(), tell).await,
             None => self.stop.cancelled().await,

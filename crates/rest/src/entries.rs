@@ -7,12 +7,13 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use mainstay_api::{self as api, Keeping};
 use mainstay_core::{
-    config::{Approval, Runtime, Standing, edit::Entry, masking},
+    config::{Approval, Runtime, Standing, digest_of_entry, edit::Entry, masking},
     failure::{Failure, FailureKind},
+    ids::ServerName,
 };
 use mainstay_gateway::{
     registry::{NewServer, OnDuplicate},
-    reload::{Change, Reloader, restored},
+    reload::{Change, Reloader, entry_changed, restored},
     supervisor::{Operation, Server},
 };
 use serde_json::{Map, Value};
@@ -40,16 +41,25 @@ pub async fn add(
     } = EntryRequest::read(body)?;
     let on_duplicate = on_duplicate(keeping);
     let new = read(&door, &name, &entry).await?;
-    let added = enter(&door, new, on_duplicate, keeping.persist).await?;
+    let added = enter(&door, new, on_duplicate, keeping.persist, None).await?;
     Ok(Json(added))
 }
 
-/// `PUT /api/servers/{name}`: the server has this entry from now on.
+/// `PUT /api/servers/{name}`: the server has this entry from now on. With a `digest` it replaces the entry
+/// that has it, and no other.
 pub async fn put(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
     Body(mut body): Body<Map<String, Value>>,
 ) -> Result<Json<api::Operated>, Refusal> {
+    let digest = match body.shift_remove("digest") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(digest)) => Some(digest),
+        Some(_) => {
+            let message = "\"digest\" must be a string";
+            return Err(Refusal::Malformed(message.to_owned()));
+        }
+    };
     body.insert("name".to_owned(), name.into());
     let EntryRequest {
         name,
@@ -57,9 +67,7 @@ pub async fn put(
         entry,
     } = EntryRequest::read(body)?;
     let new = read(&door, &name, &entry).await?;
-    Ok(Json(
-        enter(&door, new, OnDuplicate::Replace, keeping.persist).await?,
-    ))
+    Ok(Json(replace(&door, new, keeping.persist, digest).await?))
 }
 
 /// `POST /api/mcp-clients/connect`: it is kept if it can be connected.
@@ -87,6 +95,7 @@ pub async fn connect_client(
                 name: legal,
                 entry: (*entry).clone(),
                 on_duplicate: OnDuplicate::Replace,
+                over: None,
             },
         )
         .await?;
@@ -100,20 +109,24 @@ pub async fn get(
     Path(name): Path<String>,
 ) -> Result<Json<api::ServerDetails>, Refusal> {
     let server = door.gateway.registry.server(&name)?;
-    let entry = match door.gateway.registry.standing(&server.name) {
-        Standing::Ephemeral(runtime) | Standing::Pending(runtime) => Some((
-            format!("/{EPHEMERAL}/{}", server.name),
-            (*runtime.entry).clone(),
-        )),
-        Standing::Configured => match &door.gateway.reloader {
-            Some(reloader) => reloader.entry(&server.name),
-            None => None,
-        },
-    };
+    let entry = entry_of(&door, &server.name);
     Ok(Json(api::ServerDetails {
         server: servers::details(&door, &server),
+        digest: entry
+            .as_ref()
+            .map(|(_, entry)| digest_of_entry(&server.name, entry)),
         entry: entry.map(|(pointer, entry)| masking::masked_entry(&entry, &pointer)),
     }))
+}
+
+/// A server's entry with its secrets, and where its placeholders stand.
+fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
+    match door.gateway.registry.standing(name) {
+        Standing::Ephemeral(runtime) | Standing::Pending(runtime) => {
+            Some((format!("/{EPHEMERAL}/{name}"), (*runtime.entry).clone()))
+        }
+        Standing::Configured => door.gateway.reloader.as_ref()?.entry(name),
+    }
 }
 
 /// `DELETE /api/servers/{name}`; with `?persist=true` out of the file, too.
@@ -177,6 +190,7 @@ pub async fn approve(
             name: server.name.clone(),
             entry: (*approved.entry).clone(),
             on_duplicate: OnDuplicate::Replace,
+            over: None,
         };
         write(&door, change).await?;
     }
@@ -262,11 +276,32 @@ fn secrets(door: &RestDoor) -> Result<Value, Failure> {
     Ok(known)
 }
 
+/// Gives a server another entry, in place of the one that has this digest.
+async fn replace(
+    door: &RestDoor,
+    new: NewServer,
+    persist: bool,
+    digest: Option<String>,
+) -> Result<api::Operated, Failure> {
+    let name = &new.runtime.config.name;
+    // The file may say something else already, which is not in force yet: the write looks at that.
+    let is_in_file = persist && door.gateway.registry.standing(name) == Standing::Configured;
+    if !is_in_file && digest.is_some() {
+        let now = entry_of(door, name).map(|(_, entry)| digest_of_entry(name, &entry));
+        if now != digest {
+            return Err(entry_changed(name));
+        }
+    }
+    let over = digest.filter(|_| is_in_file);
+    enter(door, new, OnDuplicate::Replace, persist, over).await
+}
+
 async fn enter(
     door: &RestDoor,
     new: NewServer,
     on_duplicate: OnDuplicate,
     persist: bool,
+    over: Option<String>,
 ) -> Result<api::Operated, Failure> {
     let registry = &door.gateway.registry;
     let NewServer { runtime, warnings } = new;
@@ -280,6 +315,7 @@ async fn enter(
             name: name.clone(),
             entry: (*entry).clone(),
             on_duplicate,
+            over,
         };
         write(door, change).await?;
         registry.server(name.as_str())?

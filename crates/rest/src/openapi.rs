@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use self::recorded::records;
 use super::{
     code::{
-        BESIDE, CONNECT_FAILED,
+        BESIDE, CONFIG_CHANGED, CONNECT_FAILED,
         Code::{
             self, Failed, InvalidLifetime, InvalidTokenName, InvalidToolName, LogUnreadable,
             MissingParameter, NotReloadable, StateUnusable, StateUnwritable, TokenExists,
@@ -27,7 +27,7 @@ use super::{
     },
     export::FORMATS,
     operation::Operation,
-    schema::{TIME, boolean, entry, number, one_of, place, text, time},
+    schema::{TIME, boolean, entry, number, one_of, place, replacing_entry, text, time},
     statistics::{BY, SORT},
 };
 
@@ -137,9 +137,10 @@ fn operations() -> Vec<Operation> {
             .answers::<api::ServerDetails>()
             .fails(&[SERVER_NOT_FOUND]),
         put(api::SERVER, "Give a server this entry, or add it")
-            .takes_with(&entry(&[]))
+            .takes_with(&replacing_entry())
             .answers::<api::Operated>()
-            .fails(&ENTERED),
+            .fails(&ENTERED)
+            .fails(&[CONFIG_CHANGED]),
         delete(api::SERVER, "Remove a server")
             .query("persist", PERSIST, &boolean())
             .answers::<api::Removed>()

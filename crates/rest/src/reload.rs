@@ -23,7 +23,7 @@ pub async fn reload(
     } else {
         reloader.reload().await
     };
-    let Reloaded { plan, findings } = outcome.map_err(Refusal::InvalidConfig)?;
+    let Reloaded { plan, findings, .. } = outcome.map_err(Refusal::InvalidConfig)?;
     Ok(Json(api::Reloaded {
         applied: !dry_run,
         summary: plan.to_string(),

@@ -39,6 +39,13 @@ pub fn place() -> Value {
     json!({"type": "string", "pattern": "^[0-9]{17}$"})
 }
 
+/// A server's entry in place of the one that has this digest.
+pub fn replacing_entry() -> Value {
+    let mut entry = entry(&[]);
+    entry["properties"]["digest"] = json!({"type": ["string", "null"]});
+    entry
+}
+
 /// A server's entry, as the file has it; `docs/configuration.md` says what may stand in it.
 pub fn entry(required: &[&str]) -> Value {
     let scalars = json!({"type": ["string", "number", "boolean"]});

@@ -816,6 +816,7 @@ export interface paths {
                         name?: string;
                         persist?: boolean;
                         replace?: boolean;
+                        digest?: string | null;
                     } & {
                         [key: string]: unknown;
                     }) | {
@@ -846,7 +847,7 @@ export interface paths {
                 401: components["responses"]["401.unauthorized"];
                 403: components["responses"]["403.csrf_failed.forbidden"];
                 404: components["responses"]["404.server_not_found"];
-                409: components["responses"]["409.duplicate_name"];
+                409: components["responses"]["409.config_changed.duplicate_name"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 500: components["responses"]["500.not_saved"];
@@ -3824,6 +3825,8 @@ export interface components {
         };
         /** @description `GET /api/servers/{name}` */
         ServerDetails: {
+            /** @description Identifies the entry. A PUT that repeats it replaces no other one. */
+            digest?: string | null;
             /**
              * @description The entry as the file has it, or as it was given; secrets are placeholders. `None` if there is
              *     none, as for a server from the command line.
@@ -4436,6 +4439,18 @@ export interface components {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
                     error?: "config_changed";
+                };
+            };
+        };
+        /** @description Conflict */
+        "409.config_changed.duplicate_name": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "config_changed" | "duplicate_name";
                 };
             };
         };

@@ -337,6 +337,7 @@ impl Add {
                     name: name.clone(),
                     entry,
                     on_duplicate,
+                    over: None,
                 };
                 let loaded = change_file(&origin, change)?;
                 let about = format!(".{name}.");

@@ -61,7 +61,7 @@ pub use glob::Glob;
 pub use inline::{Inline, InvalidInline};
 pub use journal::{Durability, Journal, Payloads, Redact};
 pub use location::{Location, NamedBy, locate, locate_clients, named_by};
-pub use overlay::{Approval, Overlay, Requested, Runtime, Standing, Word};
+pub use overlay::{Approval, Overlay, Requested, Runtime, Standing, Word, digest_of_entry};
 pub use parse::{Parsed, ParsedEntry, Source, parse, parse_as, parse_entry};
 pub use plan::Plan;
 pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};

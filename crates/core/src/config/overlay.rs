@@ -163,15 +163,19 @@ impl Runtime {
     /// Identifies everything that was given (SHA-256 in hexadecimal). An approval repeats it to say
     /// what was seen.
     pub fn digest(&self) -> String {
-        let (name, entry) = (&self.config.name, &*self.entry);
-        // An entry has text keys, so that it is always JSON; a name has no line break.
-        let text = serde_json::to_string(entry).unwrap_or_default();
-        let digest = Sha256::digest(format!("{name}\n{text}"));
-        digest.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        digest_of_entry(&self.config.name, &self.entry)
     }
+}
+
+/// Identifies a server's entry, its secrets included (SHA-256 in hexadecimal).
+pub fn digest_of_entry(name: &ServerName, entry: &Map<String, Value>) -> String {
+    // An entry has text keys, so that it is always JSON; a name has no line break.
+    let text = serde_json::to_string(entry).unwrap_or_default();
+    let digest = Sha256::digest(format!("{name}\n{text}"));
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::{
 use mainstay_core::{
     config::{
         ConfigError, ConfigErrors, Launch, Plan, References, ServerConfig, Syntax, Unreadable,
+        digest_of_entry,
         edit::{self, Document, EditError, Entry},
         masking::{self, UnknownSecret},
     },
@@ -31,6 +32,8 @@ pub enum Change {
         name: ServerName,
         entry: Entry,
         on_duplicate: OnDuplicate,
+        /// Only over the entry that has this digest ([`digest_of_entry`]).
+        over: Option<String>,
     },
     /// Gives these servers their entries, whatever is wrong with them: each shows what it lacks.
     Import(Vec<(ServerName, Entry)>),
@@ -211,9 +214,15 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
             name,
             mut entry,
             on_duplicate,
+            over,
         } => {
-            if on_duplicate == OnDuplicate::Refuse && document.entry(&name).is_some() {
+            let before = document.entry(&name);
+            if on_duplicate == OnDuplicate::Refuse && before.is_some() {
                 return Err(duplicate(&name));
+            }
+            let digest = before.map(|before| digest_of_entry(&name, &before));
+            if over.is_some() && over != digest {
+                return Err(entry_changed(&name));
             }
             if origin.requires_transport() {
                 state_transport(origin, text, &name, &mut entry)?;
@@ -309,6 +318,12 @@ fn state_transport(
         Launch::Broken(_) | Launch::Unapproved => None,
     };
     Ok(())
+}
+
+/// The entry of a server is not the one that was read.
+pub fn entry_changed(name: &ServerName) -> Failure {
+    let message = format!("The entry of server '{name}' has changed since it was read");
+    Failure::new(FailureKind::ConfigChanged, message).of_server(name)
 }
 
 pub(super) fn unusable(error: EditError) -> Failure {

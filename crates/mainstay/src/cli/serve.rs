@@ -17,9 +17,12 @@ use mainstay_commands::{
     signals::{Signal, Signals},
     starting::{HealthInterval, address},
 };
-use mainstay_core::config::{Config, Plan};
+use mainstay_core::config::Config;
 use mainstay_doorway::tokens::{self, Tokens};
-use mainstay_gateway::{GatewayOptions, reload::Reloader};
+use mainstay_gateway::{
+    GatewayOptions,
+    reload::{Reloaded, Reloader},
+};
 use mainstay_platform::{
     environment::{Clients, LoadError, Loaded, Origin, Process},
     lineage::Lineage,
@@ -410,8 +413,7 @@ async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Sign
         let signal = signals.next().await;
         match reloader {
             Some(reloader) if signal.is_hangup() => {
-                let outcome = reloader.reload().await;
-                tell_reload(&outcome.map(|reloaded| reloaded.plan));
+                tell_reload(&reloader.reload().await);
                 signals.was_no_end();
             }
             _ => return signal,
@@ -419,10 +421,14 @@ async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Sign
     }
 }
 
-fn tell_reload(outcome: &Result<Plan, LoadError>) {
+fn tell_reload(outcome: &Result<Reloaded, LoadError>) {
     match outcome {
-        Ok(plan) if plan.is_empty() => complain(&format!("reloaded: {plan}")),
-        Ok(plan) => {
+        Ok(Reloaded { plan, warnings, .. }) => {
+            // What is wrong with an entry is told with its server.
+            warnings.iter().for_each(|warning| complain(warning));
+            if plan.is_empty() {
+                return complain(&format!("reloaded: {plan}"));
+            }
             complain("reloaded:");
             for line in plan.to_string().lines() {
                 complain(&format!("  {line}"));

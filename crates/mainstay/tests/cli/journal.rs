@@ -55,7 +55,9 @@ async fn a_damaged_journal_is_set_aside() {
         daemon.stop().await;
 
         damage();
-        let refused = home.run(&["serve", "--config", &strict]).await;
+        let refused = home
+            .run(&["serve", "--config", &strict, "--listen", "127.0.0.1:0"])
+            .await;
         assert_eq!(refused.code, Some(1), "{refused}");
         assert!(refused.stderr.contains("is damaged"), "{refused}");
         assert_eq!(entries(&home.state(), "journal-damaged-").len(), set_aside);
@@ -73,7 +75,9 @@ async fn a_damaged_journal_is_set_aside() {
     }
 
     overwritten(0);
-    let refused = home.run(&["serve", "--config", &strict]).await;
+    let refused = home
+        .run(&["serve", "--config", &strict, "--listen", "127.0.0.1:0"])
+        .await;
     let command = refused.stderr.split("begun: ").nth(1).expect("a command");
     let mended = std::process::Command::new("sh")
         .args(["-c", command])
@@ -222,7 +226,9 @@ async fn what_stands_in_its_place_is_set_aside() {
         daemon.stop().await;
 
         damage();
-        let refused = home.run(&["serve", "--config", &strict]).await;
+        let refused = home
+            .run(&["serve", "--config", &strict, "--listen", "127.0.0.1:0"])
+            .await;
         assert_eq!(refused.code, Some(1), "{case}: {refused}");
         for part in [word, "mv '"] {
             assert!(refused.stderr.contains(part), "{case}: {part}: {refused}");
@@ -265,7 +271,9 @@ async fn calls_go_on_without_it() {
         fs::set_permissions(&journal, mode).expect("set");
     };
     others(0o022);
-    let refused = home.run(&["serve", "--config", &strict]).await;
+    let refused = home
+        .run(&["serve", "--config", &strict, "--listen", "127.0.0.1:0"])
+        .await;
     assert_eq!(refused.code, Some(1), "{refused}");
     assert!(refused.stderr.contains("chmod 700"), "{refused}");
 

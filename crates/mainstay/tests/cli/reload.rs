@@ -123,6 +123,44 @@ async fn a_hangup_reloads() {
     daemon.stop().await;
 }
 
+/// What is odd about a file is said whenever it is read anew: once for each change, also where the change
+/// does nothing else.
+#[tokio::test]
+async fn a_reload_says_what_is_odd_about_the_file() {
+    let home = home!();
+    let program = fake_server::binary();
+    let odd = |key: &str| json!({"mcpServers": {"one": {"command": program, key: 1}}}).to_string();
+    let path = home.file("servers.json", &config(&["one"]));
+    let mut daemon = serving(&home, &["--config", &path], 1).await;
+
+    home.file("servers.json", &odd("comand"));
+    let line = daemon.says("unknown key").await;
+    assert!(
+        line.starts_with("warning: ") && line.contains("servers.json:1:"),
+        "{line}"
+    );
+    assert!(line.contains("mcpServers.one.comand"), "{line}");
+    assert_eq!(daemon.says("reloaded").await, "reloaded: nothing changes");
+
+    // Written anew, and with another key.
+    home.file("servers.json", &odd("comand"));
+    home.file("servers.json", &odd("arsg"));
+    assert!(daemon.says("arsg").await.contains("unknown key"));
+    daemon.says("reloaded: nothing changes").await;
+    assert_eq!(
+        daemon.said.matches(".comand: ").count(),
+        1,
+        "{}",
+        daemon.said
+    );
+
+    // A person asks.
+    daemon.signal(Signal::HUP);
+    assert!(daemon.says("arsg").await.contains("unknown key"));
+    daemon.says("reloaded: nothing changes").await;
+    daemon.stop().await;
+}
+
 #[tokio::test]
 async fn the_command_reloads_or_says_what_it_would() {
     let home = home!();

@@ -1,5 +1,6 @@
 //! Servers that are lost and come back (G8, G9, G19, K9; W5, W14).
 
+use mainstay_doorway::json_views::servers::{Disclosure, details};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -46,6 +47,34 @@ async fn a_killed_server_is_back_for_the_next_call() {
         assert!(result["isError"].is_null(), "{result}");
         assert_eq!(backend.count("initialize"), 1 + round);
         assert_eq!(pid(&client, "calm__pid").await, calm_pid);
+    }
+}
+
+/// A session may be over a moment before its server's supervisor hears of it. The server still counts as
+/// connected then, and the answer says already whether it is tried again.
+#[tokio::test]
+async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
+    let auto = Backend::start(Kind::Http, &["--no-get"]).await;
+    let never = Backend::start(Kind::Http, &["--no-get"]).await;
+    let never = never.option("autoReconnect", false);
+    let gateway = Gateway::of(&[("auto", &auto), ("never", &never)]).await;
+    for (name, backend, retried) in [("auto", &auto, true), ("never", &never, false)] {
+        gateway.rest().until_status(name, "connected").await;
+        let server = gateway.registry().server(name).expect("it is there");
+        let session = server.live_session().expect("it is connected");
+        let shown = || details(gateway.registry(), &server, Disclosure::Operator);
+        assert!(!shown().retried, "{name}");
+        backend.fake().expire_sessions();
+        // The runtime of this test has one thread: between the answer and the look nothing else runs.
+        let answer = session.ask(session.probe(), None).await;
+        let shown = shown();
+        answer.expect_err("the session has expired");
+        assert!(session.is_over(), "{name}");
+        assert_eq!(
+            (shown.status.as_str(), shown.retried),
+            ("connected", retried),
+            "{name}: {shown:?}"
+        );
     }
 }
 

@@ -375,6 +375,65 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
     world.end().await;
 }
 
+/// An entry that somebody else has changed since it was read is not overwritten by one that repeats its digest.
+#[tokio::test]
+async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
+    let world = World::with("servers.jsonc", &noted()).await;
+    let read = async |persist: bool| {
+        let details = world.get("/api/servers/one").await;
+        let mut entry = details["entry"].clone();
+        entry["digest"] = details["digest"].clone();
+        entry["persist"] = persist.into();
+        entry
+    };
+    let put = async |mut entry: Value, timeout: u64| {
+        entry["timeout"] = timeout.into();
+        let (status, answer) = world.put("/api/servers/one", &entry).await;
+        let is_changed = answer["error"] == "config_changed";
+        assert_eq!(status == StatusCode::CONFLICT, is_changed, "{answer}");
+        assert_eq!(status == StatusCode::OK, !is_changed, "{answer}");
+        !is_changed
+    };
+    let early = read(true).await;
+    assert!(early["digest"].is_string(), "{early}");
+    assert!(put(early.clone(), 1000).await);
+    // Its digest is that of another entry by now.
+    let written = world.text();
+    assert!(!put(early.clone(), 2000).await);
+    assert_eq!(world.text(), written);
+    // Another server is no matter, nor is a comment.
+    let late = read(true).await;
+    let other = written.replace("// mine", "// ours").replace(
+        "    \"one\"",
+        &format!("    \"two\": {},\n    \"one\"", fake_entry(&[])),
+    );
+    assert_ne!(other, written);
+    fs::write(&world.file, other).expect("written");
+    assert!(put(late, 3000).await);
+    // What the file says counts, in force or not.
+    let late = read(true).await;
+    let other = world.text().replace("3000", "3500");
+    assert_ne!(other, world.text());
+    fs::write(&world.file, &other).expect("written");
+    assert!(!put(late, 4000).await);
+    assert_eq!(world.text(), other);
+    // Without a digest it is as it always was.
+    let mut entry = early;
+    entry["digest"] = Value::Null;
+    assert!(put(entry, 5000).await);
+
+    // The same in memory.
+    let early = read(false).await;
+    assert!(put(early.clone(), 6000).await);
+    assert!(!put(early, 7000).await);
+    assert!(put(read(false).await, 8000).await);
+    let (status, answer) = world
+        .put("/api/servers/one", &json!({"command": fake(), "digest": 7}))
+        .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn profiles_are_shown_with_what_they_have() {
     let world = World::with("servers.json", &json!({
