@@ -745,6 +745,7 @@ export const texts = {
     noArguments: 'No arguments were kept.',
     noResult: 'There is no result.',
     emptyObject: 'None',
+    notStored: 'It was not kept.',
     where: 'Where the time went',
     spent: { queue: 'Waited for the server', upstream: 'At the server', rest: 'In Mainstay' },
     spentIn: (what: string, time: string, share: string) => `${what}: ${time} (${share})`,
@@ -776,6 +777,8 @@ export const texts = {
       `${number}. after ${after}, ${isNotSent ? 'not sent' : 'sent and lost, but running it twice does no harm'}:`,
     again: 'Run again…',
     notAgain: 'Its arguments are not in the record itself: it cannot be run again from here.',
+    argumentsNotKept:
+      'Its arguments were not kept: "journal.payloads" in the configuration was not "full", or more calls came than could be written. To run it again, fill them in anew.',
     redacted: 'Secrets in the arguments were replaced when the call was recorded. Put them in before you run it again.',
     copy: 'Copy as',
     copyAs: { command: 'Command line', curl: 'curl', json: 'JSON' },
@@ -968,7 +971,8 @@ export const texts = {
     badJson: (why: string) => `This is no JSON: ${why}`,
     noObject: 'Arguments are a JSON object, such as {"text": "hello"}.',
     readingArguments: 'Reading the arguments of the call…',
-    noArgumentsOf: (id: string) => `The record of call ${id} does not have its arguments.`,
+    noArgumentsOf: (id: string) =>
+      `The arguments of call ${id} were not kept: "journal.payloads" in the configuration was not "full", or more calls came than could be written. Fill them in anew.`,
     withoutArguments: 'Go on without them',
     noObjectInAddress: 'The arguments in the address are no JSON object. They were left out.',
     state: {
@@ -979,6 +983,9 @@ export const texts = {
       cancelled: 'Cancelled',
     },
     cancelledHint: 'The server had the call. It may have run in part or as a whole: check before you call again.',
+    goesOn: (tool: string) => `The call of ${tool} goes on.`,
+    leftEnded: (tool: string, state: string) => `The call of ${tool} has ended: ${state}.`,
+    tooManyLeft: (tool: string, most: number) => `The call of ${tool} was cancelled: ${most} others go on without their screens, and no more can.`,
     brokenOff: 'The connection to Mainstay broke before the answer came. The call may have run.',
     status: (status: number) => `status ${status}`,
     elapsed: (time: string) => `after ${time}`,
@@ -1142,6 +1149,10 @@ export const texts = {
   entry: {
     addTitle: 'Add a server',
     editTitle: (name: string) => `Edit ${name}`,
+    changedTitle: 'The entry has changed meanwhile.',
+    changedText: 'Somebody else, or another program, has changed it since you began to edit. Nothing was saved.',
+    loadTheirs: 'Load the entry, drop my changes',
+    keepMine: 'Keep my changes, save over it',
     duplicateTitle: (name: string) => `Duplicate ${name}`,
     ways: 'Ways to add a server',
     tabs: { paste: 'Paste', form: 'Form', clients: 'From my clients' },

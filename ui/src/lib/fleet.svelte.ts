@@ -92,6 +92,7 @@ class Fleet {
   #wholeMs = 0
   #requestTimer: ReturnType<typeof setTimeout> | undefined
   #timers: ReturnType<typeof setInterval>[] = []
+  #seen = (): void => this.#whenVisible(() => void this.refresh())
 
   /** Begins to follow the daemon; the page does this once it is signed in. */
   start(): void {
@@ -105,15 +106,14 @@ class Fleet {
       setInterval(() => this.#whenVisible(() => void this.#readFigures()), FIGURES_MS),
       setInterval(() => this.#whenVisible(() => this.#readWorking()), 1000),
     ]
-    document.addEventListener('visibilitychange', () => {
-      if (!document.hidden && this.connection === 'live') void this.refresh()
-    })
+    document.addEventListener('visibilitychange', this.#seen)
     void this.refreshRequests()
   }
 
   stop(): void {
     for (const timer of this.#timers) clearInterval(timer)
     this.#timers = []
+    document.removeEventListener('visibilitychange', this.#seen)
     clearTimeout(this.#requestTimer)
     this.#feed.stop()
   }

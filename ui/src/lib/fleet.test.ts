@@ -4,6 +4,8 @@ import { fleet } from './fleet.svelte'
 /** What the page listens to, and what it has asked for. */
 const heard = new Map<string, (message: { data: string; lastEventId: string }) => void>()
 let asked: string[] = []
+/** The listeners of the document. */
+const watching = new Set<unknown>()
 
 class Stream {
   addEventListener(type: string, listener: (message: { data: string; lastEventId: string }) => void): void {
@@ -15,7 +17,11 @@ class Stream {
 beforeEach(() => {
   vi.stubGlobal('EventSource', Stream)
   vi.stubGlobal('navigator', {})
-  vi.stubGlobal('document', { hidden: false, addEventListener: () => {} })
+  vi.stubGlobal('document', {
+    hidden: false,
+    addEventListener: (_: string, listener: unknown) => watching.add(listener),
+    removeEventListener: (_: string, listener: unknown) => watching.delete(listener),
+  })
   vi.stubGlobal('fetch', (at: string) => {
     asked.push(at)
     return Promise.resolve(Response.json({ servers: [], requests: [] }))
@@ -77,4 +83,11 @@ test('where many servers are asked, all are read at once, and not again before t
   } finally {
     vi.useRealTimers()
   }
+})
+
+test('after it has stopped nothing of it listens', () => {
+  fleet.start()
+  expect(watching.size).toBe(1)
+  fleet.stop()
+  expect(watching.size).toBe(0)
 })

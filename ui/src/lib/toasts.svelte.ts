@@ -1,8 +1,15 @@
 /** Short notices about what happened elsewhere on the page. Errors of an action stand beside the action. */
+export interface Link {
+  href: string
+  text: string
+}
+
 export interface Toast {
   id: number
   text: string
   tone: 'well' | 'bad' | 'off'
+  /** Where there is more about it. */
+  link?: Link | undefined
 }
 
 /** Older ones go first. */
@@ -13,10 +20,11 @@ class Toasts {
   list = $state<Toast[]>([])
   private last = 0
 
-  show(text: string, tone: Toast['tone'] = 'off'): void {
+  show(text: string, tone: Toast['tone'] = 'off', link?: Link): void {
     const id = ++this.last
-    this.list = [...this.list, { id, text, tone }].slice(-MAX_TOASTS)
-    setTimeout(() => this.dismiss(id), tone === 'bad' ? SHOWN_MS * 2 : SHOWN_MS)
+    this.list = [...this.list, { id, text, tone, link }].slice(-MAX_TOASTS)
+    // There is time to reach its link.
+    setTimeout(() => this.dismiss(id), tone === 'bad' || link ? SHOWN_MS * 2 : SHOWN_MS)
   }
 
   dismiss(id: number): void {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { commandOf, requestOf } from './commands'
+import { commandOf, isKeptApart, lacksArguments, requestOf } from './commands'
 
 const call = { server: 'files', tool: 'read', method: 'tools/call' }
 
@@ -20,11 +20,22 @@ it('writes the request', () => {
 
 it('writes nothing that would run another call: the arguments are not in the record', () => {
   const long = { ...call, arguments_cid: 'bafy' }
-  for (const one of [long, { ...long, method: 'prompts/get' }]) {
+  for (const one of [long, { ...long, method: 'prompts/get' }, { ...call, arguments_bytes: 17 }]) {
     expect(commandOf(one, null)).toBeUndefined()
     expect(requestOf(one, null, '')).toBeUndefined()
     expect(commandOf(one, { a: '1' })).toBeDefined()
     expect(requestOf(one, { a: '1' }, '')).toBeDefined()
   }
   expect(requestOf({ ...long, method: 'resources/read' }, null, '')).toBeDefined()
+})
+
+it('tells arguments that are kept apart from those that are not kept', () => {
+  expect(isKeptApart('bafy', 2_000_000)).toBe(true)
+  expect(isKeptApart('bafy', 17)).toBe(false)
+  expect(isKeptApart(undefined, 2_000_000)).toBe(false)
+  expect(lacksArguments({ arguments_bytes: 17 }, null)).toBe(true)
+  // There were none.
+  expect(lacksArguments({ arguments_bytes: 2 }, null)).toBe(false)
+  expect(lacksArguments({}, null)).toBe(false)
+  expect(lacksArguments({ arguments_bytes: 17 }, {})).toBe(false)
 })

@@ -2,15 +2,26 @@
 import type { CallRecord } from '../../api/types'
 import { curlOf, isPastable, quoted } from '../../lib/commands'
 
-type Called = Pick<CallRecord, 'method' | 'tool' | 'arguments_cid'> & { server?: string | null }
+type Sizes = Pick<CallRecord, 'arguments_cid' | 'arguments_bytes'>
+type Called = Pick<CallRecord, 'method' | 'tool'> & Sizes & { server?: string | null }
+
+/** A record comes with what is no longer than this. */
+const MAX_WHOLE = 1024 * 1024
+/** `{}` */
+const EMPTY = 2
 
 function has(args: unknown): args is Record<string, unknown> {
   return typeof args === 'object' && args !== null && Object.keys(args).length > 0
 }
 
-/** Whether the arguments are kept apart from the record, which has nothing but their identifier. */
-export function lacksArguments(call: Pick<CallRecord, 'arguments_cid'>, args: unknown): boolean {
-  return (args === null || args === undefined) && Boolean(call.arguments_cid)
+/** Whether the call had arguments that its record does not come with. */
+export function lacksArguments(call: Sizes, args: unknown): boolean {
+  return (args === null || args === undefined) && (Boolean(call.arguments_cid) || (call.arguments_bytes ?? 0) > EMPTY)
+}
+
+/** Whether arguments or a result that a record does not come with can be read by their identifier. */
+export function isKeptApart(cid: string | null | undefined, size: number | null | undefined): boolean {
+  return Boolean(cid) && (size ?? Infinity) > MAX_WHOLE
 }
 
 /** The command that does the same; `undefined` where there is none that can be pasted. */

@@ -1,6 +1,8 @@
 /** A call that is followed: docs/rest.md, "Tools, resources, prompts". Closing the connection cancels it. */
 import { ApiError, errorOf, events, send } from '../../api/client'
+import type { Members } from '../../forms/schema'
 import { clock } from '../../lib/clock.svelte'
+import { toasts, type Link } from '../../lib/toasts.svelte'
 import { isErrorResult, isMembers } from '../../results/content'
 import { texts } from '../../texts'
 
@@ -20,8 +22,12 @@ export interface CallLog {
 const MAX_LOGS = 500
 /** Progress and logs are shown at most this often. */
 const SHOW_MS = 100
+/** Calls that go on without their screen. Each holds a connection, and browsers open six to a host. */
+const MAX_LEFT = 3
 
 export class FollowedCall {
+  /** Resolved when it does not run. */
+  ended: Promise<void> = Promise.resolve()
   state = $state<'idle' | 'running' | 'ok' | 'toolError' | 'failed' | 'cancelled'>('idle')
   progress = $state.raw<Progress | undefined>(undefined)
   logs = $state.raw<CallLog[]>([])
@@ -45,8 +51,12 @@ export class FollowedCall {
   }
 
   /** Calls, and waits for the end. One call at a time. */
-  async run(path: string, body: unknown): Promise<void> {
-    if (this.isRunning) return
+  run(path: string, body: unknown): Promise<void> {
+    if (!this.isRunning) this.ended = this.#run(path, body)
+    return this.ended
+  }
+
+  async #run(path: string, body: unknown): Promise<void> {
     const abort = new AbortController()
     this.#abort = abort
     this.state = 'running'
@@ -58,6 +68,9 @@ export class FollowedCall {
     this.result = undefined
     this.error = undefined
     this.startedAt = clock.exact()
+    // The end of the page would cancel it: the browser asks before.
+    const ask = (event: Event): void => event.preventDefault()
+    addEventListener('beforeunload', ask)
     try {
       const answer = await this.#follow(path, body, abort.signal)
       this.#show()
@@ -83,6 +96,8 @@ export class FollowedCall {
         this.status = error instanceof ApiError && error.status !== 0 ? error.status : undefined
         this.state = 'failed'
       }
+    } finally {
+      removeEventListener('beforeunload', ask)
     }
   }
 
@@ -133,4 +148,38 @@ export class FollowedCall {
     this.cutLogs = this.#logCount - this.logs.length
     this.#nextLogs = []
   }
+}
+
+/** A call of a tool, and what it was called with. */
+interface Left {
+  call: FollowedCall
+  value: Members
+}
+
+/** Calls that go on without their screen, by their tools. */
+const left = new Map<string, Left>()
+
+/** The call of a tool that went on without its screen, which shows it again. */
+export function takeUp(tool: string): Left | undefined {
+  const found = left.get(tool)
+  left.delete(tool)
+  return found
+}
+
+/** The screen of a call is left. One that runs goes on: that is said, and how it ends. */
+export function leave(tool: string, call: FollowedCall, value: Members, link: Link): void {
+  if (!call.isRunning) return
+  if (left.size >= MAX_LEFT) {
+    call.cancel()
+    toasts.show(texts.tools.tooManyLeft(tool, MAX_LEFT), 'bad', link)
+    return
+  }
+  left.set(tool, { call, value })
+  toasts.show(texts.tools.goesOn(tool), 'off', link)
+  void call.ended.then(() => {
+    // Its screen may show it again, and may have been left again.
+    if (left.get(tool)?.call !== call) return
+    left.delete(tool)
+    if (call.state !== 'idle') toasts.show(texts.tools.leftEnded(tool, texts.tools.state[call.state]), call.state === 'ok' ? 'well' : 'bad', link)
+  })
 }
