@@ -1,7 +1,8 @@
-// Without a journal: every screen that shows records says so once, and where to turn it on.
+// Without a journal every screen that shows records says so once, and where to turn it on; with one that keeps no
+// arguments, a call that is run again says that it lacks them.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { axe, closeBrowser, closePage, Daemon, fake, openPage } from './harness.mjs'
+import { axe, closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
 
 let daemon
 before(async () => {
@@ -31,3 +32,30 @@ test('each screen says that the journal is off, and none shows an error', async 
   }
   await closePage(page)
 })
+
+for (const payloads of ['off', 'digest']) {
+  test(`with payloads "${payloads}" a call that is run again says why its form is empty`, async () => {
+    const spare = await Daemon.start({ journal: { payloads }, mcpServers: { alpha: fake() } })
+    try {
+      await spare.connected('alpha')
+      await spare.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/echo', arguments: { text: 'once' } })
+      const { id } = await soon('its record', async () => (await spare.api('/api/call-records?limit=1')).calls[0])
+      const page = await openPage(spare, `#/calls?id=${id}`)
+      const drawer = page.getByRole('dialog')
+      await drawer.getByText(/^Its arguments were not kept: "journal.payloads" in the configuration was not "full"/).waitFor()
+      // A command without them would be another call.
+      assert.deepEqual(await drawer.getByRole('group', { name: 'Copy the call as' }).getByRole('button').allTextContents(), ['JSON'])
+      assert.equal(await drawer.getByText('It was not kept.').count(), 2)
+      await drawer.getByRole('link', { name: 'Run again…' }).click()
+      await page.getByText(`The arguments of call ${id} were not kept: "journal.payloads"`).waitFor()
+      const field = page.getByLabel('text', { exact: true })
+      assert.equal(await field.inputValue(), '')
+      await field.fill('again')
+      await page.getByRole('button', { name: 'Call', exact: true }).click()
+      await page.getByText('Answered', { exact: true }).waitFor()
+      await closePage(page)
+    } finally {
+      await spare.end()
+    }
+  })
+}

@@ -101,6 +101,15 @@ const SCREENS = [
     await result.getByRole('tab', { name: 'Table' }).click()
     await result.getByRole('columnheader', { name: 'name' }).waitFor()
   }, { isTouched: true }),
+  screen('tool-running', `#/tools/alpha/progress?arguments=${encodeURIComponent('{"steps": 2000, "intervalMs": 100}')}`, async (page) => {
+    await page.getByRole('button', { name: 'Call', exact: true }).click()
+    const result = page.getByRole('region', { name: 'Result' })
+    await soon('progress', async () => Number(await result.getByRole('progressbar').getAttribute('value')) > 2 / 2000)
+  }, { isTouched: true, isLong: true }),
+  screen('tool-destructive', '#/tools/results/wipe', async (page) => {
+    await page.getByRole('button', { name: 'Call', exact: true }).click()
+    await dialog(page, 'Call a destructive tool?').waitFor()
+  }, { isTouched: true }),
   screen('prompts', '#/tools?tab=prompts', (page) => page.getByRole('button', { name: /alpha\/letter/ }).waitFor()),
   screen('prompt', '#/tools?tab=prompts&open=alpha%2Fletter', titled('Prompt alpha/letter')),
   screen('resources', '#/tools?tab=resources', (page) => page.getByRole('button', { name: /fake:\/\/text/ }).first().waitFor()),
@@ -137,6 +146,22 @@ const SCREENS = [
     await page.getByRole('button', { name: 'Save…' }).click()
     await says(dialog(page, 'Save the configuration'), /servers stay as they are/)
   }, { isTouched: true }),
+  screen('configuration-conflict', '#/configuration', async (page) => {
+    const editor = page.getByRole('textbox', { name: 'Configuration, as JSON' })
+    await editor.focus()
+    await page.keyboard.press('Control+Home')
+    await page.keyboard.press('Enter')
+    // What another hand would have written.
+    await page.route('**/api/config/text', async (route) => {
+      const response = await route.fetch()
+      const file = await response.json()
+      await route.fulfill({ response, json: { ...file, text: file.text.replace('"enabled": false', '"enabled": true'), digest: 'another' } })
+    })
+    await page.evaluate(() => dispatchEvent(new Event('focus')))
+    await page.getByRole('button', { name: 'Show the difference' }).click()
+    await page.getByRole('region', { name: 'From the file to your text' }).waitFor()
+    await page.unroute('**/api/config/text')
+  }, { isTouched: true }),
   screen('settings', '#/settings', (page) => page.getByRole('radiogroup', { name: 'Colours' }).waitFor()),
   screen('about', '#/settings/about', (page) => says(page, 'State directory'), { isLong: true }),
 ]
@@ -165,6 +190,7 @@ const KINDS = {
 }
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const RESULTS = {
+  wipe: { content: [{ type: 'text', text: 'wiped' }] },
   mixed: {
     content: [
       { type: 'text', text: 'plain words' },
@@ -194,7 +220,7 @@ before(async () => {
     ownTools: ['control'],
     mcpServers: {
       alpha: { ...fake('--tools', '12', '--tool', JSON.stringify(KINDS), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })), env },
-      results: scripted(scripts, 'results', { tools: Object.keys(RESULTS).map((name) => ({ name, inputSchema: { type: 'object', properties: {} } })), results: RESULTS }),
+      results: scripted(scripts, 'results', { tools: Object.keys(RESULTS).map((name) => ({ name, inputSchema: { type: 'object', properties: {} }, annotations: { destructiveHint: name === 'wipe' } })), results: RESULTS }),
       asking: { ...fake(), serverRequests: 'queue' },
       broken: { command: 'sh', args: ['-c', 'echo "fatal: no database" >&2; exit 3'] },
       missing: { command: 'no-such-program' },
@@ -309,6 +335,22 @@ test('first-steps', async () => {
     await closePage(first)
   } finally {
     await empty.end()
+  }
+})
+
+test('journal-off', async () => {
+  const without = await Daemon.start({ journal: { enabled: false }, mcpServers: { alpha: fake() } })
+  try {
+    await without.connected('alpha')
+    const page = await openPage(without)
+    for (const [name, hash] of [['calls', '#/calls'], ['overview', '#/overview'], ['server', '#/servers/alpha/calls']]) {
+      await page.goto(`${without.url}/${hash}`)
+      await page.getByRole('heading', { name: 'The journal is off' }).waitFor()
+      await looks(page, `journal-off-${name}`, { isLong: name === 'server' })
+    }
+    await closePage(page)
+  } finally {
+    await without.end()
   }
 })
 

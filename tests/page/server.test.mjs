@@ -253,6 +253,37 @@ test('the entry has placeholders; edited, its secret stays', async () => {
   await closePage(page)
 })
 
+test('an entry that another hand changes while it is edited: load it, or save over it', async () => {
+  const page = await openPage(daemon, '#/servers/alpha?edit=alpha')
+  const edit = dialog(page, 'Edit alpha')
+  const args = edit.getByLabel('Arguments')
+  const notice = edit.getByRole('alert').filter({ hasText: 'The entry has changed meanwhile.' })
+  /** Another hand gives it so many tools. */
+  const change = async (tools) => {
+    const config = JSON.parse(fs.readFileSync(daemon.config, 'utf8'))
+    config.mcpServers.alpha.args = ['--tools', tools]
+    fs.writeFileSync(daemon.config, JSON.stringify(config, null, 2))
+    await soon('the file to be in force', async () => (await daemon.api('/api/servers/alpha')).entry.args[1] === tools)
+  }
+  await args.fill('--tools\n6')
+  await change('7')
+  await edit.getByRole('button', { name: 'Save' }).click()
+  await notice.getByRole('button', { name: 'Load the entry, drop my changes' }).click()
+  await soon('the entry of the file', async () => (await args.inputValue()) === '--tools\n7')
+  await notice.waitFor({ state: 'detached' })
+  assert.deepEqual(inFile('alpha').args, ['--tools', '7'])
+
+  await args.fill('--tools\n8')
+  await change('9')
+  await edit.getByRole('button', { name: 'Save' }).click()
+  await notice.waitFor()
+  assert.deepEqual(inFile('alpha').args, ['--tools', '9'])
+  await notice.getByRole('button', { name: 'Keep my changes, save over it' }).click()
+  await says(page, 'Server "alpha" saved')
+  assert.deepEqual([inFile('alpha').args, inFile('alpha').env.API_KEY], [['--tools', '8'], SECRET])
+  await closePage(page)
+})
+
 test('a duplicate has the secret of the first; a server is deleted when that is confirmed', async () => {
   const page = await openPage(daemon)
   await page.getByRole('button', { name: 'More actions for copied' }).click()

@@ -88,6 +88,15 @@ test('a server whose program ends at once says why, what it said, and when it is
   await says(broken, /process exited unexpectedly \(code 3\)/)
   await says(broken, /fatal: no database/)
   await says(broken, /attempt 1 · next in \d+ s/)
+  // The first line has its state and times, the second what happened.
+  const middle = async (text) => {
+    const { y, height } = await broken.getByText(text).first().boundingBox({ timeout: 2000 })
+    return y + height / 2
+  }
+  await soon('two lines', async () => {
+    const [state, time, next, crashes, why] = await Promise.all(['Reconnecting...', /^since /, /^attempt \d/, /^\d+ crash/, /^process exited/].map(middle))
+    return [time, next].every((it) => Math.abs(it - state) < 4) && Math.abs(crashes - why) < 4 && crashes > state + 8
+  })
   await page.getByRole('button', { name: 'Details of broken' }).click()
   await says(broken, 'Auto-start: Yes · Enabled: Yes')
   await says(broken, /its last words: "fatal: no database"/)
@@ -166,6 +175,33 @@ test('the switch of auto-start is kept in the file', async () => {
   await soon('the switch after a reload', async () => (await toggle.count()) === 1 && !(await toggle.isChecked()))
   await toggle.click({ force: true })
   await soon('the file to say it', () => inFile('beta').autoStart !== false)
+  await closePage(page)
+})
+
+test('an entry that another hand changes meanwhile is not overwritten by the switch', async () => {
+  const page = await openPage(daemon)
+  const beta = row(page, 'beta')
+  const toggle = beta.getByRole('switch', { name: 'Start beta with Mainstay' })
+  const text = fs.readFileSync(daemon.config, 'utf8')
+  const config = JSON.parse(text)
+  config.mcpServers.beta.timeout = 45_000
+  await page.route('**/api/servers/beta', async (route) => {
+    if (route.request().method() === 'PUT') fs.writeFileSync(daemon.config, JSON.stringify(config, null, 2))
+    await route.continue()
+  })
+  await toggle.click({ force: true })
+  await says(beta, "The entry of server 'beta' has changed since it was read")
+  assert.deepEqual(inFile('beta'), config.mcpServers.beta)
+  await soon('the switch as it was', async () => (await toggle.isChecked()) && (await toggle.isEnabled()))
+  // Once more, over what is there now.
+  await page.unroute('**/api/servers/beta')
+  await soon('the file to be in force', async () => (await daemon.api('/api/servers/beta')).entry.timeout === 45_000)
+  await toggle.click({ force: true })
+  await soon('the file to say it', () => inFile('beta').autoStart === false)
+  assert.equal(inFile('beta').timeout, 45_000)
+  await soon('the switch', async () => !(await toggle.isChecked()) && (await toggle.isEnabled()))
+  fs.writeFileSync(daemon.config, text)
+  await soon('the file to be in force', async () => (await daemon.api('/api/servers/beta')).entry.timeout === undefined)
   await closePage(page)
 })
 

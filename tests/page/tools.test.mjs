@@ -264,6 +264,48 @@ test('a long call shows how far it is, and is cancelled', async () => {
   await closePage(page)
 })
 
+test('a call goes on when its screen is left, and says how it ended', async () => {
+  const long = { steps: 600, intervalMs: 100 }
+  const page = await openPage(daemon, `#/tools/alpha/progress?arguments=${encodeURIComponent(JSON.stringify(long))}`)
+  const toast = (text) => page.locator('.toasts').getByText(text).first()
+  await call(page)
+  await outcome(page).getByText(/^step \d+$/).waitFor()
+  const { id } = await soon('the call on record', async () => (await daemon.api('/api/call-records?server=alpha&tool=progress&status=open&limit=1')).calls[0])
+  await page.getByRole('navigation').first().getByRole('link', { name: 'Servers' }).click()
+  await toast('The call of alpha/progress goes on.').getByRole('link', { name: 'Its calls on record' }).click()
+  await page.getByRole('table', { name: 'Calls, the newest first' }).getByRole('link', { name: 'alpha/progress', exact: true }).first().waitFor()
+  const statusOf = async (of) => (await daemon.api(`/api/call-records/${of}`)).call.status
+  assert.equal(await statusOf(id), 'open')
+
+  // The browser asks before it ends the call.
+  const asked = page.waitForEvent('dialog')
+  const leaving = page.reload().catch(() => {})
+  const dialog = await asked
+  assert.equal(dialog.type(), 'beforeunload')
+  await dialog.dismiss()
+
+  // Its screen shows it again, with what it was called with.
+  await page.goto(`${daemon.url}/#/tools/alpha/progress`)
+  await outcome(page).getByText('Running').waitFor()
+  assert.equal(await field(page.getByRole('tabpanel', { name: 'Form' }), 'steps').inputValue(), '600')
+  assert.equal(await statusOf(id), 'open')
+  await page.getByRole('button', { name: 'Cancel the call' }).click()
+  await outcome(page).getByText('Cancelled', { exact: true }).waitFor()
+  await soon('the daemon to know', async () => (await statusOf(id)) === 'cancelled')
+  await page.reload()
+  await leaving
+
+  // One that ends elsewhere says so there.
+  await page.goto(`${daemon.url}/#/tools/alpha/sleep?arguments=${encodeURIComponent('{"ms": 1500}')}`)
+  await call(page)
+  await outcome(page).getByText('Running').waitFor()
+  await page.getByRole('navigation').first().getByRole('link', { name: 'Servers' }).click()
+  await toast('The call of alpha/sleep goes on.').waitFor()
+  await toast('The call of alpha/sleep has ended: Answered.').waitFor()
+  assert.equal((await lastCall('alpha', 'sleep')).call.status, 'ok')
+  await closePage(page)
+})
+
 test('results: each kind of content', async () => {
   const page = await openPage(daemon, '#/tools/results/mixed')
   await call(page)
@@ -382,6 +424,20 @@ test('a tool is switched off for all, and on again', async () => {
   await page.getByText('Available to clients').click()
   await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
   assert.ok((await names()).includes('mixed'))
+  await closePage(page)
+})
+
+test('an entry that another hand changes meanwhile is not overwritten by the switch of a tool', async () => {
+  const page = await openPage(daemon, '#/tools/results/mixed')
+  const config = JSON.parse(fs.readFileSync(daemon.config, 'utf8'))
+  config.mcpServers.results.timeout = 45_000
+  await page.route('**/api/servers/results', async (route) => {
+    if (route.request().method() === 'PUT') fs.writeFileSync(daemon.config, JSON.stringify(config, null, 2))
+    await route.continue()
+  })
+  await page.getByText('Available to clients').click()
+  await page.getByText("The entry of server 'results' has changed since it was read").waitFor()
+  assert.deepEqual(JSON.parse(fs.readFileSync(daemon.config, 'utf8')), config)
   await closePage(page)
 })
 
