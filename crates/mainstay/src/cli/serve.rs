@@ -425,7 +425,9 @@ fn tell_reload(outcome: &Result<Reloaded, LoadError>) {
     match outcome {
         Ok(Reloaded { plan, warnings, .. }) => {
             // What is wrong with an entry is told with its server.
-            warnings.iter().for_each(|warning| complain(warning));
+            for warning in warnings {
+                complain(warning);
+            }
             if plan.is_empty() {
                 return complain(&format!("reloaded: {plan}"));
             }
