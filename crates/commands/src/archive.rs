@@ -7,6 +7,11 @@
 use std::{cmp::Reverse, ops::ControlFlow, path::Path};
 
 use mainstay_api::{CallRecord, CallRecords, Raw, WholeCallRecord};
+use mainstay_command_line::{
+    CommandError,
+    host::{Host, JournalReader},
+    stderr::complain,
+};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     record::{Cid, Payload, Record, RecordId},
@@ -14,12 +19,6 @@ use mainstay_core::{
 use mainstay_journal::{Filter, JournalError};
 use mainstay_platform::{environment::Process, state::StateDir};
 use serde_json::value::RawValue;
-
-use super::{
-    CommandError,
-    host::{Host, JournalReader},
-    stderr::complain,
-};
 
 /// The journals of a state directory.
 pub struct Archive {

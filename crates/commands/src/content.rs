@@ -1,9 +1,8 @@
 //! Prints MCP content for people: text as it is, everything else in a few words.
 
+use mainstay_command_line::{CommandError, output};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-
-use super::{CommandError, output};
 
 /// What of a tool's result is shown.
 #[derive(Debug, Default, Deserialize)]

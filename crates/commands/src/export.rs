@@ -8,11 +8,12 @@ use mainstay_client_files::{
     Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Machine, Note, Section, apply,
     back_up, block, entry_for, files_of, point_at_mainstay, read_file, value, write,
 };
+use mainstay_command_line::{CommandError, Exit, output, screen::complain};
 use mainstay_core::config::{Syntax, edit::Document};
 use mainstay_platform::environment::{Origin, Process};
 use serde_json::{Value, json};
 
-use super::{CommandError, Exit, import, output, own_entry, screen::complain};
+use super::{import, own_entry};
 
 const EXAMPLES: &str = "\
 Examples:

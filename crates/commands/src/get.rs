@@ -2,16 +2,15 @@
 
 use clap::Args;
 use mainstay_api as api;
-use mainstay_core::display;
-
-use super::{
-    CommandError, Exit, approve,
+use mainstay_command_line::{
+    CommandError, Exit,
     connect::DaemonArgs,
     host::Host,
-    output,
+    output, pending,
     shape::{Found, Shape},
     trouble::{detail, word},
 };
+use mainstay_core::display;
 
 #[derive(Debug, Args)]
 pub struct Get {
@@ -54,7 +53,7 @@ fn told(details: &api::ServerDetails) -> String {
     if let Some(pending) = &server.pending {
         lines.push("  waits for approval:".to_owned());
         lines.extend(
-            approve::whole(pending)
+            pending::whole(pending)
                 .iter()
                 .map(|line| format!("  {line}")),
         );

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mainstay_api::{Client, HealthReport, HealthStatus, ServerHealth};
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     host::Host,
@@ -14,8 +13,9 @@ use super::{
     stderr::complain,
     style::{Palette, Tone},
     table,
-    watch::{self, Block},
 };
+
+use super::watch::{self, Block};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,6 +10,7 @@ use mainstay_client_files::{
     Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
     UnknownClient, find, find_in_project, merge, read_file, servers,
 };
+use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
 use mainstay_core::{
     config::{
         Syntax,
@@ -24,8 +25,6 @@ use mainstay_platform::{
     files,
 };
 use serde_json::{Value, json};
-
-use super::{CommandError, Exit, connect, output, screen::complain};
 
 const EXAMPLES: &str = "\
 Examples:

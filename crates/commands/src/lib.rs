@@ -1,42 +1,32 @@
-//! The commands: one file or folder for each. Most are clients of a daemon; the others edit configurations and
-//! files of MCP clients, or look at the machine. With them is what all share: how they print, fail, ask a
-//! person, and find their daemon.
+//! The commands, one file or folder for each, except those that hold the terminal (`mainstay_terminal`) or are a
+//! front (`mainstay_front`). Most are clients of a daemon; the others edit configurations and files of MCP
+//! clients, or look at the machine.
 //!
 //! They know no door, no REST routes and no store of the journal. Where one needs a daemon of its own, or
-//! reads a journal without its daemon, the program does that for it ([`host::Host`]). The command line as a
-//! whole is the program's, too: which commands there are, and in which order.
+//! reads a journal without its daemon, the program does that for it ([`mainstay_command_line::host::Host`]). The
+//! command line as a whole is the program's, too: which commands there are, and in which order.
 
 mod add;
 mod approve;
 mod archive;
 mod call;
-mod clients;
 mod completion;
 mod config;
-mod connect;
 mod content;
 mod doctor;
-mod error;
 mod events;
 mod export;
-mod fate;
-pub mod front;
 mod get;
 mod health;
-mod hint;
-pub mod host;
 mod import;
 mod list;
 mod logs;
 mod man;
-pub mod news;
 mod object;
 mod operate;
-pub mod output;
 pub mod own_entry;
 mod pairs;
 mod person;
-mod progress;
 mod prompts;
 mod read;
 mod records;
@@ -45,45 +35,28 @@ mod remove;
 mod requests;
 mod resolve;
 mod resources;
-pub mod screen;
 mod search;
 mod service;
 mod setup;
-mod shape;
-mod shell;
-pub mod signals;
-pub mod starting;
 mod stats;
-pub mod stderr;
-pub mod style;
-pub mod suggest;
 mod switch;
 mod switches;
-mod table;
-mod template;
-mod time;
 mod token;
 mod tools;
-mod top;
-mod trouble;
+mod typed;
 mod ui;
 mod validate;
 mod watch;
 #[cfg(test)]
 mod widths;
-mod wrap;
-mod yaml;
 
 pub use self::{
     add::Add,
     approve::Approve,
     call::Call,
-    clients::ClientsArgs,
     completion::{Completions, PLACES, answered as answered_a_shell},
     config::ConfigCommand,
-    connect::DaemonArgs,
     doctor::Doctor,
-    error::{CommandError, Exit, StoreFault},
     events::Events,
     export::Export,
     get::Get,
@@ -105,14 +78,12 @@ pub use self::{
     search::Search,
     service::Service,
     setup::Setup,
-    shape::Shape,
-    shell::Shell,
     stats::Stats,
     switch::Switch,
     switches::Switches,
     token::Token,
     tools::Tools,
-    top::Top,
+    typed::typed,
     ui::Ui,
     validate::Validate,
 };

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use clap::Args;
 use mainstay_api::{self as api, Client};
-
-use super::{
-    CommandError, Exit, approve,
+use mainstay_command_line::{
+    CommandError, Exit,
     connect::DaemonArgs,
     host::Host,
-    output,
+    output, pending,
     shape::{self, Found, Shape, Tabular},
     stderr::complain,
     table::{Cell, Column},
     trouble::{self, word},
-    watch::{self, Block},
 };
+
+use super::watch::{self, Block};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,7 +118,7 @@ fn row(server: &api::Server) -> [Cell; 8] {
 
 fn detail(server: &api::Server) -> String {
     match &server.pending {
-        Some(pending) => approve::wanted(pending),
+        Some(pending) => pending::wanted(pending),
         None => trouble::detail(server),
     }
 }

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use clap::Args;
 use mainstay_api::{self as api, Client, ClientError, LogEvent};
+use mainstay_command_line::{
+    CommandError, Exit, connect::DaemonArgs, host::Host, output, stderr::complain, time,
+};
 use mainstay_core::ids::ServerName;
 use mainstay_doorway::json_views;
 use mainstay_transport::logs;
-
-use super::{CommandError, Exit, connect::DaemonArgs, host::Host, output, stderr::complain, time};
 
 #[derive(Debug, Args)]
 pub struct Logs {

@@ -4,9 +4,8 @@ use std::{fs, io, path::PathBuf};
 
 use clap::{Args, Command};
 use clap_mangen::Man;
+use mainstay_command_line::{CommandError, Exit, output};
 use serde_json::json;
-
-use super::{CommandError, Exit, output};
 
 /// What a page's foot says.
 const SOURCE: &str = concat!("mainstay ", env!("CARGO_PKG_VERSION"));

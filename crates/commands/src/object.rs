@@ -2,8 +2,9 @@
 
 use clap::Args;
 use mainstay_api::{Client, ClientError};
+use mainstay_command_line::{CommandError, Exit, connect::DaemonArgs, host::Host, output};
 
-use super::{CommandError, Exit, archive::Archive, connect::DaemonArgs, host::Host, output};
+use super::archive::Archive;
 
 #[derive(Debug, Args)]
 pub struct Object {

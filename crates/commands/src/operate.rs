@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::{
-    CommandError, Exit, connect::DaemonArgs, host::Host, output, screen::complain, suggest,
-};
 use clap::Args;
 use futures_util::future::join_all;
 use mainstay_api::{self as api, Client, Operated};
+use mainstay_command_line::{
+    CommandError, Exit, connect::DaemonArgs, host::Host, output, screen::complain, suggest,
+};
 
 #[derive(Debug, Args)]
 pub struct Operate {

@@ -3,8 +3,9 @@
 use std::{env, path};
 
 use mainstay_client_files::Front;
+use mainstay_command_line::CommandError;
 
-use super::{CommandError, resolve};
+use super::resolve;
 
 /// How clients reach the daemon of this state directory by this program.
 pub fn connect() -> Result<Front, CommandError> {

@@ -1,10 +1,9 @@
 //! Arguments given as `key=value`.
 
 use mainstay_api::Raw;
+use mainstay_command_line::CommandError;
 use mainstay_core::message;
 use serde_json::{Value, value::RawValue};
-
-use super::CommandError;
 
 /// A key and its value as typed by a person.
 pub type Pair<'a> = (&'a str, &'a str);

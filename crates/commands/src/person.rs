@@ -2,13 +2,12 @@
 
 use std::io::{self, IsTerminal as _};
 
-use mainstay_install::question::{self, Answers, Format, Question};
-
-use super::{
+use mainstay_command_line::{
     CommandError, output,
     screen::{ask, complain, stderr_is_terminal},
     signals::Signals,
 };
+use mainstay_install::question::{self, Answers, Format, Question};
 
 /// How often a question is asked whose answer does not fit.
 const TRIES: usize = 3;

@@ -2,18 +2,18 @@
 
 use clap::{Args, Subcommand};
 use mainstay_api as api;
-use serde_json::Value;
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
-    content,
     host::Host,
-    output, pairs,
+    output,
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
 };
+use serde_json::Value;
+
+use super::{content, pairs};
 
 pub(super) const COLUMNS: [Column; 3] = [
     Column::new("NAME").cut_to(24),

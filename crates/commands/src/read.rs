@@ -2,9 +2,10 @@
 
 use clap::Args;
 use mainstay_api as api;
+use mainstay_command_line::{CommandError, Exit, connect::DaemonArgs, host::Host, output};
 use serde_json::Value;
 
-use super::{CommandError, Exit, connect::DaemonArgs, content, host::Host, output};
+use super::content;
 
 const EXAMPLES: &str = "\
 Examples:

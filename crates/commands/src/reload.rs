@@ -1,8 +1,9 @@
 //! `mainstay reload`: makes the daemon read its configuration again.
 
 use clap::Args;
-
-use super::{CommandError, Exit, connect::DaemonArgs, host::Host, output, screen::complain};
+use mainstay_command_line::{
+    CommandError, Exit, connect::DaemonArgs, host::Host, output, screen::complain,
+};
 
 #[derive(Debug, Args)]
 pub struct Reload {

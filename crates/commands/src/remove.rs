@@ -1,6 +1,11 @@
 //! `mainstay remove`: ends a server and forgets it.
 
 use clap::Args;
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::{ChangeArgs, ServerSource},
+    output, suggest,
+};
 use mainstay_core::{
     config::{
         Syntax,
@@ -11,12 +16,7 @@ use mainstay_core::{
 use mainstay_gateway::reload::{Change, change_file};
 use mainstay_platform::environment::Origin;
 
-use super::{
-    CommandError, Exit,
-    add::{bundle, legal, tell},
-    connect::{ChangeArgs, ServerSource},
-    output, suggest,
-};
+use super::add::{bundle, legal, tell};
 
 #[derive(Debug, Args)]
 pub struct Remove {

@@ -2,9 +2,7 @@
 
 use clap::{Args, Subcommand};
 use mainstay_api as api;
-use serde_json::{Value, value::RawValue};
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     host::Host,
@@ -14,6 +12,7 @@ use super::{
     table::Column,
     time,
 };
+use serde_json::{Value, value::RawValue};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,11 +3,10 @@
 use std::{env, path::PathBuf};
 
 use clap::Args;
+use mainstay_command_line::{CommandError, Exit, output};
 use mainstay_core::config::PathOrder;
 use mainstay_transport::{self as transport, Resolution};
 use serde_json::json;
-
-use super::{CommandError, Exit, output};
 
 const EXAMPLES: &str = "\
 Examples:

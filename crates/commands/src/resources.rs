@@ -2,9 +2,7 @@
 
 use clap::Args;
 use mainstay_api as api;
-use serde::Serialize;
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     host::Host,
@@ -13,6 +11,7 @@ use super::{
     stderr::complain,
     table::Column,
 };
+use serde::Serialize;
 
 #[derive(Debug, Args)]
 pub struct Resources {

@@ -1,6 +1,12 @@
 //! `mainstay search`: asks the MCP registry for servers.
 
 use clap::Args;
+use mainstay_command_line::{
+    CommandError, Exit, output,
+    shape::{Found, Shape, Tabular},
+    stderr::complain,
+    table::Column,
+};
 use mainstay_install::{
     listing::{Listed, Status},
     offer::{Offer, offers},
@@ -8,15 +14,7 @@ use mainstay_install::{
 use mainstay_platform::environment::Origin;
 use serde_json::{Value, json};
 
-use super::{
-    CommandError, Exit,
-    add::registry::Registry,
-    output,
-    resolve::is_here,
-    shape::{Found, Shape, Tabular},
-    stderr::complain,
-    table::Column,
-};
+use super::{add::registry::Registry, resolve::is_here};
 
 /// The most servers of one page.
 const MAX_LIMIT: i64 = 100;

@@ -4,18 +4,18 @@ use std::time::SystemTime;
 
 use clap::Args;
 use mainstay_api::ToolStatistics;
-use mainstay_platform::utc;
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     host::Host,
     output,
-    records::{took, when},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
 };
+use mainstay_platform::utc;
+
+use super::records::{took, when};
 
 /// Only the whole is shown. Below an hour it is told to the minute, where that is still kept.
 const BUCKET_MS: u64 = 30 * 60 * 1000;

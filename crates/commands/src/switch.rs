@@ -2,13 +2,16 @@
 
 use clap::Args;
 use mainstay_api::Keeping;
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::{ChangeArgs, ServerSource},
+    output, suggest,
+};
 use mainstay_gateway::reload::{Change, change_file};
 
 use super::{
-    CommandError, Exit,
     add::{legal, tell},
-    connect::{ChangeArgs, ServerSource},
-    operate, output, suggest,
+    operate,
 };
 
 #[derive(Debug, Args)]

@@ -2,8 +2,7 @@
 
 use clap::{Args, Subcommand};
 use mainstay_api::{SetSwitch, SwitchedOff};
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     host::Host,

@@ -8,20 +8,19 @@ use clap::{Args, Subcommand};
 use mainstay_api::{
     AddToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken, RotatedToken,
 };
-use mainstay_core::config::Secret;
-use mainstay_doorway::tokens::{self, Tokens};
-use mainstay_platform::{
-    environment::Process,
-    state::{Ownership, StateDir},
-};
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit, connect, output,
     shape::{Found, Shape, Tabular},
     stderr::complain,
     suggest,
     table::Column,
     time,
+};
+use mainstay_core::config::Secret;
+use mainstay_doorway::tokens::{self, Tokens};
+use mainstay_platform::{
+    environment::Process,
+    state::{Ownership, StateDir},
 };
 
 pub(super) const COLUMNS: [Column; 3] = [

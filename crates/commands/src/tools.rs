@@ -2,9 +2,7 @@
 
 use clap::{Args, Subcommand};
 use mainstay_api::{self as api, Client};
-use serde_json::Value;
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     host::Host,
@@ -14,6 +12,7 @@ use super::{
     suggest,
     table::Column,
 };
+use serde_json::Value;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,9 +9,8 @@ use std::{
 
 use clap::Args;
 use mainstay_api::{Client, ClientError, SignInLink};
+use mainstay_command_line::{CommandError, Exit, connect, output, stderr::complain};
 use serde_json::json;
-
-use super::{CommandError, Exit, connect, output, stderr::complain};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use mainstay_command_line::{CommandError, Exit, output, starting};
 use mainstay_core::config::ConfigError;
 use mainstay_platform::environment::{self, LoadError, Loaded};
 use serde_json::{Value, json};
-
-use super::{CommandError, Exit, output, starting};
 
 const EXAMPLES: &str = "\
 Examples:

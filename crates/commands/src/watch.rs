@@ -3,8 +3,7 @@
 use std::{pin::pin, time::Duration};
 
 use mainstay_api::{Client, ClientError};
-
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     host::Host,

@@ -2,17 +2,17 @@
 //! whatever the names are.
 
 use mainstay_api::{HealthReport, HealthStatus, ServerHealth};
+use mainstay_command_line::{
+    output,
+    shape::Tabular,
+    style::Palette,
+    table::{Cell, Column, Room, laid_out},
+};
 use mainstay_core::display;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    health, list, output, prompts, records, requests, resources, search,
-    shape::Tabular,
-    stats,
-    style::Palette,
-    switches,
-    table::{Cell, Column, Room, laid_out},
-    token, tools,
+    health, list, prompts, records, requests, resources, search, stats, switches, token, tools,
 };
 
 const WIDTHS: [usize; 3] = [60, 80, 140];

@@ -7,7 +7,7 @@ use mainstay::{
     cli::{self, Cli, Command},
     demo,
 };
-use mainstay_commands::stderr;
+use mainstay_command_line::stderr;
 use mainstay_platform::guardian::{self, Post};
 
 mod allocator;

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mainstay_command_line::{CommandError, output, screen::complain};
 use mainstay_core::config::{Environment as _, edit::Entry};
 use mainstay_install::{
     manifest::Folders,
@@ -23,7 +24,7 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::{
-    super::{CommandError, person::Person, screen::complain},
+    super::person::Person,
     prepared::{Prepared, in_clear},
     registry::short_name,
     shown::Shown,
@@ -137,7 +138,7 @@ impl Place {
             "{} {}: {}",
             manifest.display_name.as_deref().unwrap_or(&manifest.name),
             manifest.version,
-            super::super::output::headline(&manifest.description)
+            output::headline(&manifest.description)
         ));
         if bundle.is_signed {
             complain("warning: the bundle is signed; Mainstay does not check the signature");
@@ -164,7 +165,7 @@ impl Place {
         let shown = Shown::of_recipe(&recipe).and(format!(
             "from the bundle {} ({}, {} KiB), unpacked into {}",
             path.display(),
-            super::super::output::count(bundle.files(), "file"),
+            output::count(bundle.files(), "file"),
             bundle.bytes().div_ceil(1024),
             folder.display()
         ));

@@ -1,13 +1,10 @@
 //! One server of another MCP client's files.
 
 use mainstay_client_files::{Client, Machine, Server, find, servers};
+use mainstay_command_line::{CommandError, output, screen::complain, suggest};
 use mainstay_platform::environment::Process;
 
-use super::{
-    super::{CommandError, output, screen::complain, suggest},
-    prepared::Prepared,
-    shown::Shown,
-};
+use super::{prepared::Prepared, shown::Shown};
 
 /// Finds the server that this client knows under this name.
 pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {

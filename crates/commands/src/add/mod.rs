@@ -12,6 +12,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mainstay_client_files::Client;
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::{ChangeArgs, ServerSource},
+    output,
+    stderr::complain,
+};
 use mainstay_core::{
     config::{
         References, ServerConfig, Syntax,
@@ -28,13 +34,7 @@ use mainstay_platform::{environment::Origin, lineage::Lineage};
 use serde_json::{Map, Value, json};
 
 use self::{prepared::Prepared, registry::Registry, shown::Shown};
-use super::{
-    CommandError, Exit,
-    connect::{ChangeArgs, ServerSource},
-    import, operate, output,
-    person::Person,
-    stderr::complain,
-};
+use super::{import, operate, person::Person};
 
 const EXAMPLES: &str = "\
 Examples:

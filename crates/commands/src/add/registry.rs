@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mainstay_command_line::{CommandError, output, screen::complain};
 use mainstay_install::{
     command,
     listing::{self, Listed, Page, Status},
@@ -12,7 +13,7 @@ use mainstay_platform::environment::Origin;
 use mainstay_transport::{self as transport, DownloadError, Wanted, download};
 
 use super::{
-    super::{CommandError, output, person::Person, resolve, screen::complain},
+    super::{person::Person, resolve},
     bundle,
     prepared::{Prepared, in_clear},
     shown::Shown,

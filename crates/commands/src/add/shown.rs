@@ -1,13 +1,12 @@
 //! Shows what an entry would run, before it runs: the command line or the URL, with secrets masked.
 
+use mainstay_command_line::screen::complain;
 use mainstay_core::{
     config::{edit::Entry, masking},
     display::word,
 };
 use mainstay_install::recipe::{Recipe, Text};
 use serde_json::Value;
-
-use super::super::screen::complain;
 
 /// What would run, as far as people see it.
 #[derive(Debug, Default, PartialEq, Eq)]

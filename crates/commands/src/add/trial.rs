@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mainstay_command_line::{CommandError, output, screen::complain, signals::Signals};
 use mainstay_core::{
     catalog::ListKind,
     config::{Launch, ServerConfig},
@@ -12,8 +13,6 @@ use mainstay_gateway::{
 };
 use mainstay_platform::lineage::Lineage;
 use tokio::time::{Instant, sleep};
-
-use super::super::{CommandError, output, screen::complain, signals::Signals};
 
 /// A start that takes longer is told of; again when it has taken twice as long, and so on.
 const SLOW_START: Duration = Duration::from_secs(2);

@@ -3,14 +3,13 @@
 use std::{fs, io, io::Read as _};
 
 use mainstay_api::{self as api, Raw};
+use mainstay_command_line::{CommandError, screen};
 use mainstay_install::question::{Answers, Format, Question};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    CommandError,
     pairs::{self, Pair},
     person::Person,
-    screen,
 };
 
 /// What was given on the command line.

@@ -4,12 +4,13 @@ mod arguments;
 
 use clap::Args;
 use mainstay_api as api;
+use mainstay_command_line::{
+    CommandError, Exit, connect::DaemonArgs, host::Host, output, stderr::complain,
+};
 
 use self::arguments::Given;
 pub use self::arguments::Input;
-use super::{
-    CommandError, Exit, connect::DaemonArgs, content, host::Host, output, stderr::complain, tools,
-};
+use super::{content, tools};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,9 +17,9 @@ use clap_complete::{
     CompleteEnv,
     env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh},
 };
+use mainstay_command_line::{CommandError, Exit, output};
 
 pub use self::places::PLACES;
-use super::{CommandError, Exit, output};
 
 /// Names the shell that asks.
 const VARIABLE: &str = "MAINSTAY_COMPLETE";

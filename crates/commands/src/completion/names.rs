@@ -13,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-use super::super::{connect, shell::known::Offer};
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 use mainstay_api::{Client, ClientError};
 use mainstay_client_files::Client as Program;
+use mainstay_command_line::{connect, known::Offer};
 use mainstay_core::{
     config::{Syntax, edit::Document},
     display,

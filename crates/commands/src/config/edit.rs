@@ -6,6 +6,7 @@ use std::{
 };
 
 use mainstay_api as api;
+use mainstay_command_line::{CommandError, connect, output, screen::complain};
 use mainstay_core::config::{ConfigError, ConfigErrors, Plan, edit};
 use mainstay_gateway::reload::schema_beside;
 use mainstay_platform::{
@@ -15,7 +16,7 @@ use mainstay_platform::{
 use serde_json::json;
 use tokio::process::Command;
 
-use super::super::{CommandError, connect, import, output, person::Person, screen::complain};
+use super::super::{import, person::Person};
 
 /// What is opened where nothing says otherwise (POSIX names vi).
 const DEFAULT: &str = if cfg!(windows) { "notepad" } else { "vi" };

@@ -6,11 +6,12 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
 use mainstay_core::config::{NamedBy, named_by, schema_text};
 use mainstay_platform::environment::{Origin, Process};
 use serde_json::json;
 
-use super::{CommandError, Exit, connect, import, output, screen::complain};
+use super::import;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,7 @@
 //! `mainstay config show`: prints the configuration as Mainstay understands it.
 
 use clap::{Args, ValueEnum};
+use mainstay_command_line::{CommandError, output, screen::complain, yaml};
 use mainstay_core::config::{
     Defaults, Syntax,
     edit::{self, Document},
@@ -8,7 +9,7 @@ use mainstay_core::config::{
 };
 use mainstay_platform::environment::Origin;
 
-use super::super::{CommandError, import, output, screen::complain, yaml};
+use super::super::import;
 
 #[derive(Debug, Args)]
 pub struct Show {

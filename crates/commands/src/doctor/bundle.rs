@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, env, path::Path};
 
 use mainstay_api::{Client, Server};
+use mainstay_command_line::CommandError;
 use mainstay_core::{
     config::{Config, Launch, Syntax, edit::Document, masking::masked},
     redact::{self, HIDDEN, Secrets},
@@ -10,7 +11,7 @@ use mainstay_core::{
 use mainstay_platform::state::{self, StateDir};
 use serde_json::{Map, Value, json};
 
-use super::{super::CommandError, finding::Finding};
+use super::finding::Finding;
 
 /// Lines of each server's log.
 const LOG: usize = 100;

@@ -3,12 +3,10 @@
 use std::env;
 
 use mainstay_client_files as client_files;
+use mainstay_command_line::output;
 use mainstay_platform::environment::Process;
 
-use super::{
-    super::output,
-    finding::{Finding, quoted},
-};
+use super::finding::{Finding, quoted};
 
 pub fn check() -> Vec<Finding> {
     let Some(machine) = client_files::Machine::of(&Process) else {

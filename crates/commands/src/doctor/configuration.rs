@@ -2,6 +2,7 @@
 
 use std::{io::ErrorKind, path::Path};
 
+use mainstay_command_line::output;
 use mainstay_core::config::{ConfigError, Syntax, Unreadable, edit::Document, masking::masked};
 use mainstay_platform::environment::{LoadError, Loaded};
 
@@ -39,7 +40,7 @@ fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
         format!(
             "{}: {}",
             path.display(),
-            super::super::output::count(servers.len(), "server")
+            output::count(servers.len(), "server")
         ),
     )];
     for (name, problem) in loaded.config.problems() {

@@ -6,12 +6,10 @@ use std::{
 };
 
 use mainstay_api::{Client, ClientError};
+use mainstay_command_line::{CommandError, connect};
 use mainstay_platform::state::{StateDir, StateError};
 
-use super::{
-    super::{CommandError, connect},
-    finding::{Finding, quoted},
-};
+use super::finding::{Finding, quoted};
 
 /// The daemon that can be asked, and what is found about it.
 pub async fn find(state: Option<&StateDir>, listen: SocketAddr) -> (Option<Client>, Vec<Finding>) {

@@ -6,10 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mainstay_command_line::output::one_line;
 use mainstay_platform::state;
 use serde::Serialize;
-
-use super::super::output::one_line;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use mainstay_command_line::output;
 use mainstay_core::config::{Config, HttpLaunch, Launch, Secret};
 use mainstay_platform::{
     descriptors,
@@ -253,7 +254,7 @@ pub async fn clock(config: Option<&Config>, may_ask: bool) -> Vec<Finding> {
         .map(|(name, skew)| {
             skewed(format!(
                 "the clock differs by {} from that of its server",
-                super::super::output::span(*skew)
+                output::span(*skew)
             ))
             .of(name)
         })

@@ -14,6 +14,7 @@ mod tokens;
 use std::{error::Error, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
+use mainstay_command_line::{CommandError, Exit, host::Host, output, starting, stderr::complain};
 use mainstay_platform::{
     environment::{LoadError, Loaded, Origin, Process},
     state::StateDir,
@@ -24,7 +25,6 @@ use self::{
     finding::{Finding, Level},
     servers::Asked,
 };
-use super::{CommandError, Exit, host::Host, output, starting, stderr::complain};
 
 const EXAMPLES: &str = "\
 Examples:

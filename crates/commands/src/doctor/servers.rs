@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use mainstay_api::{Client, HealthStatus, Server, ServerHealth};
+use mainstay_command_line::{
+    CommandError,
+    host::{Host, Occasion},
+    output,
+    signals::Signals,
+    trouble,
+};
 use mainstay_platform::{environment::Loaded, lineage::Lineage};
 
-use super::{
-    super::{
-        CommandError,
-        host::{Host, Occasion},
-        output,
-        signals::Signals,
-        trouble,
-    },
-    finding::Finding,
-};
+use super::finding::Finding;
 
 /// Lines of stderr that are shown of each server.
 const STDERR: usize = 5;

@@ -8,15 +8,13 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::DateTime;
 use mainstay_api::{Client, ClientToken};
+use mainstay_command_line::output;
 use mainstay_core::config::{Config, Launch};
 use mainstay_doorway::tokens;
 use mainstay_platform::state::StateDir;
 use serde::Deserialize;
 
-use super::{
-    super::output,
-    finding::{Finding, edit, quoted},
-};
+use super::finding::{Finding, edit, quoted};
 
 /// So long before the end a token is near its expiry.
 const NEAR: Duration = Duration::from_hours(7 * 24);

@@ -14,16 +14,16 @@ use mainstay_api::{
     CallRecord, Client,
     export::{csv_head, csv_record, json_line},
 };
-use tempfile::{NamedTempFile, TempPath};
-
-use super::{Archive, Records, archive};
-use crate::{
+use mainstay_command_line::{
     CommandError, Exit,
     host::{CallTable, Host},
     output, progress,
     screen::{self, complain},
     signals::Signals,
 };
+use tempfile::{NamedTempFile, TempPath};
+
+use super::{Archive, Records, archive};
 
 /// Records in a page: as many as the REST API gives.
 const PAGE: usize = 1000;

@@ -8,6 +8,14 @@ use std::{
 };
 
 use mainstay_api::{CallRecord, Client, ClientError};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    output,
+    screen::{self, complain},
+    style::Tone,
+    time::local,
+};
 use mainstay_core::{
     display,
     record::{RecordId, Status},
@@ -16,15 +24,7 @@ use mainstay_platform::utc;
 use tokio::time::{interval, sleep};
 
 use super::{Records, by, status, took};
-use crate::{
-    CommandError, Exit,
-    host::Host,
-    output,
-    screen::{self, complain},
-    style::Tone,
-    time::local,
-    watch::is_gone,
-};
+use crate::watch::is_gone;
 
 /// How often the daemon is asked.
 const LOOK: Duration = Duration::from_millis(300);

@@ -8,18 +8,8 @@ use std::time::{Duration, SystemTime};
 use chrono::{DateTime, Local, NaiveTime, TimeZone as _};
 use clap::{Args, Subcommand};
 use mainstay_api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord};
-use mainstay_journal::{Filter, Whose};
-use mainstay_platform::utc;
-
-use mainstay_core::{
-    display,
-    record::{Door, RecordId, Status},
-};
-
-use self::export::Export;
-use super::{
+use mainstay_command_line::{
     CommandError, Exit,
-    archive::{self, Archive},
     connect::DaemonArgs,
     host::Host,
     output,
@@ -30,6 +20,16 @@ use super::{
     table::{Cell, Column},
     time::local,
 };
+use mainstay_journal::{Filter, Whose};
+use mainstay_platform::utc;
+
+use mainstay_core::{
+    display,
+    record::{Door, RecordId, Status},
+};
+
+use self::export::Export;
+use super::archive::{self, Archive};
 
 const EXAMPLES: &str = "\
 Examples:

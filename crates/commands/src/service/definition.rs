@@ -10,11 +10,10 @@ use std::{
     time::Duration,
 };
 
+use mainstay_command_line::CommandError;
 use mainstay_core::config::Environment;
 use mainstay_gateway::SERVERS_LIMIT;
 use mainstay_platform::environment::Loaded;
-
-use super::super::CommandError;
 
 /// Stands in the files that Mainstay has written.
 pub const WRITTEN_BY: &str = "Written by `mainstay service install`";

@@ -12,6 +12,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum};
+use mainstay_command_line::{CommandError, Exit, output, starting, stderr::complain};
 use mainstay_platform::{
     environment::{self, Process},
     state::{self, StateDir, StateError},
@@ -22,7 +23,7 @@ use self::{
     definition::{Definition, WRITTEN_BY},
     steps::{Run, Step},
 };
-use super::{CommandError, Exit, import, output, starting, stderr::complain};
+use super::import;
 
 const EXAMPLES: &str = "\
 Examples:

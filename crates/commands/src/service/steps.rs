@@ -7,12 +7,11 @@ use std::{
     time::Duration,
 };
 
+use mainstay_command_line::CommandError;
 use tokio::{
     process::Command,
     time::{Instant, sleep, timeout},
 };
-
-use super::super::CommandError;
 
 /// A service manager waits for the daemon that it stops, which may have calls at work.
 const LIMIT: Duration = Duration::from_mins(2);

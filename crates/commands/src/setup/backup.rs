@@ -7,6 +7,7 @@ use std::{
 };
 
 use mainstay_client_files as client_files;
+use mainstay_command_line::CommandError;
 use mainstay_platform::{
     encoding::Encoding,
     state::{self, StateDir},
@@ -14,7 +15,7 @@ use mainstay_platform::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{super::CommandError, plan::FileChange};
+use super::plan::FileChange;
 
 pub const MANIFEST: &str = "manifest.json";
 

@@ -11,6 +11,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use mainstay_client_files::{Client, DEFAULT_URL, Front, Standing};
+use mainstay_command_line::{CommandError, Exit, output, screen::ask, stderr::complain};
 use mainstay_core::ids::ServerName;
 use mainstay_platform::{
     environment::{Origin, Process},
@@ -20,10 +21,8 @@ use serde_json::json;
 
 use self::plan::{Note, Plan};
 use super::{
-    CommandError, Exit, import, output, own_entry,
-    screen::ask,
+    import, own_entry,
     service::{self, Wanted},
-    stderr::complain,
 };
 
 const EXAMPLES: &str = "\

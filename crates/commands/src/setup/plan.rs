@@ -7,6 +7,7 @@ use mainstay_client_files::{
     self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Machine,
     Merged, NotReadable, Server, Standing,
 };
+use mainstay_command_line::CommandError;
 use mainstay_core::{
     config::{
         self, ConfigError, Syntax,
@@ -19,7 +20,7 @@ use mainstay_platform::environment::Origin;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::super::{CommandError, import};
+use super::super::import;
 
 /// Shorter texts are words that may stand anywhere.
 const LEAST_SECRET: usize = 4;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use mainstay_client_files::{self as client_files, ClientFile, Machine};
+use mainstay_command_line::CommandError;
 use mainstay_core::config::{
     Syntax,
     edit::{self, Document},
@@ -14,10 +15,7 @@ use mainstay_platform::{
     state::{self, StateDir},
 };
 
-use super::{
-    super::CommandError,
-    backup::{self, Done, Kept, MANIFEST, Manifest, failed},
-};
+use super::backup::{self, Done, Kept, MANIFEST, Manifest, failed};
 
 /// What undoing has done.
 #[derive(Debug, Default)]

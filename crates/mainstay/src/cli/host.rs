@@ -1,10 +1,12 @@
-//! What the commands cannot do themselves: their daemons and the files of the journal's store.
+//! What the commands cannot do themselves: their daemons, the files of the journal's store, and for the shell
+//! the other commands.
 
 use std::path::Path;
 
-use mainstay_commands::{
+use mainstay_command_line::{
     CommandError, StoreFault,
-    host::{CallTable, Host, JournalReader, Occasion},
+    connect::DaemonArgs,
+    host::{CallTable, Host, JournalReader, Occasion, Running, Typed},
 };
 use mainstay_core::config::Config;
 use mainstay_platform::{environment::Origin, lineage::Lineage};
@@ -33,5 +35,13 @@ impl Host for Program {
 
     fn call_table(&self, path: &Path) -> Result<Box<dyn CallTable>, StoreFault> {
         store::call_table(path)
+    }
+    fn typed<'h>(
+        &'h self,
+        command: Typed,
+        arguments: &[&str],
+        daemon: DaemonArgs,
+    ) -> Result<Running<'h>, clap::Error> {
+        mainstay_commands::typed(self, command, arguments, daemon)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{error::Error, sync::Arc};
 
-use mainstay_commands::CommandError;
+use mainstay_command_line::CommandError;
 use mainstay_core::config::{self, Durability};
 use mainstay_journal::Journal;
 use mainstay_platform::{

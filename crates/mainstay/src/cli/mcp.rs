@@ -6,14 +6,15 @@ mod own;
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use mainstay_commands::{
-    ClientsArgs, CommandError, Exit,
-    front::{self, ClientInput, Finder, Starter},
+use mainstay_command_line::{
+    CommandError, Exit,
+    clients::ClientsArgs,
     signals::Signals,
     starting::{self, HealthInterval},
     suggest,
 };
 use mainstay_core::ids::ProfileName;
+use mainstay_front::{self as front, ClientInput, Finder, Starter};
 use mainstay_platform::{environment::Loaded, lineage::Lineage};
 
 use self::own::{End, Own};

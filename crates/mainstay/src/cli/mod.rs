@@ -21,12 +21,17 @@ use std::{
 };
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use mainstay_commands::{
-    Add, Approve, Call, CommandError, Completions, ConfigCommand, DaemonArgs, Doctor, Events, Exit,
-    Export, Get, Health, Import, List, Logs, ManPages, Object, Operate, Prompts, Read, Records,
-    Reload, Remove, Requests, Resolve, Resources, Search, Service, Setup, Shape, Shell, Stats,
-    Switch, Switches, Token, Tools, Top, Ui, Validate, front::Connect, news, screen, style,
+use mainstay_command_line::{
+    CommandError, Exit, connect::DaemonArgs, news, screen, shape::Shape, style,
 };
+use mainstay_commands::{
+    Add, Approve, Call, Completions, ConfigCommand, Doctor, Events, Export, Get, Health, Import,
+    List, Logs, ManPages, Object, Operate, Prompts, Read, Records, Reload, Remove, Requests,
+    Resolve, Resources, Search, Service, Setup, Stats, Switch, Switches, Token, Tools, Ui,
+    Validate,
+};
+use mainstay_front::Connect;
+use mainstay_terminal::{Shell, Top};
 
 use self::host::Program;
 

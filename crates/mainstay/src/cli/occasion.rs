@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, pin::Pin};
 
 use mainstay_api::Client;
-use mainstay_commands::{CommandError, Exit, host::Occasion, signals::Signals, starting};
+use mainstay_command_line::{CommandError, Exit, host::Occasion, signals::Signals, starting};
 use mainstay_core::config::Config;
 use mainstay_gateway::{GatewayOptions, registry::Registry};
 use mainstay_platform::{environment::Origin, lineage::Lineage, state};

@@ -11,12 +11,15 @@ use std::{
 
 use clap::Args;
 use mainstay_api::{Client, HandOver};
-use mainstay_commands::{
-    ClientsArgs, CommandError, Exit, output, own_entry,
+use mainstay_command_line::{
+    CommandError, Exit,
+    clients::ClientsArgs,
+    output,
     screen::{complain, stderr_is_terminal},
     signals::{Signal, Signals},
     starting::{HealthInterval, address},
 };
+use mainstay_commands::own_entry;
 use mainstay_core::config::Config;
 use mainstay_doorway::tokens::{self, Tokens};
 use mainstay_gateway::{

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
-use mainstay_commands::{output, screen::complain};
+use mainstay_command_line::{output, screen::complain};
 use mainstay_core::{catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::State};
 use mainstay_gateway::{
     registry::{Announcement, Registry},

@@ -6,7 +6,7 @@ use mainstay_api::{
     CallRecord,
     export::{COLUMNS, Form, Value},
 };
-use mainstay_commands::{
+use mainstay_command_line::{
     StoreFault,
     host::{CallTable, JournalReader},
 };

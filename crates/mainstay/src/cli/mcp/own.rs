@@ -4,13 +4,13 @@
 use std::{convert::Infallible, future::pending, io, net::Ipv4Addr, pin::pin, time::Duration};
 
 use mainstay_api::HandOver;
-use mainstay_commands::{
+use mainstay_command_line::{
     CommandError, Exit,
-    front::{self, ClientInput, Finder, Leaving, Starter},
     screen::{self, complain},
     signals::Signals,
 };
 use mainstay_doorway::tokens::Tokens;
+use mainstay_front::{self as front, ClientInput, Finder, Leaving, Starter};
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{
     environment::{Loaded, Origin},

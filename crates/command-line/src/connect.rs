@@ -1,0 +1,294 @@
+//! How a command finds its daemon: the owner of the state directory, a daemon at a URL, or a daemon
+//! that the command starts for itself.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use clap::Args;
+use mainstay_api::{Client, ClientError};
+use mainstay_core::config::Secret;
+use mainstay_platform::{
+    environment::{Origin, Process},
+    state::{self, DaemonFile, StateDir},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    CommandError, fate,
+    host::Host,
+    news::{self, Shown},
+    output, progress,
+    signals::Signals,
+    suggest,
+};
+
+/// The options of commands that change the configuration.
+#[derive(Debug, Args)]
+pub struct ChangeArgs {
+    /// Change this configuration file, without a daemon
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    config: Option<PathBuf>,
+    /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]. Its
+    /// token is taken from $MAINSTAY_TOKEN
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Print raw JSON on stdout, and errors as JSON on stderr
+    #[arg(long)]
+    pub json: bool,
+    /// The daemon, where it is known.
+    #[arg(skip)]
+    known: Option<Client>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DaemonArgs {
+    /// Do without a daemon: start the servers of this configuration for the occasion
+    #[arg(long, value_name = "FILE", global = true, conflicts_with = "url")]
+    config: Option<PathBuf>,
+    /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]. Its
+    /// token is taken from $MAINSTAY_TOKEN
+    #[arg(long, value_name = "URL", global = true)]
+    url: Option<String>,
+    /// Print raw JSON on stdout, and errors as JSON on stderr
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// The daemon, where it is known.
+    #[arg(skip)]
+    known: Option<Client>,
+    /// Where news of calls is shown.
+    #[arg(skip)]
+    news: Option<Shown>,
+}
+
+/// Where the list of servers is known.
+#[derive(Debug)]
+pub enum ServerSource {
+    Daemon(Client),
+    File(Origin),
+}
+
+impl DaemonArgs {
+    /// The daemon at this URL, or else of the environment, or of the state directory.
+    pub fn at(url: Option<String>, json: bool) -> Self {
+        Self {
+            config: None,
+            url,
+            json,
+            known: None,
+            news: None,
+        }
+    }
+
+    /// This daemon.
+    pub fn known(client: Client, json: bool) -> Self {
+        Self {
+            known: Some(client),
+            ..Self::at(None, json)
+        }
+    }
+
+    /// Shows news of calls there.
+    #[must_use]
+    pub fn showing(self, news: Option<Shown>) -> Self {
+        Self { news, ..self }
+    }
+
+    /// The daemon as it can be found now.
+    pub fn find(&self) -> Result<Client, CommandError> {
+        match &self.known {
+            Some(client) => Ok(client.clone()),
+            None => running(self.url.clone()),
+        }
+    }
+
+    /// The same daemon, for a command that changes the configuration.
+    pub fn to_change(&self) -> ChangeArgs {
+        ChangeArgs {
+            config: None,
+            url: self.url.clone(),
+            json: self.json,
+            known: self.known.clone(),
+        }
+    }
+
+    /// Makes a call of `what` over this path, and shows how far it is. Dropping the future cancels the call;
+    /// so does a signal, unless somebody else listens for signals.
+    pub async fn call<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        what: &str,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, CommandError> {
+        if let Some(news) = &self.news {
+            return Ok(client.follow_call(path, body, |it| news.hear(it)).await?);
+        }
+        let begun = SystemTime::now();
+        let news = Shown::new(&output::one_line(what));
+        let call = async {
+            let hear = |it| {
+                if !self.json {
+                    news.hear(it);
+                }
+            };
+            let call = client.follow_call(path, body, hear);
+            if self.json {
+                call.await
+            } else {
+                progress::ticking(call, |_| news.tick()).await
+            }
+        };
+        if self.starts_servers() {
+            return Ok(call.await?);
+        }
+        let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+        let signal = tokio::select! {
+            answer = call => return Ok(answer?),
+            signal = signals.next() => signal,
+        };
+        let fate = fate::of_cancelled(client, what, begun);
+        Err(CommandError::Cancelled {
+            what: what.to_owned(),
+            signal: signal.name,
+            exit: signal.exit_code(),
+            fate: fate.await,
+        })
+    }
+
+    /// Whether the daemon is one for the occasion, which does not come back.
+    pub fn starts_servers(&self) -> bool {
+        self.config.is_some()
+    }
+
+    /// Does `work` with a daemon.
+    pub async fn with<T>(
+        &self,
+        host: &dyn Host,
+        work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        match &self.config {
+            Some(config) => for_the_occasion(host, config, false, work).await,
+            None => {
+                let client = self.find()?;
+                suggest::completed(&client, work(&client).await).await
+            }
+        }
+    }
+
+    /// Does work that calls servers and is recorded.
+    pub async fn recorded<T>(
+        &self,
+        host: &dyn Host,
+        work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        match &self.config {
+            Some(config) => for_the_occasion(host, config, true, work).await,
+            None => self.with(host, work).await,
+        }
+    }
+}
+
+impl ChangeArgs {
+    /// Where a change of the servers goes: to the daemon, or without one to the file itself, which
+    /// starts nothing.
+    pub fn place(&self) -> Result<ServerSource, CommandError> {
+        if self.config.is_none() {
+            let found = match &self.known {
+                Some(client) => Ok(client.clone()),
+                None => running(self.url.clone()),
+            };
+            match found {
+                Err(CommandError::Client(ClientError::NotRunning { .. })) => {}
+                found => return Ok(ServerSource::Daemon(found?)),
+            }
+        }
+        Ok(ServerSource::File(self.origin()))
+    }
+
+    /// The configuration file that is meant where no daemon is.
+    pub fn origin(&self) -> Origin {
+        Origin {
+            flag: self.config.clone(),
+            ..Origin::default()
+        }
+    }
+}
+
+/// A daemon that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// `http://HOST:PORT`.
+    pub url: String,
+    pub token: Option<Secret>,
+    /// What its state directory says of it, where it has been looked at.
+    pub file: Option<DaemonFile>,
+}
+
+/// The daemon at this URL, or else of the environment, or of the state directory.
+pub fn running(url: Option<String>) -> Result<Client, CommandError> {
+    let Found { url, token, .. } = locate(url)?;
+    Ok(Client::new(&url, token)?)
+}
+
+/// Where the daemon at this URL is, or else that of the environment, or of the state directory.
+pub fn locate(url: Option<String>) -> Result<Found, CommandError> {
+    let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let state = StateDir::locate(&Process);
+    let url = url.or_else(|| var("MAINSTAY_URL"));
+    let daemon = match (state.as_ref().map(StateDir::daemon), &url) {
+        (Ok(Ok(daemon)), _) => daemon,
+        // The daemon is another one's, and its token is not there.
+        (_, Some(_)) | (Err(_), None) => None,
+        (Ok(Err(error)), None) => return Err(error.into()),
+    };
+    let (url, file) = match (url, daemon) {
+        // The token of the state directory is sent to its own daemon only.
+        (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => (url, Some(daemon)),
+        (Some(url), _) => (url, None),
+        // The file may be wrong; a URL that the operator names is the operator's decision.
+        (None, Some(daemon)) if !daemon.is_loopback() => {
+            return Err(CommandError::Elsewhere(daemon.url));
+        }
+        (None, Some(daemon)) => (daemon.url.clone(), Some(daemon)),
+        (None, None) => {
+            return Err(ClientError::NotRunning {
+                dir: state?.path().to_owned(),
+            }
+            .into());
+        }
+    };
+    let token = match (var("MAINSTAY_TOKEN"), &file) {
+        (Some(token), _) => Some(Secret::new(token)),
+        (None, Some(file)) => Some(state::read_token(&file.token_file)?),
+        (None, None) => None,
+    };
+    Ok(Found { url, token, file })
+}
+
+/// Does work with a daemon of its own.
+async fn for_the_occasion<T>(
+    host: &dyn Host,
+    config: &Path,
+    recorded: bool,
+    work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+    let origin = Origin {
+        flag: Some(config.to_owned()),
+        ..Origin::default()
+    };
+    let occasion = host.start(&origin, recorded)?;
+    let outcome = tokio::select! {
+        outcome = async {
+            let client = occasion.client();
+            news::during("starting the servers", occasion.registry().settled()).await;
+            suggest::completed(client, work(client).await).await
+        } => outcome,
+        signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
+    };
+    let stopped = occasion.stop(&mut signals).await;
+    outcome.and_then(|done| stopped.map(|_| done))
+}

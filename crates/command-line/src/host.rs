@@ -1,0 +1,97 @@
+//! What the program does for its commands: it starts a daemon for an occasion, reads and writes files in the
+//! form of the journal's store, and runs the other commands for the shell. The commands know neither how a
+//! daemon is made nor what a store is, and the shell knows no other command.
+
+use std::{path::Path, pin::Pin};
+
+use mainstay_api::{CallRecord, Client};
+use mainstay_core::{
+    config::Config,
+    record::{Cid, Record, RecordId},
+};
+use mainstay_gateway::registry::Registry;
+use mainstay_journal::{Filter, Page};
+use mainstay_platform::{environment::Origin, lineage::Lineage};
+
+use super::{CommandError, Exit, StoreFault, connect::DaemonArgs, signals::Signals};
+
+/// The program that the commands are part of.
+pub trait Host {
+    /// Starts a daemon of this configuration, and says what is odd about it. Its calls are put on record if
+    /// they are to be `recorded`.
+    fn start(&self, origin: &Origin, recorded: bool) -> Result<Box<dyn Occasion>, CommandError>;
+
+    /// Starts a daemon of this configuration, of which nothing is kept.
+    fn try_out(&self, config: &Config, lineage: Lineage)
+    -> Result<Box<dyn Occasion>, CommandError>;
+
+    /// The journal in a state directory, to be read without its daemon; `None` if there is none.
+    fn journal(&self, state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault>;
+
+    /// Begins a SQLite file with one table of calls, in an empty file.
+    fn call_table(&self, path: &Path) -> Result<Box<dyn CallTable>, StoreFault>;
+
+    /// Reads the arguments of a command that was typed into the shell. It is run by this daemon.
+    fn typed<'h>(
+        &'h self,
+        command: Typed,
+        arguments: &[&str],
+        daemon: DaemonArgs,
+    ) -> Result<Running<'h>, clap::Error>;
+}
+
+/// A command that runs.
+pub type Running<'h> = Pin<Box<dyn Future<Output = Result<Exit, CommandError>> + 'h>>;
+
+/// What the shell has the commands of the command line do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typed {
+    List,
+    Health,
+    /// The operation as the REST route has it.
+    Operate(&'static str),
+    Switch {
+        on: bool,
+    },
+    /// The tools with a word, or the tool of this name.
+    Tools,
+    /// The arguments are as the shell has read them: none is a file.
+    Call,
+    Resources,
+    Read,
+    Prompts,
+    Events,
+    Records,
+    Logs,
+}
+
+/// A daemon on a port of its own, with a token that is not shown. It touches nothing of the state directory
+/// but what is kept.
+pub trait Occasion {
+    fn client(&self) -> &Client;
+
+    fn registry(&self) -> &Registry;
+
+    fn stop<'s>(
+        self: Box<Self>,
+        signals: &'s mut Signals,
+    ) -> Pin<Box<dyn Future<Output = Result<Exit, CommandError>> + 's>>;
+}
+
+/// A journal as it is now, even while it is being written.
+pub trait JournalReader {
+    /// The newest records that the filter lets through.
+    fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreFault>;
+
+    fn record(&mut self, id: RecordId) -> Result<Option<Record>, StoreFault>;
+
+    fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreFault>;
+}
+
+/// A SQLite file while it is written.
+pub trait CallTable {
+    fn insert(&mut self, calls: &[CallRecord]) -> Result<(), StoreFault>;
+
+    /// Closes the file.
+    fn finish(self: Box<Self>) -> Result<(), StoreFault>;
+}

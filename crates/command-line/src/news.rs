@@ -1,0 +1,127 @@
+//! Shows on stderr what is heard of a call while it runs: one line that is replaced, and log messages above.
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use mainstay_api::{CallNews, Progress};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    output,
+    progress::{self, PATIENCE},
+    screen,
+};
+
+/// The line of one call. Dropped, it is taken away.
+#[derive(Clone, Debug)]
+pub struct Shown(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    what: String,
+    begun: Instant,
+    progress: Option<Progress>,
+}
+
+impl Shown {
+    pub fn new(what: &str) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            what: what.to_owned(),
+            begun: Instant::now(),
+            progress: None,
+        })))
+    }
+
+    pub fn hear(&self, news: CallNews) {
+        // Held while a line is written.
+        let mut state = self.0.lock();
+        match news {
+            CallNews::Progress(progress) => state.progress = Some(progress),
+            CallNews::Log(log) => screen::complain(&log_line(&log)),
+        }
+        if state.begun.elapsed() >= PATIENCE {
+            state.show();
+        }
+    }
+
+    /// Shows how long it takes.
+    pub fn tick(&self) {
+        self.0.lock().show();
+    }
+}
+
+/// Does work that says nothing of how far it is.
+pub async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let show = |took| progress::show(&format!("{what} ({})", output::span(took)));
+    progress::ticking(work, show).await
+}
+
+impl State {
+    fn show(&self) {
+        let line = line(&self.what, self.begun.elapsed(), self.progress.as_ref());
+        progress::show(&line);
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        progress::clear();
+    }
+}
+
+/// `files/index: 2 of 5, reading src (1.2 s; Ctrl-C cancels it)`
+fn line(what: &str, took: Duration, progress: Option<&Progress>) -> String {
+    let mut line = what.to_owned();
+    if let Some(Progress {
+        progress,
+        total,
+        message,
+    }) = progress
+    {
+        // Writing to a String cannot fail.
+        let _ = write!(line, ": {progress}");
+        if let Some(total) = total {
+            let _ = write!(line, " of {total}");
+        }
+        if let Some(message) = message {
+            let _ = write!(line, ", {}", output::headline(message));
+        }
+    }
+    let _ = write!(line, " ({}; Ctrl-C cancels it)", output::span(took));
+    line
+}
+
+/// `info: text`, of the `params` of a log message.
+fn log_line(params: &Value) -> String {
+    let level = params["level"].as_str().unwrap_or("log");
+    match &params["data"] {
+        Value::String(text) => format!("{level}: {text}"),
+        data => format!("{level}: {data}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_a_call_has_come() {
+        let took = Duration::from_millis(1200);
+        assert_eq!(line("a/b", took, None), "a/b (1.2 s; Ctrl-C cancels it)");
+        let progress = Progress {
+            progress: 2.0,
+            total: Some(5.0),
+            message: Some("at\u{1b}[2J it\nfor long".to_owned()),
+        };
+        assert_eq!(
+            line("a/b", took, Some(&progress)),
+            "a/b: 2 of 5, at\\u{1b}[2J it (1.2 s; Ctrl-C cancels it)"
+        );
+        let log = json!({"level": "warning", "data": {"a": 1}});
+        assert_eq!(log_line(&log), r#"warning: {"a":1}"#);
+        assert_eq!(log_line(&json!({"data": "text"})), "log: text");
+    }
+}

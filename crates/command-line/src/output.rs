@@ -1,0 +1,153 @@
+//! Tables, counts and spans of time, printed for people through `screen`.
+
+use std::{borrow::Cow, time::Duration};
+
+use mainstay_core::display;
+
+pub use super::screen::{bytes, data, escaped, json, line, palette, pretty, text, width};
+use super::{
+    CommandError,
+    table::{self, Cell, Column, Room},
+};
+
+/// The least width of a column of names that can still be told apart.
+const NAME: usize = 20;
+
+/// Text from outside as part of a line of ours.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    display::line(text)
+}
+
+/// The first line of a description.
+pub fn headline(text: &str) -> Cow<'_, str> {
+    one_line(text.trim().lines().next().unwrap_or_default().trim())
+}
+
+/// Prints rows under a head. On a terminal the last column is cut to what the others leave.
+pub fn table<const N: usize>(
+    head: [&'static str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Result<(), CommandError> {
+    rows_of(&cut_column(head, N - 1), rows, false)
+}
+
+pub fn cut_column<const N: usize>(head: [&'static str; N], cut: usize) -> [Column; N] {
+    let mut columns = head.map(Column::new);
+    columns[cut] = columns[cut].cut_to(NAME);
+    columns
+}
+
+/// Prints rows below the heads of columns, one line each. On a terminal they fit its width, unless they
+/// are to be wide.
+pub fn rows_of<const N: usize, C: Into<Cell>>(
+    columns: &[Column; N],
+    rows: impl IntoIterator<Item = [C; N]>,
+    wide: bool,
+) -> Result<(), CommandError> {
+    let width = width().filter(|_| !wide);
+    escaped(&lines_of(columns, rows, wide, width))
+}
+
+/// The same as lines that are ready to print, of at most this width.
+pub fn lines_of<const N: usize, C: Into<Cell>>(
+    columns: &[Column; N],
+    rows: impl IntoIterator<Item = [C; N]>,
+    wide: bool,
+    width: Option<usize>,
+) -> Vec<String> {
+    let palette = palette();
+    let room = Room {
+        width,
+        wide,
+        palette,
+    };
+    table::laid_out(columns, rows, room)
+}
+
+/// The rows of a terminal that a line takes. The line is escaped already.
+pub fn rows(line: &str) -> Vec<String> {
+    in_rows(line, width().unwrap_or(usize::MAX).saturating_sub(1))
+}
+
+fn in_rows(line: &str, width: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    let mut used = 0;
+    for c in line.chars() {
+        let columns = columns(c);
+        if used + columns > width.max(2) {
+            rows.push(String::new());
+            used = 0;
+        }
+        used += columns;
+        if let Some(row) = rows.last_mut() {
+            row.push(c);
+        }
+    }
+    rows
+}
+
+/// What a character takes at most.
+fn columns(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
+}
+
+/// `1 tool`, `2 tools`
+pub fn count(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// `12 ms`, `1.2 s`, `3 min`, `4 h`, `5 d`
+pub fn span(span: Duration) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    match span.as_secs() {
+        0 => format!("{} ms", span.as_millis()),
+        1..MINUTE => format!("{:.1} s", span.as_secs_f64()),
+        MINUTE..HOUR => format!("{} min", span.as_secs() / MINUTE),
+        HOUR..DAY => format!("{} h", span.as_secs() / HOUR),
+        _ => format!("{} d", span.as_secs() / DAY),
+    }
+}
+
+/// `process exited unexpectedly (signal 9); attempt 1 in 1.0 s`
+pub fn trouble(reason: &str, attempt: u32, next_retry: Option<Duration>) -> String {
+    let reason = one_line(reason);
+    match next_retry {
+        Some(wait) => format!("{reason}; attempt {attempt} in {}", span(wait)),
+        None => reason.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_short() {
+        for (millis, expected) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1000, "1.0 s"),
+            (59_949, "59.9 s"),
+            (60_000, "1 min"),
+            (7_200_000, "2 h"),
+            (172_800_000, "2 d"),
+        ] {
+            assert_eq!(span(Duration::from_millis(millis)), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_line_takes_several_rows() {
+        assert_eq!(in_rows("", 10), [""]);
+        assert_eq!(in_rows("abcdef", 4), ["abcd", "ef"]);
+        assert_eq!(in_rows("漢字abc", 4), ["漢字", "abc"]);
+    }
+
+    #[test]
+    fn a_headline_is_the_first_line() {
+        assert_eq!(headline("\n  first\u{7}\nsecond"), "first\\u{7}");
+    }
+}

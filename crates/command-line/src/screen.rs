@@ -1,0 +1,466 @@
+//! The only way to stdout and stderr. What is printed here may hold text from outside, so all of it is
+//! shown by [`mainstay_core::display`]: a terminal gets no character that it would obey or hide.
+//! `clippy.toml` forbids the handles everywhere else; what is under way is drawn by `progress`.
+//!
+//! Text for people is shown so wherever stdout leads, for it may be a pager. Data (`data`, `bytes`, `json`)
+//! keeps its bytes unless stdout is a terminal. stderr has no data. Colours are put around text
+//! that was escaped.
+#![expect(clippy::disallowed_methods, reason = "this module is the way")]
+
+use std::{
+    borrow::Cow,
+    env,
+    ffi::OsString,
+    io::{self, IsTerminal as _, Write},
+    ops::ControlFlow,
+    process::ExitCode,
+};
+
+use clap::error::{ContextKind, ContextValue};
+use mainstay_core::{display, message};
+use serde::{Serialize, de::IgnoredAny};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWrite, BufReader};
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{
+    CommandError, progress,
+    style::{Palette, Tone},
+    wrap::wrapped,
+};
+
+pub type Protocol = Box<dyn AsyncWrite + Unpin + Send>;
+
+/// Bytes of the protocol between its writer and a terminal.
+const PIPE: usize = 64 * 1024;
+
+/// A picture is written in one go.
+const CANVAS: usize = 64 * 1024;
+
+pub fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+pub fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Stdout for a program that draws the whole screen. Text from outside on it must have gone through
+/// [`display::line`].
+pub fn canvas() -> io::BufWriter<io::Stdout> {
+    io::BufWriter::with_capacity(CANVAS, io::stdout())
+}
+
+/// The width of the terminal. `None` where a program reads, which gets whole lines.
+pub fn width() -> Option<usize> {
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let (terminal_size::Width(width), _) = size.filter(|_| stdout_is_terminal())?;
+    Some(width.into()).filter(|width| *width > 0)
+}
+
+/// What stdout can show.
+pub fn palette() -> Palette {
+    Palette::of(stdout_is_terminal())
+}
+
+/// Prints lines on stdout whose parts were escaped before they were coloured.
+pub fn escaped(lines: &[String]) -> Result<(), CommandError> {
+    print(lines.join("\n").as_bytes(), true)
+}
+
+/// Lines that are shown again and again: in place on a terminal, elsewhere below each other.
+#[derive(Default)]
+pub struct Redraw {
+    /// What is shown now.
+    shown: Vec<String>,
+    /// The width of the terminal at that time.
+    width: Option<usize>,
+}
+
+impl Redraw {
+    /// Shows lines whose parts were escaped, unless they are there already. A terminal gets no more of
+    /// them than fit its height, so that the first one can be reached again.
+    pub fn show(&mut self, mut lines: Vec<String>) -> Result<(), CommandError> {
+        let (width, height) = (width(), height());
+        if let Some(height) = height {
+            lines.truncate(height.saturating_sub(1));
+        }
+        if self.shown == lines && self.width == width {
+            return Ok(());
+        }
+        let back = match self.shown.len() {
+            0 => String::new(),
+            // Lines of another width may have been wrapped.
+            _ if self.width != width => "\u{1b}[H\u{1b}[2J".to_owned(),
+            lines => format!("\u{1b}[{lines}A\r\u{1b}[J"),
+        };
+        let back = if width.is_some() { &*back } else { "" };
+        let between = if width.is_none() && !self.shown.is_empty() {
+            "\n"
+        } else {
+            ""
+        };
+        print(
+            format!("{back}{between}{}", lines.join("\n")).as_bytes(),
+            true,
+        )?;
+        (self.shown, self.width) = (lines, width);
+        Ok(())
+    }
+
+    /// Prints something else than lines, unless it is what was printed last.
+    pub fn once(
+        &mut self,
+        text: String,
+        print: impl FnOnce() -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        if self.shown.first() == Some(&text) {
+            return Ok(());
+        }
+        self.shown = vec![text];
+        print()
+    }
+}
+
+/// The height of the terminal.
+fn height() -> Option<usize> {
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let (_, terminal_size::Height(height)) = size.filter(|_| stdout_is_terminal())?;
+    Some(height.into()).filter(|height| *height > 0)
+}
+
+/// Prints a line for people on stdout.
+pub fn line(text: &str) -> Result<(), CommandError> {
+    print(display::line(text).as_bytes(), true)
+}
+
+/// Prints lines for people on stdout. Text from outside in one of them must have gone through
+/// [`display::line`]: otherwise it could pass for another line.
+pub fn text(text: &str) -> Result<(), CommandError> {
+    print(display::lines(text).as_bytes(), true)
+}
+
+/// Prints text that programs read on stdout, as it is unless that is a terminal.
+pub fn data(text: &str) -> Result<(), CommandError> {
+    let shown = if stdout_is_terminal() {
+        display::lines(text)
+    } else {
+        Cow::Borrowed(text)
+    };
+    print(shown.as_bytes(), true)
+}
+
+/// Prints lines that programs read, of text or of JSON. Says whether there is still a reader.
+pub fn stream(lines: &str, are_json: bool) -> Result<ControlFlow<()>, CommandError> {
+    let shown = match (stdout_is_terminal(), are_json) {
+        (false, _) => Cow::Borrowed(lines),
+        (true, false) => display::lines(lines),
+        (true, true) => display::json(lines),
+    };
+    write(shown.as_bytes(), true)
+}
+
+/// Prints bytes, JSON or not: a pipe gets exactly these.
+pub fn bytes(bytes: &[u8]) -> Result<(), CommandError> {
+    if !stdout_is_terminal() {
+        return print(bytes, false);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+            print(display::json(text).as_bytes(), true)
+        }
+        _ => print(display::bytes(bytes).as_bytes(), true),
+    }
+}
+
+/// Prints data as one line of JSON on stdout; raw parts keep their bytes. On a terminal it is JSON of
+/// the same meaning.
+pub fn json(data: &impl Serialize) -> Result<(), CommandError> {
+    let text = serde_json::to_string(data).map_err(|error| CommandError::Output(error.into()))?;
+    json_text(&message::one_line(&text))
+}
+
+/// The same value on many lines.
+pub fn pretty(data: &serde_json::Value) -> Result<(), CommandError> {
+    json_text(&format!("{data:#}"))
+}
+
+fn json_text(text: &str) -> Result<(), CommandError> {
+    let shown = if stdout_is_terminal() {
+        display::json(text)
+    } else {
+        Cow::Borrowed(text)
+    };
+    print(shown.as_bytes(), true)
+}
+
+/// A reader that has seen enough (`| head`) is no error.
+fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
+    write(bytes, ends_line).map(drop)
+}
+
+/// Breaks where the reader has gone.
+fn write(bytes: &[u8], ends_line: bool) -> Result<ControlFlow<()>, CommandError> {
+    let end: &[u8] = if ends_line && !bytes.ends_with(b"\n") {
+        b"\n"
+    } else {
+        b""
+    };
+    let printed = progress::beside(|| {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.write_all(end)?;
+        stdout.flush()
+    });
+    match printed {
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(error) => Err(CommandError::Output(error)),
+    }
+}
+
+/// The width of the terminal on stderr, where there is one.
+fn width_of_stderr() -> Option<usize> {
+    let size = terminal_size::terminal_size_of(io::stderr());
+    let (terminal_size::Width(width), _) = size.filter(|_| stderr_is_terminal())?;
+    Some(width.into()).filter(|width| *width > 0)
+}
+
+/// Lines in sentences, which a terminal gets broken between words. Others are shown to be read to the letter.
+const SENTENCES: [&str; 4] = ["error:", "warning:", "note:", "  hint:"];
+
+/// A line on stderr. The word that says what it is has a colour.
+pub fn complain(line: &str) {
+    let shown = display::line(line);
+    let is_sentence = SENTENCES.iter().any(|word| shown.starts_with(word));
+    let shown = match width_of_stderr().filter(|_| is_sentence) {
+        Some(width) => wrapped(&shown, width).join("\n"),
+        None => shown.into_owned(),
+    };
+    let palette = Palette::of(io::stderr().is_terminal());
+    let tones = [
+        ("error:", Tone::Bad),
+        ("warning:", Tone::Busy),
+        ("  hint:", Tone::Hint),
+        ("  | ", Tone::Off),
+    ];
+    let known = tones.into_iter();
+    let mut known = known.filter_map(|(word, tone)| Some((word, shown.strip_prefix(word)?, tone)));
+    let line = match known.next() {
+        Some((word, rest, tone)) => palette.paint(word, tone) + rest,
+        None => shown,
+    };
+    // Without stderr there is no place to report to.
+    progress::beside(|| writeln!(io::stderr().lock(), "{line}").ok());
+}
+
+/// JSON as a line on stderr.
+pub(crate) fn complain_json(value: &serde_json::Value) {
+    let text = value.to_string();
+    progress::beside(|| writeln!(io::stderr().lock(), "{}", display::json(&text)).ok());
+}
+
+/// A question on stderr, whose answer is typed behind it.
+pub fn ask(question: &str) {
+    // The answer is typed on the same row.
+    progress::clear();
+    // With stderr gone the question is not seen.
+    write!(io::stderr().lock(), "{} ", display::line(question)).ok();
+}
+
+/// Says why the arguments are wrong, which may have been copied from a server's words; or prints the
+/// help that was asked for.
+pub fn usage(mut error: clap::Error) -> ExitCode {
+    escape_arguments(&mut error);
+    let text = error.render().to_string();
+    if error.use_stderr() && asks_for_json(env::args_os().skip(1)) {
+        complain_json(&usage_as_json(&text));
+    } else if error.use_stderr() {
+        text.lines().for_each(complain);
+    } else {
+        // Without stdout there is no reader.
+        error.print().ok();
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Escapes the arguments that an error quotes: a line break in one would begin another line. Of several commands
+/// that may have been meant, the nearest is named.
+fn escape_arguments(error: &mut clap::Error) {
+    let escaped = |text: &String| display::line(text).into_owned();
+    let context = error.context().filter_map(|(kind, value)| {
+        Some(match value {
+            ContextValue::String(text) => (kind, ContextValue::String(escaped(text))),
+            // They come with the nearest last.
+            ContextValue::Strings(texts) if kind == ContextKind::SuggestedSubcommand => {
+                let nearest = texts.iter().rev().take(1).map(escaped).collect();
+                (kind, ContextValue::Strings(nearest))
+            }
+            ContextValue::Strings(texts) => {
+                let texts = texts.iter().map(escaped).collect();
+                (kind, ContextValue::Strings(texts))
+            }
+            _ => return None,
+        })
+    });
+    let context: Vec<_> = context.collect();
+    for (kind, value) in context {
+        error.insert(kind, value);
+    }
+}
+
+/// Whether `--json` or `-o json` is among the arguments, and not among those of a server's command.
+fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    let ours = arguments.take_while(|argument| argument != "--");
+    let ours: Vec<OsString> = ours.collect();
+    let after = |word: &str| {
+        ours.windows(2)
+            .any(|pair| pair[0] == word && pair[1] == "json")
+    };
+    let whole = ["--json", "-ojson", "-o=json", "--output=json"];
+    ours.iter()
+        .any(|argument| whole.iter().any(|it| argument == it))
+        || after("-o")
+        || after("--output")
+}
+
+/// The message is the first paragraph; the hint is what the next ones advise.
+fn usage_as_json(text: &str) -> Value {
+    let line = |paragraph: &str| {
+        let words = paragraph.lines().map(str::trim);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut paragraphs = text.trim().split("\n\n").map(line);
+    let message = paragraphs.next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let mut body = json!({"error": "invalid_arguments", "message": message});
+    let hint = paragraphs.find_map(|it| it.strip_prefix("tip: ").map(str::to_owned));
+    let hint = hint.unwrap_or_else(|| "--help shows what can be given".to_owned());
+    body["hint"] = hint.into();
+    body
+}
+
+/// The place where the protocol is written, and the task that shows it there until it is dropped. On a
+/// terminal a person tries it out by hand: messages are shown as JSON of the same meaning.
+pub fn protocol() -> (Protocol, impl Future<Output = ()> + Send) {
+    let is_terminal = stdout_is_terminal();
+    let (writer, reader) = tokio::io::duplex(PIPE);
+    let protocol: Protocol = if is_terminal {
+        Box::new(writer)
+    } else {
+        Box::new(tokio::io::stdout())
+    };
+    let show = async move {
+        if !is_terminal {
+            return;
+        }
+        let mut messages = BufReader::new(reader).split(b'\n');
+        // It ends with the writer.
+        while let Ok(Some(message)) = messages.next_segment().await {
+            let message = String::from_utf8_lossy(&message);
+            if print(display::json(&message).as_bytes(), true).is_err() {
+                return;
+            }
+        }
+    };
+    (protocol, show)
+}
+
+/// Resolves when stdout cannot be read any more: the other end of its pipe is closed. Otherwise a
+/// client that is gone would be noticed with the next message to it, which may never come.
+#[cfg(unix)]
+pub async fn gone() {
+    use rustix::{
+        event::{PollFd, PollFlags, poll},
+        io::Errno,
+    };
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // Files can be polled nowhere but here. The thread ends with the process.
+    std::thread::spawn(move || {
+        let stdout = io::stdout();
+        // No event is asked for: errors and the other end's close are reported anyway.
+        let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
+        let is_gone = loop {
+            match poll(&mut stdout, None) {
+                Err(Errno::INTR) | Ok(0) => {}
+                polled => break polled.is_ok(),
+            }
+        };
+        if is_gone {
+            tell.send(()).ok();
+        }
+    });
+    if told.await.is_err() {
+        std::future::pending().await
+    }
+}
+
+#[cfg(not(unix))]
+pub async fn gone() {
+    std::future::pending().await
+}
+
+/// Lines of the log on stderr.
+pub(crate) struct Log {
+    colours: bool,
+}
+
+impl Log {
+    /// Coloured where stderr can show it.
+    pub fn new() -> Self {
+        Self {
+            colours: Palette::of(io::stderr().is_terminal()).colours,
+        }
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = LogLine;
+
+    fn make_writer(&self) -> LogLine {
+        LogLine { level: None }
+    }
+
+    fn make_writer_for(&self, metadata: &Metadata<'_>) -> LogLine {
+        LogLine {
+            level: self.colours.then_some(*metadata.level()),
+        }
+    }
+}
+
+/// One line: the subscriber writes a whole event at a time.
+pub(crate) struct LogLine {
+    /// The level, where its word is to be coloured.
+    level: Option<Level>,
+}
+
+impl Write for LogLine {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let shown = display::bytes(event);
+        let shown = display::line(shown.trim_end());
+        let line = match self.level {
+            Some(level) => coloured(&shown, level),
+            None => shown.into_owned(),
+        };
+        progress::beside(|| writeln!(io::stderr().lock(), "{line}"))?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// The word of the level stands behind the time, and so is the first of its kind.
+fn coloured(line: &str, level: Level) -> String {
+    let colour = match level {
+        Level::ERROR => 31,
+        Level::WARN => 33,
+        Level::INFO => 32,
+        Level::DEBUG => 34,
+        Level::TRACE => 35,
+    };
+    let word = level.as_str();
+    line.replacen(word, &format!("\u{1b}[{colour}m{word}\u{1b}[0m"), 1)
+}

@@ -1,0 +1,271 @@
+//! Colours and symbols: whether a stream gets them, and what each status looks like.
+//!
+//! A colour never stands alone: the word beside it says the same. Only escapes of this module reach a
+//! terminal, around text that `screen` has escaped.
+
+use std::{
+    env,
+    ffi::OsString,
+    sync::atomic::{AtomicU8, Ordering::Relaxed},
+};
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+
+/// When colours are shown (`--color`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// On a terminal, unless `NO_COLOR` is set; elsewhere if `CLICOLOR_FORCE` is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What `--color` said. It belongs to the process, as its streams do.
+static WHEN: AtomicU8 = AtomicU8::new(When::Auto as u8);
+
+impl When {
+    /// Makes it hold for all output from now on.
+    pub fn hold(self) {
+        #[cfg(windows)]
+        anstyle_query::windows::enable_ansi_colors();
+        WHEN.store(self as u8, Relaxed);
+    }
+
+    /// What the arguments of the process say, before they are parsed.
+    pub fn of_arguments() -> Self {
+        let ours: Vec<OsString> = env::args_os().take_while(|it| it != "--").collect();
+        let parse = |word: &str| Self::from_str(word, false).ok();
+        let joined = ours
+            .iter()
+            .filter_map(|it| parse(it.to_str()?.strip_prefix("--color=")?));
+        let apart = ours.windows(2).filter(|pair| pair[0] == "--color");
+        let apart = apart.filter_map(|pair| parse(pair[1].to_str()?));
+        joined.chain(apart).next().unwrap_or_default()
+    }
+
+    fn in_force() -> Self {
+        match WHEN.load(Relaxed) {
+            always if always == Self::Always as u8 => Self::Always,
+            never if never == Self::Never as u8 => Self::Never,
+            _ => Self::Auto,
+        }
+    }
+}
+
+impl From<When> for clap::ColorChoice {
+    fn from(when: When) -> Self {
+        match when {
+            When::Auto => Self::Auto,
+            When::Always => Self::Always,
+            When::Never => Self::Never,
+        }
+    }
+}
+
+/// What a piece of text means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    #[default]
+    Plain,
+    /// The head of a table.
+    Head,
+    /// It is well.
+    Good,
+    /// It is on its way, or not quite well.
+    Busy,
+    /// It is down, or failed.
+    Bad,
+    /// Nobody wants it, or it matters less.
+    Off,
+    /// Advice.
+    Hint,
+}
+
+impl Tone {
+    /// The tone of a status word: of servers, of health, of calls.
+    pub fn of(status: &str) -> Self {
+        match status {
+            "connected" | "healthy" | "ok" | "on" => Self::Good,
+            "connecting" | "reconnecting" | "stopping" | "degraded" | "pending" | "unhealthy"
+            | "open" | "cancelled" => Self::Busy,
+            "error" | "failed" | "crashed" | "timeout" | "unknown" | "refused" | "expired" => {
+                Self::Bad
+            }
+            "disconnected" | "disabled" | "off" => Self::Off,
+            _ => Self::Plain,
+        }
+    }
+
+    fn style(self) -> Style {
+        let colour = |colour: AnsiColor| colour.on_default();
+        match self {
+            Self::Plain => Style::new(),
+            Self::Head => Style::new().bold(),
+            Self::Good => colour(AnsiColor::Green),
+            Self::Busy => colour(AnsiColor::Yellow),
+            Self::Bad => colour(AnsiColor::Red).bold(),
+            Self::Off => Style::new().dimmed(),
+            Self::Hint => colour(AnsiColor::Cyan),
+        }
+    }
+
+    /// One place wide. Each tone has a shape of its own, for readers who see no colours.
+    pub fn symbol(self) -> Option<&'static str> {
+        match self {
+            Self::Good => Some("●"),
+            Self::Busy => Some("◐"),
+            Self::Bad => Some("✗"),
+            Self::Off => Some("○"),
+            Self::Plain | Self::Head | Self::Hint => None,
+        }
+    }
+}
+
+/// What a stream can show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Palette {
+    pub colours: bool,
+    pub symbols: bool,
+}
+
+impl Palette {
+    /// Text and nothing else.
+    pub const PLAIN: Self = Self {
+        colours: false,
+        symbols: false,
+    };
+
+    /// What a stream of this process can show.
+    pub fn of(is_terminal: bool) -> Self {
+        let var = |name: &str| env::var_os(name);
+        Self {
+            colours: has_colours(When::in_force(), is_terminal, var),
+            symbols: has_symbols(is_terminal, var),
+        }
+    }
+
+    /// Text that was escaped, in the colour of its tone.
+    pub fn paint(self, text: &str, tone: Tone) -> String {
+        let style = tone.style();
+        if !self.colours || text.is_empty() || style == Style::new() {
+            return text.to_owned();
+        }
+        format!("{style}{text}{style:#}")
+    }
+
+    /// A status word behind its symbol, if there are symbols.
+    #[cfg(test)]
+    pub fn word(self, status: &str) -> String {
+        match Tone::of(status).symbol().filter(|_| self.symbols) {
+            Some(symbol) => format!("{symbol} {status}"),
+            None => status.to_owned(),
+        }
+    }
+}
+
+/// The option wins, then <https://no-color.org>, then <https://bixense.com/clicolors>.
+fn has_colours(when: When, is_terminal: bool, var: impl Fn(&str) -> Option<OsString>) -> bool {
+    let set = |name| var(name).filter(|value| !value.is_empty());
+    let is_dumb = || set("TERM").is_some_and(|term| term == "dumb");
+    match when {
+        When::Always => true,
+        When::Never => false,
+        When::Auto if set("NO_COLOR").is_some() => false,
+        When::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
+        When::Auto if set("CLICOLOR").is_some_and(|value| value == "0") => false,
+        When::Auto => is_terminal && !is_dumb(),
+    }
+}
+
+/// Terminals whose character set is UTF-8 by the locale (POSIX, "Environment Variables").
+fn has_symbols(is_terminal: bool, var: impl Fn(&str) -> Option<OsString>) -> bool {
+    let set = |name: &str| var(name).filter(|value| !value.is_empty());
+    if !is_terminal || set("TERM").is_some_and(|term| term == "dumb" || term == "linux") {
+        return false;
+    }
+    if cfg!(windows) {
+        return set("WT_SESSION").is_some() || set("TERM_PROGRAM").is_some();
+    }
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    let locale = locale.unwrap_or_default().to_string_lossy().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::lifecycle::State;
+
+    use super::*;
+
+    fn variables<'v>(set: &'v [(&str, &str)]) -> impl Fn(&str) -> Option<OsString> + 'v {
+        |name| {
+            let found = set.iter().find(|(known, _)| *known == name)?;
+            Some(found.1.into())
+        }
+    }
+
+    #[test]
+    fn the_option_wins_over_the_environment_and_the_environment_over_the_terminal() {
+        use When::{Always, Auto, Never};
+        for (when, is_terminal, set, expected) in [
+            (Auto, true, &[][..], true),
+            (Auto, false, &[], false),
+            (Auto, true, &[("NO_COLOR", "1")], false),
+            (Auto, true, &[("NO_COLOR", "")], true),
+            (Auto, true, &[("TERM", "dumb")], false),
+            (Auto, true, &[("CLICOLOR", "0")], false),
+            (Auto, false, &[("CLICOLOR_FORCE", "1")], true),
+            (Auto, false, &[("CLICOLOR_FORCE", "0")], false),
+            (
+                Auto,
+                false,
+                &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")],
+                false,
+            ),
+            (Always, false, &[("NO_COLOR", "1")], true),
+            (Never, true, &[("CLICOLOR_FORCE", "1")], false),
+        ] {
+            let found = has_colours(when, is_terminal, variables(set));
+            assert_eq!(found, expected, "{when:?} {is_terminal} {set:?}");
+        }
+    }
+
+    #[test]
+    fn symbols_need_a_terminal_of_utf_8() {
+        for (is_terminal, set, expected) in [
+            (true, &[("LANG", "en_GB.UTF-8")][..], true),
+            (true, &[("LC_CTYPE", "C.utf8")], true),
+            (true, &[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")], false),
+            (true, &[("LANG", "en_GB.ISO-8859-1")], false),
+            (true, &[("LANG", "C.UTF-8"), ("TERM", "linux")], false),
+            (true, &[], false),
+            (false, &[("LANG", "en_GB.UTF-8")], false),
+        ] {
+            if cfg!(unix) {
+                let found = has_symbols(is_terminal, variables(set));
+                assert_eq!(found, expected, "{is_terminal} {set:?}");
+            }
+        }
+    }
+
+    /// A colour alone says nothing: each status has a tone, and each such tone a symbol.
+    #[test]
+    fn every_status_of_a_server_has_a_symbol() {
+        let palette = Palette {
+            colours: true,
+            symbols: true,
+        };
+        let states = State::ALL.map(State::as_str);
+        for status in states.into_iter().chain(["disabled", "pending"]) {
+            let shown = palette.word(status);
+            assert_ne!(shown, status);
+            assert!(shown.ends_with(status));
+        }
+        assert_eq!(Palette::PLAIN.word("connected"), "connected");
+        assert_eq!(palette.paint("x", Tone::Plain), "x");
+        assert_eq!(palette.paint("x", Tone::Good), "\u{1b}[32mx\u{1b}[0m");
+        assert_eq!(Palette::PLAIN.paint("x", Tone::Good), "x");
+    }
+}

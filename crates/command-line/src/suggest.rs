@@ -1,0 +1,153 @@
+//! Suggests the name that was probably meant.
+
+use mainstay_api::{self as api, Client, ClientError};
+use mainstay_core::{
+    config::Config,
+    failure::{Failure, FailureKind},
+};
+use serde_json::Value;
+
+use super::CommandError;
+
+/// The member of an error that holds it.
+pub(crate) const MEMBER: &str = "did_you_mean";
+
+/// The member of a failure that holds a hint of its own.
+pub(crate) const HINT: &str = "hint";
+
+/// Adds which servers the file has to an error about one that it does not have.
+pub fn in_file(file: Option<&Config>, name: &str, failure: Failure) -> Failure {
+    if failure.kind != FailureKind::ServerNotFound {
+        return failure;
+    }
+    let servers = file.iter().flat_map(|file| &file.servers);
+    let known: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
+    let hint = if known.is_empty() {
+        "it has no servers".to_owned()
+    } else {
+        among(name, &known)
+    };
+    failure.with(HINT, hint)
+}
+
+/// Adds it to an error of the daemon.
+pub async fn completed<T>(
+    client: &Client,
+    mut outcome: Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    if let Err(error) = &mut outcome {
+        complete(client, error).await;
+    }
+    outcome
+}
+
+/// Where the lists cannot be had, the error stays as it is.
+async fn complete(client: &Client, error: &mut CommandError) {
+    let CommandError::Client(ClientError::Refused { body, .. }) = error else {
+        return;
+    };
+    let said = |member: &str| body.get(member).and_then(Value::as_str);
+    let meant = match said("error") {
+        Some("server_not_found") => {
+            let (Some(name), Ok(known)) = (said("server"), client.servers().await) else {
+                return;
+            };
+            let names = known.servers.iter().map(|server| server.name.as_str());
+            nearest(name, names).map(str::to_owned)
+        }
+        Some("prompt_not_found") => {
+            let (Some(name), Ok(known)) = (said("prompt"), client.prompts().await) else {
+                return;
+            };
+            let server = said("server").map(|server| format!("{server}/"));
+            let whole = match server.filter(|server| !name.starts_with(server)) {
+                Some(server) => server + name,
+                None => name.to_owned(),
+            };
+            let names = known.prompts.iter().map(|prompt| prompt.name.as_str());
+            nearest(&whole, names).map(str::to_owned)
+        }
+        Some("token_not_found") => {
+            let (Some(name), Ok(known)) = (said("name"), client.client_tokens().await) else {
+                return;
+            };
+            let names = known.tokens.iter().map(|token| token.name.as_str());
+            nearest(name, names).map(str::to_owned)
+        }
+        Some("tool_not_found" | "invalid_tool_name") => {
+            let (Some(name), Ok(known)) = (said("tool"), client.tools().await) else {
+                return;
+            };
+            // The error names the server apart, whether the name has it or not.
+            let server = said("server").map(|server| format!("{server}/"));
+            match server.filter(|server| !name.starts_with(server)) {
+                Some(server) => tool(&(server + name), &known.tools),
+                None => tool(name, &known.tools),
+            }
+        }
+        _ => None,
+    };
+    if let Some(meant) = meant {
+        body.insert(MEMBER.to_owned(), meant.into());
+    }
+}
+
+/// The tool that was probably meant: of the server that was named, or of any if none was.
+pub fn tool(name: &str, known: &[api::Tool]) -> Option<String> {
+    let Some((server, name)) = name.split_once('/') else {
+        let found = nearest_of(name, known.iter(), |tool| &tool.original_name)?;
+        return Some(found.name.clone());
+    };
+    let of_server = known.iter().filter(|tool| tool.server == server);
+    let found = nearest_of(name, of_server, |tool| &tool.original_name)?;
+    Some(found.name.clone())
+}
+
+/// Which of these was meant, or which there are.
+pub fn among(name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("it has {}", known.join(", ")),
+    }
+}
+
+/// The nearest of some names, if it is near enough to be a slip of the finger.
+pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    nearest_of(name, known, |name| *name)
+}
+
+fn nearest_of<T>(
+    name: &str,
+    known: impl Iterator<Item = T>,
+    name_of: impl Fn(&T) -> &str,
+) -> Option<T> {
+    let name = name.to_lowercase();
+    let most = (name.chars().count() / 3).max(1);
+    let far = |it: &T| strsim::damerau_levenshtein(&name, &name_of(it).to_lowercase());
+    let near = known
+        .map(|it| (far(&it), it))
+        .filter(|(far, _)| *far <= most);
+    near.min_by_key(|(far, _)| *far).map(|(_, it)| it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_near_and_another_word_is_not() {
+        let known = ["alpha", "beta", "github", "git"];
+        for (name, expected) in [
+            ("alpa", Some("alpha")),
+            ("aplha", Some("alpha")),
+            ("ALPHA", Some("alpha")),
+            ("githib", Some("github")),
+            ("gitt", Some("git")),
+            ("gamma", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, known.into_iter()), expected, "{name}");
+        }
+    }
+}

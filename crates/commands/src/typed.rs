@@ -1,0 +1,110 @@
+//! Lines of the shell: each is carried out by the command of the command line that does the same.
+
+use clap::{Args, Parser};
+use mainstay_command_line::{
+    connect::DaemonArgs,
+    host::{Host, Running, Typed},
+};
+
+use super::{
+    call::{Call, Input},
+    events::Events,
+    health::Health,
+    list::List,
+    logs::Logs,
+    operate::Operate,
+    prompts::Prompts,
+    read::Read,
+    records::Records,
+    resources::Resources,
+    switch::Switch,
+    tools,
+};
+
+/// The arguments of a command.
+#[derive(Debug, Parser)]
+#[command(name = "mainstay", no_binary_name = true, disable_help_flag = true)]
+struct Options<T: Args> {
+    #[command(flatten)]
+    command: T,
+}
+
+/// Reads the arguments of a command. It is run by the shell's daemon.
+pub fn typed<'h>(
+    host: &'h dyn Host,
+    command: Typed,
+    arguments: &[&str],
+    mut daemon: DaemonArgs,
+) -> Result<Running<'h>, clap::Error> {
+    Ok(match command {
+        Typed::List => {
+            let list: List = read(arguments)?;
+            daemon.json |= list.daemon.json;
+            Box::pin(List::of(daemon).run(host))
+        }
+        Typed::Health => {
+            let mut health: Health = read(arguments)?;
+            ask(&mut health.daemon, daemon);
+            Box::pin(health.run(host))
+        }
+        Typed::Operate(operation) => {
+            let mut operate: Operate = read(arguments)?;
+            ask(&mut operate.daemon, daemon);
+            Box::pin(operate.run(operation, host))
+        }
+        Typed::Switch { on } => {
+            let mut switch: Switch = read(arguments)?;
+            switch.daemon = daemon.to_change();
+            Box::pin(switch.run(on))
+        }
+        Typed::Tools => {
+            let word = arguments.first().map(ToString::to_string);
+            Box::pin(async move { tools::search(host, &daemon, word.as_deref()).await })
+        }
+        Typed::Call => {
+            let mut call: Call = read(arguments)?;
+            ask(&mut call.daemon, daemon);
+            Box::pin(call.run_with(Input::Shells, host))
+        }
+        Typed::Resources => {
+            let mut resources: Resources = read(arguments)?;
+            ask(&mut resources.daemon, daemon);
+            Box::pin(resources.run(host))
+        }
+        Typed::Read => {
+            let mut resource: Read = read(arguments)?;
+            ask(&mut resource.daemon, daemon);
+            Box::pin(resource.run(host))
+        }
+        Typed::Prompts => {
+            let mut prompts: Prompts = read(arguments)?;
+            ask(&mut prompts.daemon, daemon);
+            Box::pin(prompts.run(host))
+        }
+        Typed::Events => {
+            let mut events: Events = read(arguments)?;
+            ask(&mut events.daemon, daemon);
+            Box::pin(events.run(host))
+        }
+        Typed::Records => {
+            let mut records: Records = read(arguments)?;
+            ask(&mut records.daemon, daemon);
+            Box::pin(records.run(host))
+        }
+        Typed::Logs => {
+            let mut logs: Logs = read(arguments)?;
+            ask(&mut logs.daemon, daemon);
+            Box::pin(logs.run(host))
+        }
+    })
+}
+
+fn read<T: Args>(arguments: &[&str]) -> Result<T, clap::Error> {
+    Options::<T>::try_parse_from(arguments).map(|options| options.command)
+}
+
+/// Has a command ask the shell's daemon, in the form that the command's options want.
+fn ask(given: &mut DaemonArgs, mut daemon: DaemonArgs) {
+    daemon.json |= given.json;
+    *given = daemon;
+}

@@ -1,0 +1,76 @@
+//! An endpoint that the daemon does not have: which server or profile was meant by it.
+
+use mainstay_command_line::{
+    connect::{self, Found},
+    suggest,
+};
+use mainstay_core::config::Config;
+use mainstay_platform::environment::Origin;
+
+use super::daemon::Finder;
+
+/// What is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} not found; {hint}")]
+pub struct Absent {
+    /// The word for programs.
+    pub kind: &'static str,
+    pub what: String,
+    pub hint: String,
+}
+
+impl Absent {
+    /// Looks for names that may have been meant. Where they cannot be had, none is suggested.
+    pub async fn at(finder: &Finder) -> Self {
+        let path = &finder.path;
+        let server = path.strip_prefix("/servers/");
+        if let Some(name) = server.and_then(|rest| rest.strip_suffix("/mcp")) {
+            let servers = match connect::running(finder.url.clone()) {
+                Ok(client) => client.servers().await.ok(),
+                Err(_) => None,
+            };
+            let servers = servers.map(|list| list.servers).unwrap_or_default();
+            let names = servers.iter().map(|server| server.name.as_str());
+            return Self {
+                kind: "server_not_found",
+                what: format!("server {name}"),
+                hint: hint(
+                    suggest::nearest(name, names),
+                    "`mainstay list` shows the servers",
+                ),
+            };
+        }
+        if let Some(name) = path.strip_prefix("/mcp/") {
+            let config = connect::locate(finder.url.clone()).ok().and_then(config_of);
+            let profiles = config.map(|config| config.profiles).unwrap_or_default();
+            let names = profiles.iter().map(|profile| profile.name.as_str());
+            return Self {
+                kind: "profile_not_found",
+                what: format!("profile {name}"),
+                hint: hint(
+                    suggest::nearest(name, names),
+                    "the configuration's `profiles` names them",
+                ),
+            };
+        }
+        Self {
+            kind: "not_found",
+            what: format!("the endpoint {path}"),
+            hint: "check --url and MAINSTAY_URL; another program may listen there".to_owned(),
+        }
+    }
+}
+
+fn hint(meant: Option<&str>, next: &str) -> String {
+    let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+    format!("{meant}{next}")
+}
+
+/// The configuration of a daemon of this machine.
+fn config_of(found: Found) -> Option<Config> {
+    let origin = Origin {
+        flag: Some(found.file?.config?.into()),
+        ..Origin::default()
+    };
+    Some(origin.load().ok()?.config)
+}

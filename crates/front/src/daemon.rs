@@ -1,0 +1,262 @@
+//! The daemon as a front reaches it: where it is, and the requests that it gets.
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use http::Uri;
+use mainstay_command_line::{
+    CommandError,
+    connect::{Found, locate},
+};
+use mainstay_core::{
+    era::{headers, modern},
+    message::{self, Kind},
+};
+use mainstay_platform::lineage::{CHAIN, CHAIN_HEADER};
+use mainstay_transport::{
+    Frame,
+    http1::{Client, Error, Responding},
+};
+
+/// How long it may take from the end of a connection to its reset. The daemon closes a connection right after
+/// it has ended its side; a machine may be busy in between.
+const RESET_WAIT: Duration = Duration::from_secs(1);
+
+/// How a front finds its daemon, each time anew: a restarted one may listen elsewhere.
+#[derive(Clone, Debug)]
+pub struct Finder {
+    /// A daemon that was named, by an option or by the environment.
+    pub url: Option<String>,
+    /// The path of the endpoint.
+    pub path: String,
+    /// Only a daemon that serves this configuration will do.
+    pub config: Option<String>,
+}
+
+/// One run of the daemon, or at least one connection to it.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Counts the daemons of this front.
+    pub epoch: u64,
+    /// Its process, where its state directory tells.
+    pub pid: Option<u32>,
+    client: Arc<Client>,
+    url: String,
+    path: String,
+    /// The header lines of each request. They hold the token.
+    common: Common,
+    /// Whether connections end at the daemon itself, and not at a proxy or a tunnel.
+    is_direct: bool,
+    /// The client's session; `None` before `initialize`.
+    pub session: Option<Session>,
+}
+
+/// A session of the daemon.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub id: String,
+    /// For `MCP-Protocol-Version`.
+    pub version: Option<String>,
+}
+
+/// Header lines, hidden in debug output.
+#[derive(Clone)]
+struct Common(String);
+
+impl std::fmt::Debug for Common {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Why there is no daemon to be had now.
+#[derive(Debug, thiserror::Error)]
+pub enum NoDaemon {
+    #[error(transparent)]
+    NotFound(Box<CommandError>),
+    #[error("the daemon (pid {0}) is stopping")]
+    Stopping(u32),
+    #[error("the daemon that runs serves another configuration")]
+    OtherConfiguration,
+    #[error("{0} cannot be used: {1}")]
+    Unusable(String, String),
+}
+
+impl From<CommandError> for NoDaemon {
+    fn from(error: CommandError) -> Self {
+        Self::NotFound(Box::new(error))
+    }
+}
+
+impl Finder {
+    /// The daemon that runs now.
+    pub fn find(&self, epoch: u64) -> Result<Daemon, NoDaemon> {
+        let found = locate(self.url.clone())?;
+        if let Some(file) = &found.file {
+            if file.stops_within().is_some() {
+                return Err(NoDaemon::Stopping(file.pid));
+            }
+            if self.config.is_some() && self.config != file.config {
+                return Err(NoDaemon::OtherConfiguration);
+            }
+        }
+        Daemon::new(found, &self.path, epoch)
+    }
+}
+
+impl Daemon {
+    fn new(found: Found, path: &str, epoch: u64) -> Result<Self, NoDaemon> {
+        let unusable = |why: String| NoDaemon::Unusable(found.url.clone(), why);
+        let base = found.url.trim_end_matches('/');
+        let uri: Uri = format!("{base}{path}")
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
+        let client = Client::waiting_for_reset(&uri, RESET_WAIT)
+            .map_err(|error| unusable(error.to_string()))?;
+        let mut common = format!(
+            "host: {}\r\nuser-agent: mainstay/{}\r\n{}: 1\r\n",
+            client.authority(),
+            env!("CARGO_PKG_VERSION"),
+            headers::FRONT,
+        );
+        if let Some(token) = &found.token {
+            let is_plain = token.expose().bytes().all(|byte| byte.is_ascii_graphic());
+            if !is_plain {
+                return Err(unusable(
+                    "the token has characters that no token has".to_owned(),
+                ));
+            }
+            let _ = write!(common, "authorization: Bearer {}\r\n", token.expose());
+        }
+        // A Mainstay above us is found by the daemon, so that no front leads it back to itself.
+        let chain = std::env::var(CHAIN).unwrap_or_default();
+        if !chain.is_empty() && chain.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let _ = write!(common, "{CHAIN_HEADER}: {chain}\r\n");
+        }
+        Ok(Self {
+            epoch,
+            pid: found.file.as_ref().map(|file| file.pid),
+            client,
+            url: base.to_owned(),
+            path: path.to_owned(),
+            common: Common(common),
+            is_direct: found.file.is_some_and(|file| file.is_loopback()),
+            session: None,
+        })
+    }
+
+    /// The same daemon with another session.
+    pub fn with_session(&self, session: Option<Session>) -> Self {
+        Self {
+            epoch: self.epoch,
+            pid: self.pid,
+            client: Arc::clone(&self.client),
+            url: self.url.clone(),
+            path: self.path.clone(),
+            common: self.common.clone(),
+            is_direct: self.is_direct,
+            session,
+        }
+    }
+
+    /// Whether another is the same process, as far as can be told.
+    pub fn is_same_run(&self, other: &Self) -> bool {
+        self.pid.is_some() && self.pid == other.pid
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether the daemon itself says that lists may have changed when it revives a session.
+    pub fn tells_changes(&self) -> bool {
+        !self.path.starts_with("/servers/")
+    }
+
+    fn head(&self, method: &str) -> String {
+        format!("{method} {} HTTP/1.1\r\n{}", self.path, self.common.0)
+    }
+
+    /// The header lines that name the session.
+    fn session_lines(&self, head: &mut String) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let _ = write!(head, "mcp-session-id: {}\r\n", session.id);
+        if let Some(version) = &session.version {
+            let _ = write!(head, "{}: {version}\r\n", headers::VERSION);
+        }
+    }
+
+    /// Posts a message of the session, or an `initialize`.
+    pub fn post(&self, text: &str) -> Responding {
+        let mut head = self.head("POST");
+        self.session_lines(&mut head);
+        self.client.send(whole(head, text))
+    }
+
+    /// Posts a request that belongs to no session (2026-07-28).
+    pub fn post_modern(&self, frame: &Frame) -> Responding {
+        let mut head = self.head("POST");
+        let meta = modern::request_meta(frame.text(), frame.envelope());
+        // The daemon says what is wrong with one that cannot be read.
+        if let (Ok(meta), Kind::Request { .. }) = (meta, frame.envelope().kind) {
+            let named = |member| message::named(frame.text(), frame.envelope(), member);
+            let method = frame.method_name();
+            for (name, value) in headers::standard(&method, named, &meta.protocol_version) {
+                if value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+                    let _ = write!(head, "{name}: {value}\r\n");
+                }
+            }
+        }
+        self.client.send(whole(head, frame.text()))
+    }
+
+    /// Opens the stream of messages that belong to no call, or resumes a stream.
+    pub fn get(&self, last_event: Option<&str>) -> Responding {
+        let mut head = self.head("GET");
+        self.session_lines(&mut head);
+        head.push_str("accept: text/event-stream\r\n");
+        if let Some(id) = last_event {
+            let _ = write!(head, "last-event-id: {id}\r\n");
+        }
+        head.push_str("\r\n");
+        self.client.send_afresh(head.into_bytes())
+    }
+
+    /// Ends the session.
+    pub fn delete(&self) -> Responding {
+        let mut head = self.head("DELETE");
+        self.session_lines(&mut head);
+        head.push_str("\r\n");
+        self.client.send(head.into_bytes())
+    }
+
+    /// Whether a request without an answer has certainly not been taken.
+    ///
+    /// The system resets a connection whose process ends, or closes it, before all was read. A request
+    /// that was not read whole was not taken. A proxy may reset a connection for other reasons.
+    pub fn has_not_taken(&self, error: &Error) -> bool {
+        match error {
+            Error::Connect(_) | Error::NotWritten(_) => true,
+            Error::Broken(error) => {
+                let is_reset = error.kind() == std::io::ErrorKind::ConnectionReset;
+                cfg!(target_os = "linux") && self.is_direct && is_reset
+            }
+            Error::Malformed(_) | Error::OverBudget(_) => false,
+        }
+    }
+}
+
+/// A request with its body, ready to be written.
+fn whole(mut head: String, text: &str) -> Vec<u8> {
+    let _ = write!(
+        head,
+        "content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
+         content-length: {}\r\n\r\n",
+        text.len()
+    );
+    let mut request = Vec::with_capacity(head.len() + text.len());
+    request.extend_from_slice(head.as_bytes());
+    request.extend_from_slice(text.as_bytes());
+    request
+}

@@ -1,0 +1,593 @@
+//! A stdio front for a running daemon: one client on stdin and stdout, one session at the daemon's HTTP
+//! endpoint, and a session of the client that outlives the daemon's restarts.
+//!
+//! `fate`, `session` and `questions` decide; `link` keeps the connection, and `relay` carries messages.
+
+mod absent;
+mod client;
+mod command;
+mod daemon;
+mod fate;
+mod link;
+mod questions;
+mod relay;
+mod session;
+mod starter;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use mainstay_command_line::{CommandError, Exit, screen, signals::Signals};
+use mainstay_core::{
+    era::{code, modern},
+    message::{self, Kind, Method},
+};
+use mainstay_transport::{Frame, Line, LineWriter, Unreadable};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{
+    io::AsyncRead,
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use self::{
+    client::{ClientInput, DoorInput, Leaving, door_input},
+    command::{Connect, path},
+    daemon::{Finder, NoDaemon},
+    starter::Starter,
+};
+use self::{
+    daemon::{Daemon, Session},
+    link::{Link, Unattached},
+    questions::Questions,
+    relay::Message,
+    session::{ClientSession, Unsent},
+};
+
+/// The largest message. The daemon has limits of its own, which are smaller.
+const MAX_MESSAGE: usize = 256 * 1024 * 1024;
+
+/// Bytes of messages that wait to be sent; beyond them stdin is not read.
+const MAX_QUEUED: usize = 16 * 1024 * 1024;
+
+/// Requests that may wait for their answers; one more is refused. Far more than clients have in flight.
+const MAX_UNANSWERED: usize = 1024;
+
+/// How long a message waits for a daemon, once there was one. A restart takes seconds, and clients have
+/// time limits of their own.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long it waits when the client has closed stdin.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the end of the session may take.
+const DELETE_LIMIT: Duration = Duration::from_secs(2);
+
+/// What all tasks of a front share.
+struct Front {
+    finder: Finder,
+    output: LineWriter,
+    link: watch::Sender<Link>,
+    /// The last epoch of which a message found that its daemon is gone.
+    lost: watch::Sender<u64>,
+    /// A session was opened.
+    opened: Notify,
+    state: Mutex<State>,
+    /// The client has closed stdin.
+    ending: CancellationToken,
+    /// There was no daemon when we started, and we do not wait any longer.
+    hopeless: CancellationToken,
+    /// The daemon has no such endpoint.
+    nowhere: CancellationToken,
+    /// The tasks that wait for answers.
+    tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct State {
+    session: ClientSession,
+    /// The session that the daemon knows, or knew.
+    held: Option<Session>,
+    questions: Questions<Arc<Daemon>>,
+    /// Requests by their ids (JSON text).
+    in_flight: HashMap<String, InFlight>,
+    /// Why there is no daemon.
+    why: Option<Unattached>,
+    /// The same for requests that cannot be sent.
+    reason: Option<Unsent>,
+}
+
+/// A request that waits for its answer.
+struct InFlight {
+    /// The client expects no answer.
+    is_cancelled: bool,
+    /// The daemon that it was sent to.
+    at: Option<Arc<Daemon>>,
+    is_modern: bool,
+    /// It has no answer before one side ends it.
+    is_stream: bool,
+    /// The client's own cancellation, once it has come.
+    cancellation: Option<String>,
+    /// Cancelled to give up the attempt.
+    give_up: CancellationToken,
+}
+
+/// A message of the client that waits for its turn, and its share of the queue.
+struct Queued {
+    message: Message,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// What is done with a line of the client.
+enum Sorted {
+    Queue(Message),
+    /// It has been dealt with.
+    Done,
+    /// It is answered at once.
+    Answer(String),
+}
+
+/// Serves the client on stdin and stdout. `wait` is how long it waits for a daemon at the start. With a
+/// `starter`, a daemon that does not come back is replaced.
+pub async fn run(
+    finder: Finder,
+    wait: Duration,
+    starter: Option<Starter>,
+) -> Result<Exit, CommandError> {
+    let signals = Signals::listen().map_err(CommandError::Signals)?;
+    let client = ClientInput::new(tokio::io::stdin(), MAX_MESSAGE);
+    Box::pin(serve(client, finder, wait, starter, signals)).await
+}
+
+/// Serves a client that may have been served otherwise before; see [`run`].
+pub async fn serve(
+    mut client: ClientInput<impl AsyncRead + Unpin>,
+    finder: Finder,
+    wait: Duration,
+    mut starter: Option<Starter>,
+    mut signals: Signals,
+) -> Result<Exit, CommandError> {
+    let (stdout, shown) = screen::protocol();
+    let front = Arc::new(Front {
+        finder,
+        output: LineWriter::default(),
+        link: watch::Sender::new(Link::Down),
+        lost: watch::Sender::new(0),
+        opened: Notify::new(),
+        state: Mutex::new(State {
+            session: std::mem::take(&mut client.session),
+            ..State::default()
+        }),
+        ending: CancellationToken::new(),
+        hopeless: CancellationToken::new(),
+        nowhere: CancellationToken::new(),
+        tasks: TaskTracker::new(),
+    });
+    let writing = async {
+        let (written, ()) = tokio::join!(front.output.run(stdout), shown);
+        written
+    };
+    let serving = async {
+        let served = tokio::select! {
+            served = front.serve(client, wait) => served,
+            never = link::keep(&front, starter.as_mut()) => match never {},
+            _ = signals.next() => Ok(Exit::DONE),
+            () = screen::gone() => Ok(Exit::DONE),
+        };
+        front.leave().await;
+        front.output.close();
+        if let Some(starter) = &mut starter {
+            starter.end().await;
+        }
+        served
+    };
+    let (written, served) = tokio::join!(writing, serving);
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(CommandError::Output(error))
+        }
+        _ => served,
+    }
+}
+
+impl Front {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Held for map operations, never across an await.
+        self.state.lock()
+    }
+
+    /// Sends a line to the client. One that has gone gets nothing; its going is noticed elsewhere.
+    async fn say(&self, line: &str) {
+        self.output.send(line).await.ok();
+    }
+
+    /// A daemon could not be had.
+    fn note(&self, why: Unattached) {
+        let mut state = self.state();
+        let kind = match &why {
+            Unattached::NoEndpoint(absent) => absent.kind,
+            _ => Unsent::UNREACHABLE,
+        };
+        state.reason = Some(Unsent {
+            kind,
+            why: why.to_string(),
+        });
+        let is_nowhere = matches!(why, Unattached::NoEndpoint(_));
+        state.why = Some(why);
+        drop(state);
+        if is_nowhere {
+            self.nowhere.cancel();
+        }
+    }
+
+    /// A message found that this daemon is gone.
+    fn lose(&self, daemon: &Daemon) {
+        self.link.send_if_modified(|link| {
+            let is_it = link.daemon().is_some_and(|it| it.epoch == daemon.epoch);
+            if is_it {
+                *link = Link::Down;
+            }
+            is_it
+        });
+        self.lost.send_if_modified(|lost| {
+            let is_news = *lost < daemon.epoch;
+            *lost = (*lost).max(daemon.epoch);
+            is_news
+        });
+    }
+
+    /// The daemon, once there is one, or why there is none.
+    async fn up(&self) -> Result<Arc<Daemon>, Unsent> {
+        let mut link = self.link.subscribe();
+        let last = async {
+            self.ending.cancelled().await;
+            sleep(LAST_PATIENCE).await;
+        };
+        tokio::select! {
+            biased;
+            up = link.wait_for(|link| link.daemon().is_some()) => {
+                let daemon = up.ok().and_then(|link| link.daemon().cloned());
+                daemon.ok_or_else(|| self.why())
+            }
+            () = self.hopeless.cancelled() => Err(self.why()),
+            () = sleep(PATIENCE) => Err(self.why()),
+            () = last => Err(self.why()),
+        }
+    }
+
+    fn why(&self) -> Unsent {
+        let reason = self.state().reason.clone();
+        reason.unwrap_or_else(|| Unsent {
+            kind: Unsent::UNREACHABLE,
+            why: "the daemon does not answer".to_owned(),
+        })
+    }
+
+    /// Notes where a request was sent.
+    fn is_at(&self, id: &str, daemon: &Arc<Daemon>) {
+        if let Some(request) = self.state().in_flight.get_mut(id) {
+            request.at = Some(Arc::clone(daemon));
+        }
+    }
+
+    /// A request is over. Says whether its client expects no answer.
+    fn forget(&self, id: &str) -> bool {
+        let over = self.state().in_flight.remove(id);
+        over.is_some_and(|request| request.is_cancelled)
+    }
+
+    /// Serves the client until it closes stdin and is answered.
+    async fn serve(
+        self: &Arc<Self>,
+        client: ClientInput<impl AsyncRead + Unpin>,
+        wait: Duration,
+    ) -> Result<Exit, CommandError> {
+        // The messages' bytes are bounded by the room that they hold.
+        let (queue, queued) = mpsc::unbounded_channel();
+        let reading = async {
+            self.read(client, queue).await;
+            self.end_input();
+        };
+        let sending = async {
+            self.send(queued).await;
+            self.tasks.close();
+            self.tasks.wait().await;
+        };
+        let waiting = self.wait_at_start(wait);
+        let serving = async { tokio::join!(reading, sending) };
+        tokio::pin!(serving);
+        tokio::select! {
+            biased;
+            _ = &mut serving => Ok(Exit::DONE),
+            // What was asked for is refused before the end.
+            error = async {
+                let error = waiting.await;
+                self.hopeless.cancel();
+                timeout(DELETE_LIMIT, self.refused()).await.ok();
+                error
+            } => Err(error),
+        }
+    }
+
+    /// Resolves if there is no daemon at the start.
+    async fn wait_at_start(&self, wait: Duration) -> CommandError {
+        let mut link = self.link.subscribe();
+        // What it returns locks the link, and is dropped at once.
+        let up = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
+        tokio::select! {
+            biased;
+            () = up => std::future::pending().await,
+            // To wait would not bring it.
+            () = self.nowhere.cancelled() => {}
+            () = sleep(wait) => {}
+        }
+        self.state().why.take().unwrap_or(Unattached::Late).into()
+    }
+
+    /// Resolves when the requests that were waiting have been refused.
+    async fn refused(&self) {
+        let mut look = tokio::time::interval(Duration::from_millis(10));
+        // One look for the message that is being read just now.
+        look.tick().await;
+        loop {
+            look.tick().await;
+            if self.state().in_flight.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Reads stdin to its end. What cannot wait is done at once, the rest is queued in order.
+    async fn read(
+        self: &Arc<Self>,
+        mut client: ClientInput<impl AsyncRead + Unpin>,
+        queue: mpsc::UnboundedSender<Queued>,
+    ) {
+        let room = Arc::new(Semaphore::new(MAX_QUEUED));
+        loop {
+            let line = match client.next().await {
+                Ok(Some(Line::Whole(line))) => line,
+                Ok(Some(Line::TooLong { limit, .. })) => {
+                    let why = format!("a message may have {limit} bytes");
+                    let error = message::error_response(None, code::INVALID_REQUEST, &why, None);
+                    self.say(&error).await;
+                    continue;
+                }
+                Ok(None) | Err(_) => return,
+            };
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let bytes = line.len().min(MAX_QUEUED);
+            let message = match self.sort(line) {
+                Sorted::Queue(message) => message,
+                Sorted::Done => continue,
+                Sorted::Answer(error) => {
+                    self.say(&error).await;
+                    continue;
+                }
+            };
+            let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let room = Arc::clone(&room).acquire_many_owned(permits).await.ok();
+            let queued = Queued {
+                message,
+                _room: room,
+            };
+            if queue.send(queued).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What is to be done with a line.
+    fn sort(self: &Arc<Self>, line: Bytes) -> Sorted {
+        let cancelled = CancellationToken::new();
+        if message::is_batch(&line) {
+            let read = match std::str::from_utf8(&line) {
+                Err(_) => Err(Unreadable::Utf8),
+                Ok(text) => message::batch(text).map_err(Unreadable::Malformed),
+            };
+            if let Err(error) = read {
+                return Sorted::Answer(unreadable(&error));
+            }
+            return Sorted::Queue(Message {
+                text: line,
+                frame: None,
+                is_modern: false,
+                cancelled,
+            });
+        }
+        let frame = match Frame::read(line.clone()) {
+            Ok(frame) => frame,
+            Err(error) => return Sorted::Answer(unreadable(&error)),
+        };
+        let is_modern = modern::is_modern(frame.envelope(), None);
+        match frame.envelope().kind {
+            Kind::Response { .. } => {
+                self.answer_question(&frame);
+                return Sorted::Done;
+            }
+            Kind::Notification {
+                method: Method::Cancelled,
+            } => {
+                self.cancel(&frame);
+                return Sorted::Done;
+            }
+            Kind::Notification { .. } => {}
+            Kind::Request { id, method } => {
+                let id = frame.get(id);
+                let is_away = self.link.borrow().daemon().is_none();
+                let mut state = self.state();
+                // The client asks whether its other end is there, which it is.
+                if method == Method::Ping && !is_modern && (is_away || state.held.is_none()) {
+                    return Sorted::Answer(message::response(id, "{}"));
+                }
+                if state.in_flight.contains_key(id) {
+                    let why = format!("a request with id {id} is in flight already");
+                    let id = Some(id);
+                    let error = message::error_response(id, code::INVALID_REQUEST, &why, None);
+                    return Sorted::Answer(error);
+                }
+                if state.in_flight.len() >= MAX_UNANSWERED {
+                    let why = format!("{MAX_UNANSWERED} requests wait for their answers");
+                    let id = Some(id);
+                    let error = message::error_response(id, code::INVALID_REQUEST, &why, None);
+                    return Sorted::Answer(error);
+                }
+                let request = InFlight {
+                    is_cancelled: false,
+                    at: None,
+                    is_modern,
+                    is_stream: method == Method::Listen,
+                    cancellation: None,
+                    give_up: cancelled.clone(),
+                };
+                state.in_flight.insert(id.to_owned(), request);
+            }
+        }
+        Sorted::Queue(Message {
+            text: line,
+            frame: Some(frame),
+            is_modern,
+            cancelled,
+        })
+    }
+
+    /// Posts the client's answer to the daemon that asked.
+    fn answer_question(&self, frame: &Frame) {
+        let id = frame.id().unwrap_or("null");
+        let Some(question) = self.state().questions.answered(id) else {
+            tracing::debug!(
+                id,
+                "an answer to no question, or to one of a daemon that is gone"
+            );
+            return;
+        };
+        // A session that was opened meanwhile has the questions of before no more, and says so.
+        self.post_aside(question.from, frame.with_id(&question.id));
+    }
+
+    /// The client gives up a request.
+    fn cancel(&self, frame: &Frame) {
+        let id = frame.param("requestId").unwrap_or("null");
+        let text = frame.one_line();
+        let at = {
+            let mut state = self.state();
+            let Some(request) = state.in_flight.get_mut(id) else {
+                return;
+            };
+            request.is_cancelled = true;
+            match &request.at {
+                Some(at) if !request.is_modern => {
+                    request.cancellation = Some(text.clone());
+                    Arc::clone(at)
+                }
+                // Nothing was sent, or the end of the connection cancels it.
+                _ => {
+                    request.give_up.cancel();
+                    return;
+                }
+            }
+        };
+        self.post_aside(at, text);
+    }
+
+    /// The client has closed stdin: it is answered, but answers nothing.
+    fn end_input(&self) {
+        self.ending.cancel();
+        let (questions, streams) = {
+            let mut state = self.state();
+            let streams = state.in_flight.values().filter(|it| it.is_stream);
+            let streams: Vec<_> = streams.map(|it| it.give_up.clone()).collect();
+            (state.questions.close(), streams)
+        };
+        for question in questions {
+            self.refuse(&question.from, &question.id);
+        }
+        for stream in streams {
+            stream.cancel();
+        }
+    }
+
+    /// Sends messages in the order in which they came. Answers are awaited by tasks.
+    async fn send(self: &Arc<Self>, mut queued: mpsc::UnboundedReceiver<Queued>) {
+        while let Some(queued) = queued.recv().await {
+            let message = &queued.message;
+            let kind = message.frame.as_ref().map(|frame| frame.envelope().kind);
+            if let Some(Kind::Notification { method }) = kind {
+                // The daemon has taken it before it gets what follows.
+                self.carry(message, None).await;
+                self.state().session.notified(method);
+                continue;
+            }
+            let is_initialize = matches!(
+                kind,
+                Some(Kind::Request {
+                    method: Method::Initialize,
+                    ..
+                })
+            );
+            if is_initialize {
+                // What follows belongs to the session that this opens.
+                self.carry(message, None).await;
+                continue;
+            }
+            let Some(begun) = self.begin(message).await else {
+                let (front, message) = (Arc::clone(self), queued.message);
+                self.tasks
+                    .spawn(async move { front.carry(&message, None).await });
+                continue;
+            };
+            let front = Arc::clone(self);
+            self.tasks
+                .spawn(async move { front.carry(&queued.message, Some(begun)).await });
+        }
+    }
+
+    /// Ends the session.
+    async fn leave(&self) {
+        let daemon = self.link.borrow().daemon().cloned();
+        let Some(daemon) = daemon.filter(|daemon| daemon.session.is_some()) else {
+            return;
+        };
+        match timeout(DELETE_LIMIT, daemon.delete()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the session is not ended"),
+            Err(_) => tracing::debug!("the session is not ended in time"),
+        }
+    }
+}
+
+/// The JSON-RPC error that answers what could not be read.
+fn unreadable(error: &Unreadable) -> String {
+    let (code, id) = match error {
+        Unreadable::Utf8 => (code::PARSE_ERROR, None),
+        Unreadable::Malformed(malformed) => (malformed.code(), malformed.id()),
+    };
+    message::error_response(id, code, &error.to_string(), None)
+}
+
+impl From<Unattached> for CommandError {
+    fn from(why: Unattached) -> Self {
+        match why {
+            // A file that cannot be used, say.
+            Unattached::NoDaemon(NoDaemon::NotFound(error))
+                if error.exit() != Exit::UNREACHABLE =>
+            {
+                *error
+            }
+            Unattached::NoEndpoint(absent) => Self::NotFound {
+                what: absent.what,
+                hint: absent.hint,
+            },
+            why => Self::NotAttached {
+                exit: match why {
+                    Unattached::Unauthorized => Exit::FAILED,
+                    _ => Exit::UNREACHABLE,
+                },
+                why: why.to_string(),
+            },
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The link to the daemon: finds it, keeps the client's session in it, and listens to what belongs to
+//! no call. When the daemon goes, the link waits for the next one.
+
+use std::{convert::Infallible, mem, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use mainstay_command_line::screen::complain;
+use mainstay_core::message::{self, Method};
+use mainstay_transport::{Events, Frame, StreamBroken, http1::Response};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    Front, MAX_MESSAGE,
+    absent::Absent,
+    daemon::{Daemon, NoDaemon, Session},
+    starter::Starter,
+};
+
+/// Pauses between two looks for a daemon.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A link that held for so long was a good one: the next pause is short.
+const HELD: Duration = Duration::from_secs(1);
+
+/// The daemon sends a comment every 15 s. A stream that is silent for longer leads nowhere.
+const SILENCE: Duration = Duration::from_mins(1);
+
+/// The longest time that the daemon may take to let a front in. It may start a server meanwhile.
+const ATTACH_LIMIT: Duration = Duration::from_mins(2);
+
+/// Whether there is a daemon to talk to.
+#[derive(Clone, Debug)]
+pub enum Link {
+    Down,
+    Up(Arc<Daemon>),
+}
+
+impl Link {
+    pub fn daemon(&self) -> Option<&Arc<Daemon>> {
+        match self {
+            Self::Down => None,
+            Self::Up(daemon) => Some(daemon),
+        }
+    }
+}
+
+/// Why a daemon that was found is of no use now.
+#[derive(Debug, thiserror::Error)]
+pub enum Unattached {
+    #[error(transparent)]
+    NoDaemon(#[from] NoDaemon),
+    #[error("the daemon cannot be reached: {0}")]
+    Unreachable(#[from] mainstay_transport::http1::Error),
+    #[error("the daemon does not answer")]
+    Late,
+    #[error("the daemon refuses the token, or needs one")]
+    Unauthorized,
+    #[error(transparent)]
+    NoEndpoint(Absent),
+    #[error("the daemon answers with HTTP status {0}")]
+    Refused(u16),
+    #[error("the daemon refuses the session: {0}")]
+    NoSession(String),
+}
+
+/// The stream of what belongs to no call, and the place in it.
+struct Listening {
+    daemon: Arc<Daemon>,
+    events: Option<Events>,
+    last_event: Option<String>,
+}
+
+/// Keeps the link until the front ends.
+pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infallible {
+    let mut pause = FIRST_PAUSE;
+    let mut before: Option<Listening> = None;
+    let mut epoch = 0;
+    let mut is_lost = false;
+    loop {
+        epoch += 1;
+        match attach(front, before.as_ref(), epoch).await {
+            Ok(listening) => {
+                let since = Instant::now();
+                if let Some(starter) = &mut starter {
+                    starter.is_back();
+                }
+                tell(&listening.daemon, before.as_ref());
+                is_lost = false;
+                before = Some(listen(front, listening).await);
+                front.link.send_replace(Link::Down);
+                if since.elapsed() >= HELD {
+                    pause = FIRST_PAUSE;
+                }
+            }
+            Err(why) => {
+                tracing::debug!(%why, "there is no daemon to talk to");
+                if before.is_some() && !mem::replace(&mut is_lost, true) {
+                    complain("the daemon is gone; waiting for it");
+                }
+                let is_away = !matches!(why, Unattached::NoDaemon(NoDaemon::Stopping(_)));
+                if let Some(starter) = starter.as_mut().filter(|_| is_away) {
+                    starter.is_away();
+                }
+                front.note(why);
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Says on stderr with whom the client speaks now.
+fn tell(daemon: &Daemon, before: Option<&Listening>) {
+    let url = daemon.url();
+    match (before, daemon.pid) {
+        (Some(before), _) if before.daemon.is_same_run(daemon) => {}
+        (Some(_), Some(pid)) => {
+            complain(&format!("attached to the new daemon at {url} (pid {pid})"))
+        }
+        (Some(_), None) => complain(&format!("attached to the daemon at {url} again")),
+        (None, Some(pid)) => complain(&format!("attached to the daemon at {url} (pid {pid})")),
+        (None, None) => complain(&format!("attached to the daemon at {url}")),
+    }
+}
+
+/// Finds the daemon, and puts the client's session into it.
+async fn attach(
+    front: &Arc<Front>,
+    before: Option<&Listening>,
+    epoch: u64,
+) -> Result<Listening, Unattached> {
+    let found = front.finder.find(epoch)?;
+    let attached = timeout(ATTACH_LIMIT, settle(front, before, found));
+    let listening = attached.await.unwrap_or(Err(Unattached::Late))?;
+    let daemon = &listening.daemon;
+    let gone = {
+        let mut state = front.state();
+        if state.held.is_some() && daemon.session.is_none() {
+            // `initialize` was answered meanwhile.
+            return Err(Unattached::Late);
+        }
+        state.questions.forget(|from| !from.is_same_run(daemon))
+    };
+    for question in gone {
+        let params = format!(
+            r#"{{"requestId":{question},"reason":"Mainstay was restarted, and nobody waits for the answer"}}"#
+        );
+        let cancelled = message::request(None, Method::Cancelled.name(), Some(&params));
+        front.say(&cancelled).await;
+    }
+    front.link.send_replace(Link::Up(Arc::clone(daemon)));
+    Ok(listening)
+}
+
+async fn settle(
+    front: &Arc<Front>,
+    before: Option<&Listening>,
+    found: Daemon,
+) -> Result<Listening, Unattached> {
+    let (held, is_open) = {
+        let state = front.state();
+        (state.held.clone(), state.session.is_open())
+    };
+    let Some(session) = held else {
+        if is_open {
+            // The client was handed over, with a session of another door.
+            return begin_anew(front, &found).await;
+        }
+        check(front, found.get(None).await?).await?;
+        return Ok(Listening {
+            daemon: Arc::new(found),
+            events: None,
+            last_event: None,
+        });
+    };
+    let is_same_run = before.is_some_and(|before| before.daemon.is_same_run(&found));
+    let daemon = found.with_session(Some(session));
+    let last_event = before.and_then(|before| before.last_event.clone());
+    let mut response = daemon.get(last_event.as_deref()).await?;
+    if response.head.status == 400 && last_event.is_some() {
+        response = daemon.get(None).await?;
+    }
+    match response.head.status {
+        200 if response.head.is_event_stream => {
+            // The daemon revives a session, but not what it was set to.
+            if !is_same_run {
+                replay(front, &daemon).await?;
+                if !daemon.tells_changes() {
+                    tell_changes(front).await;
+                }
+            }
+            Ok(Listening {
+                daemon: Arc::new(daemon),
+                events: Some(Events::new(response, MAX_MESSAGE)),
+                last_event,
+            })
+        }
+        404 => begin_anew(front, &daemon).await,
+        401 | 403 => Err(Unattached::Unauthorized),
+        status => Err(Unattached::Refused(status)),
+    }
+}
+
+/// Opens a session anew, and sets it to what the client has set it to.
+async fn begin_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Listening, Unattached> {
+    let daemon = open_anew(front, daemon).await?;
+    let response = daemon.get(None).await?;
+    if response.head.status != 200 {
+        return Err(Unattached::Refused(response.head.status));
+    }
+    replay(front, &daemon).await?;
+    tell_changes(front).await;
+    Ok(Listening {
+        daemon: Arc::new(daemon),
+        events: Some(Events::new(response, MAX_MESSAGE)),
+        last_event: None,
+    })
+}
+
+/// Looks at the answer to a GET without a session, which says whether there is such an endpoint.
+async fn check(front: &Front, response: Response) -> Result<(), Unattached> {
+    let status = response.head.status;
+    read(response).await?;
+    match status {
+        401 | 403 => Err(Unattached::Unauthorized),
+        404 => Err(Unattached::NoEndpoint(Absent::at(&front.finder).await)),
+        500..=599 => Err(Unattached::Refused(status)),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a session with the client's own `initialize`.
+async fn open_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Daemon, Unattached> {
+    let refused = || Unattached::NoSession("there is none".to_owned());
+    let initialize = front.state().session.initialize().ok_or_else(refused)?;
+    let fresh = daemon.with_session(None);
+    let response = fresh.post(&initialize).await?;
+    let status = response.head.status;
+    let id = response.head.get("mcp-session-id").map(str::to_owned);
+    let answer = read(response).await?;
+    let answer = Frame::read(answer).map_err(|error| Unattached::NoSession(error.to_string()))?;
+    let (Some(id), Some(_)) = (id, answer.result()) else {
+        let error = answer.error().unwrap_or("{}");
+        let why = message::text_member(error, "message").unwrap_or_default();
+        return Err(match status {
+            503 => Unattached::Refused(status),
+            _ => Unattached::NoSession(why.into_owned()),
+        });
+    };
+    let (session, initialized) = {
+        let mut state = front.state();
+        if let Ok(request) = Frame::read(initialize.into()) {
+            state.session.answered(&request, &answer);
+        }
+        let version = state.session.version_header().map(str::to_owned);
+        let session = Session { id, version };
+        state.held = Some(session.clone());
+        (session, state.session.initialized())
+    };
+    let daemon = fresh.with_session(Some(session));
+    if let Some(initialized) = initialized {
+        read(daemon.post(&initialized).await?).await?;
+    }
+    Ok(daemon)
+}
+
+/// Sets the session to what the client has set it to.
+async fn replay(front: &Arc<Front>, daemon: &Daemon) -> Result<(), Unattached> {
+    let requests = front.state().session.replay();
+    for request in requests {
+        let response = daemon.post(&request).await?;
+        let status = response.head.status;
+        let answer = read(response).await?;
+        if status == 503 {
+            return Err(Unattached::Refused(status));
+        }
+        let answer = Frame::read(answer).ok();
+        if answer.is_none_or(|answer| answer.result().is_none()) {
+            // The server may have gone meanwhile. The client is not concerned.
+            tracing::debug!(status, "a subscription or the log level was not taken");
+        }
+    }
+    Ok(())
+}
+
+async fn tell_changes(front: &Arc<Front>) {
+    let changes = front.state().session.list_changes();
+    for change in changes {
+        front.say(&change).await;
+    }
+}
+
+/// Reads a body that is JSON, or the answer at the end of a stream.
+async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
+    if response.head.is_event_stream {
+        let mut events = Events::new(response, MAX_MESSAGE);
+        while let Some(Ok(event)) = events.next().await {
+            let data = event.data.unwrap_or_default();
+            let is_answer = |frame: Frame| frame.result().or(frame.error()).is_some();
+            if Frame::read(data.clone()).is_ok_and(is_answer) {
+                events.finish();
+                return Ok(data);
+            }
+        }
+        return Err(Unattached::Late);
+    }
+    let body = response.collect(&mut BytesMut::new(), MAX_MESSAGE).await;
+    body.map_err(|error| Unattached::NoSession(error.to_string()))
+}
+
+/// Passes on what belongs to no call, until the daemon is lost.
+async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
+    let mut lost = front.lost.subscribe();
+    let epoch = listening.daemon.epoch;
+    loop {
+        let is_lost = async { lost.wait_for(|lost| *lost >= epoch).await.is_ok() };
+        let Some(events) = &mut listening.events else {
+            tokio::select! {
+                _ = is_lost => return listening,
+                () = front.opened.notified() => {}
+            }
+            let held = front.state().held.clone();
+            let daemon = Arc::new(listening.daemon.with_session(held));
+            listening.daemon = Arc::clone(&daemon);
+            match daemon.get(None).await {
+                Ok(response) if response.head.status == 200 => {
+                    listening.events = Some(Events::new(response, MAX_MESSAGE));
+                }
+                // Attached anew.
+                Ok(_) | Err(_) => return listening,
+            }
+            continue;
+        };
+        let event = tokio::select! {
+            _ = is_lost => return listening,
+            event = timeout(SILENCE, events.next()) => event,
+        };
+        match event {
+            Ok(Some(Ok(event))) => {
+                if let Some(id) = event.id {
+                    listening.last_event = Some(id);
+                }
+                if let Some(data) = event.data.filter(|data| !data.is_empty()) {
+                    let answer = front.pass_on(&listening.daemon, data).await;
+                    if answer.is_some() {
+                        tracing::debug!("an answer came where none belongs");
+                    }
+                }
+            }
+            Ok(Some(Err(StreamBroken::TooLarge { limit, .. }))) => {
+                tracing::warn!(limit, "a message was too large, and is dropped");
+            }
+            Ok(Some(Err(StreamBroken::Broken(_))) | None) | Err(_) => return listening,
+        }
+    }
+}

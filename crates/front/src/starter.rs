@@ -1,0 +1,108 @@
+//! Starts a daemon for a front whose daemon does not come back: the `mainstay mcp` that started the
+//! servers has ended, say. Of several fronts that do so, the one that gets the state directory has it.
+
+use std::{
+    io,
+    path::PathBuf,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use mainstay_command_line::screen::complain;
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, timeout},
+};
+
+/// How long the daemon may be away before another is started: one that is restarted is back sooner.
+const AWAY: Duration = Duration::from_secs(2);
+
+/// Until a daemon that could not be started is started again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// How long a daemon may take to end. Its servers have their time.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// The configuration that is served, and the daemon that was started for it.
+pub struct Starter {
+    config: PathBuf,
+    since: Option<Instant>,
+    not_before: Option<Instant>,
+    child: Option<Child>,
+}
+
+impl Starter {
+    pub fn new(config: PathBuf) -> Self {
+        Self {
+            config,
+            since: None,
+            not_before: None,
+            child: None,
+        }
+    }
+
+    /// There is a daemon.
+    pub fn is_back(&mut self) {
+        self.since = None;
+    }
+
+    /// There is no daemon. Starts one if that has been so for a while.
+    pub fn is_away(&mut self) {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        if self.is_running() || now - since < AWAY || self.not_before.is_some_and(|at| now < at) {
+            return;
+        }
+        self.not_before = Some(now + AGAIN);
+        complain("the daemon is gone; starting the servers here");
+        match self.start() {
+            Ok(child) => self.child = Some(child),
+            Err(error) => complain(&format!("cannot start a daemon: {error}")),
+        }
+    }
+
+    fn is_running(&mut self) -> bool {
+        let Some(child) = &mut self.child else {
+            return false;
+        };
+        match child.try_wait() {
+            Ok(None) => true,
+            Ok(Some(status)) => {
+                tracing::debug!(%status, "the daemon that was started here has ended");
+                self.child = None;
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the daemon that was started here cannot be waited for");
+                self.child = None;
+                false
+            }
+        }
+    }
+
+    /// The daemon ends with us: by the end of its stdin, however we end.
+    fn start(&self) -> io::Result<Child> {
+        Command::new(std::env::current_exe()?)
+            .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
+            .arg("--config")
+            .arg(&self.config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+    }
+
+    /// Ends the daemon that was started here, if there is one.
+    pub async fn end(&mut self) {
+        let Some(mut child) = self.child.take() else {
+            return;
+        };
+        drop(child.stdin.take());
+        let ended: io::Result<ExitStatus> = match timeout(END_LIMIT, child.wait()).await {
+            Ok(ended) => ended,
+            Err(_) => child.kill().await.map(|()| ExitStatus::default()),
+        };
+        if let Err(error) = ended {
+            tracing::warn!(%error, "the daemon that was started here may still run");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! What may stand at a place of a line. Pure, over a snapshot of names.
+
+use mainstay_command_line::known::{Argument, Known, Offer};
+
+use super::{
+    commands::{self, COMMANDS, Name, Value},
+    line::as_word,
+};
+
+/// Something to put in the place of what is typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Where it goes, in bytes of the line.
+    pub from: usize,
+    pub until: usize,
+    /// As it is to be typed.
+    pub text: String,
+    pub about: String,
+    /// Whether a blank follows it.
+    pub is_whole: bool,
+}
+
+/// A word up to the cursor, and where it begins.
+struct Typed<'l> {
+    from: usize,
+    /// With its quotes.
+    raw: &'l str,
+    /// Without them.
+    text: String,
+}
+
+/// A name, and what is said of it.
+type Choice<'k> = (&'k str, &'k str);
+
+/// What fits at the place of a line, in bytes. Nothing inside JSON.
+pub fn complete(line: &str, place: usize, known: &Known) -> Vec<Candidate> {
+    let Some(text) = line.get(..place) else {
+        return Vec::new();
+    };
+    let Some(typed) = typed(text) else {
+        return Vec::new();
+    };
+    let Some((last, before)) = typed.split_last() else {
+        return Vec::new();
+    };
+    let Some((command, words)) = before.split_first() else {
+        let words = COMMANDS.iter().map(|command| (command.word, command.about));
+        let typed = last.text.strip_prefix('/').unwrap_or(&last.text);
+        return fitting(typed, words)
+            .map(|(word, about)| last.becomes(format!("/{word}"), about, true))
+            .collect();
+    };
+    let command = command.text.strip_prefix('/').unwrap_or_default();
+    let Some(command) = commands::find(command) else {
+        return Vec::new();
+    };
+    let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    of_command(command.name, &words, last, known)
+}
+
+/// What the command takes after these words.
+fn of_command(name: Name, words: &[&str], last: &Typed<'_>, known: &Known) -> Vec<Candidate> {
+    let options = commands::options(name);
+    let asked = words.last().and_then(|word| {
+        let option = options.iter().find(|(option, _)| option == word)?;
+        option.1
+    });
+    match asked {
+        Some(Value::Server) => return last.choices(servers(known)),
+        Some(Value::Free) => return Vec::new(),
+        None => {}
+    }
+    if last.text.starts_with('-') {
+        return last.choices(options.iter().map(|(option, _)| (*option, "")));
+    }
+    match (name, words) {
+        (Name::Health | Name::Log, []) => last.choices(servers(known)),
+        (Name::Server, []) => last.choices(commands::ACTIONS.iter().map(|it| (*it, ""))),
+        (Name::Server, [_, ..]) => {
+            let others = servers(known).filter(|(server, _)| !words[1..].contains(server));
+            last.choices(others)
+        }
+        (Name::Tools, []) => last.choices(servers(known).chain(names(&known.tools))),
+        (Name::Call, []) => last.choices(names(&known.tools)),
+        (Name::Call, [tool, given @ ..]) => last.arguments(&known.tools, tool, given),
+        (Name::Prompt, []) => last.choices(names(&known.prompts)),
+        (Name::Prompt, [prompt, given @ ..]) => last.arguments(&known.prompts, prompt, given),
+        (Name::Read, []) => {
+            let resources = known.resources.iter();
+            last.choices(resources.map(|(uri, name)| (uri.as_str(), name.as_str())))
+        }
+        (Name::Help, []) => {
+            last.choices(COMMANDS.iter().map(|command| (command.word, command.about)))
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn servers(known: &Known) -> impl Iterator<Item = Choice<'_>> {
+    known.servers.iter().map(|server| (server.as_str(), ""))
+}
+
+fn names(offers: &[Offer]) -> impl Iterator<Item = Choice<'_>> {
+    let names = offers.iter();
+    names.map(|offer| (offer.name.as_str(), offer.about.as_str()))
+}
+
+/// Those that begin with what is typed, or else those that contain it.
+fn fitting<'k>(
+    typed: &str,
+    choices: impl Iterator<Item = Choice<'k>>,
+) -> impl Iterator<Item = Choice<'k>> {
+    let typed = typed.to_lowercase();
+    let choices: Vec<Choice<'k>> = choices.collect();
+    let begins = |choice: &Choice<'_>| choice.0.to_lowercase().starts_with(&typed);
+    let any_begins = choices.iter().any(begins);
+    choices.into_iter().filter(move |choice| {
+        let name = choice.0.to_lowercase();
+        if any_begins {
+            name.starts_with(&typed)
+        } else {
+            name.contains(&typed)
+        }
+    })
+}
+
+impl Typed<'_> {
+    fn becomes(&self, text: String, about: &str, is_whole: bool) -> Candidate {
+        Candidate {
+            from: self.from,
+            until: self.from + self.raw.len(),
+            text,
+            about: about.to_owned(),
+            is_whole,
+        }
+    }
+
+    fn choices<'k>(&self, choices: impl Iterator<Item = Choice<'k>>) -> Vec<Candidate> {
+        fitting(&self.text, choices)
+            .map(|(name, about)| self.becomes(as_word(name), about, true))
+            .collect()
+    }
+
+    /// The names of arguments that are not given yet, or the values of the one that is being typed.
+    fn arguments(&self, offers: &[Offer], name: &str, given: &[&str]) -> Vec<Candidate> {
+        let Some(offer) = offers.iter().find(|offer| offer.name == name) else {
+            return Vec::new();
+        };
+        if let Some((key, value)) = self.text.split_once('=') {
+            let argument = offer.arguments.iter().find(|it| it.name == key);
+            let values = argument.map_or(&[][..], |it| &it.values);
+            let values = values.iter().map(|value| (value.as_str(), ""));
+            return fitting(value, values)
+                .map(|(value, about)| {
+                    self.becomes(format!("{}={}", as_word(key), as_word(value)), about, true)
+                })
+                .collect();
+        }
+        let is_given = |argument: &&Argument| {
+            let key_of = |word: &&str| word.split_once('=').map(|(key, _)| key.to_owned());
+            !given
+                .iter()
+                .filter_map(key_of)
+                .any(|key| key == argument.name)
+        };
+        let arguments = offer.arguments.iter().filter(is_given);
+        let choices = arguments.map(|argument| (argument.name.as_str(), argument.about.as_str()));
+        fitting(&self.text, choices)
+            .map(|(name, about)| self.becomes(format!("{}=", as_word(name)), about, false))
+            .collect()
+    }
+}
+
+/// The words of an unfinished line; the last one is what is being typed, and may be empty. `None` inside
+/// JSON.
+fn typed(text: &str) -> Option<Vec<Typed<'_>>> {
+    let mut words = Vec::new();
+    let mut current = String::new();
+    let (mut from, mut quote) = (0, None);
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('"') | None, '\\') => current.extend(chars.next().map(|(_, c)| c)),
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '{' | '[') if current.is_empty() || current.ends_with('=') => return None,
+            (None, c) if c.is_whitespace() => {
+                if at > from {
+                    let raw = &text[from..at];
+                    let text = std::mem::take(&mut current);
+                    words.push(Typed { from, raw, text });
+                }
+                from = at + c.len_utf8();
+            }
+            (_, c) => current.push(c),
+        }
+    }
+    words.push(Typed {
+        from,
+        raw: &text[from..],
+        text: current,
+    });
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        let argument = |name: &str, values: &[&str]| Argument {
+            name: name.to_owned(),
+            about: String::new(),
+            values: values.iter().map(ToString::to_string).collect(),
+        };
+        let offer = |name: &str, arguments| Offer {
+            name: name.to_owned(),
+            about: "does it".to_owned(),
+            arguments,
+        };
+        Known {
+            servers: ["files", "git", "github"].map(str::to_owned).to_vec(),
+            tools: vec![
+                offer(
+                    "files/read_file",
+                    vec![
+                        argument("path", &[]),
+                        argument("mode", &["fast", "very slow"]),
+                    ],
+                ),
+                offer("git/log", Vec::new()),
+                offer("git/odd name", vec![argument("path to", &[])]),
+            ],
+            prompts: vec![offer("git/greet", vec![argument("name", &[])])],
+            resources: vec![("demo://a".to_owned(), "A".to_owned())],
+        }
+    }
+
+    /// What the line, with `|` for the cursor, may become.
+    fn after(line: &str) -> Vec<String> {
+        let place = line.find('|').expect("a cursor");
+        let line = line.replace('|', "");
+        let candidates = complete(&line, place, &known());
+        let becomes = candidates.into_iter().map(|it| {
+            let blank = if it.is_whole { " " } else { "" };
+            format!(
+                "{}{}{blank}{}",
+                &line[..it.from],
+                it.text,
+                &line[it.until..]
+            )
+        });
+        becomes.collect()
+    }
+
+    #[test]
+    fn each_place_has_its_names() {
+        for (line, expected) in [
+            ("/se|", &["/servers ", "/server "][..]),
+            ("he|", &["/health ", "/help "]),
+            (
+                "/health |",
+                &["/health files ", "/health git ", "/health github "],
+            ),
+            ("/health gi|", &["/health git ", "/health github "]),
+            ("/log hub|", &["/log github "]),
+            ("/server re|", &["/server reconnect ", "/server restart "]),
+            ("/server restart f|", &["/server restart files "]),
+            (
+                "/server stop git |",
+                &["/server stop git files ", "/server stop git github "],
+            ),
+            ("/server stop --|", &["/server stop --all "]),
+            ("/call fi|", &["/call files/read_file "]),
+            ("/call read|", &["/call files/read_file "]),
+            ("/call odd|", &["/call 'git/odd name' "]),
+            (
+                "/call files/read_file |",
+                &["/call files/read_file path=", "/call files/read_file mode="],
+            ),
+            (
+                "/call files/read_file path=x m|",
+                &["/call files/read_file path=x mode="],
+            ),
+            ("/call files/read_file path=x p|", &[]),
+            (
+                "/call files/read_file mode=|",
+                &[
+                    "/call files/read_file mode=fast ",
+                    "/call files/read_file mode='very slow' ",
+                ],
+            ),
+            (
+                "/call files/read_file mode=f| path=x",
+                &["/call files/read_file mode=fast  path=x"],
+            ),
+            (
+                "/call files/read_file mode='very s|",
+                &["/call files/read_file mode='very slow' "],
+            ),
+            (
+                "/call 'git/odd name' |",
+                &["/call 'git/odd name' 'path to'="],
+            ),
+            ("/call nobody/x |", &[]),
+            ("/call files/read_file {\"pa|", &[]),
+            ("/call files/read_file path=[1, |", &[]),
+            (
+                "/tools g|",
+                &[
+                    "/tools git ",
+                    "/tools github ",
+                    "/tools git/log ",
+                    "/tools 'git/odd name' ",
+                ],
+            ),
+            ("/prompt git/greet n|", &["/prompt git/greet name="]),
+            ("/read d|", &["/read demo://a "]),
+            (
+                "/records --server g|",
+                &["/records --server git ", "/records --server github "],
+            ),
+            (
+                "/records --s|",
+                &[
+                    "/records --server ",
+                    "/records --status ",
+                    "/records --since ",
+                ],
+            ),
+            ("/records --limit |", &[]),
+            ("/help cal|", &["/help call "]),
+            ("/nothing |", &[]),
+        ] {
+            assert_eq!(after(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_none_has_nothing() {
+        assert!(complete("/ä", 2, &known()).is_empty());
+        assert!(complete("", 5, &known()).is_empty());
+        assert_eq!(complete("", 0, &known()).len(), COMMANDS.len());
+    }
+}

@@ -1,0 +1,117 @@
+//! Lines that come unasked: above the line that is being typed, or on stderr while a command runs.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use mainstay_command_line::{output, screen};
+use mainstay_core::display;
+use parking_lot::Mutex;
+use reedline::ExternalPrinter;
+use tokio::{sync::Notify, time::sleep};
+
+/// Rows that wait to be shown above the prompt.
+const MOST: usize = 200;
+
+/// How often the editor looks for a row.
+pub const LOOK: Duration = Duration::from_millis(30);
+
+#[derive(Clone, Default)]
+pub struct Notices {
+    state: Arc<Mutex<State>>,
+    /// There is a row to be shown.
+    waiting: Arc<Notify>,
+}
+
+struct State {
+    /// Shows them while a line is being typed.
+    printer: ExternalPrinter<String>,
+    is_typing: bool,
+    rows: VecDeque<String>,
+    dropped: usize,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            printer: ExternalPrinter::new(1),
+            is_typing: false,
+            rows: VecDeque::new(),
+            dropped: 0,
+        }
+    }
+}
+
+impl Notices {
+    /// For the editor of the line.
+    pub fn printer(&self) -> ExternalPrinter<String> {
+        self.state.lock().printer.clone()
+    }
+
+    /// From now on a line is being typed.
+    pub fn typing_begins(&self) {
+        self.state.lock().is_typing = true;
+    }
+
+    /// From now on a command may print.
+    pub fn typing_ends(&self) {
+        let mut state = self.state.lock();
+        state.is_typing = false;
+        for row in std::mem::take(&mut state.rows) {
+            screen::complain(&row);
+        }
+        let dropped = std::mem::take(&mut state.dropped);
+        if dropped > 0 {
+            screen::complain(&format!(
+                "… {} came too fast",
+                output::count(dropped, "line")
+            ));
+        }
+    }
+
+    pub fn is_typing(&self) -> bool {
+        self.state.lock().is_typing
+    }
+
+    /// Shows a line, escaped.
+    pub fn tell(&self, line: &str) {
+        // Held while a line is written, so that it does not get into the prompt that follows.
+        let mut state = self.state.lock();
+        if !state.is_typing {
+            screen::complain(line);
+            return;
+        }
+        // The editor counts rows.
+        for row in output::rows(&display::line(line)) {
+            if state.rows.len() < MOST {
+                state.rows.push_back(row);
+            } else {
+                state.dropped += 1;
+            }
+        }
+        self.waiting.notify_one();
+    }
+
+    /// Hands rows to the editor, one at each of its looks: of several it would lose count, and clear the screen.
+    pub async fn hand_over(self) {
+        loop {
+            self.waiting.notified().await;
+            while let Some((sender, row)) = self.next() {
+                // It has room: nothing else sends, and the last row was taken.
+                sender(row);
+                loop {
+                    sleep(LOOK).await;
+                    if self.state.lock().printer.receiver().is_empty() {
+                        break;
+                    }
+                }
+                sleep(LOOK).await;
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(impl Fn(String) + use<>, String)> {
+        let mut state = self.state.lock();
+        let row = state.rows.pop_front()?;
+        let sender = state.printer.sender();
+        Some((move |row| drop(sender.try_send(row)), row))
+    }
+}

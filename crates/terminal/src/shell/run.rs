@@ -1,0 +1,240 @@
+//! Carries a line out: by the commands of the same names, asked of the shell's daemon.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::{Host, Typed},
+    output, suggest,
+};
+
+use super::{
+    commands::{self, Command, Name},
+    line::{Line, Word},
+};
+
+/// How a line ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done(Exit),
+    Quit,
+}
+
+impl From<Exit> for Outcome {
+    fn from(exit: Exit) -> Self {
+        Self::Done(exit)
+    }
+}
+
+/// What lines are carried out with.
+pub struct Runner<'s> {
+    pub host: &'s dyn Host,
+    pub daemon: DaemonArgs,
+    /// Whether the servers are the shell's own, so that no file is to be changed.
+    pub has_own_servers: bool,
+    pub history: &'s [String],
+}
+
+/// The command of a line, or what was probably meant.
+pub fn command(line: &Line) -> Result<&'static Command, CommandError> {
+    commands::find(&line.command).ok_or_else(|| {
+        let meant = commands::nearest(&line.command);
+        let meant = meant.map_or_else(String::new, |it| format!("did you mean /{it}? "));
+        CommandError::NotFound {
+            what: format!("command /{}", line.command),
+            hint: format!("{meant}/help shows the commands"),
+        }
+    })
+}
+
+impl Runner<'_> {
+    pub async fn run(&self, command: &Command, words: &[Word]) -> Result<Outcome, CommandError> {
+        let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+        let most = match command.name {
+            Name::Servers | Name::Quit => 0,
+            Name::Health | Name::Tools | Name::History | Name::Help => 1,
+            Name::Read => 2,
+            _ => usize::MAX,
+        };
+        if let Some(extra) = texts.get(most) {
+            return Err(usage(command, format!("{extra:?} is not expected")));
+        }
+        if let Some(word) = texts.iter().find(|word| is_of_the_daemon(word)) {
+            let message = format!("{word} is no option of the shell's commands");
+            return Err(usage(command, message));
+        }
+        let exit = match command.name {
+            Name::Quit => return Ok(Outcome::Quit),
+            Name::Help => help(&texts)?,
+            Name::History => self.history(command, &texts)?,
+            Name::Servers => self.typed(command, Typed::List, &texts).await?,
+            Name::Health => self.typed(command, Typed::Health, &texts).await?,
+            Name::Server => self.server(command, &texts).await?,
+            Name::Tools => self.typed(command, Typed::Tools, &texts).await?,
+            Name::Call => self.call(command, words).await?,
+            Name::Read if texts.is_empty() => self.typed(command, Typed::Resources, &texts).await?,
+            Name::Read => {
+                let words = after_dashes(&[], &texts);
+                self.typed(command, Typed::Read, &words).await?
+            }
+            Name::Prompt if texts.is_empty() => {
+                self.typed(command, Typed::Prompts, &["list"]).await?
+            }
+            Name::Prompt => {
+                let words = after_dashes(&["get"], &texts);
+                self.typed(command, Typed::Prompts, &words).await?
+            }
+            Name::Events => self.typed(command, Typed::Events, &texts).await?,
+            Name::Records => self.typed(command, Typed::Records, &texts).await?,
+            Name::Log => self.typed(command, Typed::Logs, &texts).await?,
+        };
+        Ok(exit.into())
+    }
+
+    /// Has another command of the program do it, asked of the shell's daemon.
+    async fn typed(
+        &self,
+        command: &Command,
+        typed: Typed,
+        words: &[&str],
+    ) -> Result<Exit, CommandError> {
+        let running = self.host.typed(typed, words, self.daemon.clone());
+        running.map_err(|error| unread(command, &error))?.await
+    }
+
+    async fn server(&self, command: &Command, words: &[&str]) -> Result<Exit, CommandError> {
+        let Some((action, names)) = words.split_first() else {
+            return Err(usage(command, "ACTION is missing".to_owned()));
+        };
+        let typed = match *action {
+            "health" => Typed::Health,
+            "start" => Typed::Operate("start"),
+            "stop" => Typed::Operate("stop"),
+            "restart" => Typed::Operate("restart"),
+            "reconnect" => Typed::Operate("reconnect"),
+            "enable" => Typed::Switch { on: true },
+            "disable" => Typed::Switch { on: false },
+            other => {
+                let meant = suggest::nearest(other, commands::ACTIONS.into_iter());
+                let meant = meant.map_or_else(String::new, |it| format!("did you mean {it}? "));
+                return Err(CommandError::NotFound {
+                    what: format!("/server {other}"),
+                    hint: format!("{meant}/help server shows what there is"),
+                });
+            }
+        };
+        let ephemeral: &[&str] = match typed {
+            Typed::Switch { .. } if self.has_own_servers => &["--ephemeral"],
+            _ => &[],
+        };
+        let words = [ephemeral, names].concat();
+        let running = self.host.typed(typed, &words, self.daemon.clone());
+        // What is missing is said of the action.
+        let running = running.map_err(|error| match unread(command, &error) {
+            CommandError::Usage { message, .. } => CommandError::Usage {
+                message,
+                hint: Some(format!(
+                    "usage: /server {action} {}",
+                    commands::operands(action)
+                )),
+            },
+            other => other,
+        })?;
+        running.await
+    }
+
+    async fn call(&self, command: &Command, words: &[Word]) -> Result<Exit, CommandError> {
+        let Some((tool, arguments)) = words.split_first() else {
+            return Err(usage(command, "SERVER/TOOL is missing".to_owned()));
+        };
+        let objects = arguments.iter().filter(|word| word.is_object).count();
+        let words: Vec<&str> = match arguments {
+            [object] if object.is_object => vec!["--args", &object.text, "--", &tool.text],
+            _ if objects > 0 => {
+                let message = "a JSON object is all of the arguments, or none of them";
+                return Err(usage(command, message.to_owned()));
+            }
+            pairs => {
+                let pairs = pairs.iter().map(|word| word.text.as_str());
+                ["--", &tool.text].into_iter().chain(pairs).collect()
+            }
+        };
+        self.typed(command, Typed::Call, &words).await
+    }
+
+    fn history(&self, command: &Command, words: &[&str]) -> Result<Exit, CommandError> {
+        const SHOWN: usize = 50;
+        let most = match words.first() {
+            None => SHOWN,
+            Some(word) => word
+                .parse()
+                .map_err(|_| usage(command, format!("{word:?} is no number of lines")))?,
+        };
+        let first = self.history.len().saturating_sub(most);
+        for line in &self.history[first..] {
+            output::line(line)?;
+        }
+        Ok(Exit::DONE)
+    }
+}
+
+fn help(words: &[&str]) -> Result<Exit, CommandError> {
+    let Some(word) = words.first() else {
+        output::text(&commands::overview())?;
+        return Ok(Exit::DONE);
+    };
+    let line = Line {
+        command: word.trim_start_matches('/').to_owned(),
+        words: Vec::new(),
+    };
+    output::text(&commands::described(command(&line)?))?;
+    Ok(Exit::DONE)
+}
+
+/// Options by which commands find their daemon: the shell has found it.
+fn is_of_the_daemon(word: &str) -> bool {
+    let option = word.split_once('=').map_or(word, |(option, _)| option);
+    matches!(option, "--config" | "--url")
+}
+
+/// `first -- words`: none of the words is an option.
+fn after_dashes<'w>(first: &[&'w str], words: &[&'w str]) -> Vec<&'w str> {
+    [first, &["--"], words].concat()
+}
+
+/// Why another command does not take the words.
+fn unread(command: &Command, error: &clap::Error) -> CommandError {
+    if let Some(missing) = missing(error) {
+        return usage(command, missing);
+    }
+    let text = error.render().to_string();
+    let first = text.trim().lines().next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    usage(command, first.trim_end_matches(':').to_owned())
+}
+
+/// Which arguments an error misses: `NAME is missing`.
+fn missing(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let names = names.iter().map(|name| {
+        // `<NAME>...`
+        let name = name.trim_end_matches('.');
+        name.trim_matches(['<', '>']).to_owned()
+    });
+    let names: Vec<String> = names.collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    Some(format!("{} {verb} missing", names.join(", ")))
+}
+
+fn usage(command: &Command, message: String) -> CommandError {
+    let usage = format!("usage: /{} {}", command.word, command.usage);
+    CommandError::Usage {
+        message,
+        hint: Some(usage.trim_end().to_owned()),
+    }
+}

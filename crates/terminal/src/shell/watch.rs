@@ -1,0 +1,277 @@
+//! Follows the daemon in the background: tells of what happens to its servers, and reads the names for
+//! completion again when they may have changed. The line that is being typed never waits for it.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use mainstay_api::{self as api, Client, Told};
+use mainstay_command_line::{CommandError, connect::DaemonArgs, happened, known::Known, trouble};
+use mainstay_core::event::EventKind;
+use parking_lot::Mutex;
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::notices::Notices;
+
+/// A daemon that is gone is looked for so often.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Changes that come together are read together.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+
+/// Lists that are not there by then are left as they were.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What completion reads.
+pub type Names = Arc<Mutex<Arc<Known>>>;
+
+/// The background tasks.
+pub struct Watch(JoinSet<()>);
+
+impl Watch {
+    pub fn start(daemon: &DaemonArgs, names: &Names, notices: &Notices) -> Self {
+        let mut tasks = JoinSet::new();
+        let changed = Arc::new(Notify::new());
+        let watcher = Watcher {
+            daemon: daemon.clone(),
+            notices: notices.clone(),
+            changed: Arc::clone(&changed),
+            place: None,
+            was_there: false,
+            is_gone: false,
+            told: Outages::default(),
+        };
+        tasks.spawn(watcher.run());
+        tasks.spawn(notices.clone().hand_over());
+        tasks.spawn(read_names(daemon.clone(), Arc::clone(names), changed));
+        Self(tasks)
+    }
+
+    pub async fn end(mut self) {
+        self.0.shutdown().await;
+    }
+}
+
+/// Reads the names now, and when they may have changed.
+async fn read_names(daemon: DaemonArgs, names: Names, changed: Arc<Notify>) {
+    loop {
+        if let Ok(Ok(known)) = timeout(LIMIT, read(&daemon)).await {
+            *names.lock() = Arc::new(known);
+        }
+        changed.notified().await;
+        sleep(DEBOUNCE).await;
+    }
+}
+
+async fn read(daemon: &DaemonArgs) -> Result<Known, CommandError> {
+    let client = daemon.find()?;
+    let (servers, tools) = (client.servers().await?, client.tools().await?);
+    let (prompts, resources) = (client.prompts().await?, client.resources().await?);
+    Ok(Known::new(&servers, &tools, &prompts, &resources))
+}
+
+struct Watcher {
+    daemon: DaemonArgs,
+    notices: Notices,
+    changed: Arc<Notify>,
+    place: Option<String>,
+    was_there: bool,
+    is_gone: bool,
+    told: Outages,
+}
+
+impl Watcher {
+    async fn run(mut self) {
+        loop {
+            // Its errors say that the daemon cannot be followed now. Commands say why.
+            let followed = match self.daemon.find() {
+                Ok(client) => self.follow(&client).await,
+                Err(error) => Err(error),
+            };
+            if self.was_there && !self.is_gone {
+                self.is_gone = true;
+                self.notices.tell("the daemon is gone; waiting for it");
+            }
+            tracing::debug!(?followed, "the daemon is followed again");
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Ends with the stream.
+    async fn follow(&mut self, client: &Client) -> Result<(), CommandError> {
+        let mut stream = client.follow_events(self.place.as_deref()).await?;
+        let is_back = std::mem::take(&mut self.is_gone);
+        self.was_there = true;
+        if is_back {
+            self.notices.tell("the daemon is back");
+        }
+        self.changed.notify_one();
+        while let Some(told) = stream.next().await? {
+            match told {
+                Told::Missed => {}
+                Told::Snapshot(servers) => {
+                    for notice in self.told.begin(&servers) {
+                        self.notices.tell(&notice);
+                    }
+                }
+                Told::Event(event) => {
+                    if let Some(notice) = self.told.of(&event, self.notices.is_typing()) {
+                        self.notices.tell(&notice);
+                    }
+                }
+            }
+            self.changed.notify_one();
+            self.place = stream.place().map(str::to_owned);
+        }
+        Ok(())
+    }
+}
+
+/// Servers that are known to be down.
+#[derive(Debug, Default)]
+struct Outages(HashSet<String>);
+
+impl Outages {
+    /// What there is to say of the servers as they are.
+    fn begin(&mut self, servers: &api::Servers) -> Vec<String> {
+        self.0.clear();
+        let mut notices = Vec::new();
+        for server in &servers.servers {
+            let is_down = matches!(
+                &*server.status,
+                "reconnecting" | "error" | "failed" | "crashed"
+            );
+            if is_down && let Some(why) = trouble::trouble(server) {
+                self.0.insert(server.name.clone());
+                notices.push(format!("{} {}: {why}", server.name, server.status));
+            }
+        }
+        notices
+    }
+
+    /// What is worth a line: a loss, a return, the end of all attempts, trouble with health. What the person
+    /// at the shell does is answered there, so starts are told only while a line is being typed.
+    fn of(&mut self, event: &api::Event, is_typing: bool) -> Option<String> {
+        let (word, detail) = happened::words(event);
+        let server = event.server.as_deref().unwrap_or("configuration");
+        let kind = serde_json::json!({"type": event.kind, "data": event.data});
+        // A later version's is shown as it is.
+        let kind = serde_json::from_value(kind).ok();
+        let is_news = match kind {
+            Some(EventKind::ServerConnected {}) => {
+                self.0.remove(server);
+                is_typing
+            }
+            Some(EventKind::ServerReconnected { .. }) => {
+                // A session that was renewed on demand is no news.
+                self.0.remove(server) || is_typing
+            }
+            Some(
+                EventKind::ServerDisconnected {
+                    was_intentional: true,
+                    ..
+                }
+                | EventKind::ServerAdded {}
+                | EventKind::ServerRemoved {}
+                | EventKind::ServerStarting {}
+                | EventKind::ServerRequestSettled { .. }
+                | EventKind::ToolsChanged { .. },
+            ) => false,
+            Some(EventKind::ServerDisconnected { .. } | EventKind::ServerFailed { .. }) => {
+                self.0.insert(server.to_owned());
+                true
+            }
+            // Of each outage the first attempt, where its beginning was not told.
+            Some(EventKind::ServerReconnecting { .. }) => self.0.insert(server.to_owned()),
+            Some(
+                EventKind::ServerHealthDegraded { .. }
+                | EventKind::ServerHealthRestored {}
+                | EventKind::CallRefused { .. }
+                | EventKind::CallAllowed { .. }
+                | EventKind::ServerRequestWaiting { .. }
+                | EventKind::ConfigReloaded { .. }
+                | EventKind::ConfigRejected { .. },
+            )
+            | None => true,
+        };
+        let shown = if detail.is_empty() {
+            format!("{server} {word}")
+        } else {
+            format!("{server} {word}: {detail}")
+        };
+        is_news.then_some(shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::lifecycle::State;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn event(kind: &EventKind) -> api::Event {
+        let json = serde_json::to_value(kind).expect("JSON");
+        api::Event {
+            id: String::new(),
+            kind: json["type"].as_str().expect("a type").to_owned(),
+            server: Some("fs".to_owned()),
+            created_at: String::new(),
+            data: json["data"].as_object().expect("an object").clone(),
+        }
+    }
+
+    #[test]
+    fn losses_and_returns_are_told_once() {
+        let lost = EventKind::ServerDisconnected {
+            was_intentional: false,
+            reason: Some("process exited unexpectedly (signal 9)".to_owned()),
+        };
+        let stopped = EventKind::ServerDisconnected {
+            was_intentional: true,
+            reason: None,
+        };
+        let reconnecting = |attempt| EventKind::ServerReconnecting {
+            attempt,
+            next_retry_ms: 1000,
+            last_error: Some("refused".to_owned()),
+        };
+        let back = EventKind::ServerReconnected {
+            capabilities: Value::Null,
+            attempts_taken: 1,
+        };
+        let given_up = EventKind::ServerFailed {
+            status: State::Failed,
+            last_error: Some("refused".to_owned()),
+        };
+        let mut outages = Outages::default();
+        let mut said = |kind: &EventKind, is_typing| outages.of(&event(kind), is_typing);
+        assert_eq!(
+            said(&lost, true).as_deref(),
+            Some("fs lost: process exited unexpectedly (signal 9)")
+        );
+        assert_eq!(said(&reconnecting(1), true), None);
+        assert_eq!(
+            said(&back, false).as_deref(),
+            Some("fs reconnected: after 1 attempt")
+        );
+        assert_eq!(said(&stopped, true), None);
+        assert_eq!(
+            said(&EventKind::ServerConnected {}, true).as_deref(),
+            Some("fs connected")
+        );
+        assert_eq!(said(&EventKind::ServerConnected {}, false), None);
+        // One that never was up.
+        assert_eq!(
+            said(&reconnecting(1), true).as_deref(),
+            Some("fs reconnecting: refused; attempt 1 in 1.0 s")
+        );
+        assert_eq!(said(&reconnecting(2), true), None);
+        assert_eq!(
+            said(&given_up, false).as_deref(),
+            Some("fs failed: refused")
+        );
+    }
+}

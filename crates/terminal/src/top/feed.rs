@@ -1,0 +1,265 @@
+//! What the daemon tells: its stream of events, its answers to questions, and what the pane follows. A
+//! daemon that is gone is looked for again, and may be another one at another address.
+
+use std::{future::Future, panic::resume_unwind, sync::Arc, time::Duration};
+
+use mainstay_api::{Client, ClientError, Keeping, LogEvent, Told};
+use mainstay_command_line::{CommandError, connect};
+use parking_lot::Mutex;
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+
+use super::{
+    action::Action,
+    model::Event,
+    pane::{LINES, Line, Topic},
+    questions::Question,
+};
+
+/// A daemon that is gone is tried again after so long, then after twice as long, up to the last.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A question that has no answer by then is asked again.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How often the calls in the pane are asked for.
+const CALLS_EVERY: Duration = Duration::from_secs(2);
+
+/// Events that wait for the screen. A reader that is slow holds the daemon's streams back, which tell
+/// then that something was missed.
+const QUEUE: usize = 256;
+
+pub struct Feed {
+    tell: mpsc::Sender<Event>,
+    told: mpsc::Receiver<Event>,
+    tasks: JoinSet<()>,
+    /// The daemon, while it is there.
+    client: Arc<Mutex<Option<Client>>>,
+    following: Option<AbortHandle>,
+}
+
+impl Feed {
+    /// Follows this daemon, then the one at this URL or of the state directory.
+    pub fn start(client: Client, url: Option<String>) -> Self {
+        let (tell, told) = mpsc::channel(QUEUE);
+        let shared = Arc::new(Mutex::new(Some(client.clone())));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(connected(client, url, Arc::clone(&shared), tell.clone()));
+        Self {
+            tell,
+            told,
+            tasks,
+            client: shared,
+            following: None,
+        }
+    }
+
+    /// The next event. Cancel-safe.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            tokio::select! {
+                Some(event) = self.told.recv() => return event,
+                Some(ended) = self.tasks.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        resume_unwind(error.into_panic());
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn ask(&mut self, question: Question) {
+        self.work(|client, tell| async move {
+            let answer = timeout(ANSWER, answer(&client, &question)).await;
+            let event = match answer {
+                Ok(Ok(event)) => event,
+                // The stream tells why, if the daemon is gone.
+                Ok(Err(_)) | Err(_) => Event::NoAnswer(question),
+            };
+            tell.send(event).await.ok();
+        });
+    }
+
+    pub fn operate(&mut self, name: String, action: Action) {
+        self.work(move |client, tell| async move {
+            let outcome = operate(&client, &name, action).await;
+            let event = Event::Operated {
+                name,
+                action,
+                outcome,
+            };
+            tell.send(event).await.ok();
+        });
+    }
+
+    /// Follows a topic of a server instead of what was followed before.
+    pub fn follow(&mut self, generation: u64, topic: Topic, name: String) {
+        self.unfollow();
+        self.following = self.work(move |client, tell| async move {
+            let pane = PaneLines { tell, generation };
+            let followed = match topic {
+                Topic::Log => log(&client, &name, &pane).await,
+                Topic::Calls => calls(&client, &name, &pane).await,
+                // They come with the stream.
+                Topic::Events => Ok(()),
+            };
+            if let Err(error) = followed {
+                pane.tell(vec![Line::remark(&error.to_string())], false)
+                    .await;
+            }
+        });
+    }
+
+    pub fn unfollow(&mut self) {
+        if let Some(following) = self.following.take() {
+            following.abort();
+        }
+    }
+
+    /// Does work with the daemon, if that is there.
+    fn work<W: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        work: impl FnOnce(Client, mpsc::Sender<Event>) -> W,
+    ) -> Option<AbortHandle> {
+        let client = self.client.lock().clone()?;
+        Some(self.tasks.spawn(work(client, self.tell.clone())))
+    }
+}
+
+/// Follows the events of a daemon, and of the one that comes after it.
+async fn connected(
+    first: Client,
+    url: Option<String>,
+    shared: Arc<Mutex<Option<Client>>>,
+    tell: mpsc::Sender<Event>,
+) {
+    let mut found = Ok(first);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let reason = match found {
+            Ok(client) => {
+                *shared.lock() = Some(client.clone());
+                let mut was_there = false;
+                let ended = events(&client, &tell, &mut was_there).await;
+                *shared.lock() = None;
+                if was_there {
+                    pause = FIRST_PAUSE;
+                }
+                ended.err().map(|error| error.to_string())
+            }
+            Err(error) => Some(CommandError::to_string(&error)),
+        };
+        let gone = Event::Gone {
+            reason: reason.unwrap_or_else(|| "it has stopped".to_owned()),
+            again_in: pause,
+        };
+        if tell.send(gone).await.is_err() {
+            return;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LAST_PAUSE);
+        // A new daemon may have another port and another token.
+        found = connect::running(url.clone());
+    }
+}
+
+/// Tells how the servers are, what happened lately, and what happens, until the daemon ends the stream.
+async fn events(
+    client: &Client,
+    tell: &mpsc::Sender<Event>,
+    was_there: &mut bool,
+) -> Result<(), ClientError> {
+    let mut stream = client.follow_events(None).await?;
+    while let Some(told) = stream.next().await? {
+        let event = match told {
+            Told::Snapshot(servers) if *was_there => Event::Servers(servers),
+            Told::Snapshot(servers) => {
+                *was_there = true;
+                tell.send(Event::Connected(servers)).await.ok();
+                Event::Happened(client.recent_events(None).await?.events)
+            }
+            Told::Event(event) => Event::Happened(vec![event]),
+            // The servers follow.
+            Told::Missed => continue,
+        };
+        tell.send(event).await.ok();
+    }
+    Ok(())
+}
+
+async fn answer(client: &Client, question: &Question) -> Result<Event, ClientError> {
+    Ok(match question {
+        Question::Servers => Event::Servers(client.servers().await?),
+        Question::Server(name) => Event::Server(Box::new(client.server(name).await?.server)),
+        Question::Figures => Event::Figures(client.figures().await?),
+    })
+}
+
+/// What came of an action, in words.
+async fn operate(client: &Client, name: &str, action: Action) -> Result<String, String> {
+    let keeping = Keeping {
+        persist: true,
+        replace: false,
+    };
+    let operated = match action {
+        Action::Enable | Action::Disable => client.switch(name, action.verb(), keeping).await,
+        _ => client.operate(name, action.verb()).await,
+    };
+    let operated = operated.map_err(|error| error.to_string())?;
+    match operated.error {
+        Some(error) => Err(error),
+        None if action == Action::Disable => Ok(format!("{name} is disabled")),
+        None => Ok(format!("{name} is {}", operated.status)),
+    }
+}
+
+/// Where the lines of a pane go.
+struct PaneLines {
+    tell: mpsc::Sender<Event>,
+    generation: u64,
+}
+
+impl PaneLines {
+    async fn tell(&self, lines: Vec<Line>, is_whole: bool) {
+        let event = Event::Pane {
+            generation: self.generation,
+            lines,
+            is_whole,
+        };
+        // Without a reader the program ends.
+        self.tell.send(event).await.ok();
+    }
+}
+
+async fn log(client: &Client, name: &str, pane: &PaneLines) -> Result<(), ClientError> {
+    let mut events = client.follow_logs(name, LINES).await?;
+    pane.tell(Vec::new(), true).await;
+    while let Some(event) = events.next().await? {
+        let line = match event {
+            LogEvent::Line(line) => Line::of_log(&line),
+            LogEvent::TailEnd(_) => continue,
+            LogEvent::Missed(missed) => {
+                Line::remark(&format!("{} lines came too fast", missed.lines))
+            }
+        };
+        pane.tell(vec![line], false).await;
+    }
+    Ok(())
+}
+
+async fn calls(client: &Client, name: &str, pane: &PaneLines) -> Result<(), ClientError> {
+    let query = [("server", name.to_owned()), ("limit", "50".to_owned())];
+    let mut looks = interval(CALLS_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let records = client.call_records(&query).await?;
+        // The newest is the last line, as in a log.
+        let lines = records.calls.iter().rev().map(Line::of_call);
+        pane.tell(lines.collect(), true).await;
+    }
+}

@@ -1,0 +1,152 @@
+//! The list of servers: which rows are shown, in which order, and which one is chosen.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use mainstay_api::{Server, ServerFigures};
+
+use super::rows::{self, Row, Sort, States};
+
+/// The selection rests when it has not moved for so long.
+const REST: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub struct List {
+    /// In the order of the configuration.
+    pub rows: Vec<Row>,
+    pub sort: Sort,
+    pub is_reversed: bool,
+    pub states: States,
+    /// The text of the filter.
+    pub text: String,
+    /// Indices of the rows that fit the filter, in their order.
+    pub shown: Vec<usize>,
+    /// The name of the chosen server. It survives sorting, filtering and a restart.
+    pub selected: Option<String>,
+    /// The first of the shown rows on the screen. The view keeps the selection in sight.
+    pub first: usize,
+    /// Rows that the screen has room for, as the view found it.
+    pub page: usize,
+    selected_at: Instant,
+}
+
+impl List {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            rows: Vec::new(),
+            sort: Sort::Configured,
+            is_reversed: false,
+            states: States::All,
+            text: String::new(),
+            shown: Vec::new(),
+            selected: None,
+            first: 0,
+            page: 1,
+            selected_at: now,
+        }
+    }
+
+    /// The chosen row.
+    pub fn row(&self) -> Option<&Row> {
+        let selected = self.selected.as_ref()?;
+        self.rows.iter().find(|row| row.name == *selected)
+    }
+
+    /// The place of the chosen row among the shown ones.
+    pub fn place(&self) -> Option<usize> {
+        let selected = self.selected.as_ref()?;
+        self.shown
+            .iter()
+            .position(|it| self.rows[*it].name == *selected)
+    }
+
+    /// The chosen server, once the selection rests.
+    pub fn resting(&self, now: Instant) -> Option<&String> {
+        self.selected
+            .as_ref()
+            .filter(|_| now >= self.selected_at + REST)
+    }
+
+    /// All servers as they are now.
+    pub fn set_all(&mut self, servers: Vec<Server>, now: Instant) {
+        let before = std::mem::take(&mut self.rows).into_iter();
+        let mut before: HashMap<String, Row> = before.map(|it| (it.name.clone(), it)).collect();
+        let rows = servers.into_iter().map(|server| {
+            let row = Row::new(server, now);
+            match before.get_mut(&row.name) {
+                Some(before) => row.with_figures_of(before),
+                None => row,
+            }
+        });
+        self.rows = rows.collect();
+        self.arrange(now);
+    }
+
+    /// One server as it is now. Returns whether it was in the list: the place of a new one is known only
+    /// with all of them.
+    #[must_use]
+    pub fn set(&mut self, server: Server, now: Instant) -> bool {
+        let row = Row::new(server, now);
+        let known = self.rows.iter_mut().find(|it| it.name == row.name);
+        let is_known = known.is_some();
+        if let Some(before) = known {
+            *before = row.with_figures_of(before);
+        }
+        self.arrange(now);
+        is_known
+    }
+
+    /// Takes figures. Returns whether they are those of the servers in the list, no more and no fewer.
+    #[must_use]
+    pub fn set_figures(&mut self, figures: Vec<ServerFigures>, now: Instant) -> bool {
+        let figures = figures.into_iter();
+        let mut figures: HashMap<_, _> = figures.map(|it| (it.name.clone(), it)).collect();
+        let mut is_complete = true;
+        for row in &mut self.rows {
+            match figures.remove(&row.name) {
+                Some(figures) => row.set_figures(figures),
+                None => is_complete = false,
+            }
+        }
+        self.arrange(now);
+        is_complete && figures.is_empty()
+    }
+
+    /// Sorts and filters, and chooses the nearest row where the chosen one is not there any more.
+    pub fn arrange(&mut self, now: Instant) {
+        let place = self.place();
+        self.shown = rows::shown(
+            &self.rows,
+            self.sort,
+            self.is_reversed,
+            self.states,
+            &self.text,
+        );
+        let exists = |name: &String| self.rows.iter().any(|row| row.name == *name);
+        // A chosen server that the filter hides stays chosen, and is in sight again without it.
+        if self.selected.as_ref().is_none_or(|name| !exists(name)) {
+            self.choose(place.unwrap_or(0), now);
+        }
+    }
+
+    /// Chooses the row at this place, or the last one.
+    pub fn choose(&mut self, place: usize, now: Instant) {
+        let place = place.min(self.shown.len().saturating_sub(1));
+        let chosen = self.shown.get(place).map(|it| self.rows[*it].name.clone());
+        if chosen.is_some() && chosen != self.selected {
+            self.selected = chosen;
+            self.selected_at = now;
+        }
+    }
+
+    /// Moves the selection by so many rows.
+    pub fn step(&mut self, by: isize, now: Instant) {
+        let place = match self.place() {
+            Some(place) => place.saturating_add_signed(by),
+            None => 0,
+        };
+        self.choose(place, now);
+    }
+}

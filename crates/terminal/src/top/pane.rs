@@ -1,0 +1,138 @@
+//! The pane below the servers: the log, the events or the calls of the chosen one.
+
+use std::collections::VecDeque;
+
+use mainstay_api::{CallRecord, Event, LogLine};
+use mainstay_command_line::{happened, output, time};
+
+/// Lines that are kept: more than a screen has.
+pub const LINES: usize = 300;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    Log,
+    Events,
+    Calls,
+}
+
+impl Topic {
+    pub const ALL: [Self; 3] = [Self::Log, Self::Events, Self::Calls];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Events => "events",
+            Self::Calls => "calls",
+        }
+    }
+
+    pub const fn next(self, is_back: bool) -> Self {
+        match (self, is_back) {
+            (Self::Log, false) | (Self::Calls, true) => Self::Events,
+            (Self::Events, false) | (Self::Log, true) => Self::Calls,
+            (Self::Calls, false) | (Self::Events, true) => Self::Log,
+        }
+    }
+
+    /// What is said where there is nothing.
+    pub const fn nothing(self) -> &'static str {
+        match self {
+            Self::Log => "it has not said anything",
+            Self::Events => "nothing has happened to it lately",
+            Self::Calls => "no calls on record",
+        }
+    }
+}
+
+/// A line, escaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub text: String,
+    pub is_bad: bool,
+}
+
+impl Line {
+    fn new(text: &str, is_bad: bool) -> Self {
+        Self {
+            text: output::one_line(text).into_owned(),
+            is_bad,
+        }
+    }
+
+    /// Something that Mainstay says instead.
+    pub fn remark(text: &str) -> Self {
+        Self::new(text, true)
+    }
+
+    pub fn of_log(line: &LogLine) -> Self {
+        let (at, source) = (time::local(&line.time), &line.source);
+        // Tabs would pass for columns.
+        let text = line.text.replace('\t', "  ");
+        Self::new(&format!("{at} {source:8} {text}"), false)
+    }
+
+    pub fn of_event(event: &Event) -> Self {
+        let (word, detail) = happened::words(event);
+        let is_bad = matches!(
+            word,
+            "lost" | "failed" | "crashed" | "degraded" | "refused" | "error"
+        );
+        let at = time::local(&event.created_at);
+        Self::new(format!("{at} {word:12} {detail}").trim_end(), is_bad)
+    }
+
+    pub fn of_call(call: &CallRecord) -> Self {
+        let at = time::local(&call.started_at);
+        let took = call
+            .duration_ms
+            .map_or_else(String::new, super::columns::millis);
+        let error = call.error.as_ref().map_or("", |error| &*error.message);
+        let by = call.client.as_ref().map_or("", |client| &*client.name);
+        let text = format!(
+            "{at} {:8} {took:>6}  {}  {by}  {error}",
+            call.status, call.tool
+        );
+        Self::new(
+            text.trim_end(),
+            call.status != "ok" && call.status != "open",
+        )
+    }
+}
+
+#[derive(Debug)]
+pub struct Pane {
+    pub topic: Topic,
+    /// What the lines are about. `None` until the selection rests.
+    pub followed: Option<(Topic, String)>,
+    pub lines: VecDeque<Line>,
+    /// Whether an answer has come.
+    pub is_told: bool,
+}
+
+impl Pane {
+    pub fn new(topic: Topic) -> Self {
+        Self {
+            topic,
+            followed: None,
+            lines: VecDeque::new(),
+            is_told: false,
+        }
+    }
+
+    pub fn begin(&mut self, what: (Topic, String)) {
+        self.followed = Some(what);
+        self.lines.clear();
+        self.is_told = false;
+    }
+
+    /// Adds lines, or replaces all of them.
+    pub fn add(&mut self, lines: Vec<Line>, is_whole: bool) {
+        if is_whole {
+            self.lines.clear();
+        }
+        self.is_told = true;
+        self.lines.extend(lines);
+        let surplus = self.lines.len().saturating_sub(LINES);
+        self.lines.drain(..surplus);
+    }
+}

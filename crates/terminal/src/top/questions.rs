@@ -1,0 +1,126 @@
+//! What is to be asked of the daemon, and when. No question is asked again before it is answered.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use super::rows::{Mood, Row};
+
+/// How often figures are asked for.
+const FIGURES_EVERY: Duration = Duration::from_secs(1);
+
+/// How often every server is asked for, though no event says that one has changed.
+const SERVERS_EVERY: Duration = Duration::from_secs(10);
+
+/// How often a server that is being connected is asked for: what its start does is no event.
+const START_EVERY: Duration = Duration::from_secs(2);
+
+/// Where more servers have changed than this, one request asks for all.
+const SINGLE_REQUESTS: usize = 8;
+
+/// A question to the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Question {
+    Servers,
+    Server(String),
+    Figures,
+}
+
+/// Which questions are open, and which are to come.
+#[derive(Debug)]
+pub struct Questions {
+    /// Without an answer yet.
+    asked: HashSet<Question>,
+    /// Servers that may have changed since they were asked for.
+    changed: HashSet<String>,
+    figures_at: Option<Instant>,
+    servers_at: Instant,
+    starts_at: Instant,
+}
+
+impl Questions {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            asked: HashSet::new(),
+            changed: HashSet::new(),
+            figures_at: None,
+            servers_at: now,
+            starts_at: now,
+        }
+    }
+
+    /// The daemon is there. It may be another one than before.
+    pub fn begin(&mut self) {
+        self.asked.clear();
+        self.changed.clear();
+        self.figures_at = None;
+    }
+
+    /// The daemon is gone: what it was asked gets no answer.
+    pub fn give_up(&mut self) {
+        self.asked.clear();
+    }
+
+    /// There is an answer, or there will be none.
+    pub fn close(&mut self, question: &Question) {
+        self.asked.remove(question);
+    }
+
+    /// Every server is known as it is now.
+    pub fn know_all(&mut self, now: Instant) {
+        self.servers_at = now;
+        self.changed.clear();
+    }
+
+    /// Has every server asked for next.
+    pub fn want_all(&mut self, now: Instant) {
+        self.servers_at = now.checked_sub(SERVERS_EVERY).unwrap_or(now);
+    }
+
+    /// Has this server asked for next.
+    pub fn want(&mut self, server: String) {
+        self.changed.insert(server);
+    }
+
+    /// What is to be asked now.
+    pub fn due(&mut self, rows: &[Row], now: Instant) -> Vec<Question> {
+        let mut due = self.of_servers(rows, now);
+        let is_due = self.figures_at.is_none_or(|at| now >= at + FIGURES_EVERY);
+        if is_due && self.asked.insert(Question::Figures) {
+            self.figures_at = Some(now);
+            due.push(Question::Figures);
+        }
+        due
+    }
+
+    fn of_servers(&mut self, rows: &[Row], now: Instant) -> Vec<Question> {
+        if now >= self.starts_at + START_EVERY {
+            self.starts_at = now;
+            let is_at_work = |row: &&Row| {
+                row.mood == Mood::Trying && row.countdown(now).is_none_or(|left| left == 0)
+            };
+            let at_work = rows.iter().filter(is_at_work);
+            self.changed.extend(at_work.map(|row| row.name.clone()));
+        }
+        let mut due = Vec::new();
+        let is_due = now >= self.servers_at + SERVERS_EVERY;
+        if is_due || self.changed.len() > SINGLE_REQUESTS {
+            if self.asked.insert(Question::Servers) {
+                self.changed.clear();
+                due.push(Question::Servers);
+            }
+            return due;
+        }
+        let asked = &mut self.asked;
+        self.changed.retain(|name| {
+            let question = Question::Server(name.clone());
+            let is_asked = !asked.insert(question.clone());
+            if !is_asked {
+                due.push(question);
+            }
+            is_asked
+        });
+        due
+    }
+}

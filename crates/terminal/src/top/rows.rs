@@ -1,0 +1,316 @@
+//! One server as a row: what was told of it, made safe to show, and what follows from it.
+
+use std::{
+    cmp::Reverse,
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use mainstay_api::{Server, ServerFigures};
+use mainstay_command_line::{output, pending, trouble};
+
+/// Seconds of calls that a sparkline can show.
+pub const HISTORY: usize = 60;
+
+/// How a server is, in the groups that people look for; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mood {
+    /// It is wanted, and no attempt is to come.
+    Broken,
+    /// It is not connected, and an attempt is under way or to come.
+    Trying,
+    /// It is connected, and something is wrong.
+    Degraded,
+    /// It waits for an approval.
+    Pending,
+    Well,
+    /// Its operator wants it so.
+    Down,
+}
+
+impl Mood {
+    fn of(server: &Server) -> Self {
+        if server.pending.is_some() {
+            return Self::Pending;
+        }
+        if !server.enabled {
+            return Self::Down;
+        }
+        let is_degraded = server.health_status.as_deref() == Some("degraded");
+        match &*server.status {
+            "connected" if is_degraded || server.last_error.is_some() => Self::Degraded,
+            "connected" => Self::Well,
+            "connecting" | "reconnecting" | "stopping" => Self::Trying,
+            _ if server.next_retry_ms.is_some() => Self::Trying,
+            "failed" | "crashed" | "error" => Self::Broken,
+            _ if server.wanted => Self::Broken,
+            _ => Self::Down,
+        }
+    }
+}
+
+/// What is known of one server. All of its text is escaped.
+#[derive(Debug)]
+pub struct Row {
+    /// Legal names need no escape, so this is the name for requests, too.
+    pub name: String,
+    pub word: String,
+    pub mood: Mood,
+    pub is_enabled: bool,
+    /// Why it is not well, and the next step. Of a server that is well, what is to be noted.
+    reason: String,
+    attempt: Option<u32>,
+    /// When the next attempt begins.
+    pub retry_at: Option<Instant>,
+    /// How long it was connected, and when that was told.
+    up: Option<(Duration, Instant)>,
+    pub crashes: u32,
+    pub tools: usize,
+    pub pid: Option<u32>,
+    pub transport: String,
+    pub in_flight: u64,
+    pub figures: Option<ServerFigures>,
+    /// Calls in each second, the newest last.
+    pub history: VecDeque<u64>,
+}
+
+impl Row {
+    /// What a daemon says of a server at this moment.
+    pub fn new(mut server: Server, now: Instant) -> Self {
+        let safe = |text: &str| output::one_line(text).into_owned();
+        let mood = Mood::of(&server);
+        let word = safe(trouble::word(&server));
+        let up = server.uptime_ms.map(|ms| (Duration::from_millis(ms), now));
+        // The countdown goes on here.
+        let retry_in = server.next_retry_ms.take().map(Duration::from_millis);
+        let attempt = server.reconnect_attempt.take();
+        let reason = match &server.pending {
+            Some(pending) => pending::wanted(pending),
+            None if mood == Mood::Well => server.unmatched_tools.join("; "),
+            None => trouble::detail(&server),
+        };
+        Self {
+            word,
+            mood,
+            is_enabled: server.enabled,
+            reason: safe(&reason),
+            attempt,
+            retry_at: retry_in.map(|wait| now + wait),
+            up,
+            crashes: server.crash_count,
+            tools: server.tool_count,
+            pid: server.pid,
+            transport: safe(&server.transport),
+            in_flight: server.calls_in_flight.into(),
+            figures: None,
+            history: VecDeque::new(),
+            name: safe(&server.name),
+        }
+    }
+
+    /// Keeps what another answer has told.
+    pub fn with_figures_of(mut self, before: &mut Self) -> Self {
+        self.figures = before.figures.take();
+        self.history = std::mem::take(&mut before.history);
+        self
+    }
+
+    /// Takes figures that were asked for about once a second.
+    pub fn set_figures(&mut self, figures: ServerFigures) {
+        if let Some(before) = &self.figures {
+            // A daemon that was started anew counts from zero.
+            let calls = figures.calls.checked_sub(before.calls);
+            self.history.push_back(calls.unwrap_or(figures.calls));
+            if self.history.len() > HISTORY {
+                self.history.pop_front();
+            }
+        }
+        self.in_flight = figures.calls_in_flight + figures.calls_waiting;
+        self.figures = Some(figures);
+    }
+
+    /// Whole seconds until the next attempt.
+    pub fn countdown(&self, now: Instant) -> Option<u64> {
+        let left = self.retry_at?.saturating_duration_since(now);
+        Some(
+            left.as_millis()
+                .div_ceil(1000)
+                .try_into()
+                .unwrap_or(u64::MAX),
+        )
+    }
+
+    /// What there is to say of its status. The countdown comes first: it fits where the reason does not.
+    pub fn detail(&self, now: Instant) -> String {
+        let attempt = self.attempt.unwrap_or(1);
+        match (self.countdown(now), self.mood, self.attempt) {
+            (Some(0), ..) => format!("attempt {attempt} now: {}", self.reason),
+            (Some(seconds), ..) => format!("attempt {attempt} in {seconds} s: {}", self.reason),
+            (None, Mood::Trying, Some(attempt)) => {
+                format!("attempt {attempt} under way: {}", self.reason)
+            }
+            (None, Mood::Well, _) => match self.up {
+                Some((up, at)) => {
+                    let up = whole(up + now.saturating_duration_since(at));
+                    let note = if self.reason.is_empty() { "" } else { "; " };
+                    format!("up {up}{note}{}", self.reason)
+                }
+                None => self.reason.clone(),
+            },
+            (None, ..) => self.reason.clone(),
+        }
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.recent(|recent| recent.calls_per_second)
+    }
+
+    pub fn errors(&self) -> u64 {
+        self.figures.as_ref().map_or(0, |it| it.recent.errors)
+    }
+
+    fn p95(&self) -> f64 {
+        self.recent(|recent| recent.p95_ms.unwrap_or_default())
+    }
+
+    fn recent(&self, of: impl FnOnce(&mainstay_api::RecentCalls) -> f64) -> f64 {
+        self.figures.as_ref().map_or(0.0, |it| of(&it.recent))
+    }
+
+    fn memory(&self) -> u64 {
+        let memory = self.figures.as_ref().and_then(|it| it.memory_bytes);
+        memory.unwrap_or_default()
+    }
+
+    /// Whether a text is part of what is shown of it.
+    fn has(&self, lowercase: &str) -> bool {
+        [&self.name, &self.word, &self.reason]
+            .iter()
+            .any(|text| text.to_lowercase().contains(lowercase))
+    }
+}
+
+/// `4 s`, `3 min`, `2 h`: without the tenths of [`output::span`], which would change all the time.
+fn whole(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        _ => output::span(span),
+    }
+}
+
+/// The order of the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// The order of the configuration.
+    Configured,
+    Name,
+    /// The worst first.
+    State,
+    Rate,
+    Errors,
+    P95,
+    Memory,
+}
+
+impl Sort {
+    const ALL: [Self; 7] = [
+        Self::Configured,
+        Self::Name,
+        Self::State,
+        Self::Rate,
+        Self::Errors,
+        Self::P95,
+        Self::Memory,
+    ];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Configured => "configuration",
+            Self::Name => "name",
+            Self::State => "state",
+            Self::Rate => "calls/s",
+            Self::Errors => "errors",
+            Self::P95 => "p95",
+            Self::Memory => "memory",
+        }
+    }
+
+    pub fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|it| *it == self);
+        Self::ALL[at.map_or(0, |at| (at + 1) % Self::ALL.len())]
+    }
+
+    /// Puts indices of rows into this order; those that are equal stay in the order of the configuration.
+    fn order(self, rows: &[Row], indices: &mut [usize]) {
+        let largest_first = |of: fn(&Row) -> f64, indices: &mut [usize]| {
+            indices.sort_by(|one, other| of(&rows[*other]).total_cmp(&of(&rows[*one])));
+        };
+        match self {
+            Self::Configured => {}
+            Self::Name => indices.sort_by(|one, other| rows[*one].name.cmp(&rows[*other].name)),
+            Self::State => indices.sort_by_key(|it| rows[*it].mood),
+            Self::Rate => largest_first(Row::rate, indices),
+            Self::Errors => indices.sort_by_key(|it| Reverse(rows[*it].errors())),
+            Self::P95 => largest_first(Row::p95, indices),
+            Self::Memory => indices.sort_by_key(|it| Reverse(rows[*it].memory())),
+        }
+    }
+}
+
+/// Which states are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum States {
+    All,
+    /// Those that a person should look at.
+    Trouble,
+    Up,
+    Down,
+}
+
+impl States {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Trouble => "in trouble",
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+
+    pub const fn next(self) -> Self {
+        match self {
+            Self::All => Self::Trouble,
+            Self::Trouble => Self::Up,
+            Self::Up => Self::Down,
+            Self::Down => Self::All,
+        }
+    }
+
+    const fn has(self, mood: Mood) -> bool {
+        match self {
+            Self::All => true,
+            Self::Trouble => !matches!(mood, Mood::Well | Mood::Down),
+            Self::Up => matches!(mood, Mood::Well | Mood::Degraded),
+            Self::Down => !matches!(mood, Mood::Well | Mood::Degraded),
+        }
+    }
+}
+
+/// The rows that are shown, in their order, as indices.
+pub fn shown(
+    rows: &[Row],
+    sort: Sort,
+    is_reversed: bool,
+    states: States,
+    text: &str,
+) -> Vec<usize> {
+    let text = text.to_lowercase();
+    let mut shown: Vec<usize> = (0..rows.len())
+        .filter(|it| states.has(rows[*it].mood) && (text.is_empty() || rows[*it].has(&text)))
+        .collect();
+    sort.order(rows, &mut shown);
+    if is_reversed {
+        shown.reverse();
+    }
+    shown
+}
