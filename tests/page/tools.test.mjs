@@ -381,6 +381,10 @@ test('a destructive tool asks first', async () => {
   await page.getByRole('dialog').getByRole('button', { name: 'Call it' }).click()
   await answered(page)
   await outcome(page).getByText('destroyed').waitFor()
+  // Each time.
+  await call(page)
+  await page.getByRole('dialog', { name: 'Call a destructive tool?' }).getByRole('button', { name: 'Cancel' }).click()
+  assert.equal((await daemon.api('/api/call-records?server=results&tool=destroy')).calls.length, 1)
   await closePage(page)
 })
 

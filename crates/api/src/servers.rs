@@ -216,7 +216,7 @@ pub struct ServerDetails {
     /// none, as for a server from the command line.
     #[schema(value_type = Option<Object>)]
     pub entry: Option<Map<String, Value>>,
-    /// Identifies the entry. A PUT that repeats it replaces no other one.
+    /// Identifies the entry, secrets included (SHA-256 in hexadecimal). A PUT that repeats it replaces no other one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }

@@ -3825,7 +3825,7 @@ export interface components {
         };
         /** @description `GET /api/servers/{name}` */
         ServerDetails: {
-            /** @description Identifies the entry. A PUT that repeats it replaces no other one. */
+            /** @description Identifies the entry, secrets included (SHA-256 in hexadecimal). A PUT that repeats it replaces no other one. */
             digest?: string | null;
             /**
              * @description The entry as the file has it, or as it was given; secrets are placeholders. `None` if there is
