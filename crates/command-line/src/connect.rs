@@ -284,7 +284,7 @@ async fn for_the_occasion<T>(
     let outcome = tokio::select! {
         outcome = async {
             let client = occasion.client();
-            news::during("starting the servers", occasion.registry().settled()).await;
+            news::during("starting the servers", occasion.settled()).await;
             suggest::completed(client, work(client).await).await
         } => outcome,
         signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),

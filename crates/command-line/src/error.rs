@@ -5,10 +5,10 @@ use std::{error::Error, fmt, io, net::SocketAddr};
 use http::StatusCode;
 use mainstay_api::ClientError;
 use mainstay_core::failure::Failure;
-use mainstay_doorway::tokens::TokenError;
 use mainstay_install::unpack::BundleError;
 use mainstay_journal::JournalError;
 use mainstay_platform::{environment::LoadError, lineage::LineageError, state::StateError};
+use mainstay_tokens::TokenError;
 use mainstay_transport::DownloadError;
 use serde_json::{Map, Value};
 

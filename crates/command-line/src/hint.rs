@@ -4,13 +4,13 @@ use std::io;
 
 use mainstay_api::ClientError;
 use mainstay_core::{failure::Failure, lifecycle::State};
-use mainstay_doorway::tokens::TokenError;
 use mainstay_install::unpack::BundleError;
 use mainstay_platform::{
     environment::LoadError,
     lineage::LineageError,
     state::{StateError, Untrusted},
 };
+use mainstay_tokens::TokenError;
 use mainstay_transport::DownloadError;
 use serde_json::Value;
 

@@ -2,14 +2,13 @@
 //! form of the journal's store, and runs the other commands for the shell. The commands know neither how a
 //! daemon is made nor what a store is, and the shell knows no other command.
 
-use std::{path::Path, pin::Pin};
+use std::{path::Path, pin::Pin, time::Duration};
 
 use mainstay_api::{CallRecord, Client};
 use mainstay_core::{
     config::Config,
     record::{Cid, Record, RecordId},
 };
-use mainstay_gateway::registry::Registry;
 use mainstay_journal::{Filter, Page};
 use mainstay_platform::{environment::Origin, lineage::Lineage};
 
@@ -43,6 +42,9 @@ pub trait Host {
 /// A command that runs.
 pub type Running<'h> = Pin<Box<dyn Future<Output = Result<Exit, CommandError>> + 'h>>;
 
+/// Ends when what is waited for has happened.
+pub type Waiting<'h> = Pin<Box<dyn Future<Output = ()> + 'h>>;
+
 /// What the shell has the commands of the command line do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typed {
@@ -70,7 +72,11 @@ pub enum Typed {
 pub trait Occasion {
     fn client(&self) -> &Client;
 
-    fn registry(&self) -> &Registry;
+    /// Waits until each server is up, or is known not to be for now.
+    fn settled(&self) -> Waiting<'_>;
+
+    /// Waits for each server so long at most, until it is up and listed, or is known not to be.
+    fn examined(&self, limit: Duration) -> Waiting<'_>;
 
     fn stop<'s>(
         self: Box<Self>,

@@ -17,11 +17,11 @@ use mainstay_command_line::{
     time,
 };
 use mainstay_core::config::Secret;
-use mainstay_doorway::tokens::{self, Tokens};
 use mainstay_platform::{
     environment::Process,
     state::{Ownership, StateDir},
 };
+use mainstay_tokens::{self as tokens, Tokens};
 
 pub(super) const COLUMNS: [Column; 3] = [
     Column::new("NAME").cut_to(20),

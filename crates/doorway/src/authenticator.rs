@@ -5,13 +5,11 @@ use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderValue, header};
 use mainstay_core::{config::Secret, principal::Principal};
+use mainstay_tokens::{self as tokens, Edition, PREFIX, Pass, Tokens};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::{
-    browser,
-    tokens::{self, Edition, PREFIX, Pass, Tokens},
-};
+use crate::browser;
 
 /// When a path asks for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,12 +6,10 @@ use std::time::SystemTime;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderValue, Method, header};
 use mainstay_core::config::Secret;
+use mainstay_tokens::{SESSION_LIFETIME, Tokens, same};
 use sha2::Sha256;
 
-use crate::{
-    guard,
-    tokens::{SESSION_LIFETIME, Tokens, same},
-};
+use crate::guard;
 
 /// The header that repeats [`SignedIn::csrf_token`] with every request that may change something.
 pub const CSRF_HEADER: &str = "x-csrf-token";

@@ -7,7 +7,6 @@ pub mod browser;
 pub mod guard;
 pub mod json_views;
 pub mod peer;
-pub mod tokens;
 
 use http::HeaderValue;
 

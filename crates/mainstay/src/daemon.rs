@@ -12,9 +12,7 @@ use mainstay_doors::{
     mcp::{ClientLimits, Limits, Mcp, Seal, SessionLimits, wire::stdio},
     unread::Unread,
 };
-use mainstay_doorway::{
-    authenticator::Authenticator, bodies::Limits as BodyLimits, guard::Guard, tokens::Tokens,
-};
+use mainstay_doorway::{authenticator::Authenticator, bodies::Limits as BodyLimits, guard::Guard};
 use mainstay_gateway::{
     DRAIN_LIMIT, Gateway, GatewayOptions, SERVERS_LIMIT,
     registry::Profile,
@@ -22,6 +20,7 @@ use mainstay_gateway::{
 };
 use mainstay_platform::{descriptors, environment::LoadError};
 use mainstay_rest::Endpoint;
+use mainstay_tokens::Tokens;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,

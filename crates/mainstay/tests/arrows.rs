@@ -14,19 +14,20 @@ const PACKAGES: &str = "
     chaos               -> fake-server
     fuzz                -> mainstay-core mainstay-platform mainstay-transport
 
-    mainstay            -> mainstay-api mainstay-client-files mainstay-command-line mainstay-commands mainstay-core mainstay-doors mainstay-doorway mainstay-front mainstay-gateway mainstay-install mainstay-journal mainstay-journal-store mainstay-page mainstay-platform mainstay-rest mainstay-terminal mainstay-testkit mainstay-transport fake-server
+    mainstay            -> mainstay-api mainstay-client-files mainstay-command-line mainstay-commands mainstay-core mainstay-doors mainstay-doorway mainstay-front mainstay-gateway mainstay-install mainstay-journal mainstay-journal-store mainstay-page mainstay-platform mainstay-rest mainstay-terminal mainstay-testkit mainstay-tokens mainstay-transport fake-server
     mainstay-terminal   -> mainstay-api mainstay-command-line mainstay-core mainstay-platform
     mainstay-front      -> mainstay-command-line mainstay-core mainstay-platform mainstay-transport
-    mainstay-commands   -> mainstay-api mainstay-client-files mainstay-command-line mainstay-core mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-platform mainstay-transport
-    mainstay-command-line -> mainstay-api mainstay-core mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-platform mainstay-testkit mainstay-transport
+    mainstay-commands   -> mainstay-api mainstay-client-files mainstay-command-line mainstay-core mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
+    mainstay-command-line -> mainstay-api mainstay-core mainstay-install mainstay-journal mainstay-platform mainstay-testkit mainstay-tokens mainstay-transport
     mainstay-doors      -> mainstay-api mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
-    mainstay-rest       -> mainstay-api mainstay-client-files mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
+    mainstay-rest       -> mainstay-api mainstay-client-files mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-page       ->
-    mainstay-doorway    -> mainstay-api mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
+    mainstay-doorway    -> mainstay-api mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-gateway    -> mainstay-core mainstay-journal mainstay-platform mainstay-transport
     mainstay-transport  -> mainstay-core mainstay-platform mainstay-testkit
     mainstay-journal-store -> mainstay-core mainstay-journal mainstay-platform mainstay-testkit
     mainstay-journal    -> mainstay-core
+    mainstay-tokens     -> mainstay-api mainstay-core mainstay-platform
     mainstay-api        -> mainstay-core mainstay-platform
     mainstay-client-files -> mainstay-core mainstay-platform
     mainstay-platform   -> mainstay-core

@@ -66,8 +66,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{client_files::Endpoint, refusal::Refusal, sign_in::link};
-use mainstay_doorway::tokens::{Pass, Tokens};
 use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits, browser};
+use mainstay_tokens::{Pass, Tokens};
 
 /// What the routes need.
 #[derive(Clone, Debug)]

@@ -8,8 +8,9 @@ use mainstay_core::{
     config::ConfigError,
     failure::{Failure, FailureKind},
 };
-use mainstay_doorway::{RETRY_AFTER, browser, json_views::lists::NotFound, tokens::TokenError};
+use mainstay_doorway::{RETRY_AFTER, browser, json_views::lists::NotFound};
 use mainstay_platform::environment::LoadError;
+use mainstay_tokens::TokenError;
 use serde_json::{Value, json};
 
 use super::code::{Code, INVALID_CONFIG, INVALID_REQUEST};

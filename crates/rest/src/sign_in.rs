@@ -12,9 +12,9 @@ use mainstay_core::principal::Principal;
 use mainstay_doorway::{
     browser::{self, SignedIn},
     guard,
-    tokens::{CODE_LIFETIME, Pass, SESSION_LIFETIME, TokenError, Tokens},
 };
 use mainstay_platform::utc;
+use mainstay_tokens::{CODE_LIFETIME, Pass, SESSION_LIFETIME, TokenError, Tokens};
 use tokio::time::sleep;
 
 use super::{RestDoor, body::Body, refusal::Refusal, tokens::changed};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_doorway::tokens::{self, TokenError, Tokens};
+use mainstay_tokens::{self as tokens, TokenError, Tokens};
 
 use super::{RestDoor, address::Path, body::Body, refusal::Refusal};
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use mainstay_api::{Client, HealthStatus, Server, ServerHealth};
 use mainstay_command_line::{
     CommandError,
@@ -156,14 +155,7 @@ pub async fn start(
 
 /// Waits for each server until it is up, or is known not to be.
 async fn examined(occasion: &dyn Occasion, limit: Duration) -> Result<Asked, CommandError> {
-    let servers = occasion.registry().servers().into_iter();
-    let examined = servers.map(|server| async move {
-        server.settled(limit).await;
-        if server.view().is_to_be_listed() {
-            server.listed(limit).await;
-        }
-    });
-    join_all(examined).await;
+    occasion.examined(limit).await;
     let servers = occasion.client().servers().await?.servers;
     let findings = servers.iter().map(|server| of_started(server, limit));
     Ok(Asked {

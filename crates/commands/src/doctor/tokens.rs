@@ -10,8 +10,8 @@ use chrono::DateTime;
 use mainstay_api::{Client, ClientToken};
 use mainstay_command_line::output;
 use mainstay_core::config::{Config, Launch};
-use mainstay_doorway::tokens;
 use mainstay_platform::state::StateDir;
+use mainstay_tokens as tokens;
 use serde::Deserialize;
 
 use super::finding::{Finding, edit, quoted};

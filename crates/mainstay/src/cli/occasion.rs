@@ -1,11 +1,17 @@
 //! A daemon that a command starts for itself.
 
-use std::{net::Ipv4Addr, pin::Pin};
+use std::{net::Ipv4Addr, pin::Pin, time::Duration};
 
+use futures_util::future::join_all;
 use mainstay_api::Client;
-use mainstay_command_line::{CommandError, Exit, host::Occasion, signals::Signals, starting};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::{Occasion, Waiting},
+    signals::Signals,
+    starting,
+};
 use mainstay_core::config::Config;
-use mainstay_gateway::{GatewayOptions, registry::Registry};
+use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{environment::Origin, lineage::Lineage, state};
 use tokio::task::JoinHandle;
 
@@ -69,8 +75,19 @@ impl Occasion for OwnDaemon {
         &self.client
     }
 
-    fn registry(&self) -> &Registry {
-        &self.daemon.gateway.registry
+    fn settled(&self) -> Waiting<'_> {
+        Box::pin(self.daemon.gateway.registry.settled())
+    }
+
+    fn examined(&self, limit: Duration) -> Waiting<'_> {
+        let servers = self.daemon.gateway.registry.servers().into_iter();
+        let examined = servers.map(move |server| async move {
+            server.settled(limit).await;
+            if server.view().is_to_be_listed() {
+                server.listed(limit).await;
+            }
+        });
+        Box::pin(async { drop(join_all(examined).await) })
     }
 
     fn stop<'s>(

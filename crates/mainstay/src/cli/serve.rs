@@ -21,7 +21,6 @@ use mainstay_command_line::{
 };
 use mainstay_commands::own_entry;
 use mainstay_core::config::Config;
-use mainstay_doorway::tokens::{self, Tokens};
 use mainstay_gateway::{
     GatewayOptions,
     reload::{Reloaded, Reloader},
@@ -31,6 +30,7 @@ use mainstay_platform::{
     lineage::Lineage,
     state::{self, Ownership, StateDir, StateError},
 };
+use mainstay_tokens::{self as tokens, Tokens};
 use serde_json::json;
 use tokio::{
     sync::mpsc,

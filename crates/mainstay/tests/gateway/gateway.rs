@@ -11,9 +11,9 @@ use mainstay_core::{
     config::{self, Config, Environment, Secret, Source, Syntax, Unreadable},
     ids::ProfileName,
 };
-use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::{GatewayOptions, registry::Registry};
 use mainstay_testkit::limits::IN_PROCESS;
+use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 

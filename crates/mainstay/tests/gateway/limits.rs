@@ -4,8 +4,8 @@
 use http::{Method, StatusCode};
 use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
-use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
+use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{

@@ -11,10 +11,10 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use mainstay::daemon::Daemon;
 use mainstay_core::config::Config;
-use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::state::{Ownership, StateDir};
 use mainstay_testkit::within;
+use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 use tokio::{
     net::{TcpListener, TcpStream},

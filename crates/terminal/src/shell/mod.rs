@@ -110,7 +110,7 @@ impl Shell {
         let daemon = DaemonArgs::known(Client::clone(occasion.client()), self.json);
         let outcome = async {
             if !self.is_interactive() {
-                occasion.registry().settled().await;
+                occasion.settled().await;
             }
             self.serve_person(host, daemon, &mut signals).await
         }

@@ -9,7 +9,6 @@ use mainstay_command_line::{
     screen::{self, complain},
     signals::Signals,
 };
-use mainstay_doorway::tokens::Tokens;
 use mainstay_front::{self as front, ClientInput, Finder, Leaving, Starter};
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{
@@ -17,6 +16,7 @@ use mainstay_platform::{
     lineage::Lineage,
     state::{Instance, Ownership, StateDir, StateError},
 };
+use mainstay_tokens::Tokens;
 use tokio::{
     io::Stdin,
     net::TcpListener,

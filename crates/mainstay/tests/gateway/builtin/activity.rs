@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use mainstay_core::config::Secret;
-use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
+use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 
 use super::{fails, gateway, says};

@@ -5,7 +5,7 @@ use mainstay_core::{
     config::Secret,
     record::{Cid, OBJECTS},
 };
-use mainstay_doorway::tokens::Tokens;
+use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 
 use super::{fails, records::Recorded, says};

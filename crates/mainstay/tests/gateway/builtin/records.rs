@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use mainstay_core::config::{Journal as Settings, Secret};
-use mainstay_doorway::tokens::Tokens;
 use mainstay_gateway::GatewayOptions;
 use mainstay_journal::Journal;
+use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -26,12 +26,12 @@ use mainstay_platform::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::tokens::{
+use crate::{
     book::{Book, Fingerprint},
     browsers::BrowserSession,
     codes::Codes,
 };
-pub use crate::tokens::{
+pub use crate::{
     book::{ClientToken, Pass, same},
     browsers::LIFETIME as SESSION_LIFETIME,
     codes::LIFETIME as CODE_LIFETIME,
