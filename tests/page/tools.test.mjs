@@ -5,7 +5,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
-import { closeBrowser, closePage, Daemon, fake, folder, here, openPage, scripted, soon } from './harness.mjs'
+import { closeBrowser, closePage, Daemon, fake, FAKE_SERVER, folder, here, openPage, scripted, soon } from './harness.mjs'
 
 const run = promisify(execFile)
 const point = { type: 'object', properties: { x: { type: 'number' }, y: { type: 'number' } }, required: ['x', 'y'] }
@@ -69,9 +69,12 @@ const RESULTS = {
   destroy: { content: [{ type: 'text', text: 'destroyed' }] },
 }
 
-let daemon, scripts
+let daemon, scripts, needed
 before(async () => {
   scripts = folder()
+  // A server that starts while this file is there, and is tried again after a long time.
+  needed = path.join(scripts, 'needed')
+  fs.writeFileSync(needed, '')
   daemon = await Daemon.start({
     mcpServers: {
       alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
@@ -84,9 +87,10 @@ before(async () => {
         prompts: [{ name: 'greet', description: 'Greets somebody', arguments: [{ name: 'who', required: true }] }],
         messages: [{ role: 'user', content: { type: 'text', text: 'Say hello' } }, { role: 'assistant', content: { type: 'text', text: 'Hello' } }],
       }),
+      away: { command: 'sh', args: ['-c', 'test -f "$0" && exec "$1"', needed, FAKE_SERVER], reconnect: { initialDelayMs: 300_000, maxDelayMs: 300_000, jitter: 0, onCall: false } },
     },
   })
-  await daemon.connected('alpha', 'results')
+  await daemon.connected('alpha', 'results', 'away')
 })
 after(async () => {
   await closeBrowser()
@@ -260,7 +264,29 @@ test('a long call shows how far it is, and is cancelled', async () => {
   await outcome(page).getByText(/\/ 600$/).waitFor()
   await page.getByRole('button', { name: 'Cancel the call' }).click()
   await outcome(page).getByText('Cancelled', { exact: true }).waitFor()
-  assert.equal((await lastCall('alpha', 'progress')).call.status, 'cancelled')
+  await outcome(page).getByText('It was sent and may have run in part or as a whole: it was cancelled before the answer. Check what it did before you call it again.').waitFor()
+  const record = await lastCall('alpha', 'progress')
+  assert.equal(record.call.status, 'cancelled')
+  await outcome(page).getByRole('link', { name: 'The record of this call' }).click()
+  await page.getByRole('dialog', { name: 'alpha/progress' }).getByText('it was cancelled before the answer.').waitFor()
+  assert.match(page.url(), new RegExp(`id=${record.call.id}$`))
+  await closePage(page)
+})
+
+test('a call that is cancelled while it waits for its server says that it was never sent', async () => {
+  const page = await openPage(daemon, `#/tools/away/sleep?arguments=${encodeURIComponent('{"ms": 1}')}`)
+  await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
+  fs.rmSync(needed)
+  process.kill((await daemon.server('away')).pid, 'SIGKILL')
+  await soon('the next attempt to be far', async () => (await daemon.server('away')).nextRetryMs > 60_000)
+  await call(page)
+  await soon('the call to wait', async () => (await daemon.api('/api/figures')).servers.find((it) => it.name === 'away').callsWaiting === 1)
+  await page.getByRole('button', { name: 'Cancel the call' }).click()
+  await outcome(page).getByText('It did not run: it was cancelled before it was sent.').waitFor()
+  assert.equal(await outcome(page).getByText('may have run').count(), 0)
+  const { call: of } = await lastCall('away', 'sleep')
+  assert.deepEqual([of.status, of.state], ['cancelled', 'not_sent'])
+  assert.ok((await outcome(page).getByRole('link', { name: 'The record of this call' }).getAttribute('href')).endsWith(`id=${of.id}`))
   await closePage(page)
 })
 

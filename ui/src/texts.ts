@@ -995,6 +995,7 @@ export const texts = {
     cutLog: (count: string) => `${count} earlier lines are left out.`,
     result: 'Result',
     record: 'Its calls on record',
+    oneRecord: 'The record of this call',
     asCommand: 'As a command',
     asCurl: 'As curl',
     statistics: 'Last 24 hours',
