@@ -258,6 +258,7 @@ test('a long call shows how far it is, and is cancelled', async () => {
   const page = await openPage(daemon, `#/tools/alpha/progress?arguments=${encodeURIComponent(JSON.stringify(args))}`)
   await call(page)
   await outcome(page).getByText('Running').waitFor()
+  assert.equal(await outcome(page).getByText('Waits for').count(), 0)
   const bar = outcome(page).getByRole('progressbar')
   await soon('progress', async () => Number(await bar.getAttribute('value')) > 2 / 600)
   await outcome(page).getByText(/^step \d+$/).waitFor()
@@ -273,7 +274,7 @@ test('a long call shows how far it is, and is cancelled', async () => {
   await closePage(page)
 })
 
-test('a call that is cancelled while it waits for its server says that it was never sent', async () => {
+test('a call waits for its server, and says that it was never sent when it is cancelled there', async () => {
   const page = await openPage(daemon, `#/tools/away/sleep?arguments=${encodeURIComponent('{"ms": 1}')}`)
   await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
   fs.rmSync(needed)
@@ -281,6 +282,9 @@ test('a call that is cancelled while it waits for its server says that it was ne
   await soon('the next attempt to be far', async () => (await daemon.server('away')).nextRetryMs > 60_000)
   await call(page)
   await soon('the call to wait', async () => (await daemon.api('/api/figures')).servers.find((it) => it.name === 'away').callsWaiting === 1)
+  await outcome(page).getByText('Waits for away').waitFor()
+  await outcome(page).getByText(/\(reconnecting, next attempt in [45] min\)/).waitFor()
+  assert.equal(await outcome(page).getByText('Running').count(), 0)
   await page.getByRole('button', { name: 'Cancel the call' }).click()
   await outcome(page).getByText('It did not run: it was cancelled before it was sent.').waitFor()
   assert.equal(await outcome(page).getByText('may have run').count(), 0)

@@ -982,6 +982,10 @@ export const texts = {
       failed: 'Failed',
       cancelled: 'Cancelled',
     },
+    waits: (server: string) => `Waits for ${server}`,
+    /** States of a server in which calls wait for it. */
+    waitStates: { starting: 'starting', reconnecting: 'reconnecting', unauthorized: 'unauthorized', error: 'error', crashed: 'crashed' } as Partial<Record<string, string>>,
+    waitsHow: (state: string, next: string | undefined) => `(${state}${next === undefined ? '' : `, next attempt in ${next}`})`,
     cancelledHint: 'If the server had the call already, it may have run in part or as a whole. Its record says how far it came.',
     goesOn: (tool: string) => `The call of ${tool} goes on.`,
     leftEnded: (tool: string, state: string) => `The call of ${tool} has ended: ${state}.`,
