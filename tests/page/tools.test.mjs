@@ -5,7 +5,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
-import { closeBrowser, closePage, Daemon, fake, FAKE_SERVER, folder, here, openPage, scripted, soon } from './harness.mjs'
+import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, folder, here, openPage, scripted, soon } from './harness.mjs'
 
 const run = promisify(execFile)
 const point = { type: 'object', properties: { x: { type: 'number' }, y: { type: 'number' } }, required: ['x', 'y'] }
@@ -87,10 +87,11 @@ before(async () => {
         prompts: [{ name: 'greet', description: 'Greets somebody', arguments: [{ name: 'who', required: true }] }],
         messages: [{ role: 'user', content: { type: 'text', text: 'Say hello' } }, { role: 'assistant', content: { type: 'text', text: 'Hello' } }],
       }),
+      hasty: { ...fake(), timeout: 1000 },
       away: { command: 'sh', args: ['-c', 'test -f "$0" && exec "$1"', needed, FAKE_SERVER], reconnect: { initialDelayMs: 300_000, maxDelayMs: 300_000, jitter: 0, onCall: false } },
     },
   })
-  await daemon.connected('alpha', 'results', 'away')
+  await daemon.connected('alpha', 'results', 'hasty', 'away')
 })
 after(async () => {
   await closeBrowser()
@@ -102,7 +103,7 @@ after(async () => {
 async function lastCall(server, tool, after = 0) {
   return soon(`a record of ${server}/${tool}`, async () => {
     const { calls } = await daemon.api(`/api/call-records?server=${server}&tool=${tool}&limit=1`)
-    return calls[0] && calls[0].id > after && calls[0].status !== 'open' && daemon.api(`/api/call-records/${calls[0].id}`)
+    return calls[0] && Number(calls[0].id) > Number(after) && calls[0].status !== 'open' && daemon.api(`/api/call-records/${calls[0].id}`)
   })
 }
 const outcome = (page) => page.getByRole('region', { name: 'Result' })
@@ -291,6 +292,35 @@ test('a call waits for its server, and says that it was never sent when it is ca
   const { call: of } = await lastCall('away', 'sleep')
   assert.deepEqual([of.status, of.state], ['cancelled', 'not_sent'])
   assert.ok((await outcome(page).getByRole('link', { name: 'The record of this call' }).getAttribute('href')).endsWith(`id=${of.id}`))
+  await closePage(page)
+})
+
+test('a call that fails says whether it may have run', async () => {
+  const page = await openPage(daemon, `#/tools/hasty/sleep?arguments=${encodeURIComponent('{"ms": 600000}')}`)
+  const doubt = outcome(page).getByText('Check what it did before you call it again.')
+  await call(page)
+  await outcome(page).getByText('status 504').waitFor()
+  await outcome(page).getByText('It was sent and may have run: no answer came in time.').waitFor()
+  await doubt.waitFor()
+  const { call: late } = await lastCall('hasty', 'sleep')
+  assert.equal(late.status, 'timeout')
+  const link = outcome(page).getByRole('link', { name: 'The record of this call' })
+  assert.ok((await link.getAttribute('href')).endsWith(`id=${late.id}`))
+  assert.deepEqual(await axe(page), [])
+
+  await call(page)
+  await soon('the server to have the call', async () => (await daemon.api('/api/figures')).servers.find((it) => it.name === 'hasty').callsInFlight === 1)
+  process.kill((await daemon.server('hasty')).pid, 'SIGKILL')
+  await outcome(page).getByText('It was sent and may have run: the connection was lost before the answer.').waitFor()
+  await doubt.waitFor()
+
+  await daemon.api('/api/servers/hasty/stop', 'POST')
+  await call(page)
+  await outcome(page).getByText(/^It did not run: /).waitFor()
+  assert.equal(await doubt.count(), 0)
+  const { call: unsent } = await lastCall('hasty', 'sleep', late.id)
+  assert.equal(unsent.state, 'not_sent')
+  assert.ok((await link.getAttribute('href')).endsWith(`id=${unsent.id}`))
   await closePage(page)
 })
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { ApiError } from '../../api/client'
 import type { CallRecord } from '../../api/types'
-import { recordOf, SLACK_MS, type Made } from './record'
+import { isUnsure, recordOf, SLACK_MS, type Made } from './record'
 
 const AT = Date.parse('2026-11-24T12:00:00Z')
 const made: Made = { server: 'files', tool: 'read', startedAt: AT, isCancelled: true, before: undefined }
@@ -50,4 +51,18 @@ describe('the record of a call that was made here', () => {
     expect(recordOf([record('10'), record('9')], made)).toBeUndefined()
     expect(recordOf([record('10'), record('9')], { ...made, before: '9' })?.id).toBe('10')
   })
+})
+
+it.each<[string, number, boolean]>([
+  ['call_failed', 504, true],
+  ['outcome_unknown', 502, true],
+  ['message_too_large', 502, true],
+  ['call_failed', 502, false],
+  ['server_not_connected', 503, false],
+])('%s, %i: may have run is %s', (code, status, may) => {
+  expect(isUnsure(new ApiError(code, status, ''))).toBe(may)
+})
+
+it('may have run where the connection to Mainstay broke', () => {
+  expect(isUnsure(new Error('broke'))).toBe(true)
 })

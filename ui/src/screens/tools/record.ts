@@ -1,4 +1,5 @@
 /** Finds the record of a call that was made here. The API does not tell its id, so it is found by what was called, and when. */
+import { ApiError } from '../../api/client'
 import type { CallRecord } from '../../api/types'
 
 /** What a call is about, as records name it: the server's own name of a tool or prompt, or a URI. */
@@ -30,4 +31,12 @@ export function recordOf(records: readonly CallRecord[], { server, tool, started
       (before === undefined || BigInt(it.id) > BigInt(before)),
   )
   return fitting.length === 1 ? fitting[0] : undefined
+}
+
+const UNSURE = new Set(['outcome_unknown', 'message_too_large', 'cancelled'])
+
+/** Whether a call that failed so may have run. Its record tells; this is for calls without one. */
+export function isUnsure(error: unknown): boolean {
+  // Any other error is of the connection to Mainstay, which goes on with the call for a moment.
+  return !(error instanceof ApiError) || error.status === 504 || UNSURE.has(error.code)
 }
