@@ -474,6 +474,27 @@ test('the commands shown do what the page does', async () => {
   await closePage(page)
 })
 
+test('the commands show no password, and are copied with it', async () => {
+  const args = { text: 'some', count: 1, mode: 3, list: ['a'], place: { x: 1, y: 2 } }
+  const page = await openPage(daemon, `#/tools/alpha/kinds?arguments=${encodeURIComponent(JSON.stringify(args))}`)
+  const commands = page.getByRole('region', { name: 'As a command' })
+  const note = commands.getByText('Passwords are shown as dots. Copy takes them as they are.')
+  await commands.getByRole('figure', { name: 'As curl' }).waitFor()
+  assert.equal(await note.count(), 0)
+  await field(page.getByRole('tabpanel', { name: 'Form' }), 'secret').fill('hush')
+  await note.waitFor()
+  for (const name of ['As a command', 'As curl']) {
+    const figure = commands.getByRole('figure', { name })
+    const shown = await figure.innerText()
+    assert.match(shown, /••••••/, name)
+    assert.doesNotMatch(shown, /hush/, name)
+    await figure.getByRole('button', { name: 'Copy' }).click()
+    await figure.getByText('Copied').waitFor()
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /hush/, name)
+  }
+  await closePage(page)
+})
+
 test('a tool is switched off for all, and on again', async () => {
   const page = await openPage(daemon, '#/tools/results/mixed')
   await page.getByText('Available to clients').click()
