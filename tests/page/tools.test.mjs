@@ -117,6 +117,10 @@ test('every kind of argument arrives as it was entered', async () => {
   const page = await openPage(daemon, '#/tools/alpha/kinds')
   const form = page.getByRole('tabpanel', { name: 'Form' })
   await field(form, 'text').waitFor()
+  const commands = page.getByRole('region', { name: 'As a command' })
+  const incomplete = commands.getByText('Not complete yet: a required argument is missing.')
+  await incomplete.waitFor()
+  assert.match(await commands.getByRole('figure', { name: 'As a command' }).innerText(), /mainstay call alpha\/kinds 'place=\{\}' 'given=as it was'$/m, 'what is still empty is left out')
 
   // What is missing is said at its field, and nothing is sent.
   await call(page)
@@ -209,6 +213,7 @@ test('every kind of argument arrives as it was entered', async () => {
     list: ['first', 'third'], points: [{ x: 1000, y: 0 }], place: { x: -1.5, y: 2 }, either: { number: 12 }, any: [5], given: 'as it was', free: { at: ['will'] },
     tree: { label: 'root', below: [{ label: 'leaf' }] },
   }
+  assert.equal(await incomplete.count(), 0)
   const json = page.getByRole('tab', { name: 'JSON', exact: true }).first()
   await json.click()
   const text = page.getByRole('tabpanel', { name: 'JSON' }).getByRole('textbox')

@@ -1002,6 +1002,7 @@ export const texts = {
     oneRecord: 'The record of this call',
     asCommand: 'As a command',
     asCurl: 'As curl',
+    incomplete: 'Not complete yet: a required argument is missing.',
     secretsHidden: 'Passwords are shown as dots. Copy takes them as they are.',
     statistics: 'Last 24 hours',
     noStatistics: 'No calls in the last 24 hours.',
