@@ -33,6 +33,17 @@ test('each screen says that the journal is off, and none shows an error', async 
   await closePage(page)
 })
 
+test('a call that is cancelled says what may be: no record tells', async () => {
+  const page = await openPage(daemon, `#/tools/alpha/sleep?arguments=${encodeURIComponent('{"ms": 600000}')}`)
+  await page.getByRole('button', { name: 'Call', exact: true }).click()
+  const asked = page.waitForResponse((response) => response.url().includes('/api/call-records'))
+  await page.getByRole('button', { name: 'Cancel the call' }).click()
+  assert.equal((await asked).status(), 503)
+  await page.getByText('If the server had the call already, it may have run in part or as a whole.').waitFor()
+  assert.equal(await page.getByRole('link', { name: 'The record of this call' }).count(), 0)
+  await closePage(page)
+})
+
 for (const payloads of ['off', 'digest']) {
   test(`with payloads "${payloads}" a call that is run again says why its form is empty`, async () => {
     const spare = await Daemon.start({ journal: { payloads }, mcpServers: { alpha: fake() } })

@@ -5,7 +5,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
-import { closeBrowser, closePage, Daemon, fake, folder, here, openPage, scripted, soon } from './harness.mjs'
+import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, folder, here, openPage, scripted, soon } from './harness.mjs'
 
 const run = promisify(execFile)
 const point = { type: 'object', properties: { x: { type: 'number' }, y: { type: 'number' } }, required: ['x', 'y'] }
@@ -69,9 +69,12 @@ const RESULTS = {
   destroy: { content: [{ type: 'text', text: 'destroyed' }] },
 }
 
-let daemon, scripts
+let daemon, scripts, needed
 before(async () => {
   scripts = folder()
+  // A server that starts while this file is there, and is tried again after a long time.
+  needed = path.join(scripts, 'needed')
+  fs.writeFileSync(needed, '')
   daemon = await Daemon.start({
     mcpServers: {
       alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
@@ -84,9 +87,11 @@ before(async () => {
         prompts: [{ name: 'greet', description: 'Greets somebody', arguments: [{ name: 'who', required: true }] }],
         messages: [{ role: 'user', content: { type: 'text', text: 'Say hello' } }, { role: 'assistant', content: { type: 'text', text: 'Hello' } }],
       }),
+      hasty: { ...fake(), timeout: 1000 },
+      away: { command: 'sh', args: ['-c', 'test -f "$0" && exec "$1"', needed, FAKE_SERVER], reconnect: { initialDelayMs: 300_000, maxDelayMs: 300_000, jitter: 0, onCall: false } },
     },
   })
-  await daemon.connected('alpha', 'results')
+  await daemon.connected('alpha', 'results', 'hasty', 'away')
 })
 after(async () => {
   await closeBrowser()
@@ -98,7 +103,7 @@ after(async () => {
 async function lastCall(server, tool, after = 0) {
   return soon(`a record of ${server}/${tool}`, async () => {
     const { calls } = await daemon.api(`/api/call-records?server=${server}&tool=${tool}&limit=1`)
-    return calls[0] && calls[0].id > after && calls[0].status !== 'open' && daemon.api(`/api/call-records/${calls[0].id}`)
+    return calls[0] && Number(calls[0].id) > Number(after) && calls[0].status !== 'open' && daemon.api(`/api/call-records/${calls[0].id}`)
   })
 }
 const outcome = (page) => page.getByRole('region', { name: 'Result' })
@@ -112,6 +117,10 @@ test('every kind of argument arrives as it was entered', async () => {
   const page = await openPage(daemon, '#/tools/alpha/kinds')
   const form = page.getByRole('tabpanel', { name: 'Form' })
   await field(form, 'text').waitFor()
+  const commands = page.getByRole('region', { name: 'As a command' })
+  const incomplete = commands.getByText('Not complete yet: a required argument is missing.')
+  await incomplete.waitFor()
+  assert.match(await commands.getByRole('figure', { name: 'As a command' }).innerText(), /mainstay call alpha\/kinds 'place=\{\}' 'given=as it was'$/m, 'what is still empty is left out')
 
   // What is missing is said at its field, and nothing is sent.
   await call(page)
@@ -204,6 +213,7 @@ test('every kind of argument arrives as it was entered', async () => {
     list: ['first', 'third'], points: [{ x: 1000, y: 0 }], place: { x: -1.5, y: 2 }, either: { number: 12 }, any: [5], given: 'as it was', free: { at: ['will'] },
     tree: { label: 'root', below: [{ label: 'leaf' }] },
   }
+  assert.equal(await incomplete.count(), 0)
   const json = page.getByRole('tab', { name: 'JSON', exact: true }).first()
   await json.click()
   const text = page.getByRole('tabpanel', { name: 'JSON' }).getByRole('textbox')
@@ -254,13 +264,68 @@ test('a long call shows how far it is, and is cancelled', async () => {
   const page = await openPage(daemon, `#/tools/alpha/progress?arguments=${encodeURIComponent(JSON.stringify(args))}`)
   await call(page)
   await outcome(page).getByText('Running').waitFor()
+  assert.equal(await outcome(page).getByText('Waits for').count(), 0)
   const bar = outcome(page).getByRole('progressbar')
   await soon('progress', async () => Number(await bar.getAttribute('value')) > 2 / 600)
   await outcome(page).getByText(/^step \d+$/).waitFor()
   await outcome(page).getByText(/\/ 600$/).waitFor()
   await page.getByRole('button', { name: 'Cancel the call' }).click()
   await outcome(page).getByText('Cancelled', { exact: true }).waitFor()
-  assert.equal((await lastCall('alpha', 'progress')).call.status, 'cancelled')
+  await outcome(page).getByText('It was sent and may have run in part or as a whole: it was cancelled before the answer. Check what it did before you call it again.').waitFor()
+  const record = await lastCall('alpha', 'progress')
+  assert.equal(record.call.status, 'cancelled')
+  await outcome(page).getByRole('link', { name: 'The record of this call' }).click()
+  await page.getByRole('dialog', { name: 'alpha/progress' }).getByText('it was cancelled before the answer.').waitFor()
+  assert.match(page.url(), new RegExp(`id=${record.call.id}$`))
+  await closePage(page)
+})
+
+test('a call waits for its server, and says that it was never sent when it is cancelled there', async () => {
+  const page = await openPage(daemon, `#/tools/away/sleep?arguments=${encodeURIComponent('{"ms": 1}')}`)
+  await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
+  fs.rmSync(needed)
+  process.kill((await daemon.server('away')).pid, 'SIGKILL')
+  await soon('the next attempt to be far', async () => (await daemon.server('away')).nextRetryMs > 60_000)
+  await call(page)
+  await soon('the call to wait', async () => (await daemon.api('/api/figures')).servers.find((it) => it.name === 'away').callsWaiting === 1)
+  await outcome(page).getByText('Waits for away').waitFor()
+  await outcome(page).getByText(/\(reconnecting, next attempt in [45] min\)/).waitFor()
+  assert.equal(await outcome(page).getByText('Running').count(), 0)
+  await page.getByRole('button', { name: 'Cancel the call' }).click()
+  await outcome(page).getByText('It did not run: it was cancelled before it was sent.').waitFor()
+  assert.equal(await outcome(page).getByText('may have run').count(), 0)
+  const { call: of } = await lastCall('away', 'sleep')
+  assert.deepEqual([of.status, of.state], ['cancelled', 'not_sent'])
+  assert.ok((await outcome(page).getByRole('link', { name: 'The record of this call' }).getAttribute('href')).endsWith(`id=${of.id}`))
+  await closePage(page)
+})
+
+test('a call that fails says whether it may have run', async () => {
+  const page = await openPage(daemon, `#/tools/hasty/sleep?arguments=${encodeURIComponent('{"ms": 600000}')}`)
+  const doubt = outcome(page).getByText('Check what it did before you call it again.')
+  await call(page)
+  await outcome(page).getByText('status 504').waitFor()
+  await outcome(page).getByText('It was sent and may have run: no answer came in time.').waitFor()
+  await doubt.waitFor()
+  const { call: late } = await lastCall('hasty', 'sleep')
+  assert.equal(late.status, 'timeout')
+  const link = outcome(page).getByRole('link', { name: 'The record of this call' })
+  assert.ok((await link.getAttribute('href')).endsWith(`id=${late.id}`))
+  assert.deepEqual(await axe(page), [])
+
+  await call(page)
+  await soon('the server to have the call', async () => (await daemon.api('/api/figures')).servers.find((it) => it.name === 'hasty').callsInFlight === 1)
+  process.kill((await daemon.server('hasty')).pid, 'SIGKILL')
+  await outcome(page).getByText('It was sent and may have run: the connection was lost before the answer.').waitFor()
+  await doubt.waitFor()
+
+  await daemon.api('/api/servers/hasty/stop', 'POST')
+  await call(page)
+  await outcome(page).getByText(/^It did not run: /).waitFor()
+  assert.equal(await doubt.count(), 0)
+  const { call: unsent } = await lastCall('hasty', 'sleep', late.id)
+  assert.equal(unsent.state, 'not_sent')
+  assert.ok((await link.getAttribute('href')).endsWith(`id=${unsent.id}`))
   await closePage(page)
 })
 
@@ -411,6 +476,27 @@ test('the commands shown do what the page does', async () => {
   const third = await lastCall('alpha', 'kinds', second.call.id)
   assert.deepEqual(third.arguments, args, curl)
   assert.deepEqual(JSON.parse(stdout).result, third.result)
+  await closePage(page)
+})
+
+test('the commands show no password, and are copied with it', async () => {
+  const args = { text: 'some', count: 1, mode: 3, list: ['a'], place: { x: 1, y: 2 } }
+  const page = await openPage(daemon, `#/tools/alpha/kinds?arguments=${encodeURIComponent(JSON.stringify(args))}`)
+  const commands = page.getByRole('region', { name: 'As a command' })
+  const note = commands.getByText('Passwords are shown as dots. Copy takes them as they are.')
+  await commands.getByRole('figure', { name: 'As curl' }).waitFor()
+  assert.equal(await note.count(), 0)
+  await field(page.getByRole('tabpanel', { name: 'Form' }), 'secret').fill('hush')
+  await note.waitFor()
+  for (const name of ['As a command', 'As curl']) {
+    const figure = commands.getByRole('figure', { name })
+    const shown = await figure.innerText()
+    assert.match(shown, /••••••/, name)
+    assert.doesNotMatch(shown, /hush/, name)
+    await figure.getByRole('button', { name: 'Copy' }).click()
+    await figure.getByText('Copied').waitFor()
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /hush/, name)
+  }
   await closePage(page)
 })
 

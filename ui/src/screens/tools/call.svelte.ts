@@ -1,10 +1,12 @@
 /** A call that is followed: docs/rest.md, "Tools, resources, prompts". Closing the connection cancels it. */
-import { ApiError, errorOf, events, send } from '../../api/client'
+import { api, ApiError, errorOf, events, send } from '../../api/client'
+import type { CallRecord, CallRecords } from '../../api/types'
 import type { Members } from '../../forms/schema'
 import { clock } from '../../lib/clock.svelte'
 import { toasts, type Link } from '../../lib/toasts.svelte'
 import { isErrorResult, isMembers } from '../../results/content'
 import { texts } from '../../texts'
+import { recordOf, SLACK_MS, type Subject } from './record'
 
 export interface Progress {
   progress: number
@@ -24,6 +26,8 @@ const MAX_LOGS = 500
 const SHOW_MS = 100
 /** Calls that go on without their screen. Each holds a connection, and browsers open six to a host. */
 const MAX_LEFT = 3
+/** When its record is looked for after a call: a call that was cancelled may end a little later. */
+const LOOKS_MS = [0, 250, 500, 1000, 2000]
 
 export class FollowedCall {
   /** Resolved when it does not run. */
@@ -39,7 +43,12 @@ export class FollowedCall {
   status = $state<number | undefined>(undefined)
   result = $state.raw<unknown>(undefined)
   error = $state.raw<unknown>(undefined)
+  /** The record of a call that failed or was cancelled; `undefined` until it is found. */
+  record = $state.raw<CallRecord | undefined>(undefined)
+  subject: Subject | undefined
 
+  /** The newest record that was found for an earlier call. */
+  #before: string | undefined
   #abort: AbortController | undefined
   #timer = 0
   #nextProgress: Progress | undefined
@@ -51,14 +60,17 @@ export class FollowedCall {
   }
 
   /** Calls, and waits for the end. One call at a time. */
-  run(path: string, body: unknown): Promise<void> {
-    if (!this.isRunning) this.ended = this.#run(path, body)
+  run(path: string, body: unknown, subject: Subject): Promise<void> {
+    if (!this.isRunning) this.ended = this.#run(path, body, subject)
     return this.ended
   }
 
-  async #run(path: string, body: unknown): Promise<void> {
+  async #run(path: string, body: unknown, subject: Subject): Promise<void> {
     const abort = new AbortController()
     this.#abort = abort
+    this.subject = subject
+    this.#before = this.record?.id ?? this.#before
+    this.record = undefined
     this.state = 'running'
     this.progress = undefined
     this.logs = []
@@ -98,6 +110,29 @@ export class FollowedCall {
       }
     } finally {
       removeEventListener('beforeunload', ask)
+    }
+    if (this.state === 'failed' || this.state === 'cancelled') void this.#find(subject, abort)
+  }
+
+  /** Finds the record. Where there is none, or records cannot be read, it stays `undefined`. */
+  async #find(subject: Subject, of: AbortController): Promise<void> {
+    const made = { ...subject, startedAt: this.startedAt, isCancelled: this.state === 'cancelled', before: this.#before }
+    const at = (ms: number): string => new Date(ms).toISOString()
+    const query = { tool: subject.tool, door: 'rest', since: at(made.startedAt - SLACK_MS), until: at(made.startedAt + SLACK_MS), count: 'false' }
+    for (const [index, wait] of LOOKS_MS.entries()) {
+      await new Promise((resolve) => setTimeout(resolve, wait))
+      let found: CallRecord | undefined
+      try {
+        found = recordOf((await api.get<CallRecords>('/api/call-records', query)).calls, made)
+      } catch {
+        return
+      }
+      // Another call may have begun.
+      if (this.#abort !== of) return
+      if (found && (found.status !== 'open' || index === LOOKS_MS.length - 1)) {
+        this.record = found
+        return
+      }
     }
   }
 
