@@ -148,6 +148,35 @@ test('a server that waits for approval says who asked for it, and when', async (
   await closePage(page)
 })
 
+test('a server that waits for approval shows in its row all that it would run', async () => {
+  const args = ['-c', `echo ${'never '.repeat(30)}approved`, '--', ...Array.from({ length: 12 }, (_, at) => `--option-${at}=value`)]
+  const desk = await McpClient.open(daemon, '/mcp', { name: 'desk', token: daemon.token })
+  await desk.call('add_server', { name: 'whole', command: 'sh', args, cwd: '/tmp/of the client', env: { LD_PRELOAD: '/tmp/evil.so', API_KEY: 'of-a-client' } })
+  await desk.call('add_server', { name: 'endless', command: 'sh', args: ['-c', `# ${'x'.repeat(2000)}`] })
+  const page = await openPage(daemon)
+  const told = ['Asked for by desk', `sh -c '${args[1]}' -- ${args.slice(3).join(' ')}`, '/tmp/of the client', 'LD_PRELOAD', 'API_KEY']
+  for (const width of [360, 1280, 2560]) {
+    await page.setViewportSize({ width, height: 1200 })
+    await says(row(page, 'whole'), 'Awaits approval')
+    const text = (await row(page, 'whole').innerText()).replace(/\s+/g, ' ')
+    for (const part of told) assert.ok(text.includes(part), `${part} at ${width} px: ${text}`)
+    // Nothing of it is cut, by an ellipsis or by an edge.
+    const cut = await row(page, 'whole').evaluate((element) => {
+      const { right, bottom } = element.getBoundingClientRect()
+      const isCut = (it) => it.scrollWidth > it.clientWidth + 1 || it.getBoundingClientRect().right > right || it.getBoundingClientRect().bottom > bottom
+      return [...element.querySelectorAll('dt, dd, p')].filter(isCut).map((it) => it.textContent)
+    })
+    assert.deepEqual(cut, [], `at ${width} px`)
+  }
+  assert.equal((await row(page, 'whole').innerText()).includes('of-a-client'), false, 'names of variables alone')
+  // One that would fill the screen says that there is more.
+  await says(row(page, 'endless'), '(510 more characters; Review shows them)')
+  await page.goto(`${daemon.url}/#/servers/whole`)
+  await says(why(page), told[1])
+  await says(why(page), /^Asked for by desk/)
+  await closePage(page)
+})
+
 test('times are those of the daemon, whatever the clock of the browser says', async () => {
   const { connectedAt } = await daemon.server('alpha')
   const page = await openPage(daemon)

@@ -4,7 +4,7 @@ import { Row } from '../../lib/row.svelte'
 import { lookOf } from '../../lib/status'
 import { evidence, nextAttempt } from './evidence'
 import { countGroups, fits, lines, unchanged, wordsOf, type Listed } from './listing'
-import { commandLine, requesterOf, targetOf } from './target'
+import { commandLine, requesterOf, targetOf, pendingTarget } from './target'
 
 function listed(name: string, server: Partial<Server>, calls = 0): Listed {
   const info = { name, enabled: true, status: 'connected', connected: true, transport: 'stdio', ...server } as Server
@@ -84,7 +84,12 @@ describe('evidence', () => {
 
 it('quotes a command line as a shell reads it', () => {
   expect(commandLine(['npx', '-y', 'two words', "it's"])).toBe(`npx -y 'two words' 'it'\\''s'`)
-  expect(targetOf({ pending: { command: ['rm', '-rf', '/'] }, transport: 'stdio' } as unknown as Server)).toBe('rm -rf /')
+})
+
+it('tells the whole command of a server that waits, and of others the program alone', () => {
+  expect(pendingTarget({ command: ['rm', '-rf', '/my files'] })).toBe("rm -rf '/my files'")
+  expect(pendingTarget({ command: [], url: 'https://a.example/mcp' })).toBe('https://a.example/mcp')
+  expect(targetOf({ command: 'rm', transport: 'stdio' } as unknown as Server)).toBe('rm')
 })
 
 it('names the client that asks for a server', () => {
