@@ -32,6 +32,8 @@ export const texts = {
     /** Both numbers take as much room, whatever the first is. */
     summary: (up: number, all: number) => (all === 0 ? 'No servers' : `${String(up).padStart(String(all).length, '\u2007')} of ${all} running`),
     needsYou: (count: number) => `${count} ${count === 1 ? 'needs' : 'need'} you`,
+    needsOf: (servers: number, requests: number) =>
+      `${servers} ${servers === 1 ? 'server' : 'servers'}, ${requests} ${requests === 1 ? 'request' : 'requests'}`,
     live: 'Connected to Mainstay',
     gone: 'Mainstay does not answer.',
     lastSeen: (time: string, span: string) => `Last seen ${time}; trying again in ${span}.`,
