@@ -26,6 +26,8 @@ before(async () => {
       mute: { ...fake('--ignore-ping'), health: { intervalMs: 100, timeoutMs: 100, threshold: 1, action: 'event' } },
       stubborn: fake('--ignore-sigterm', '--ignore-stdin-eof'),
       needing: { command: 'sh', args: needing, reconnect: { initialDelayMs: 100, maxAttempts: 2 }, restart: { mode: 'as_reconnect' } },
+      // Its next attempt goes on and on once the file is there.
+      retrying: { command: 'sh', args: ['-c', 'test -f "$0" && exec sleep 600; echo "fatal: no database" >&2; exit 3', path.join(scripts, 'hang')], reconnect: { initialDelayMs: 8000, maxDelayMs: 8000, jitter: 0 } },
       one: fake(),
       two: fake(),
     },
@@ -102,6 +104,38 @@ test('one that was given up is restarted once the cause is repaired, and runs', 
   await says(needing, 'Running')
   assert.equal((await daemon.server('needing')).connected, true)
   assert.equal(await needing.getByText('Connection failed after max retries').count(), 0)
+  await closePage(page)
+})
+
+test('while an attempt runs, the row says why the last one failed and what this one does', async () => {
+  const page = await openPage(daemon)
+  const retrying = row(page, 'retrying')
+  const widths = [360, 700, 900, 1280, 2560]
+  const heights = async () => {
+    const all = []
+    for (const width of widths) {
+      await page.setViewportSize({ width, height: 1400 })
+      all.push((await retrying.boundingBox()).height)
+    }
+    return all
+  }
+  await says(retrying, /^attempt \d+ · next in \d/)
+  const before = await heights()
+  fs.writeFileSync(path.join(scripts, 'hang'), '')
+  const start = retrying.getByText(/^Starting: (at work|silent|no sign of work) for \d+ s/)
+  await start.waitFor()
+  const reason = retrying.getByText('process exited unexpectedly (code 3)')
+  for (const width of widths) {
+    await page.setViewportSize({ width, height: 1400 })
+    for (const part of [reason, start]) {
+      const { x, width: wide } = await part.boundingBox()
+      assert.ok(wide > 100 && x + wide <= width, `at ${width} px`)
+    }
+  }
+  assert.deepEqual(await heights(), before, 'the row is as high as it was')
+  await page.goto(`${daemon.url}/#/servers/retrying`)
+  await says(page.getByRole('region', { name: 'Why' }), 'process exited unexpectedly (code 3)')
+  await says(page.getByRole('region', { name: 'Why' }), /^attempt \d+ is under way: (at work|silent|no sign of work) for \d+ s/)
   await closePage(page)
 })
 

@@ -304,7 +304,7 @@ export const texts = {
     exit: (code: number) => `exit code ${code}`,
     signal: (signal: number) => `signal ${signal}`,
     attempt: (attempt: number, span: string) => `attempt ${attempt} in ${span}`,
-    attemptNow: (attempt: number) => `attempt ${attempt} is under way`,
+    attemptNow: (attempt: number, start: string) => `attempt ${attempt} is under way${start && `: ${start}`}`,
     notRetried: 'It is not tried again by itself.',
     starting: (words: string) => `Starting: ${words}`,
     timeline: 'States',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Server } from '../api/types'
 import { mainAction } from './operations'
-import { next, outlook } from './reason'
+import { next, outlook, why } from './reason'
 import { wordOf } from './status'
 
 const down = (more: Partial<Server>): Server => ({ name: 'files', enabled: true, connected: false, status: 'error', command: 'files', ...more }) as Server
@@ -30,4 +30,13 @@ describe('the action and the words of a server that is down agree', () => {
     expect(outlook(server, word)).toMatch(words)
     expect(next(server, word, server.nextRetryMs == null ? undefined : now + server.nextRetryMs, now)).toBe(coming)
   })
+})
+
+it('tells the last reason beside what an attempt does', () => {
+  const attempt = { lastError: 'process exited unexpectedly (code 3)', starting: 'at work for 5 s', retried: true }
+  const again = down({ ...attempt, status: 'reconnecting', reconnectAttempt: 2 })
+  expect(why(again, 'reconnecting', 0)).toBe('process exited unexpectedly (code 3)')
+  expect(next(again, 'reconnecting', undefined, 0)).toBe('attempt 2 is under way: at work for 5 s')
+  expect(why(down({ ...attempt, status: 'connecting' }), 'starting', 0)).toBe('process exited unexpectedly (code 3). Starting: at work for 5 s')
+  expect(why(down({ status: 'connecting' }), 'starting', 0)).toBe('Starting')
 })
