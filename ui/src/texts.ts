@@ -171,7 +171,7 @@ export const texts = {
     pingTitle: (ping: string) => `The last question took ${ping}`,
     askedBy: 'Asked for by',
     requester: (client: string, door: string, token: string) => `${client || 'a client'} (${door}${token && `, token ${token}`})`,
-    silent: (span: string) => `silent for ${span}, asked, no answer yet`,
+    silent: (span: string) => `asked, silent for ${span}`,
     wants: 'Wants to run',
     wantsAddress: 'Wants to connect to',
     wantsMore: (count: number) => `(${count} more characters; Review shows them)`,
