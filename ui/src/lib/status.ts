@@ -45,6 +45,8 @@ const LOOKS: Record<Word, Omit<Look, 'word'>> = {
   disabled: { symbol: '○', tone: 'off', group: 'off' },
 }
 
+export const WORDS = Object.keys(LOOKS) as Word[]
+
 export function wordOf(server: Server): Word {
   if (server.status === 'pending' || server.pending) return 'pending'
   if (!server.enabled || server.status === 'disabled') return 'disabled'
