@@ -32,6 +32,7 @@ export const texts = {
     /** Both numbers take as much room, whatever the first is. */
     summary: (up: number, all: number) => (all === 0 ? 'No servers' : `${String(up).padStart(String(all).length, '\u2007')} of ${all} running`),
     needsYou: (count: number) => `${count} ${count === 1 ? 'needs' : 'need'} you`,
+    degraded: 'degraded',
     needsOf: (servers: number, requests: number) =>
       `${servers} ${servers === 1 ? 'server' : 'servers'}, ${requests} ${requests === 1 ? 'request' : 'requests'}`,
     live: 'Connected to Mainstay',
@@ -162,7 +163,7 @@ export const texts = {
     add: 'Add a server',
     list: 'Servers',
     states: 'Groups',
-    groups: { needs: 'Needs you', coming: 'Coming back', well: 'Running', off: 'Switched off' },
+    groups: { needs: 'Needs you', degraded: 'Degraded', coming: 'Coming back', well: 'Running', off: 'Switched off' },
     shown: (count: number, all: number) => `${count} of ${all} servers shown`,
     attempt: (attempt: number) => `attempt ${attempt}`,
     next: (span: string) => `next in ${span}`,
@@ -187,7 +188,7 @@ export const texts = {
     up: (span: string) => `up ${span}`,
     upTitle: (time: string) => `Connected since ${time}`,
     since: (time: string) => `since ${time}`,
-    sinceTitle: (time: string) => `Not connected since ${time}`,
+    sinceTitle: (time: string, isConnected: boolean) => `${isConnected ? 'Degraded' : 'Not connected'} since ${time}`,
     crashes: (count: number) => `${count} ${count === 1 ? 'crash' : 'crashes'}`,
     crashTitle: (time: string) => `The last one at ${time}`,
     autoStart: 'Auto-start',

@@ -22,6 +22,7 @@ describe('the action and the words of a server that is down agree', () => {
     ['one that is given up', down({ status: 'failed' }), 'restart', /stopped trying/, 'It is not tried again by itself.'],
     ['one that crashed', down({ status: 'crashed' }), 'restart', /does not start it again/, 'It is not tried again by itself.'],
     ['one that starts', down({ status: 'connecting' }), 'stop', /under way/, undefined],
+    ['one that is degraded', down({ status: 'connected', connected: true, healthStatus: 'unhealthy' }), 'restart', /asked again/, 'It stays connected and is asked again. Restart it if it does not recover.'],
     ['one that is stopped', down({ status: 'disconnected' }), 'start', /stays stopped/, undefined],
   ])('%s', (_, server, action, words, coming) => {
     const word = wordOf(server)

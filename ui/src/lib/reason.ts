@@ -46,5 +46,6 @@ export function next(server: Server, word: Word, nextAttemptAt: number | undefin
     if (nextAttemptAt !== undefined && nextAttemptAt > now) return words.attempt(attempt, span(nextAttemptAt - now + 999))
     return server.retried ? words.attemptNow(attempt, server.starting ?? '') : words.notRetried
   }
+  if (word === 'degraded') return texts.servers.nextSteps.degraded
   return word === 'failed' ? words.notRetried : undefined
 }

@@ -18,18 +18,19 @@ const rows = [
   listed('well-2', {}, 5),
   listed('asks', { status: 'pending', connected: false }),
   listed('off', { enabled: false, connected: false }),
+  listed('mute', { healthStatus: 'degraded', lastError: 'ping timed out' }, 9),
   listed('back', { status: 'reconnecting', connected: false }),
 ]
 const names = (list: readonly (string | Listed)[]): string[] => list.map((line) => (typeof line === 'string' ? `# ${line}` : line.name))
 
 describe('the list', () => {
   it('groups by what is needed, what waits for approval first', () => {
-    expect(names(lines(rows, 'order'))).toEqual(['# needs', 'asks', 'down', '# coming', 'back', '# well', 'well-1', 'well-2', '# off', 'off'])
-    expect(countGroups(rows)).toEqual({ needs: 2, coming: 1, well: 2, off: 1 })
+    expect(names(lines(rows, 'order'))).toEqual(['# needs', 'asks', 'down', '# degraded', 'mute', '# coming', 'back', '# well', 'well-1', 'well-2', '# off', 'off'])
+    expect(countGroups(rows)).toEqual({ needs: 2, degraded: 1, coming: 1, well: 2, off: 1 })
   })
 
   it('sorts within groups', () => {
-    expect(names(lines(rows, 'calls'))).toEqual(['# needs', 'asks', 'down', '# coming', 'back', '# well', 'well-2', 'well-1', '# off', 'off'])
+    expect(names(lines(rows, 'calls'))).toEqual(['# needs', 'asks', 'down', '# degraded', 'mute', '# coming', 'back', '# well', 'well-2', 'well-1', '# off', 'off'])
   })
 
   it('finds by name, state and reason', () => {
