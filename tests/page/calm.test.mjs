@@ -163,7 +163,7 @@ test('requests: how many, how long they wait, and the line of state above', asyn
     await again(page)
     await soon(`${count} requests`, async () => (await badge('Requests').innerText()).trim().endsWith(`${count}`))
     await soon(`${count} servers`, async () => (await badge('Servers').innerText()).trim().endsWith(`${count}`))
-    await says(page, `${count} need you`)
+    await says(page, `${2 * count} need you`)
   }
   await shown()
   await page.getByRole('article').first().waitFor()

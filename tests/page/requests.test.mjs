@@ -139,6 +139,37 @@ test('the badge counts on every screen', async () => {
   await closePage(page)
 })
 
+test('a narrow page says that requests wait: at "More", and in the line of state', async () => {
+  const page = await openPage(daemon, '#/servers', { width: 360, height: 780 })
+  const more = page.getByRole('button', { name: /^More( \d+)?$/ })
+  const need = page.getByRole('banner').getByRole('link', { name: /need/ })
+  await page.getByRole('link', { name: 'alpha', exact: true }).waitFor()
+  assert.deepEqual([(await more.innerText()).trim(), await need.count()], ['More', 0])
+  const answers = [elicit('first'), elicit('second', 'beta')]
+  await soon('both at "More"', async () => /^More\s+2$/.test((await more.innerText()).trim()))
+  await soon('both in the line of state', async () => (await need.innerText()) === '2 need you')
+  for (const it of [more, need]) {
+    const { x, width } = await it.boundingBox()
+    assert.ok(x >= 0 && x + width <= 360)
+  }
+  // No server needs anybody: the line of state leads to the requests.
+  await need.click()
+  for (const message of ['first', 'second']) await page.getByText(message, { exact: true }).waitFor()
+  // With a server that needs somebody, it counts both.
+  await daemon.api('/api/servers', 'POST', { name: 'spent', command: 'sh', args: ['-c', 'exit 3'], reconnect: { initialFailure: 'error' } })
+  await soon('all three', async () => (await need.innerText()) === '3 need you')
+  assert.equal(await need.getAttribute('title'), '1 server, 2 requests')
+  await need.click()
+  await page.getByRole('heading', { level: 1, name: 'Servers' }).waitFor()
+  await more.click()
+  await soon('the badge in the menu', async () => /2/.test(await page.getByRole('navigation').getByRole('link', { name: /^Requests/ }).last().innerText()))
+  await daemon.api('/api/servers/spent', 'DELETE')
+  for (const { id } of (await daemon.api('/api/server-requests')).requests) await daemon.api(`/api/server-requests/${id}`, 'POST', { error: 'left behind' })
+  await Promise.all(answers)
+  await soon('none', async () => (await more.innerText()).trim() === 'More')
+  await closePage(page)
+})
+
 test('a request that somebody else answers is not taken away from who types', async () => {
   const page = await openPage(daemon, '#/requests')
   const answer = elicit()

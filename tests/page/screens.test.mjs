@@ -27,7 +27,10 @@ const titled = (title) => (page) => dialog(page, title).waitFor()
  * the width, `isLong` one that is taller than the window; `isTouched` is one that a person did something to.
  */
 const SCREENS = [
-  screen('servers', '#/servers', (page) => says(page, 'Awaits approval'), { isWide: true }),
+  screen('servers', '#/servers', async (page) => {
+    await says(page, 'Awaits approval')
+    await page.getByTitle(/^Degraded since/).waitFor()
+  }, { isWide: true }),
   screen('servers-open', '#/servers?open=alpha', (page) => says(page, 'Last events')),
   screen('servers-selected', '#/servers', async (page) => {
     for (const name of ['alpha', 'off']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
@@ -224,6 +227,7 @@ before(async () => {
       asking: { ...fake(), serverRequests: 'queue' },
       broken: { command: 'sh', args: ['-c', 'echo "fatal: no database" >&2; exit 3'] },
       missing: { command: 'no-such-program' },
+      mute: { ...fake('--ignore-ping'), health: { intervalMs: 500, timeoutMs: 500, threshold: 1, action: 'event' } },
       off: { ...fake(), enabled: false },
     },
     profiles: { docs: { servers: ['alpha'], tools: { deny: ['alpha/tool_*'] } } },

@@ -350,7 +350,7 @@ test('what a client adds waits to be approved, is shown whole, and is approved o
   assert.equal(JSON.parse(answer.content[0].text).status, 'pending')
   await call('add_server', { name: 'unwanted', command: 'sh', args: ['-c', 'touch "$HOME/was-run"'] })
   await says(row(page, 'unwanted'), 'Awaits approval')
-  await says(row(page, 'unwanted'), `wants to run: sh -c 'touch "$HOME/was-run"'`)
+  await says(row(page, 'unwanted'), `sh -c 'touch "$HOME/was-run"'`)
   const names = await page.getByRole('list', { name: 'Servers' }).locator('a[href^="#/servers/"]').allTextContents()
   assert.deepEqual(names.slice(0, 2), ['asked', 'unwanted'], 'they come first')
 

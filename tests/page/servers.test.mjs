@@ -224,6 +224,27 @@ test('the figures of all rows stand in columns, at each width, and nothing moves
   await closePage(page)
 })
 
+test('a row that is opened keeps its name in sight, however narrow the page is', async () => {
+  const page = await openPage(daemon, '#/', { width: 360, height: 780 })
+  for (const name of ['beta', 'broken', 'gamma']) {
+    await page.getByRole('button', { name: `Details of ${name}` }).click()
+    await says(row(page, name), 'Last events')
+    const link = row(page, name).getByRole('link', { name, exact: true })
+    await soon(`the name of ${name} in sight`, async () =>
+      link.evaluate((it) => {
+        const { left, top, width, height } = it.getBoundingClientRect()
+        return it.contains(document.elementFromPoint(left + width / 2, top + height / 2))
+      }),
+    )
+    // What is read after it is opened does not push it away.
+    await row(page, name).getByRole('list', { name: 'Log' }).or(row(page, name).getByText('It has not said anything yet.')).first().waitFor()
+    const { y, height } = await link.boundingBox()
+    const list = await page.getByRole('list', { name: 'Servers' }).boundingBox()
+    assert.ok(y >= list.y - 1 && y + height <= list.y + list.height, `${name} at ${y} in ${JSON.stringify(list)}`)
+  }
+  await closePage(page)
+})
+
 test('a menu lies within the window, and nothing cuts it', async () => {
   const page = await openPage(daemon, '#/servers/gamma', { width: 360, height: 700 })
   const isWhole = async (opener, height) => {

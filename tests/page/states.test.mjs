@@ -24,13 +24,16 @@ before(async () => {
       locked: { url: `http://${address}/mcp` },
       fragile: { ...fake(), restart: { mode: 'never' } },
       mute: { ...fake('--ignore-ping'), health: { intervalMs: 100, timeoutMs: 100, threshold: 1, action: 'event' } },
+      hanging: { ...fake('--hang-after', '1'), health: { intervalMs: 500, timeoutMs: 500, threshold: 2, action: 'event' } },
       stubborn: fake('--ignore-sigterm', '--ignore-stdin-eof'),
       needing: { command: 'sh', args: needing, reconnect: { initialDelayMs: 100, maxAttempts: 2 }, restart: { mode: 'as_reconnect' } },
+      // Its next attempt goes on and on once the file is there.
+      retrying: { command: 'sh', args: ['-c', 'test -f "$0" && exec sleep 600; echo "fatal: no database" >&2; exit 3', path.join(scripts, 'hang')], restart: { maxAttempts: 0 }, reconnect: { initialDelayMs: 8000, maxDelayMs: 8000, jitter: 0 } },
       one: fake(),
       two: fake(),
     },
   })
-  await daemon.connected('fragile', 'stubborn', 'one', 'two')
+  await daemon.connected('fragile', 'hanging', 'stubborn', 'one', 'two')
 })
 after(async () => {
   await closeBrowser()
@@ -70,12 +73,53 @@ test('Crashed: it stays so until a person restarts it', async () => {
   await closePage(page)
 })
 
-test('Degraded: it runs, and what is wrong is said', async () => {
+test('Degraded: a server that hangs stands apart from those that run, with why and since when', async () => {
   const page = await openPage(daemon)
-  await says(row(page, 'mute'), 'Degraded')
-  await says(row(page, 'mute'), /did not answer|no answer|silent/)
-  await page.goto(`${daemon.url}/#/servers/mute`)
-  await says(page.getByRole('region', { name: 'Why' }), /It runs, but not well/)
+  const [hanging, state] = [row(page, 'hanging'), page.getByRole('banner')]
+  await says(hanging, 'Running')
+  const running = async () => Number(/^\s*(\d+) of \d+ running/.exec(await state.innerText())?.[1])
+  const before = await running()
+  // It answers one call, and hears nothing any more.
+  await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'hanging/echo', arguments: { text: 'x' } })
+  await says(hanging, 'Degraded')
+  const told = [/^asked, silent for \d+ s$/, /^ping timed out/, /^since \d\d:\d\d:\d\d$/]
+  for (const text of told) await says(hanging, text)
+  await soon('the line of state to count it', async () => (await running()) === before - 1 && /\d degraded/.test(await state.innerText()))
+  // Since when, as its history has it; it outlives the evidence and the page.
+  const { servers } = await daemon.api('/api/servers/hanging/history')
+  const { at } = servers[0].transitions.findLast((it) => it.degraded)
+  const shown = () => hanging.getByText(told[2])
+  assert.equal(Date.parse((await shown().getAttribute('title')).replace('Degraded since ', '')), Date.parse(at))
+  const first = await shown().innerText()
+  await page.reload()
+  await soon('the same time after a reload', async () => (await shown().innerText()) === first)
+  // All of it is in sight at each width, in its own group, above those that run.
+  for (const width of [360, 700, 900, 1280, 2560]) {
+    await page.setViewportSize({ width, height: 1400 })
+    for (const text of told) {
+      const part = hanging.getByText(text)
+      assert.ok(await part.evaluate((it) => it.scrollWidth <= it.clientWidth || getComputedStyle(it).display === 'inline'), `${text} at ${width} px`)
+      const { x, width: wide } = await part.boundingBox()
+      assert.ok(wide > 50 && x + wide <= width, `${text} at ${width} px`)
+    }
+  }
+  const headings = await page.getByRole('list', { name: 'Servers' }).getByRole('heading', { level: 2 }).allInnerTexts()
+  const place = (name) => headings.findIndex((it) => it.startsWith(name))
+  assert.ok(place('Degraded') >= 0 && place('Degraded') < place('Running'), headings.join())
+  await state.getByRole('link', { name: /degraded/ }).click()
+  const names = page.getByRole('list', { name: 'Servers' }).locator('a[href^="#/servers/"]')
+  await soon('those alone', async () => (await names.allTextContents()).sort().join() === 'hanging,mute')
+  assert.equal(await page.getByRole('button', { name: /^Degraded \d/, pressed: true }).count(), 1)
+
+  await page.goto(`${daemon.url}/#/servers/hanging`)
+  const why = page.getByRole('region', { name: 'Why' })
+  await says(why, /It runs, but not well: ping timed out/)
+  await says(why, /Restart it if it does not recover/)
+  await why.getByText('Since', { exact: true }).waitFor()
+  await page.getByRole('button', { name: 'Restart' }).click()
+  await page.goto(`${daemon.url}/#/servers`)
+  await says(hanging, 'Running')
+  assert.equal(await shown().count(), 0)
   await closePage(page)
 })
 
@@ -102,6 +146,38 @@ test('one that was given up is restarted once the cause is repaired, and runs', 
   await says(needing, 'Running')
   assert.equal((await daemon.server('needing')).connected, true)
   assert.equal(await needing.getByText('Connection failed after max retries').count(), 0)
+  await closePage(page)
+})
+
+test('while an attempt runs, the row says why the last one failed and what this one does', async () => {
+  const page = await openPage(daemon)
+  const retrying = row(page, 'retrying')
+  const widths = [360, 700, 900, 1280, 2560]
+  const heights = async () => {
+    const all = []
+    for (const width of widths) {
+      await page.setViewportSize({ width, height: 1400 })
+      all.push((await retrying.boundingBox()).height)
+    }
+    return all
+  }
+  await says(retrying, /^attempt \d+ · next in \d/)
+  const before = await heights()
+  fs.writeFileSync(path.join(scripts, 'hang'), '')
+  const start = retrying.getByText(/^Starting: (at work|silent|no sign of work) for \d+ s/)
+  await start.waitFor()
+  const reason = retrying.getByText('process exited unexpectedly (code 3)')
+  for (const width of widths) {
+    await page.setViewportSize({ width, height: 1400 })
+    for (const part of [reason, start]) {
+      const { x, width: wide } = await part.boundingBox()
+      assert.ok(wide > 100 && x + wide <= width, `at ${width} px`)
+    }
+  }
+  assert.deepEqual(await heights(), before, 'the row is as high as it was')
+  await page.goto(`${daemon.url}/#/servers/retrying`)
+  await says(page.getByRole('region', { name: 'Why' }), 'process exited unexpectedly (code 3)')
+  await says(page.getByRole('region', { name: 'Why' }), /^attempt \d+ is under way: (at work|silent|no sign of work) for \d+ s/)
   await closePage(page)
 })
 

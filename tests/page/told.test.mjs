@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { anotherPage, closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
 import { McpClient } from './mcp.mjs'
+import { shiftsOf, watchShifts } from './measure.mjs'
 
 let daemon
 before(async () => {
@@ -49,7 +50,7 @@ async function patched(name, fields, hash = '#/') {
 test('a server that is asked and does not answer says so, and is read again until it does', async () => {
   let askedAt = Date.now() - 40_000
   const { page, reads } = await patched('alpha', () => (askedAt ? { askedAt, lastSuccessAt: new Date(askedAt).toISOString() } : {}))
-  await says(row(page, 'alpha'), /^silent for \d+ (s|min), asked, no answer yet$/)
+  await says(row(page, 'alpha'), /^asked, silent for \d+ (s|min)$/)
   const first = reads()
   await soon('it to be read again by itself', () => reads() >= first + 2)
   askedAt = undefined
@@ -63,11 +64,37 @@ test('a question that waits is told, and its answer', async () => {
   // What takes no longer than usual is not told.
   await soon('the question to wait', async () => Date.now() - (await daemon.server('hung')).askedAt > 2500)
   const page = await openPage(daemon)
-  await says(row(page, 'hung'), /^silent for \d+ (s|min), asked, no answer yet$/)
+  await says(row(page, 'hung'), /^asked, silent for \d+ (s|min)$/)
   await says(row(page, 'alpha'), /^answered /)
   await daemon.api('/api/servers/hung/restart', 'POST', {})
   await says(row(page, 'hung'), /^answered /)
   await call
+  await closePage(page)
+})
+
+test('evidence of any length moves nothing, at each width', async () => {
+  const long = 100 * 60 * 60_000
+  let fields = {}
+  const { page } = await patched('alpha', () => fields)
+  const alpha = row(page, 'alpha')
+  const again = () => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+  for (const width of [360, 700, 750, 900, 1280, 2560]) {
+    fields = {}
+    await page.setViewportSize({ width, height: 1400 })
+    await again()
+    await says(alpha, /^answered /)
+    const { height } = await alpha.boundingBox()
+    await watchShifts(page)
+    fields = { askedAt: Date.now() - long, lastSuccessAt: new Date(Date.now() - long).toISOString(), consecutiveHealthFailures: 1 }
+    await again()
+    const told = alpha.getByText(/^asked, silent for \d+ d/)
+    await told.waitFor()
+    assert.deepEqual(await shiftsOf(page), [], `at ${width} px`)
+    assert.equal((await alpha.boundingBox()).height, height, `at ${width} px`)
+    assert.match(await told.getAttribute('title'), /^asked, silent for \d+ d/, 'whole, where it is cut')
+    const { x, width: wide } = await told.boundingBox()
+    assert.ok(x + wide <= width, `at ${width} px`)
+  }
   await closePage(page)
 })
 
@@ -145,6 +172,35 @@ test('a server that waits for approval says who asked for it, and when', async (
   await says(row(page, 'asked'), told)
   await row(page, 'asked').getByRole('button', { name: 'Review' }).click()
   await says(page.getByRole('dialog', { name: 'Approve asked?' }), told)
+  await closePage(page)
+})
+
+test('a server that waits for approval shows in its row all that it would run', async () => {
+  const args = ['-c', `echo ${'never '.repeat(30)}approved`, '--', ...Array.from({ length: 12 }, (_, at) => `--option-${at}=value`)]
+  const desk = await McpClient.open(daemon, '/mcp', { name: 'desk', token: daemon.token })
+  await desk.call('add_server', { name: 'whole', command: 'sh', args, cwd: '/tmp/of the client', env: { LD_PRELOAD: '/tmp/evil.so', API_KEY: 'of-a-client' } })
+  await desk.call('add_server', { name: 'endless', command: 'sh', args: ['-c', `# ${'x'.repeat(2000)}`] })
+  const page = await openPage(daemon)
+  const told = ['Asked for by desk', `sh -c '${args[1]}' -- ${args.slice(3).join(' ')}`, '/tmp/of the client', 'LD_PRELOAD', 'API_KEY']
+  for (const width of [360, 1280, 2560]) {
+    await page.setViewportSize({ width, height: 1200 })
+    await says(row(page, 'whole'), 'Awaits approval')
+    const text = (await row(page, 'whole').innerText()).replace(/\s+/g, ' ')
+    for (const part of told) assert.ok(text.includes(part), `${part} at ${width} px: ${text}`)
+    // Nothing of it is cut, by an ellipsis or by an edge.
+    const cut = await row(page, 'whole').evaluate((element) => {
+      const { right, bottom } = element.getBoundingClientRect()
+      const isCut = (it) => it.scrollWidth > it.clientWidth + 1 || it.getBoundingClientRect().right > right || it.getBoundingClientRect().bottom > bottom
+      return [...element.querySelectorAll('dt, dd, p')].filter(isCut).map((it) => it.textContent)
+    })
+    assert.deepEqual(cut, [], `at ${width} px`)
+  }
+  assert.equal((await row(page, 'whole').innerText()).includes('of-a-client'), false, 'names of variables alone')
+  // One that would fill the screen says that there is more.
+  await says(row(page, 'endless'), '(510 more characters; Review shows them)')
+  await page.goto(`${daemon.url}/#/servers/whole`)
+  await says(why(page), told[1])
+  await says(why(page), /^Asked for by desk/)
   await closePage(page)
 })
 

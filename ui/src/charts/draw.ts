@@ -1,18 +1,35 @@
 /** Draws a lane of the timeline. Each tone has a height or pattern of its own beside its colour. */
-import { look, type Tone } from '../lib/status'
+import { look, WORDS, type Tone, type Word } from '../lib/status'
+import { texts } from '../texts'
 import type { Tick } from './axis'
 import type { Gap, StateSpan } from './history'
 
 const HEIGHT = 22
 
-/** From the top of the lane to the top of the bar, and its height. */
-const SHAPES: Record<Tone, { top: number; height: number }> = {
+/** A tone, or `waits`: a state that waits for a person has the colour of another one. */
+export type Shape = Tone | 'waits'
+
+export function shapeOf(word: Word): Shape {
+  return word === 'pending' ? 'waits' : look(word).tone
+}
+
+/** From the top of the lane to the top of the bar, and its height; `hollow` is that of the gap in the middle. */
+const SHAPES: Record<Shape, { top: number; height: number; hollow?: number }> = {
   well: { top: 5, height: 12 },
   wary: { top: 3, height: 16 },
+  waits: { top: 3, height: 16, hollow: 8 },
   busy: { top: 8, height: 6 },
   bad: { top: 1, height: 20 },
   off: { top: 10, height: 2 },
 }
+/** What each shape stands for: all states that are drawn by it. */
+export function shapeKey(): { shape: Shape; tone: Tone; title: string }[] {
+  return (Object.keys(SHAPES) as Shape[]).map((shape) => {
+    const words = WORDS.filter((word) => shapeOf(word) === shape)
+    return { shape, tone: look(words[0]!).tone, title: [...new Set(words.map((word) => texts.state[word]))].join(', ') }
+  })
+}
+
 /** What is narrower than a pixel is seen by what needs people most. */
 const WEIGHT: Record<Tone, number> = { bad: 4, wary: 3, busy: 2, well: 1, off: 0 }
 
@@ -63,10 +80,13 @@ export function drawLane(canvas: HTMLCanvasElement, width: number, drawing: Draw
   // Quieter ones first, so that a short outage is drawn over what is around it.
   const order = spans.map((span) => ({ span, tone: look(span.word).tone })).sort((one, other) => WEIGHT[one.tone] - WEIGHT[other.tone])
   for (const { span, tone } of order) {
-    const { top, height } = SHAPES[tone]
+    const { top, height, hollow = 0 } = SHAPES[shapeOf(span.word)]
     const left = x(span.from)
+    const wide = Math.max(x(span.to) - left, tone === 'well' || tone === 'off' ? 0.5 : 1.5)
+    const thick = (height - hollow) / 2
     context.fillStyle = colour(tone)
-    context.fillRect(left, top, Math.max(x(span.to) - left, tone === 'well' || tone === 'off' ? 0.5 : 1.5), height)
+    context.fillRect(left, top, wide, thick)
+    context.fillRect(left, top + height - thick, wide, thick)
   }
   if (chosen) {
     context.strokeStyle = colour('ink')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Server } from '../api/types'
 import { mainAction } from './operations'
-import { next, outlook } from './reason'
+import { next, outlook, why } from './reason'
 import { wordOf } from './status'
 
 const down = (more: Partial<Server>): Server => ({ name: 'files', enabled: true, connected: false, status: 'error', command: 'files', ...more }) as Server
@@ -22,6 +22,7 @@ describe('the action and the words of a server that is down agree', () => {
     ['one that is given up', down({ status: 'failed' }), 'restart', /stopped trying/, 'It is not tried again by itself.'],
     ['one that crashed', down({ status: 'crashed' }), 'restart', /does not start it again/, 'It is not tried again by itself.'],
     ['one that starts', down({ status: 'connecting' }), 'stop', /under way/, undefined],
+    ['one that is degraded', down({ status: 'connected', connected: true, healthStatus: 'unhealthy' }), 'restart', /asked again/, 'It stays connected and is asked again. Restart it if it does not recover.'],
     ['one that is stopped', down({ status: 'disconnected' }), 'start', /stays stopped/, undefined],
   ])('%s', (_, server, action, words, coming) => {
     const word = wordOf(server)
@@ -30,4 +31,13 @@ describe('the action and the words of a server that is down agree', () => {
     expect(outlook(server, word)).toMatch(words)
     expect(next(server, word, server.nextRetryMs == null ? undefined : now + server.nextRetryMs, now)).toBe(coming)
   })
+})
+
+it('tells the last reason beside what an attempt does', () => {
+  const attempt = { lastError: 'process exited unexpectedly (code 3)', starting: 'at work for 5 s', retried: true }
+  const again = down({ ...attempt, status: 'reconnecting', reconnectAttempt: 2 })
+  expect(why(again, 'reconnecting', 0)).toBe('process exited unexpectedly (code 3)')
+  expect(next(again, 'reconnecting', undefined, 0)).toBe('attempt 2 is under way: at work for 5 s')
+  expect(why(down({ ...attempt, status: 'connecting' }), 'starting', 0)).toBe('process exited unexpectedly (code 3). Starting: at work for 5 s')
+  expect(why(down({ status: 'connecting' }), 'starting', 0)).toBe('Starting')
 })

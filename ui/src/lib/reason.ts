@@ -22,8 +22,10 @@ export function why(server: Server, word: Word, now: number): string {
     }
     case 'degraded':
       return words.degraded(server.lastError ?? words.noReason)
-    case 'starting':
-      return server.starting ? words.starting(server.starting) : texts.state.starting
+    case 'starting': {
+      const start = server.starting ? words.starting(server.starting) : texts.state.starting
+      return server.lastError ? `${server.lastError}. ${start}` : start
+    }
     default:
       return server.lastError ?? words.noReason
   }
@@ -42,7 +44,8 @@ export function next(server: Server, word: Word, nextAttemptAt: number | undefin
   if (word === 'reconnecting' || word === 'unauthorized' || word === 'error' || word === 'crashed') {
     const attempt = Math.max(server.reconnectAttempt ?? 1, 1)
     if (nextAttemptAt !== undefined && nextAttemptAt > now) return words.attempt(attempt, span(nextAttemptAt - now + 999))
-    return server.retried ? words.attemptNow(attempt) : words.notRetried
+    return server.retried ? words.attemptNow(attempt, server.starting ?? '') : words.notRetried
   }
+  if (word === 'degraded') return texts.servers.nextSteps.degraded
   return word === 'failed' ? words.notRetried : undefined
 }

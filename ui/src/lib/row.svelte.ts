@@ -30,6 +30,8 @@ export class Row {
   rates = $state.raw<number[]>([])
   /** The 95th percentile in milliseconds beside them. */
   p95s = $state.raw<number[]>([])
+  /** Since when it is degraded, in milliseconds since 1970, once that was read (lib/since). */
+  degradedSince = $state<number | undefined>(undefined)
   /** Derived once for each change, and read by many places. */
   look: Look = $derived(lookOf(this.info))
 
@@ -41,6 +43,7 @@ export class Row {
   take(info: Server): void {
     this.info = info
     this.readAt = clock.exact()
+    if (this.look.word !== 'degraded') this.degradedSince = undefined
   }
 
   /** An attempt has begun; its outcome is read. */

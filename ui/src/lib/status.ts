@@ -4,8 +4,8 @@ import type { Server } from '../api/types'
 export type Tone = 'well' | 'wary' | 'busy' | 'bad' | 'off'
 
 /** Groups of the start page, in their order: by what servers need from a person. */
-export type Group = 'needs' | 'coming' | 'well' | 'off'
-export const GROUPS: readonly Group[] = ['needs', 'coming', 'well', 'off']
+export type Group = 'needs' | 'degraded' | 'coming' | 'well' | 'off'
+export const GROUPS: readonly Group[] = ['needs', 'degraded', 'coming', 'well', 'off']
 
 export interface Look {
   /** The state in words; of the texts (`texts.state`). */
@@ -39,11 +39,13 @@ const LOOKS: Record<Word, Omit<Look, 'word'>> = {
   reconnecting: { symbol: '↻', tone: 'busy', group: 'coming' },
   starting: { symbol: '↻', tone: 'busy', group: 'coming' },
   stopping: { symbol: '↻', tone: 'busy', group: 'coming' },
-  degraded: { symbol: '◐', tone: 'wary', group: 'well' },
+  degraded: { symbol: '◐', tone: 'wary', group: 'degraded' },
   connected: { symbol: '●', tone: 'well', group: 'well' },
   stopped: { symbol: '○', tone: 'off', group: 'off' },
   disabled: { symbol: '○', tone: 'off', group: 'off' },
 }
+
+export const WORDS = Object.keys(LOOKS) as Word[]
 
 export function wordOf(server: Server): Word {
   if (server.status === 'pending' || server.pending) return 'pending'

@@ -4,7 +4,7 @@ import { Row } from '../../lib/row.svelte'
 import { lookOf } from '../../lib/status'
 import { evidence, nextAttempt } from './evidence'
 import { countGroups, fits, lines, unchanged, wordsOf, type Listed } from './listing'
-import { commandLine, requesterOf, targetOf } from './target'
+import { commandLine, requesterOf, targetOf, pendingTarget } from './target'
 
 function listed(name: string, server: Partial<Server>, calls = 0): Listed {
   const info = { name, enabled: true, status: 'connected', connected: true, transport: 'stdio', ...server } as Server
@@ -18,18 +18,19 @@ const rows = [
   listed('well-2', {}, 5),
   listed('asks', { status: 'pending', connected: false }),
   listed('off', { enabled: false, connected: false }),
+  listed('mute', { healthStatus: 'degraded', lastError: 'ping timed out' }, 9),
   listed('back', { status: 'reconnecting', connected: false }),
 ]
 const names = (list: readonly (string | Listed)[]): string[] => list.map((line) => (typeof line === 'string' ? `# ${line}` : line.name))
 
 describe('the list', () => {
   it('groups by what is needed, what waits for approval first', () => {
-    expect(names(lines(rows, 'order'))).toEqual(['# needs', 'asks', 'down', '# coming', 'back', '# well', 'well-1', 'well-2', '# off', 'off'])
-    expect(countGroups(rows)).toEqual({ needs: 2, coming: 1, well: 2, off: 1 })
+    expect(names(lines(rows, 'order'))).toEqual(['# needs', 'asks', 'down', '# degraded', 'mute', '# coming', 'back', '# well', 'well-1', 'well-2', '# off', 'off'])
+    expect(countGroups(rows)).toEqual({ needs: 2, degraded: 1, coming: 1, well: 2, off: 1 })
   })
 
   it('sorts within groups', () => {
-    expect(names(lines(rows, 'calls'))).toEqual(['# needs', 'asks', 'down', '# coming', 'back', '# well', 'well-2', 'well-1', '# off', 'off'])
+    expect(names(lines(rows, 'calls'))).toEqual(['# needs', 'asks', 'down', '# degraded', 'mute', '# coming', 'back', '# well', 'well-2', 'well-1', '# off', 'off'])
   })
 
   it('finds by name, state and reason', () => {
@@ -57,12 +58,12 @@ describe('evidence', () => {
   it('says when a server answered, or how long it is silent', () => {
     expect(evidence(server({}), now)).toBe('answered 40 s ago')
     expect(evidence(server({}, now - 3000), now)).toBe('answered 3 s ago')
-    expect(evidence(server({ consecutiveHealthFailures: 2 }), now)).toBe('silent for 40 s, asked, no answer yet')
+    expect(evidence(server({ consecutiveHealthFailures: 2 }), now)).toBe('asked, silent for 40 s')
     expect(evidence(server({ lastSuccessAt: null }), now)).toBeUndefined()
   })
   it('says that a question waits, unless a call was answered since or it was asked just now', () => {
     const asked = { askedAt: now - 5000 }
-    expect(evidence(server(asked), now)).toBe('silent for 40 s, asked, no answer yet')
+    expect(evidence(server(asked), now)).toBe('asked, silent for 40 s')
     expect(evidence(server(asked, now - 3000), now)).toBe('answered 3 s ago')
     expect(evidence(server({ askedAt: now - 500 }), now)).toBe('answered 40 s ago')
   })
@@ -84,7 +85,12 @@ describe('evidence', () => {
 
 it('quotes a command line as a shell reads it', () => {
   expect(commandLine(['npx', '-y', 'two words', "it's"])).toBe(`npx -y 'two words' 'it'\\''s'`)
-  expect(targetOf({ pending: { command: ['rm', '-rf', '/'] }, transport: 'stdio' } as unknown as Server)).toBe('rm -rf /')
+})
+
+it('tells the whole command of a server that waits, and of others the program alone', () => {
+  expect(pendingTarget({ command: ['rm', '-rf', '/my files'] })).toBe("rm -rf '/my files'")
+  expect(pendingTarget({ command: [], url: 'https://a.example/mcp' })).toBe('https://a.example/mcp')
+  expect(targetOf({ command: 'rm', transport: 'stdio' } as unknown as Server)).toBe('rm')
 })
 
 it('names the client that asks for a server', () => {

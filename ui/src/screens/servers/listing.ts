@@ -42,7 +42,7 @@ export function wordsOf(filter: string): string[] {
 }
 
 export function countGroups(rows: readonly Listed[]): Record<Group, number> {
-  const counts: Record<Group, number> = { needs: 0, coming: 0, well: 0, off: 0 }
+  const counts: Record<Group, number> = { needs: 0, degraded: 0, coming: 0, well: 0, off: 0 }
   for (const row of rows) counts[row.look.group] += 1
   return counts
 }
@@ -71,7 +71,7 @@ export function sorted<T extends Listed>(rows: readonly T[], sort: Sort): T[] {
 
 /** The lines of the list: each group that has servers, with its heading. */
 export function lines<T extends Listed>(rows: readonly T[], sort: Sort): Line<T>[] {
-  const members: Record<Group, T[]> = { needs: [], coming: [], well: [], off: [] }
+  const members: Record<Group, T[]> = { needs: [], degraded: [], coming: [], well: [], off: [] }
   for (const row of rows) members[row.look.group].push(row)
   return GROUPS.flatMap((group): Line<T>[] => (members[group].length > 0 ? [group, ...sorted(members[group], sort)] : []))
 }

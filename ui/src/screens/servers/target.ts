@@ -1,5 +1,5 @@
 /** What a server runs or where it is, in one line. */
-import type { ClientServer, Server } from '../../api/types'
+import type { ClientServer, Pending, Server } from '../../api/types'
 import { visible } from '../../lib/format'
 import { texts } from '../../texts'
 
@@ -17,11 +17,14 @@ export function lineOf(entry: ClientServer): string {
   return entry.url ?? commandLine([entry.command ?? '', ...(entry.args ?? [])])
 }
 
-/** The command or address of a row. Arguments may be secret, so a row has none; one that waits shows all. */
+/** The program or address of a row, without its arguments: they may be secret. */
 export function targetOf(info: Server): string {
-  const pending = info.pending
-  if (pending?.command?.length) return visible(commandLine(pending.command))
-  return visible(pending?.url ?? info.command ?? info.url ?? info.transport)
+  return visible(info.command ?? info.url ?? info.transport)
+}
+
+/** The whole command line or address of a server that waits for approval. */
+export function pendingTarget(pending: Pending): string {
+  return pending.command?.length ? commandLine(pending.command) : (pending.url ?? '')
 }
 
 /** The client that asks for a server which waits for approval and is not of the file. */
