@@ -25,6 +25,10 @@ const row = (page, name) => page.getByRole('listitem').filter({ has: page.getByR
 const says = (where, text) => where.getByText(text).first().waitFor()
 const shown = (page) => page.getByRole('list', { name: 'Servers' }).locator('a[href^="#/servers/"]').allTextContents()
 
+async function figuresOf(name) {
+  return (await daemon.api('/api/figures')).servers.find((it) => it.name === name)
+}
+
 /** `1.25 s` and `12 ms` in milliseconds. */
 function milliseconds(text) {
   const [, value, unit] = /([\d.]+) (ms|s)/.exec(text)
@@ -39,11 +43,10 @@ function memoryOf(pid) {
 test('a row has calls, errors, p95 with its line, memory, processes and uptime', async () => {
   const page = await openPage(daemon)
   const [alpha, heavy] = [row(page, 'alpha'), row(page, 'heavy')]
-  // Figures of the last minute are differences: what came before the first reading is not among them.
   await says(alpha, '0/min')
   for (let call = 0; call < 3; call += 1) await client.call('alpha__sleep', { ms: SLOW_MS })
   for (let call = 0; call < 2; call += 1) await client.call('alpha__error')
-  await alpha.getByTitle(/^5 calls in the last minute/).waitFor()
+  await alpha.getByTitle(/^5 calls in the last (minute|\d+ s)/).waitFor()
   await says(alpha, '2 err')
   const p95 = alpha.getByText(/^p95 /)
   await soon('p95 to be that of the slow calls', async () => {
@@ -64,6 +67,11 @@ test('a row has calls, errors, p95 with its line, memory, processes and uptime',
   await says(alpha, /^up \d+ (s|min)/)
   assert.equal(await alpha.getByRole('switch', { name: 'Start alpha with Mainstay' }).isChecked(), true)
   await says(page, 'Auto-start')
+
+  // Calls that came in a burst are calls of the minute when they are over, too.
+  await soon('the burst to be over', async () => (await figuresOf('alpha')).recent.callsPerSecond === 0)
+  await page.waitForResponse('**/api/figures')
+  await says(alpha, /^5( in \d+ s|\/min)$/)
   await closePage(page)
 })
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { Server, ServerFigures } from '../../api/types'
+import type { RecentCalls, Server, ServerFigures } from '../../api/types'
 import { Row } from '../../lib/row.svelte'
 import { lookOf } from '../../lib/status'
 import { evidence, nextAttempt } from './evidence'
-import { countGroups, fits, lines, unchanged, wordsOf, type Listed } from './listing'
+import { callsAMinute, countGroups, fits, isWholeMinute, lines, sorted, unchanged, wordsOf, type Listed } from './listing'
 import { commandLine, requesterOf, targetOf } from './target'
 
 function listed(name: string, server: Partial<Server>, calls = 0): Listed {
@@ -44,6 +44,34 @@ describe('the list', () => {
     const before = lines(rows, 'order')
     expect(unchanged(before, lines(rows, 'order'))).toBe(before)
     expect(unchanged(before, lines(rows, 'calls'))).not.toBe(before)
+  })
+})
+
+describe('calls a minute', () => {
+  const of = (calls: number, spanMs: number, callsPerSecond = 0): RecentCalls => ({ calls, errors: 0, spanMs, callsPerSecond })
+
+  it('are those of the last minute, in a burst and in the rest after it', () => {
+    expect(callsAMinute(of(50, 60_000, 10))).toBe(50)
+    expect(callsAMinute(of(50, 60_000))).toBe(50)
+    expect(callsAMinute(of(130, 65_000))).toBe(120)
+  })
+
+  it('are the same number for a few calls, wherever in its step the minute begins', () => {
+    for (let spanMs = 60_000; spanMs < 65_000; spanMs += 100) expect(callsAMinute(of(5, spanMs))).toBe(5)
+  })
+
+  it('are the calls so far where less than a minute is known', () => {
+    expect(callsAMinute(of(3, 200, 0.6))).toBe(3)
+    expect([200, 59_999, 60_000].map((spanMs) => isWholeMinute(of(3, spanMs)))).toEqual([false, false, true])
+  })
+
+  it('order the servers', () => {
+    const of = (name: string, calls: number, callsPerSecond: number): Listed => {
+      const row = listed(name, {})
+      return { ...row, figures: { ...row.figures!, recent: { calls, errors: 0, spanMs: 60_000, callsPerSecond } } }
+    }
+    // What rests after a burst was called more often than what is called just now.
+    expect(names(sorted([of('steady', 30, 0.5), of('burst', 50, 0)], 'calls'))).toEqual(['burst', 'steady'])
   })
 })
 
