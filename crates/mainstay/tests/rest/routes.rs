@@ -1,6 +1,9 @@
 //! Access, what each route answers, and how it refuses.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{
+    fmt::Write as _,
+    time::{Duration, SystemTime},
+};
 
 use axum::{Router, body::Body};
 use fake_server::{Fake, Script, WEIRD_RESULT};
@@ -15,6 +18,7 @@ use mainstay_core::{
     lifecycle::Preset,
 };
 use mainstay_gateway::GatewayOptions;
+use mainstay_platform::utc;
 use mainstay_testkit::within;
 use serde_json::{Value, json};
 use tower_service::Service as _;
@@ -648,5 +652,20 @@ async fn figures_are_of_calls_since_the_first_look() {
         millis("p50Ms") > 0.0 && millis("p95Ms") >= millis("p50Ms"),
         "{recent}"
     );
+    world.end().await;
+}
+
+/// When a server was last heard is known at once, and not only when its supervisor looks.
+#[tokio::test]
+async fn a_server_that_answers_a_call_was_heard_just_now() {
+    let world = World::new().await;
+    let body = json!({"tool": "fake/weird"}).to_string();
+    let before = SystemTime::now();
+    world.post("/api/mcp-tools/call", body).await;
+    // Times are told in whole milliseconds.
+    let before = before - Duration::from_millis(2);
+    let shown = world.get("/api/servers").await.json()["servers"][0].clone();
+    let heard = shown["lastSuccessAt"].as_str().expect("a time");
+    assert!(*heard >= *utc::rfc3339(before), "{shown}");
     world.end().await;
 }
