@@ -87,12 +87,17 @@ describe('evidence', () => {
     expect(evidence(server({}, now - 3000), now)).toBe('answered 3 s ago')
     expect(evidence(server({ consecutiveHealthFailures: 2 }), now)).toBe('silent for 40 s, asked, no answer yet')
     expect(evidence(server({ lastSuccessAt: null }), now)).toBeUndefined()
+    const measured = server({})
+    measured.measure({ ...listed('x', {}).figures!, answeredAt: now - 2000 })
+    expect(evidence(measured, now)).toBe('answered 2 s ago')
   })
   it('says that a question waits, unless a call was answered since or it was asked just now', () => {
     const asked = { askedAt: now - 5000 }
     expect(evidence(server(asked), now)).toBe('silent for 40 s, asked, no answer yet')
     expect(evidence(server(asked, now - 3000), now)).toBe('answered 3 s ago')
     expect(evidence(server({ askedAt: now - 500 }), now)).toBe('answered 40 s ago')
+    // It was asked in the moment in which it was heard; two answers of the daemon tell that a little differently.
+    expect(evidence(server(asked, now - 4999), now)).toBe('silent for 4 s, asked, no answer yet')
   })
   it('judges a question as of the reading, and not at all while the daemon is gone', () => {
     const short = server({ askedAt: now - 500 })
