@@ -25,6 +25,17 @@ const row = (page, name) => page.getByRole('listitem').filter({ has: page.getByR
 const says = (where, text) => where.getByText(text).first().waitFor()
 const shown = (page) => page.getByRole('list', { name: 'Servers' }).locator('a[href^="#/servers/"]').allTextContents()
 
+async function figuresOf(name) {
+  return (await daemon.api('/api/figures')).servers.find((it) => it.name === name)
+}
+
+/** Waits until a row has its line. */
+async function drawn(row) {
+  const line = row.getByRole('img', { name: 'p95 of the last five minutes' })
+  // It has more than one colour of pixels: something is drawn.
+  await soon('a line', () => line.locator('canvas').evaluate((canvas) => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0)))
+}
+
 /** `1.25 s` and `12 ms` in milliseconds. */
 function milliseconds(text) {
   const [, value, unit] = /([\d.]+) (ms|s)/.exec(text)
@@ -39,11 +50,10 @@ function memoryOf(pid) {
 test('a row has calls, errors, p95 with its line, memory, processes and uptime', async () => {
   const page = await openPage(daemon)
   const [alpha, heavy] = [row(page, 'alpha'), row(page, 'heavy')]
-  // Figures of the last minute are differences: what came before the first reading is not among them.
   await says(alpha, '0/min')
   for (let call = 0; call < 3; call += 1) await client.call('alpha__sleep', { ms: SLOW_MS })
   for (let call = 0; call < 2; call += 1) await client.call('alpha__error')
-  await alpha.getByTitle(/^5 calls in the last minute/).waitFor()
+  await alpha.getByTitle(/^5 calls in the last (minute|\d+ s)/).waitFor()
   await says(alpha, '2 err')
   const p95 = alpha.getByText(/^p95 /)
   await soon('p95 to be that of the slow calls', async () => {
@@ -52,9 +62,7 @@ test('a row has calls, errors, p95 with its line, memory, processes and uptime',
     if (milliseconds(text) < SLOW_MS * 0.7 || milliseconds(text) > SLOW_MS * 1.7) throw new Error(text)
     return true
   })
-  // The line has more than one colour of pixels: something is drawn.
-  const line = alpha.getByRole('img', { name: 'p95 of the last five minutes' })
-  await soon('a line', () => line.locator('canvas').evaluate((canvas) => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0)))
+  await drawn(alpha)
   await says(heavy, /^2 processes$/)
   const memory = alpha.getByTitle('Resident memory of all its processes')
   const [, value, unit] = /^([\d.]+) (kB|KB|KiB|MB|MiB)$/.exec(await memory.innerText())
@@ -64,6 +72,41 @@ test('a row has calls, errors, p95 with its line, memory, processes and uptime',
   await says(alpha, /^up \d+ (s|min)/)
   assert.equal(await alpha.getByRole('switch', { name: 'Start alpha with Mainstay' }).isChecked(), true)
   await says(page, 'Auto-start')
+
+  // Calls that came in a burst are calls of the minute when they are over, too.
+  await soon('the burst to be over', async () => (await figuresOf('alpha')).recent.callsPerSecond === 0)
+  await page.waitForResponse('**/api/figures')
+  await says(alpha, /^5( in \d+ s|\/min)$/)
+  await closePage(page)
+})
+
+test('a page that was just opened has the last minutes with the first answer, and says when a server answered', async () => {
+  const page = await openPage(daemon)
+  await client.call('heavy__echo', { text: 'x' })
+  await soon('the daemon to read its counters', async () => (await figuresOf('heavy')).series)
+  // One answer, and no other.
+  const held = []
+  let isRead = false
+  await page.route('**/api/figures', (route) => {
+    if (isRead) held.push(route)
+    isRead = true
+    return held.length > 0 ? undefined : route.fallback()
+  })
+  // When it was last heard is known from its figures alone.
+  await page.route('**/api/servers', async (route) => {
+    const response = await route.fetch()
+    const json = await response.json()
+    for (const server of json.servers ?? []) server.lastSuccessAt = null
+    await route.fulfill({ response, json })
+  })
+  await page.reload()
+  const heavy = row(page, 'heavy')
+  await heavy.getByTitle(/^[1-9]\d* calls in the last (minute|\d+ s)/).waitFor()
+  await drawn(heavy)
+  await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+  await says(heavy, /^answered (just now|\d+ s ago)$/)
+  await page.unroute('**/api/figures')
+  for (const route of held) await route.fallback()
   await closePage(page)
 })
 

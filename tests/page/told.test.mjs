@@ -42,6 +42,14 @@ async function patched(name, fields, hash = '#/') {
     for (const server of json.servers ?? [json.server]) if (server?.name === name) Object.assign(server, fields())
     await route.fulfill({ response, json })
   })
+  // Its figures say the same.
+  await page.route('**/api/figures', async (route) => {
+    const response = await route.fetch()
+    const json = await response.json()
+    const heard = fields().lastSuccessAt
+    for (const server of json.servers) if (heard && server.name === name) server.answeredAt = Date.parse(heard)
+    await route.fulfill({ response, json })
+  })
   // A page that is seen again reads all servers.
   await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
   return { page, reads: () => reads }

@@ -8,8 +8,12 @@ pub const FIGURES: &str = "/api/figures";
 
 /// `GET /api/figures`, in the order of the configuration.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Figures {
     pub servers: Vec<ServerFigures>,
+    /// How long a step of a `series` is.
+    #[serde(default)]
+    pub series_step_ms: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -24,6 +28,13 @@ pub struct ServerFigures {
     pub calls_waiting: u64,
     pub calls_in_flight: u64,
     pub recent: RecentCalls,
+    /// When the server was last heard, in milliseconds since 1970. Of a server whose clients have sessions of their
+    /// own, this is up to five seconds older than its last answer. Left out where it was not heard yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<u64>,
+    /// Left out where there was no call in the last five minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<CallSeries>,
     /// Processes of all its sessions, and everything below them. Left out where it has none, or the
     /// system does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,8 +48,7 @@ pub struct ServerFigures {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecentCalls {
-    /// How much of the minute is known: what happened since the first request for figures, or since the
-    /// last one if that is more than a minute ago.
+    /// A minute and up to five seconds; less for a server that is not there for so long.
     pub span_ms: u64,
     pub calls: u64,
     pub errors: u64,
@@ -49,4 +59,15 @@ pub struct RecentCalls {
     pub p50_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p95_ms: Option<f64>,
+}
+
+/// Calls of the last five minutes in steps of `seriesStepMs`, from the first step with calls on. The newest is the last;
+/// the step under way is not among them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CallSeries {
+    /// Calls that ended in each step.
+    pub calls: Vec<u32>,
+    /// The 95th percentile of their durations; `null` where there was no call.
+    pub p95_ms: Vec<Option<f64>>,
 }

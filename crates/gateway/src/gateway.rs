@@ -23,6 +23,7 @@ use crate::{
     alerts::Alerts,
     calls::Calls,
     client_sessions::ClientSessions,
+    metrics::Readings,
     options::GatewayOptions,
     owners::FoundOwners,
     registry::{Announcement, Profile, Registry},
@@ -73,6 +74,7 @@ pub struct Gateway {
 /// What tells others, until the end.
 #[derive(Debug)]
 struct Telemetry {
+    readings: Readings,
     alerts: Alerts,
     traces: Option<Traces>,
 }
@@ -101,6 +103,12 @@ impl Gateway {
         let traces = traces.and_then(|settings| Traces::start(settings, &config.journal.redact));
         let registry = Registry::start(config, options);
         let alerts = Alerts::start(&config.alerts, registry.events());
+        // A gateway may be dropped without being stopped.
+        let all = Arc::downgrade(&registry);
+        let readings = Readings::start(move || {
+            let servers = all.upgrade()?.servers();
+            Some(servers.iter().map(|it| Arc::clone(&it.figures)).collect())
+        });
         let reloader = origin.map(|origin| {
             let (registry, alerts) = (Arc::clone(&registry), alerts.choice());
             Arc::new(Reloader::new(origin, registry, alerts, config.clone()))
@@ -115,7 +123,11 @@ impl Gateway {
             session_count: SessionCount::default(),
             client_sessions: ClientSessions::default(),
             stateless_clients: StatelessClients::default(),
-            telemetry: Mutex::new(Some(Telemetry { alerts, traces })),
+            telemetry: Mutex::new(Some(Telemetry {
+                readings,
+                alerts,
+                traces,
+            })),
             grace: config.shutdown_grace,
         })
     }
@@ -182,7 +194,13 @@ impl Gateway {
             journal.close().await;
         }
         let telemetry = self.telemetry.lock().take();
-        if let Some(Telemetry { alerts, traces }) = telemetry {
+        if let Some(Telemetry {
+            readings,
+            alerts,
+            traces,
+        }) = telemetry
+        {
+            readings.stop().await;
             if let Some(traces) = traces {
                 traces.stop().await;
             }

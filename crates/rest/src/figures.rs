@@ -1,11 +1,17 @@
-//! `GET /api/figures`: what each server did in the last minute, and what its processes hold. Nothing is
-//! read while nobody asks.
+//! `GET /api/figures`: what each server did in the last minutes, and what its processes hold. Processes are looked at
+//! only while somebody asks.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_gateway::metrics::{Recent, Window};
+use mainstay_gateway::{
+    metrics::{Point, Recent, STEP},
+    supervisor::Server,
+};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -22,81 +28,104 @@ const PATIENCE: u32 = 20;
 #[derive(Clone, Debug)]
 pub struct FiguresRoute {
     door: RestDoor,
-    /// Locked on threads that may block, while figures are read.
-    readings: Arc<Mutex<Readings>>,
+    /// Locked on threads that may block, while processes are looked at.
+    processes: Arc<Mutex<Processes>>,
 }
 
 impl FiguresRoute {
     pub fn new(door: &RestDoor) -> Self {
         Self {
             door: door.clone(),
-            readings: Arc::default(),
+            processes: Arc::default(),
         }
     }
 }
 
-/// What was read before.
+/// What the processes of servers hold.
 #[derive(Debug, Default)]
-struct Readings {
-    windows: HashMap<String, Window>,
-    held: Held,
+struct Processes {
+    held: Arc<Held>,
     /// Until when `held` is good.
     held_until: Option<Instant>,
 }
 
 pub async fn figures(
-    State(FiguresRoute { door, readings }): State<FiguresRoute>,
+    State(FiguresRoute { door, processes }): State<FiguresRoute>,
 ) -> Json<api::Figures> {
     // Reads /proc, a few files for each process.
-    let read = tokio::task::spawn_blocking(move || readings.lock().read(&door));
+    let read = tokio::task::spawn_blocking(move || {
+        let held = processes.lock().look(&door);
+        let servers = door.gateway.registry.servers();
+        let moment = (Instant::now(), SystemTime::now());
+        api::Figures {
+            servers: servers.iter().map(|it| of(it, &held, moment)).collect(),
+            series_step_ms: millis(STEP),
+        }
+    });
     let read = read.await;
     Json(read.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())))
 }
 
-impl Readings {
-    fn read(&mut self, door: &RestDoor) -> api::Figures {
+impl Processes {
+    fn look(&mut self, door: &RestDoor) -> Arc<Held> {
         let now = Instant::now();
         if self.held_until.is_none_or(|until| until <= now) {
-            self.held = Held::now(&door.gateway.lineage.marks_of_all().entries());
+            self.held = Arc::new(Held::now(&door.gateway.lineage.marks_of_all().entries()));
             let took = now.elapsed();
             self.held_until = Some(now + took + FRESH.max(took * PATIENCE));
         }
-        let mut before = std::mem::take(&mut self.windows);
-        let servers = door.gateway.registry.servers();
-        let servers = servers.iter().map(|server| {
-            let name = server.name.to_string();
-            // The windows of servers that are gone go.
-            let mut window = before.remove(&name).unwrap_or_default();
-            let totals = server.figures.totals();
-            let recent = window.read(now, &totals);
-            let held = self.held.servers.get(&name);
-            let figures = api::ServerFigures {
-                name: name.clone(),
-                calls: totals.calls,
-                errors: totals.errors,
-                calls_waiting: server.figures.waiting(),
-                calls_in_flight: server.figures.in_flight(),
-                recent: wire(&recent),
-                processes: held.map(|(processes, _)| *processes),
-                memory_bytes: held.map(|(_, memory)| *memory),
-            };
-            self.windows.insert(name, window);
-            figures
-        });
-        api::Figures {
-            servers: servers.collect(),
-        }
+        Arc::clone(&self.held)
+    }
+}
+
+/// The figures of a server at this moment, by both clocks.
+fn of(server: &Server, held: &Held, (now, today): (Instant, SystemTime)) -> api::ServerFigures {
+    let (totals, recent) = server.figures.recent(now);
+    let heard = server.view().heard().map(Instant::from_std);
+    let answered = heard.max(recent.answered);
+    let ago = |at: Instant| now.saturating_duration_since(at);
+    let held = held.servers.get(server.name.as_str());
+    api::ServerFigures {
+        name: server.name.to_string(),
+        calls: totals.calls,
+        errors: totals.errors,
+        calls_waiting: server.figures.waiting(),
+        calls_in_flight: server.figures.in_flight(),
+        recent: wire(&recent),
+        answered_at: answered
+            .and_then(|at| today.checked_sub(ago(at)))
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+            .map(millis),
+        series: Some(series(&recent.series)).filter(|it| !it.calls.is_empty()),
+        processes: held.map(|(processes, _)| *processes),
+        memory_bytes: held.map(|(_, memory)| *memory),
     }
 }
 
 fn wire(recent: &Recent) -> api::RecentCalls {
-    let millis = |span: Duration| span.as_secs_f64() * 1000.0;
+    let exact = |span: Duration| span.as_secs_f64() * 1000.0;
     api::RecentCalls {
-        span_ms: u64::try_from(recent.span.as_millis()).unwrap_or(u64::MAX),
+        span_ms: millis(recent.span),
         calls: recent.calls,
         errors: recent.errors,
         calls_per_second: recent.calls_per_second,
-        p50_ms: recent.p50.map(millis),
-        p95_ms: recent.p95.map(millis),
+        p50_ms: recent.p50.map(exact),
+        p95_ms: recent.p95.map(exact),
     }
+}
+
+/// Tenths of milliseconds, rounded up, are short, and none is zero.
+fn series(points: &[Point]) -> api::CallSeries {
+    let tenths = |point: &Point| f64::from(point.p95_micros.div_ceil(100)) / 10.0;
+    api::CallSeries {
+        calls: points.iter().map(|point| point.calls).collect(),
+        p95_ms: points
+            .iter()
+            .map(|point| (point.calls > 0).then(|| tenths(point)))
+            .collect(),
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

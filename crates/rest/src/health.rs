@@ -51,7 +51,7 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
         name: server.name.to_string(),
         status: HealthStatus::Error,
         ping_ms: None,
-        last_success_ms: health.map(|health| since(health.heard)),
+        last_success_ms: view.heard().map(since),
         consecutive_failures: health.map_or(0, |health| health.failures),
         message: view.list_note(),
     };

@@ -3187,6 +3187,16 @@ export interface components {
             /** @description Whether older ones were left out. */
             truncated: boolean;
         };
+        /**
+         * @description Calls of the last five minutes in steps of `seriesStepMs`, from the first step with calls on. The newest is the last;
+         *     the step under way is not among them.
+         */
+        CallSeries: {
+            /** @description Calls that ended in each step. */
+            calls: number[];
+            /** @description The 95th percentile of their durations; `null` where there was no call. */
+            p95Ms: (number | null)[];
+        };
         CallStatistics: {
             /** Format: int64 */
             argument_bytes: number;
@@ -3409,6 +3419,11 @@ export interface components {
         };
         /** @description `GET /api/figures`, in the order of the configuration. */
         Figures: {
+            /**
+             * Format: int64
+             * @description How long a step of a `series` is.
+             */
+            seriesStepMs?: number;
             servers: components["schemas"]["ServerFigures"][];
         };
         /** @enum {string} */
@@ -3655,8 +3670,7 @@ export interface components {
             p95Ms?: number | null;
             /**
              * Format: int64
-             * @description How much of the minute is known: what happened since the first request for figures, or since the
-             *     last one if that is more than a minute ago.
+             * @description A minute and up to five seconds; less for a server that is not there for so long.
              */
             spanMs: number;
         };
@@ -3837,6 +3851,12 @@ export interface components {
         ServerFigures: {
             /**
              * Format: int64
+             * @description When the server was last heard, in milliseconds since 1970. Of a server whose clients have sessions of their
+             *     own, this is up to five seconds older than its last answer. Left out where it was not heard yet.
+             */
+            answeredAt?: number | null;
+            /**
+             * Format: int64
              * @description Calls that have ended since the server is there.
              */
             calls: number;
@@ -3865,6 +3885,7 @@ export interface components {
              */
             processes?: number | null;
             recent: components["schemas"]["RecentCalls"];
+            series?: components["schemas"]["CallSeries"] | null;
         };
         ServerHealth: {
             /** Format: int32 */

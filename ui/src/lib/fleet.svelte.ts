@@ -92,7 +92,11 @@ class Fleet {
   #wholeMs = 0
   #requestTimer: ReturnType<typeof setTimeout> | undefined
   #timers: ReturnType<typeof setInterval>[] = []
-  #seen = (): void => this.#whenVisible(() => void this.refresh())
+  #seen = (): void =>
+    this.#whenVisible(() => {
+      void this.refresh()
+      void this.#readFigures()
+    })
 
   /** Begins to follow the daemon; the page does this once it is signed in. */
   start(): void {
@@ -240,7 +244,9 @@ class Fleet {
     for (const server of answer.servers) this.#take(server)
     if (names.length !== this.names.length || names.some((name, index) => name !== this.names[index])) this.names = names
     this.warnings = answer.warnings ?? []
+    if (this.isRead) return
     this.isRead = true
+    void this.#readFigures()
   }
 
   #take(server: Server): void {
@@ -255,7 +261,8 @@ class Fleet {
   }
 
   async #readFigures(): Promise<void> {
-    if (this.#watchers === 0 || this.connection !== 'live') return
+    // Before they are read, no server has a row for its figures.
+    if (this.#watchers === 0 || !this.isRead || this.connection !== 'live') return
     try {
       const { servers } = await api.get<Figures>('/api/figures')
       for (const figures of servers) this.rows.get(figures.name)?.measure(figures)

@@ -48,6 +48,20 @@ test('where events were missed, requests, settings and lists are read again', ()
   expect(fleet.events, 'it is no event of a server').toEqual([])
 })
 
+test('figures are read as soon as there are rows for them, and when the page is seen again', () => {
+  fleet.isRead = false
+  const leave = fleet.watchFigures()
+  fleet.start()
+  hear('open')
+  asked = []
+  hear('snapshot', { servers: [] })
+  expect(asked).toEqual(['/api/figures'])
+  asked = []
+  for (const seen of watching) (seen as () => void)()
+  expect(asked).toEqual(['/api/servers', '/api/figures'])
+  leave()
+})
+
 test('a server that is asked is read again alone, once until it is answered; one that is busy is not', () => {
   vi.useFakeTimers()
   try {

@@ -3,11 +3,11 @@ import type { Server, ServerFigures } from '../api/types'
 import { clock } from './clock.svelte'
 import { lookOf, type Look } from './status'
 
-/** Points of a sparkline: five minutes at one every three seconds. */
-const HISTORY = 100
-
 /** An answer that takes no longer is nothing to tell. */
 const USUAL_MS = 2000
+
+/** Two answers of the daemon tell the same moment a few milliseconds apart. */
+const SLACK_MS = 100
 
 export type Operation = 'start' | 'stop' | 'restart' | 'reconnect' | 'enable' | 'disable'
 
@@ -20,16 +20,12 @@ export class Row {
   readAt = $state(0)
   /** Whether it is being read alone. */
   isReading = false
-  /** When calls were last seen to be answered: `lastSuccessAt` follows a busy server with a delay. */
+  /** When it was last heard, as its figures have it: they are read more often than `info`. */
   answeredAt = $state(0)
   /** What a person asked for here and was not answered yet. */
   busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
   /** Why the last thing that was asked for failed. */
   failure = $state<string | undefined>(undefined)
-  /** Calls a second, the newest last. */
-  rates = $state.raw<number[]>([])
-  /** The 95th percentile in milliseconds beside them. */
-  p95s = $state.raw<number[]>([])
   /** Since when it is degraded, in milliseconds since 1970, once that was read (lib/since). */
   degradedSince = $state<number | undefined>(undefined)
   /** Derived once for each change, and read by many places. */
@@ -53,17 +49,14 @@ export class Row {
   }
 
   measure(figures: ServerFigures): void {
-    const before = this.figures
-    if (before && figures.calls - figures.errors > before.calls - before.errors) this.answeredAt = clock.exact()
     this.figures = figures
-    this.rates = [...this.rates, figures.recent.callsPerSecond].slice(-HISTORY)
-    this.p95s = [...this.p95s, figures.recent.p95Ms ?? 0].slice(-HISTORY)
+    this.answeredAt = figures.answeredAt ?? 0
   }
 
-  /** Whether, when it was read, a question waited longer than usual, and no call was answered since it was asked. */
+  /** Whether, when it was read, a question waited longer than usual, and nothing was heard since it was asked. */
   get isAsked(): boolean {
     const { askedAt } = this.info
-    return askedAt != null && askedAt >= this.answeredAt && this.readAt - askedAt >= USUAL_MS
+    return askedAt != null && askedAt + SLACK_MS > this.answeredAt && this.readAt - askedAt >= USUAL_MS
   }
 
   /** Whether it starts, is due to, or is asked: of what happens meanwhile no event tells. */

@@ -102,8 +102,9 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         health_status: connected.then(|| if degraded { "degraded" } else { "healthy" }.to_owned()),
         consecutive_health_failures: health.map(|health| health.failures),
         last_ping_ms: health.and_then(|health| health.last_ping).map(millis),
-        last_success_at: health
-            .and_then(|health| SystemTime::now().checked_sub(ago(health.heard)))
+        last_success_at: view
+            .heard()
+            .and_then(|heard| SystemTime::now().checked_sub(ago(heard)))
             .map(utc::rfc3339),
         last_error: last_error(&view),
         starting: server.start_words(),

@@ -8,8 +8,10 @@ use std::sync::{
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
 use mainstay_core::message::Method;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use super::{Failures, Histogram, Totals};
+use super::{Failures, Histogram, Recent, Totals, window::Window};
 
 /// Tools of one server that have figures of their own. Each is some twenty lines of `/metrics`, which a
 /// scraper has to store. A server with more tools is mostly described by its busiest ones.
@@ -49,6 +51,8 @@ pub struct Figures {
     pub queue: Histogram,
     /// How long the server had them.
     pub upstream: Histogram,
+    /// What was read of them before. Locked by the task that reads and by those who ask, never by calls.
+    window: Mutex<Window>,
 }
 
 impl Figures {
@@ -82,8 +86,22 @@ impl Figures {
         all
     }
 
+    /// What was counted of all calls, and what of it in the last minute. `now` is not earlier than the last
+    /// reading.
+    pub fn recent(&self, now: Instant) -> (Totals, Recent) {
+        let window = self.window.lock();
+        let totals = self.totals();
+        (totals, window.recent(now, &totals))
+    }
+
+    /// Reads what was counted, for the last minutes. Due every [`STEP`](super::STEP).
+    pub(super) fn take_reading(&self, now: Instant) {
+        let mut window = self.window.lock();
+        window.read(now, &self.totals());
+    }
+
     /// What was counted of all calls.
-    pub fn totals(&self) -> Totals {
+    fn totals(&self) -> Totals {
         let tools = self.tools.load();
         let tools = tools.values().flatten();
         let mut totals = Totals::default();

@@ -1,4 +1,5 @@
-//! Figures of calls for `/metrics`. They are counted where calls end, and read when a scraper asks.
+//! Figures of calls for `/metrics` and `GET /api/figures`. They are counted where calls end, and read when a scraper
+//! asks; for the last minutes they are read every five seconds.
 //!
 //! A call looks its tool up once and then touches atomics that only calls of its server share. Figures
 //! belong to their server and go with it. Figures that the rest of Mainstay can tell on request are not
@@ -7,6 +8,7 @@
 mod count;
 mod figures;
 mod histogram;
+mod readings;
 mod window;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,7 +19,8 @@ pub use self::{
     count::{Count, Ended},
     figures::{Figures, Series},
     histogram::{Histogram, Times},
-    window::{Recent, Totals, WINDOW, Window},
+    readings::Readings,
+    window::{Point, Recent, STEP, Totals},
 };
 
 /// The code of a result that says it is an error.

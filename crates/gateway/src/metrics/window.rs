@@ -1,5 +1,6 @@
-//! The calls of a server in the last minute, from what was counted so far. Calls pay nothing for it: the
-//! counters are read when somebody asks, and the difference to an earlier reading is what happened since.
+//! The calls of a server in the last minute, and how long they took in the last five. Calls pay nothing for it: one
+//! task reads the counters of all servers every few seconds (`readings`), and the difference to an earlier reading is
+//! what happened since.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,12 +9,15 @@ use tokio::time::Instant;
 use super::histogram::{BUCKETS, quantile};
 
 /// The span that figures are about.
-pub const WINDOW: Duration = Duration::from_mins(1);
+const WINDOW: Duration = Duration::from_mins(1);
 
-/// Between two readings that are kept. A window is longer than a minute by no more than this.
-const STEP: Duration = Duration::from_secs(5);
+/// Between two readings. A window is longer than a minute by no more than this.
+pub const STEP: Duration = Duration::from_secs(5);
 
-/// What was counted of a server's calls since it has figures.
+/// Points of a series: five minutes.
+const MAX_POINTS: usize = 60;
+
+/// Counts of a server's calls: all of them since it has figures, or those of a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub calls: u64,
@@ -24,86 +28,156 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// What was counted since an earlier reading. `None` if counters went back: those of tools that are
-    /// gone go with them.
-    fn since(&self, earlier: &Self) -> Option<Self> {
+    /// What was counted since an earlier reading. Counters may have gone back: those of tools that are gone go with
+    /// them.
+    fn since(&self, earlier: &Self) -> Self {
         let mut durations = self.durations;
         for (now, then) in durations.iter_mut().zip(earlier.durations) {
-            *now = now.checked_sub(then)?;
+            *now = now.saturating_sub(then);
         }
-        Some(Self {
-            calls: self.calls.checked_sub(earlier.calls)?,
+        Self {
+            calls: durations.iter().sum(),
             errors: self.errors.saturating_sub(earlier.errors),
             durations,
-        })
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        for (sum, count) in self.durations.iter_mut().zip(other.durations) {
+            *sum += count;
+        }
+    }
+
+    const fn has_successes(&self) -> bool {
+        self.calls > self.errors
     }
 }
 
 /// What happened in a span that ends now.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Recent {
-    /// How long ago the span began: zero at the first reading, then up to a minute.
+    /// How long ago the span began: a minute, or less if the server is not there for so long.
     pub span: Duration,
     pub calls: u64,
     pub errors: u64,
     pub p50: Option<Duration>,
     pub p95: Option<Duration>,
-    /// Of the last five to ten seconds, or of the whole span if it is shorter.
+    /// Of the last five to ten seconds.
     pub calls_per_second: f64,
+    /// When a call was last answered without an error. It was then or up to [`STEP`] later.
+    pub answered: Option<Instant>,
+    /// The steps of the last five minutes that are over, from the first one with calls on; the newest last.
+    pub series: Vec<Point>,
 }
 
-/// Readings of one server's counters.
-#[derive(Debug, Default)]
-pub struct Window(VecDeque<(Instant, Totals)>);
+/// The calls that ended in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    pub calls: u32,
+    /// The 95th percentile of their durations; zero if there was no call.
+    pub p95_micros: u32,
+}
+
+impl Point {
+    fn of(counted: &Totals) -> Self {
+        let p95 = quantile(&counted.durations, 0.95).unwrap_or_default();
+        Self {
+            calls: u32::try_from(counted.calls).unwrap_or(u32::MAX),
+            p95_micros: u32::try_from(p95.as_micros()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Readings of one server's counters. They take memory only for a server with calls in the last five minutes.
+#[derive(Debug)]
+pub struct Window {
+    /// When the counters were zero.
+    since: Instant,
+    /// When they were read last, and what they were.
+    read_at: Instant,
+    totals: Totals,
+    /// What was counted in the last minute, the oldest first: when each step began, and its calls. Each one ends where
+    /// the next begins. Before the first one there was no call, or a minute has passed since.
+    steps: VecDeque<(Instant, Totals)>,
+    /// The first one has calls.
+    series: VecDeque<Point>,
+    answered: Option<Instant>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self {
+            since: now,
+            read_at: now,
+            totals: Totals::default(),
+            steps: VecDeque::new(),
+            series: VecDeque::new(),
+            answered: None,
+        }
+    }
+}
 
 impl Window {
-    /// Takes a reading, and compares it with the earlier ones.
-    pub fn read(&mut self, now: Instant, totals: &Totals) -> Recent {
-        let went_back = |(_, last): &(Instant, Totals)| totals.since(last).is_none();
-        if self.0.back().is_some_and(went_back) {
-            self.0.clear();
+    /// Takes a reading. One is due every [`STEP`].
+    pub fn read(&mut self, now: Instant, totals: &Totals) {
+        let counted = totals.since(&self.totals);
+        let begun = std::mem::replace(&mut self.read_at, now);
+        self.totals = *totals;
+        if self.series.is_empty() && counted.calls == 0 {
+            return;
         }
-        let is_past = |reading: Option<&(Instant, Totals)>| {
-            reading.is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW)
-        };
-        // The newest of those that are a minute old is where the window begins.
-        while is_past(self.0.get(1)) {
-            self.0.pop_front();
+        if counted.has_successes() {
+            self.answered = Some(begun);
         }
-        // Nobody has asked for a while: what happened since is not of the last minute.
-        let is_stale =
-            |(at, _): &(Instant, Totals)| now.saturating_duration_since(*at) >= WINDOW + STEP;
-        if self.0.front().is_some_and(is_stale) {
-            self.0.pop_front();
+        self.steps.push_back((begun, counted));
+        let is_over = |(end, _): &(Instant, Totals)| now.saturating_duration_since(*end) >= WINDOW;
+        while self.steps.get(1).is_some_and(is_over) {
+            self.steps.pop_front();
         }
-        let recent = self.recent(now, totals);
-        let is_due = |(at, _): &(Instant, Totals)| now.saturating_duration_since(*at) >= STEP;
-        if self.0.back().is_none_or(is_due) {
-            self.0.push_back((now, *totals));
+        self.series.push_back(Point::of(&counted));
+        if self.series.len() > MAX_POINTS {
+            self.series.pop_front();
         }
-        recent
+        while self.series.front().is_some_and(|point| point.calls == 0) {
+            self.series.pop_front();
+        }
+        if self.series.is_empty() {
+            (self.steps, self.series) = Default::default();
+        }
     }
 
-    fn recent(&self, now: Instant, totals: &Totals) -> Recent {
-        let since = |(at, then): &(Instant, Totals)| {
-            let span = now.saturating_duration_since(*at);
-            totals.since(then).map(|counted| (span, counted))
-        };
-        let (span, counted) = self.0.front().and_then(since).unwrap_or_default();
-        let mut newest_first = self.0.iter().rev().filter_map(since);
-        let last = newest_first.find(|(span, _)| *span >= STEP);
-        let (last_span, last) = last.unwrap_or((span, counted));
+    /// What happened until now, with these counters.
+    pub fn recent(&self, now: Instant, totals: &Totals) -> Recent {
+        let since = |at: Instant| now.saturating_duration_since(at);
+        let mut counted = totals.since(&self.totals);
+        let answered = counted.has_successes().then_some(self.read_at);
+        let mut begun = self.read_at;
+        let mut last_calls = None;
+        for (step_begun, step) in self.steps.iter().rev() {
+            if since(begun) >= WINDOW {
+                break;
+            }
+            if since(begun) >= STEP {
+                last_calls.get_or_insert((counted.calls, since(begun)));
+            }
+            counted.add(step);
+            begun = *step_begun;
+        }
+        let (last_calls, last_span) = last_calls.unwrap_or((counted.calls, since(begun)));
         Recent {
-            span,
+            // Where fewer steps are known, there was no call before them.
+            span: since(begun).max(WINDOW).min(since(self.since)),
             calls: counted.calls,
             errors: counted.errors,
             p50: quantile(&counted.durations, 0.5),
             p95: quantile(&counted.durations, 0.95),
-            calls_per_second: if last_span.is_zero() {
-                0.0
-            } else {
-                count(last.calls) / last_span.as_secs_f64()
-            },
+            // One call in the first moment is not a thousand in a second.
+            calls_per_second: count(last_calls) / last_span.max(STEP).as_secs_f64(),
+            answered: answered.or(self.answered),
+            series: self.series.iter().copied().collect(),
         }
     }
 }
@@ -121,6 +195,9 @@ mod tests {
     use super::super::Histogram;
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// So many calls of one duration, a tenth of them errors.
     fn totals(calls: u64) -> Totals {
         let mut durations = [0; BUCKETS];
         durations[3] = calls;
@@ -131,37 +208,175 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_window_is_a_minute_that_moves() {
-        let mut window = Window::default();
-        let start = Instant::now();
-        let first = window.read(start, &totals(1000));
-        assert_eq!((first.span, first.calls), (Duration::ZERO, 0));
-        assert_eq!((first.p50, first.calls_per_second), (None, 0.0));
+    /// A window that is read every five seconds, and its clock.
+    struct Ticked {
+        window: Window,
+        start: Instant,
+        seconds: u32,
+    }
+
+    impl Ticked {
+        fn new() -> Self {
+            let window = Window::default();
+            Self {
+                start: window.since,
+                window,
+                seconds: 0,
+            }
+        }
+
+        fn now(&self) -> Instant {
+            self.start + SECOND * self.seconds
+        }
+
+        /// A second passes, at whose end there were so many calls.
+        fn second(&mut self, calls: u64) -> Recent {
+            self.seconds += 1;
+            if self.seconds.is_multiple_of(5) {
+                self.window.read(self.now(), &totals(calls));
+            }
+            self.window.recent(self.now(), &totals(calls))
+        }
+    }
+
+    #[test]
+    fn a_window_is_a_minute_that_moves() {
+        let mut ticked = Ticked::new();
         // Ten calls in each second.
-        for second in 1..=200 {
-            let now = start + Duration::from_secs(second);
-            let recent = window.read(now, &totals(1000 + second * 10));
+        for second in 1..=400 {
+            let recent = ticked.second(second * 10);
             let rate = recent.calls_per_second;
-            assert!((rate - 10.0).abs() < 1e-9, "{second}: {rate}");
+            let wanted = if second < 5 {
+                count(second) * 2.0
+            } else {
+                10.0
+            };
+            assert!((rate - wanted).abs() < 1e-9, "{second}: {rate}");
             let covered = recent.span.as_secs();
             assert!(covered == second.min(covered) && covered < 65, "{covered}");
             assert!(second < 60 || covered >= 60, "{second}: {covered}");
             assert_eq!((recent.calls, recent.errors), (covered * 10, covered));
-            assert!(window.0.len() <= 15, "{}", window.0.len());
+            let points = usize::try_from(second / 5).unwrap_or_default();
+            assert_eq!(recent.series.len(), points.min(MAX_POINTS));
+            assert!(recent.series.iter().all(|point| point.calls == 50));
+            assert!(ticked.window.steps.len() <= 13);
         }
         // The rate follows in ten seconds.
-        for second in 201..=211 {
-            let recent = window.read(start + Duration::from_secs(second), &totals(3000));
-            assert!(second < 211 || recent.calls_per_second == 0.0);
+        for second in 401..=411 {
+            let recent = ticked.second(4000);
+            assert!(second < 411 || recent.calls_per_second == 0.0);
         }
-        // Nobody has asked for an hour.
-        let later = start + Duration::from_hours(1);
-        let recent = window.read(later, &totals(90_000));
-        assert_eq!((recent.span, recent.calls), (Duration::ZERO, 0));
-        // A server with that name that is another one.
-        let recent = window.read(later + STEP, &totals(1));
-        assert_eq!((recent.span, recent.calls), (Duration::ZERO, 0));
+    }
+
+    /// All calls of the last minute count as long as it lasts, however they are spread over it.
+    #[test]
+    fn a_burst_and_a_rest_are_calls_of_the_last_minute() {
+        let mut ticked = Ticked::new();
+        for _ in 0..98 {
+            let recent = ticked.second(0);
+            assert_eq!((recent.calls, recent.series), (0, Vec::new()));
+        }
+        for second in 0..60 {
+            let recent = ticked.second(50);
+            assert_eq!((recent.calls, recent.errors), (50, 5), "{second}");
+            assert!((60..65).contains(&recent.span.as_secs()), "{second}");
+        }
+        for _ in 0..5 {
+            ticked.second(50);
+        }
+        assert_eq!(ticked.second(50).calls, 0);
+    }
+
+    /// The first answer has the whole minute, and all minutes of a series.
+    #[test]
+    fn nobody_has_to_ask_for_figures_to_be_there() {
+        let mut ticked = Ticked::new();
+        for second in 1..=120 {
+            let calls = if second > 60 { 7 } else { 0 };
+            ticked.seconds = second;
+            if second.is_multiple_of(5) {
+                ticked.window.read(ticked.now(), &totals(calls));
+            }
+        }
+        let recent = ticked.window.recent(ticked.now(), &totals(7));
+        assert_eq!((recent.span, recent.calls), (WINDOW, 7));
+        let counts: Vec<_> = recent.series.iter().map(|point| point.calls).collect();
+        assert_eq!(counts, [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(recent.series[0].p95_micros > 500);
+        assert_eq!(recent.series[1].p95_micros, 0);
+        // The call was answered in the step that began then.
+        assert_eq!(recent.answered, Some(ticked.start + WINDOW));
+    }
+
+    #[test]
+    fn what_is_not_called_takes_no_memory() {
+        let mut ticked = Ticked::new();
+        for _ in 0..100 {
+            ticked.second(0);
+        }
+        let takes = |window: &Window| (window.steps.capacity(), window.series.capacity());
+        assert_eq!(takes(&ticked.window), (0, 0));
+        for _ in 0..300 {
+            ticked.second(1);
+            assert!(ticked.seconds < 105 || ticked.window.series[0].calls == 1);
+        }
+        for _ in 0..10 {
+            ticked.second(1);
+        }
+        assert_eq!(takes(&ticked.window), (0, 0));
+        // It is known that there was none in the last minute.
+        let recent = ticked.second(4);
+        assert_eq!((recent.span, recent.calls), (WINDOW, 3));
+    }
+
+    /// The counters of tools that are gone go with them; what comes after it counts.
+    #[test]
+    fn counters_that_go_back_lose_a_step_at_most() {
+        let mut ticked = Ticked::new();
+        for _ in 0..10 {
+            ticked.second(100);
+        }
+        for _ in 0..5 {
+            assert_eq!(ticked.second(20).calls, 100);
+        }
+        assert_eq!(ticked.second(23).calls, 103);
+    }
+
+    /// Readings that come late stretch a step, and lose nothing.
+    #[test]
+    fn a_late_reading_is_a_long_step() {
+        let mut window = Window::default();
+        let start = window.since;
+        window.read(start + SECOND * 5, &totals(10));
+        window.read(start + SECOND * 50, &totals(30));
+        let recent = window.recent(start + SECOND * 64, &totals(30));
+        assert_eq!((recent.calls, recent.span), (30, SECOND * 64));
+        let recent = window.recent(start + SECOND * 66, &totals(30));
+        assert_eq!((recent.calls, recent.span), (20, SECOND * 61));
+    }
+
+    /// What says when a call was answered is never newer than the answer.
+    #[test]
+    fn only_calls_without_errors_are_answered() {
+        let mut ticked = Ticked::new();
+        let failed = Totals {
+            errors: 1,
+            ..totals(1)
+        };
+        let recent = ticked.window.recent(ticked.now() + SECOND, &failed);
+        assert_eq!((recent.calls, recent.answered), (1, None));
+        ticked.seconds = 5;
+        ticked.window.read(ticked.now(), &failed);
+        let answered = |ticked: &Ticked, calls| {
+            let now = ticked.now() + SECOND * 3;
+            let totals = Totals {
+                errors: 1,
+                ..totals(calls)
+            };
+            ticked.window.recent(now, &totals).answered
+        };
+        assert_eq!(answered(&ticked, 1), None);
+        assert_eq!(answered(&ticked, 2), Some(ticked.now()));
     }
 
     #[test]

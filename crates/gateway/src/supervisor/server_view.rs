@@ -113,6 +113,15 @@ impl ServerView {
         }
     }
 
+    /// When the server was last heard, while it is up. The supervisor looks at the traffic of a session only now and
+    /// then.
+    pub fn heard(&self) -> Option<std::time::Instant> {
+        let health = self.status.health.as_ref()?;
+        let session = self.session.as_ref();
+        let heard = session.map(|session| session.liveness.heard().into_std());
+        Some(heard.map_or(health.heard, |heard| heard.max(health.heard)))
+    }
+
     /// Adds what is known of the server to a failure of one of its calls.
     pub fn describe(&self, failure: Failure, server: &ServerName) -> Failure {
         let status = &self.status;

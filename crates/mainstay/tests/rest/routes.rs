@@ -1,6 +1,9 @@
 //! Access, what each route answers, and how it refuses.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{
+    fmt::Write as _,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use axum::{Router, body::Body};
 use fake_server::{Fake, Script, WEIRD_RESULT};
@@ -15,7 +18,8 @@ use mainstay_core::{
     lifecycle::Preset,
 };
 use mainstay_gateway::GatewayOptions;
-use mainstay_testkit::within;
+use mainstay_platform::utc;
+use mainstay_testkit::{found, limits::PROGRAMS, within};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
@@ -613,40 +617,67 @@ async fn the_schema_of_the_configuration_is_served() {
     world.end().await;
 }
 
-/// Figures are those of the calls that ended, and the first look is where the last minute begins.
+/// Figures are those of the calls that ended. The first answer has them all, and the daemon reads its counters without
+/// being asked.
 #[tokio::test]
-async fn figures_are_of_calls_since_the_first_look() {
+async fn figures_are_of_all_calls_that_ended() {
     let world = World::new().await;
     let figures = async || {
-        let all = world.get("/api/figures").await.json()["servers"].clone();
-        assert_eq!(all[1]["name"], "down");
-        assert_eq!(all[1]["calls"], 0);
-        assert_eq!(all[1].get("processes"), None);
-        all[0].clone()
+        let all = world.get("/api/figures").await.json();
+        assert_eq!(all["seriesStepMs"], 5000);
+        let down = &all["servers"][1];
+        assert_eq!((&down["name"], &down["calls"]), (&"down".into(), &0.into()));
+        for name in ["processes", "series", "answeredAt"] {
+            assert_eq!(down.get(name), None);
+        }
+        all["servers"][0].clone()
     };
-    let first = figures().await;
-    assert_eq!(first["name"], "fake");
-    let nothing = json!({"spanMs": 0, "calls": 0, "errors": 0, "callsPerSecond": 0.0});
-    assert_eq!(first["recent"], nothing);
     for tool in ["fake/weird", "fake/error"] {
         let body = json!({"tool": tool}).to_string();
         world.post("/api/mcp-tools/call", body).await;
     }
-    let second = figures().await;
-    assert_eq!(
-        (&second["calls"], &second["errors"]),
-        (&2.into(), &1.into())
-    );
-    let recent = &second["recent"];
+    let first = figures().await;
+    assert_eq!(first["name"], "fake");
+    assert_eq!((&first["calls"], &first["errors"]), (&2.into(), &1.into()));
+    let recent = &first["recent"];
     assert_eq!(
         (&recent["calls"], &recent["errors"]),
         (&2.into(), &1.into())
     );
-    let millis = |name: &str| recent[name].as_f64().unwrap_or_default();
-    assert!(millis("callsPerSecond") > 0.0, "{recent}");
+    let number = |name: &str| recent[name].as_f64().unwrap_or_default();
+    // It is the calls of five seconds at least.
+    assert!((0.0..=0.4).contains(&number("callsPerSecond")), "{recent}");
+    assert!((1.0..60_000.0).contains(&number("spanMs")), "{recent}");
     assert!(
-        millis("p50Ms") > 0.0 && millis("p95Ms") >= millis("p50Ms"),
+        number("p50Ms") > 0.0 && number("p95Ms") >= number("p50Ms"),
         "{recent}"
+    );
+    let read = async || figures().await.get("series").cloned();
+    let series = found(PROGRAMS, "the counters to be read", read).await;
+    let counts = series["calls"].as_array().expect("a list").iter();
+    assert_eq!(counts.filter_map(Value::as_u64).sum::<u64>(), 2, "{series}");
+    let p95 = series["p95Ms"].as_array().expect("a list");
+    assert!(p95[0].as_f64() > Some(0.0), "{series}");
+    world.end().await;
+}
+
+/// When a server was last heard is known at once, and not only when its supervisor looks.
+#[tokio::test]
+async fn a_server_that_answers_a_call_was_heard_just_now() {
+    let world = World::new().await;
+    let body = json!({"tool": "fake/weird"}).to_string();
+    let before = SystemTime::now();
+    world.post("/api/mcp-tools/call", body).await;
+    // Times are told in whole milliseconds.
+    let before = before - Duration::from_millis(2);
+    let shown = world.get("/api/servers").await.json()["servers"][0].clone();
+    let heard = shown["lastSuccessAt"].as_str().expect("a time");
+    assert!(*heard >= *utc::rfc3339(before), "{shown}");
+    let figures = world.get("/api/figures").await.json()["servers"][0].clone();
+    let answered = figures["answeredAt"].as_u64().map(Duration::from_millis);
+    assert!(
+        answered >= before.duration_since(UNIX_EPOCH).ok(),
+        "{figures}"
     );
     world.end().await;
 }

@@ -31,7 +31,7 @@ use mainstay_command_line::{
     signals::{Signal, Signals},
 };
 use serde_json::json;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
 
 use self::{
     feed::Feed,
@@ -54,9 +54,6 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// Between two pictures, unless a key asks for one: a slow line carries a few in a second.
 const PICTURE: Duration = Duration::from_millis(250);
-
-/// The second look of `--json`, for figures of what happens now.
-const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -186,8 +183,6 @@ async fn show(
 
 /// The servers, each with its figures.
 async fn print(client: &Client) -> Result<Exit, CommandError> {
-    client.figures().await?;
-    sleep(LOOK).await;
     let (servers, figures) = (client.servers().await?, client.figures().await?);
     let shown = servers.servers.iter().map(|server| {
         let figures = figures.servers.iter().find(|it| it.name == server.name);

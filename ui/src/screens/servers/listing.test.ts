@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { Server, ServerFigures } from '../../api/types'
+import type { RecentCalls, Server, ServerFigures } from '../../api/types'
 import { Row } from '../../lib/row.svelte'
 import { lookOf } from '../../lib/status'
 import { evidence, nextAttempt } from './evidence'
-import { countGroups, fits, lines, unchanged, wordsOf, type Listed } from './listing'
+import { callsAMinute, countGroups, fits, isWholeMinute, lines, sorted, unchanged, wordsOf, type Listed } from './listing'
 import { commandLine, requesterOf, targetOf, pendingTarget } from './target'
 
 function listed(name: string, server: Partial<Server>, calls = 0): Listed {
@@ -48,6 +48,34 @@ describe('the list', () => {
   })
 })
 
+describe('calls a minute', () => {
+  const of = (calls: number, spanMs: number, callsPerSecond = 0): RecentCalls => ({ calls, errors: 0, spanMs, callsPerSecond })
+
+  it('are those of the last minute, in a burst and in the rest after it', () => {
+    expect(callsAMinute(of(50, 60_000, 10))).toBe(50)
+    expect(callsAMinute(of(50, 60_000))).toBe(50)
+    expect(callsAMinute(of(130, 65_000))).toBe(120)
+  })
+
+  it('are the same number for a few calls, wherever in its step the minute begins', () => {
+    for (let spanMs = 60_000; spanMs < 65_000; spanMs += 100) expect(callsAMinute(of(5, spanMs))).toBe(5)
+  })
+
+  it('are the calls so far where less than a minute is known', () => {
+    expect(callsAMinute(of(3, 200, 0.6))).toBe(3)
+    expect([200, 59_999, 60_000].map((spanMs) => isWholeMinute(of(3, spanMs)))).toEqual([false, false, true])
+  })
+
+  it('order the servers', () => {
+    const of = (name: string, calls: number, callsPerSecond: number): Listed => {
+      const row = listed(name, {})
+      return { ...row, figures: { ...row.figures!, recent: { calls, errors: 0, spanMs: 60_000, callsPerSecond } } }
+    }
+    // What rests after a burst was called more often than what is called just now.
+    expect(names(sorted([of('steady', 30, 0.5), of('burst', 50, 0)], 'calls'))).toEqual(['burst', 'steady'])
+  })
+})
+
 describe('evidence', () => {
   const now = Date.parse('2026-01-01T00:01:00Z')
   /** A server that was read just now. */
@@ -60,12 +88,17 @@ describe('evidence', () => {
     expect(evidence(server({}, now - 3000), now)).toBe('answered 3 s ago')
     expect(evidence(server({ consecutiveHealthFailures: 2 }), now)).toBe('asked, silent for 40 s')
     expect(evidence(server({ lastSuccessAt: null }), now)).toBeUndefined()
+    const measured = server({})
+    measured.measure({ ...listed('x', {}).figures!, answeredAt: now - 2000 })
+    expect(evidence(measured, now)).toBe('answered 2 s ago')
   })
   it('says that a question waits, unless a call was answered since or it was asked just now', () => {
     const asked = { askedAt: now - 5000 }
     expect(evidence(server(asked), now)).toBe('asked, silent for 40 s')
     expect(evidence(server(asked, now - 3000), now)).toBe('answered 3 s ago')
     expect(evidence(server({ askedAt: now - 500 }), now)).toBe('answered 40 s ago')
+    // It was asked in the moment in which it was heard; two answers of the daemon tell that a little differently.
+    expect(evidence(server(asked, now - 4999), now)).toBe('asked, silent for 4 s')
   })
   it('judges a question as of the reading, and not at all while the daemon is gone', () => {
     const short = server({ askedAt: now - 500 })

@@ -1,5 +1,5 @@
 /** What the list of servers shows, in which order. Pure: the rows are read, nothing is kept. */
-import type { ServerFigures, Server } from '../../api/types'
+import type { RecentCalls, ServerFigures, Server } from '../../api/types'
 import { GROUPS, type Group, type Look } from '../../lib/status'
 import { texts } from '../../texts'
 import { lastWords } from './evidence'
@@ -52,8 +52,20 @@ function rank(row: Listed): number {
   return row.look.word === 'pending' ? 0 : 1
 }
 
+const MINUTE_MS = 60_000
+
+/** Whether figures are those of a whole minute; where the server is not there for so long, they are of all its time. */
+export function isWholeMinute({ spanMs }: RecentCalls): boolean {
+  return spanMs >= MINUTE_MS
+}
+
+/** Calls of the last minute, as a whole number: the span is up to five seconds longer. In less than a minute, the calls so far. */
+export function callsAMinute({ calls, spanMs }: RecentCalls): number {
+  return Math.round((calls * MINUTE_MS) / Math.max(spanMs, MINUTE_MS))
+}
+
 const MEASURES: Record<Exclude<Sort, 'order' | 'name'>, (figures: ServerFigures) => number> = {
-  calls: (figures) => figures.recent.callsPerSecond,
+  calls: (figures) => callsAMinute(figures.recent),
   errors: (figures) => figures.recent.errors * 1e6 + figures.errors,
   p95: (figures) => figures.recent.p95Ms ?? -1,
   memory: (figures) => figures.memoryBytes ?? -1,

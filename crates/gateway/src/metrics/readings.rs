@@ -1,0 +1,101 @@
+//! Reads the counters of all servers every few seconds, so that whoever asks for the last minute has all of it.
+
+use std::sync::Arc;
+
+use tokio::{
+    task::{JoinHandle, yield_now},
+    time::{Instant, MissedTickBehavior, interval_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Figures, window::STEP};
+
+/// Servers that are read in one piece; other tasks have their turn after each. A server takes less than a
+/// microsecond.
+const PIECE: usize = 128;
+
+/// The one task that reads the counters of all servers.
+#[derive(Debug)]
+pub struct Readings {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Readings {
+    /// Reads what `servers` names, until it is stopped or there is nothing to ask any more (`None`).
+    pub fn start<F>(servers: F) -> Self
+    where
+        F: Fn() -> Option<Vec<Arc<Figures>>> + Send + 'static,
+    {
+        let stop = CancellationToken::new();
+        Self {
+            task: tokio::spawn(run(servers, stop.clone())),
+            stop,
+        }
+    }
+
+    /// Returns when no counter is read any more.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "reading the figures failed");
+        }
+    }
+}
+
+async fn run<F>(servers: F, stop: CancellationToken)
+where
+    F: Fn() -> Option<Vec<Arc<Figures>>>,
+{
+    let mut ticks = interval_at(Instant::now() + STEP, STEP);
+    // After a delay there is one reading, not many of the same moment.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while let Some(now) = stop.run_until_cancelled(ticks.tick()).await {
+        let Some(servers) = servers() else { return };
+        for piece in servers.chunks(PIECE) {
+            for figures in piece {
+                figures.take_reading(now);
+            }
+            yield_now().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mainstay_core::message::Method;
+
+    use super::{
+        super::{Count, Ended},
+        *,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn counters_are_read_without_being_asked() {
+        let figures = Arc::new(Figures::default());
+        let all = Arc::downgrade(&figures);
+        let readings = Readings::start(move || Some(vec![all.upgrade()?]));
+        let begun = std::time::Instant::now();
+        Count::begin(&figures, (Method::PromptsGet, ""), begun, 0, |_| false).end(
+            Ended::Ok,
+            Duration::ZERO,
+            Duration::from_millis(20),
+            0,
+        );
+        tokio::time::sleep(STEP * 3).await;
+        let (totals, recent) = figures.recent(Instant::now());
+        assert_eq!((totals.calls, recent.calls), (1, 1));
+        assert_eq!(recent.series[0].calls, 1);
+        assert!(recent.series.len() >= 2, "{recent:?}");
+        readings.stop().await;
+    }
+
+    /// Whoever drops a gateway without stopping it leaves no task behind.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_read_when_the_servers_are_gone() {
+        let readings = Readings::start(|| None);
+        readings.task.await.expect("it ends by itself");
+    }
+}
