@@ -184,8 +184,8 @@ test('the overview of an hour, a week and a month has the calls; one without cal
 test('nothing moves while figures change', async () => {
   const CHANGES = 60
   const page = await openPage(daemon)
-  await says(row(page, 'alpha'), /\/min/)
-  await says(row(page, 'beta'), /\/min/)
+  await says(row(page, 'alpha'), /\d(\/min| in \d+ s)/)
+  await says(row(page, 'beta'), /\d(\/min| in \d+ s)/)
   await soon('figures of all', async () => (await page.getByText(/^\d+ process(es)?$/).count()) === 3)
   await watchShifts(page)
   await page.evaluate(() => {

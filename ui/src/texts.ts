@@ -993,7 +993,7 @@ export const texts = {
     /** States of a server in which calls wait for it. */
     waitStates: { starting: 'starting', reconnecting: 'reconnecting', unauthorized: 'unauthorized', error: 'error', crashed: 'crashed' } as Partial<Record<string, string>>,
     waitsHow: (state: string, next: string | undefined) => `(${state}${next === undefined ? '' : `, next attempt in ${next}`})`,
-    unsureHint: 'If the server had the call already, it may have run in part or as a whole. Its record says how far it came.',
+    unsureHint: 'If the server had the call already, it may have run in part or as a whole. Check what it did before you call it again.',
     goesOn: (tool: string) => `The call of ${tool} goes on.`,
     leftEnded: (tool: string, state: string) => `The call of ${tool} has ended: ${state}.`,
     tooManyLeft: (tool: string, most: number) => `The call of ${tool} was cancelled: ${most} others go on without their screens, and no more can.`,
