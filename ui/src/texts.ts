@@ -92,7 +92,6 @@ export const texts = {
     clearFilter: 'Clear the filter',
     filterOrAdd: 'Filter, or type a name and Enter',
     chosen: (count: number) => `${count} chosen`,
-    previous: 'Previous',
     next: 'Next',
     download: 'Download',
   },
@@ -235,8 +234,6 @@ export const texts = {
     } satisfies Record<NonNullable<Server['nextAction']>, string>,
     startIt: 'Start it.',
     lastWords: (line: string) => `its last words: "${line}"`,
-    exit: (code: number) => `exit code ${code}`,
-    signal: (signal: number) => `signal ${signal}`,
     nextSteps: {
       pending: 'Nothing runs before you approve it. Review what it would run.',
       disabled: 'It is not started and clients do not see it. Enable it to use it.',
@@ -362,7 +359,6 @@ export const texts = {
     noEntry: 'This server has no entry in the configuration: it was given on the command line.',
     secrets: 'Secrets are shown as placeholders.',
     address: 'This server alone, nothing renamed',
-    deleted: (name: string) => `Server "${name}" deleted`,
     duplicate: 'Duplicate',
   },
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Server } from '../api/types'
 import { mainAction } from './operations'
-import { next, outlook, why } from './reason'
+import { endingOf, next, outlook, why } from './reason'
 import { wordOf } from './status'
 
 const down = (more: Partial<Server>): Server => ({ name: 'files', enabled: true, connected: false, status: 'error', command: 'files', ...more }) as Server
@@ -40,4 +40,11 @@ it('tells the last reason beside what an attempt does', () => {
   expect(next(again, 'reconnecting', undefined, 0)).toBe('attempt 2 is under way: at work for 5 s')
   expect(why(down({ ...attempt, status: 'connecting' }), 'starting', 0)).toBe('process exited unexpectedly (code 3). Starting: at work for 5 s')
   expect(why(down({ status: 'connecting' }), 'starting', 0)).toBe('Starting')
+})
+
+it('tells how a process ended where the reason does not', () => {
+  expect(endingOf(down({ lastError: 'no handshake', exitCode: 3 }))).toBe('exit code 3')
+  expect(endingOf(down({ exitSignal: 9 }))).toBe('signal 9')
+  expect(endingOf(down({ lastError: 'process exited unexpectedly (code 3)', exitCode: 3 }))).toBeUndefined()
+  expect(endingOf(down({ lastError: 'HTTP 401' }))).toBeUndefined()
 })

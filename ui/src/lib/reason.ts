@@ -31,6 +31,13 @@ export function why(server: Server, word: Word, now: number): string {
   }
 }
 
+/** How the process of a server ended, where its reason does not tell it. */
+export function endingOf(server: Server): string | undefined {
+  if (/\b(code|signal)\b/.test(server.lastError ?? '')) return undefined
+  if (server.exitCode != null) return words.exit(server.exitCode)
+  return server.exitSignal == null ? undefined : words.signal(server.exitSignal)
+}
+
 /** What happens next and what a person can do, for a row that is open. */
 export function outlook(server: Server, word: Word): string {
   const { nextSteps } = texts.servers

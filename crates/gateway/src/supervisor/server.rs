@@ -121,6 +121,11 @@ impl Server {
         self.view.borrow().clone()
     }
 
+    /// When it was last heard, while it is up.
+    pub fn heard(&self) -> Option<std::time::Instant> {
+        self.view.borrow().heard()
+    }
+
     /// The views to come; the channel closes when the server's supervisor has ended.
     pub fn changes(&self) -> watch::Receiver<ServerView> {
         self.view.clone()
