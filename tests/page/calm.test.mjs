@@ -117,6 +117,7 @@ test('clients: what they do now', async () => {
 
 test('events: as they come, and counted while the list stands still', async () => {
   const page = await openPage(daemon, '#/events')
+  await page.getByRole('table').waitFor()
   await page.getByRole('button', { name: 'Pause' }).click()
   await says(page, 'Paused')
   await watchShifts(page)

@@ -85,11 +85,10 @@ test('Degraded: a server that hangs stands apart from those that run, with why a
   const told = [/^asked, silent for \d+ s$/, /^ping timed out/, /^since \d\d:\d\d:\d\d$/]
   for (const text of told) await says(hanging, text)
   await soon('the line of state to count it', async () => (await running()) === before - 1 && /\d degraded/.test(await state.innerText()))
-  // Since when, as its history has it; it outlives the evidence and the page.
-  const { servers } = await daemon.api('/api/servers/hanging/history')
-  const { at } = servers[0].transitions.findLast((it) => it.degraded)
+  // Since when, as the daemon has it; it outlives the evidence and the page.
+  const { degradedSince } = await daemon.server('hanging')
   const shown = () => hanging.getByText(told[2])
-  assert.equal(Date.parse((await shown().getAttribute('title')).replace('Degraded since ', '')), Date.parse(at))
+  assert.equal(Date.parse((await shown().getAttribute('title')).replace('Degraded since ', '')), Date.parse(degradedSince))
   const first = await shown().innerText()
   await page.reload()
   await soon('the same time after a reload', async () => (await shown().innerText()) === first)

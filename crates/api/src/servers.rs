@@ -49,6 +49,9 @@ pub struct Server {
     /// that fail do not change it; left out while it is connected. RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_since: Option<String>,
+    /// Since when its health is `degraded`; left out while it is not. RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded_since: Option<String>,
     /// How long the handshake of its session took, with the start of its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,

@@ -3767,6 +3767,8 @@ export interface components {
              * @description Crashes of its processes since Mainstay started, and how the last one ended.
              */
             crashCount: number;
+            /** @description Since when its health is `degraded`; left out while it is not. RFC 3339. */
+            degradedSince?: string | null;
             /**
              * @description Since when it is not connected: since its session was lost or ended, or since Mainstay knows of it. Attempts
              *     that fail do not change it; left out while it is connected. RFC 3339.

@@ -26,8 +26,6 @@ export class Row {
   busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
   /** Why the last thing that was asked for failed. */
   failure = $state<string | undefined>(undefined)
-  /** Since when it is degraded, in milliseconds since 1970, once that was read (lib/since). */
-  degradedSince = $state<number | undefined>(undefined)
   /** Derived once for each change, and read by many places. */
   look: Look = $derived(lookOf(this.info))
 
@@ -39,7 +37,6 @@ export class Row {
   take(info: Server): void {
     this.info = info
     this.readAt = clock.exact()
-    if (this.look.word !== 'degraded') this.degradedSince = undefined
   }
 
   /** An attempt has begun; its outcome is read. */

@@ -98,6 +98,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .and_then(|since| since.elapsed().ok())
             .map(millis),
         down_since: view.down_since.filter(|_| !connected).map(utc::rfc3339),
+        degraded_since: view.degraded_since.map(utc::rfc3339),
         handshake_ms: view.handshake.map(millis),
         health_status: connected.then(|| if degraded { "degraded" } else { "healthy" }.to_owned()),
         consecutive_health_failures: health.map(|health| health.failures),

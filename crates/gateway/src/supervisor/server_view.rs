@@ -35,6 +35,8 @@ pub struct ServerView {
     pub connected_at: Option<SystemTime>,
     /// Since when it is not connected; attempts that fail do not change it.
     pub down_since: Option<SystemTime>,
+    /// Since when it is connected and degraded.
+    pub degraded_since: Option<SystemTime>,
     /// How long the handshake of the session took, from the start of its attempt.
     pub handshake: Option<Duration>,
     /// The transport of the last session, which says what a URL without a transport turned out to be.
@@ -86,6 +88,17 @@ impl ServerView {
 
     pub fn is_degraded(&self) -> bool {
         self.status.is_degraded() || self.has_bad_lists()
+    }
+
+    /// Notes since when it is down or degraded. To be called when its status or its lists have changed.
+    pub(super) fn note_since(&mut self) {
+        let is_connected = self.status.state == State::Connected;
+        let is_degraded = is_connected && self.is_degraded();
+        let note = |since: &mut Option<SystemTime>, holds: bool| {
+            *since = holds.then(|| since.unwrap_or_else(SystemTime::now));
+        };
+        note(&mut self.down_since, !is_connected);
+        note(&mut self.degraded_since, is_degraded);
     }
 
     /// Whether its lists alone make it degraded.

@@ -154,6 +154,7 @@ impl Task {
             list_trouble: None,
             connected_at: None,
             down_since: Some(SystemTime::now()),
+            degraded_since: None,
             handshake: None,
             spoken: None,
             sessions: 0,
@@ -421,13 +422,9 @@ impl Task {
                 view.connected_at = None;
                 view.handshake = None;
             }
-            if status.state == State::Connected {
-                view.down_since = None;
-            } else {
-                view.down_since.get_or_insert_with(SystemTime::now);
-            }
             view.session.clone_from(&session);
             view.status = status.clone();
+            view.note_since();
         });
         let capabilities = || session.as_deref().map(capabilities).unwrap_or_default();
         let now = Instant::now().into_std();

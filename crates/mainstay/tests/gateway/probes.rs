@@ -78,12 +78,17 @@ over_every_transport! {
         assert_eq!(shown["healthStatus"] == "degraded", failures(&shown) >= 3, "{shown}");
         let shown = rest.until("x", "degraded", |server| server["healthStatus"] == "degraded").await;
         assert!(failures(&shown) >= 3, "{shown}");
+        let since = shown["degradedSince"].clone();
+        assert!(since.is_string(), "{shown}");
+        let later = rest.until("x", "asked once more", |server| failures(server) > failures(&shown)).await;
+        assert_eq!(later["degradedSince"], since, "{later}");
         assert_eq!((&shown["status"], &shown["lastError"]), (&json!("connected"), &json!("ping timed out after 0.1s")), "{shown}");
         assert_eq!(client.tools().await, tools);
         client.hears("x__echo").await;
         assert_eq!(backend.count("initialize"), 1);
         // Traffic is evidence: it ends the alarm.
-        rest.until("x", "well again", |server| failures(server) == 0).await;
+        let shown = rest.until("x", "well again", |server| failures(server) == 0).await;
+        assert!(shown["degradedSince"].is_null(), "{shown}");
     }
 }
 

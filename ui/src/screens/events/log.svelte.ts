@@ -17,7 +17,7 @@ export class EventLog {
     } catch (error) {
       if (signal.aborted) return
       this.error = error
-      if (this.events.length === 0) this.state = 'failed'
+      this.state = this.events.length === 0 ? 'failed' : 'ready'
     }
   }
 

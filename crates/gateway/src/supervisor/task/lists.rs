@@ -69,6 +69,7 @@ impl Task {
         self.view.send_modify(|view| {
             view.list_trouble = trouble;
             view.catalog = Some(Arc::clone(&catalog));
+            view.note_since();
         });
         let unmatched = catalog.unmatched(&self.config.withheld);
         if changed {
