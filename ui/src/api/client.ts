@@ -123,6 +123,14 @@ export async function errorOf(response: Response): Promise<ApiError> {
   return new ApiError(code, response.status, message, body)
 }
 
+/** What is read comes within this time, or the daemon hangs. */
+const LIMIT_MS = 20_000
+
+/** Fails after a time as it does where the daemon is gone. */
+function limited(signal: AbortSignal | undefined, limit = LIMIT_MS): AbortSignal {
+  return AbortSignal.any([AbortSignal.timeout(limit), ...(signal ? [signal] : [])])
+}
+
 async function request<T>(method: string, path: string, options: Options): Promise<T> {
   const response = await send(method, path, options)
   if (!response.ok) throw await errorOf(response)
@@ -131,8 +139,8 @@ async function request<T>(method: string, path: string, options: Options): Promi
 }
 
 export const api = {
-  get: <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
-    request<T>('GET', path, { ...(query && { query }), ...(signal && { signal }) }),
+  get: <T>(path: string, query?: Query, signal?: AbortSignal, limit?: number): Promise<T> =>
+    request<T>('GET', path, { ...(query && { query }), signal: limited(signal, limit) }),
   post: <T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> =>
     request<T>('POST', path, { body, ...(signal && { signal }) }),
   put: <T>(path: string, body: unknown, query?: Query): Promise<T> =>

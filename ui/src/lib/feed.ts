@@ -10,10 +10,14 @@ import { clock } from './clock.svelte'
 const NAME = 'mainstay.events'
 const FIRST_RETRY_MS = 500
 const MAX_RETRY_MS = 5000
+/** A session is read within this time, or the daemon hangs. */
+const SESSION_MS = 5000
 
 /** What a tab tells the others. */
 type News =
   | { kind: 'hello' }
+  /** A request was not answered. */
+  | { kind: 'doubt' }
   | { kind: 'live' }
   | { kind: 'lost'; retryAt: number }
   | { kind: 'message'; type: string; data: string; id: string }
@@ -34,6 +38,7 @@ export class Feed {
   #leave: (() => void) | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   #lastId = ''
+  #isDoubted = false
   #retryMs = FIRST_RETRY_MS
   /** What the others are told who ask how things are. */
   #state: News = { kind: 'lost', retryAt: 0 }
@@ -79,11 +84,35 @@ export class Feed {
     clearTimeout(this.#timer)
   }
 
+  /** A request was not answered: a daemon that hangs, or a network that is gone, closes no stream. */
+  doubt(): void {
+    if (this.#source) void this.#check()
+    else this.#channel?.postMessage({ kind: 'doubt' } satisfies News)
+  }
+
+  async #check(): Promise<void> {
+    const source = this.#source
+    if (!source || this.#isDoubted) return
+    this.#isDoubted = true
+    try {
+      await api.get('/api/session', undefined, undefined, SESSION_MS)
+    } catch (error) {
+      if (this.#source === source && error instanceof ApiError && error.status === 0) {
+        source.close()
+        this.#later()
+      }
+    } finally {
+      this.#isDoubted = false
+    }
+  }
+
   /** News of the tab that reads the stream, or a question to it. */
   #hear(news: News): void {
     const isReader = this.#source !== undefined || this.#timer !== undefined
     if (news.kind === 'hello') {
       if (isReader) this.#channel?.postMessage(this.#state)
+    } else if (news.kind === 'doubt') {
+      void this.#check()
     } else if (!isReader) {
       this.#tell(news, news.kind === 'live')
     }
@@ -135,7 +164,7 @@ export class Feed {
   /** A request tells whether the session has ended; the stream would not. */
   async #again(): Promise<void> {
     try {
-      await api.get('/api/session')
+      await api.get('/api/session', undefined, undefined, SESSION_MS)
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) return
       if (this.#timer !== undefined) this.#later()

@@ -103,6 +103,7 @@ class Fleet {
     if (this.#timers.length > 0) return
     whenReached((reached) => {
       if (reached) this.heardAt = clock.exact()
+      else this.#feed.doubt()
     })
     this.#feed.start()
     this.#timers = [
