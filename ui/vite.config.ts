@@ -12,7 +12,7 @@ const LARGE = /\/(configuration\/(editor|colours|completion|marks|theme|tree|typ
 
 /** The file of scripts for a module of ours that the first screen does not need. */
 function laterChunk(id: string, context: ChunkingContext): string | null {
-  if (!/\/ui\/src\/|\/node_modules\/svelte\//.test(id) || LARGE.test(id)) return null
+  if (!/\/ui\/src\/|\/node_modules\/(svelte|@tanstack|clsx|esm-env)\//.test(id) || LARGE.test(id)) return null
   first ??= reachable(['/src/main.ts', '/src/screens/servers/Servers.svelte'].map((name) => import.meta.dirname + name), context)
   return first.has(id) ? 'first' : 'screens'
 }

@@ -370,6 +370,25 @@ test('servers of a client are taken over', async () => {
   await closeForKeys(page)
 })
 
+test('several servers, one of which waits for approval', async () => {
+  const client = await McpClient.open(daemon, '/mcp', { token: daemon.token })
+  await client.call('add_server', { name: 'waiting', ...fake('--tools', '1') })
+  const page = await openForKeys(daemon)
+  const bar = page.getByRole('toolbar')
+  for (const name of ['waiting', 'alpha']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+  await push(page, button(bar, 'Restart'), 'Enter', 'Shift+Tab')
+  await says(page, '1 server done, 1 left out: review what awaits approval first')
+  assert.equal(await page.getByText('mainstay approve').count(), 0, 'nobody is sent to a terminal')
+  // It stays selected, and can be removed.
+  await push(page, button(bar, 'Delete'))
+  await escape(page)
+  await page.getByRole('checkbox', { name: 'Select alpha' }).uncheck()
+  await push(page, button(bar, 'Delete'))
+  await push(page, button(dialog(page, 'Delete 1 server?'), 'Delete'))
+  await soon('it to be gone', async () => !(await known()).includes('waiting'))
+  await closeForKeys(page)
+})
+
 test('what clients add is approved, or declined', async () => {
   const client = await McpClient.open(daemon, '/mcp', { token: daemon.token })
   for (const name of ['asked', 'refused']) await client.call('add_server', { name, ...fake('--tools', '1') })

@@ -89,6 +89,35 @@ test('tools whose names look alike are both found', async () => {
   await closePage(page)
 })
 
+test('the palette finds parts of screens, and what is set for this browser', async () => {
+  const page = await openPage(daemon)
+  const palette = page.getByRole('dialog', { name: 'Search or run a command' })
+  const run = async (word, name) => {
+    await page.keyboard.press('Control+k')
+    await palette.getByRole('combobox').fill(word)
+    await palette.getByRole('option', { name, exact: true }).waitFor()
+    await page.keyboard.press('Enter')
+    await palette.waitFor({ state: 'detached' })
+  }
+  const shown = () => page.evaluate(() => document.documentElement.dataset.scheme)
+  for (const scheme of ['Dark', 'Light']) {
+    await run(`colours ${scheme.toLowerCase()}`, `Colours: ${scheme}`)
+    assert.equal(await shown(), scheme.toLowerCase())
+  }
+  for (const [word, name, hash] of [
+    ['about', 'About Go to', '#/settings/about'],
+    ['token', 'Tokens Go to', '#/clients/tokens'],
+    ['connect a', 'Connect a client Go to', '#/clients/connect'],
+    ['profiles', 'Profiles Go to', '#/configuration/profiles'],
+  ]) {
+    await run(word, name)
+    assert.equal(new URL(page.url()).hash, hash)
+  }
+  await run('sign out', 'Sign out')
+  await page.getByText('mainstay ui').first().waitFor()
+  await closePage(page)
+})
+
 test('an open palette ends a reading of the tools before the next, however often they change', async () => {
   const page = await openPage(daemon)
   // The first answer is quick, so that the rest is short.

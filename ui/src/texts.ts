@@ -202,8 +202,8 @@ export const texts = {
     select: (name: string) => `Select ${name}`,
     bulk: 'What to do with the selected servers',
     working: (count: number, all: number) => `${count} of ${all} done`,
-    bulkDone: (count: number, failed: number) =>
-      `${count} ${count === 1 ? 'server' : 'servers'} done${failed > 0 ? `, ${failed} failed; see their rows` : ''}`,
+    bulkDone: (count: number, failed: number, waiting: number) =>
+      `${count} ${count === 1 ? 'server' : 'servers'} done${failed > 0 ? `, ${failed} failed; see their rows` : ''}${waiting > 0 ? `, ${waiting} left out: review what awaits approval first` : ''}`,
     review: 'Review',
     open: (name: string) => `Details of ${name}`,
     openPage: 'Open',
@@ -215,8 +215,8 @@ export const texts = {
     removeTitle: (name: string) => `Delete ${name}?`,
     removeText: (name: string) =>
       `Server "${name}" is stopped and its entry is taken out of the configuration file. Clients lose its tools. Records of its calls stay.`,
-    removeManyTitle: (count: number) => `Delete ${count} servers?`,
-    removeManyText: (names: string) => `These servers are stopped and their entries are taken out of the configuration file:\n${names}`,
+    removeManyTitle: (count: number) => `Delete ${count} ${count === 1 ? 'server' : 'servers'}?`,
+    removeManyText: (names: string) => `Stopped, and taken out of the configuration file:\n${names}`,
     removed: (name: string) => `Server "${name}" deleted`,
     why: 'Why',
     then: 'Next',

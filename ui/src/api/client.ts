@@ -31,6 +31,11 @@ export class ApiError extends Error {
   }
 }
 
+/** What an error says. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
 export function isJournalOff(error: unknown): boolean {
   return error instanceof ApiError && error.code === 'journal_disabled'
 }

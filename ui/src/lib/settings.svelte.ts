@@ -1,5 +1,6 @@
 /** What a person sets for this browser: kept in its storage, never sent. */
-type Scheme = 'system' | 'light' | 'dark'
+export const SCHEMES = ['system', 'light', 'dark'] as const
+type Scheme = (typeof SCHEMES)[number]
 
 const KEY = 'mainstay.settings'
 
