@@ -28,3 +28,16 @@ test('everything stays readable while the daemon is gone, and comes back by itse
     await closePage(page)
   }
 })
+
+test('a row does not say that Mainstay does not answer once it does', async () => {
+  const page = await openPage(daemon)
+  const row = page.getByRole('listitem').filter({ has: page.getByRole('link', { name: 'alpha', exact: true }) })
+  await row.getByText('Running').waitFor()
+  await daemon.stop()
+  await row.getByRole('button', { name: 'Restart' }).click()
+  await row.getByText('Mainstay does not answer.').waitFor()
+  await daemon.run()
+  await row.getByText('Mainstay does not answer.').waitFor({ state: 'detached' })
+  await row.getByText('Running').waitFor()
+  await closePage(page)
+})
