@@ -31,6 +31,7 @@ export const REQUEST_WAIT_MS = 10 * 60_000
 class Fleet {
   /** `waiting` until the stream is open; `lost` while the daemon does not answer. */
   connection = $state<'waiting' | 'live' | 'lost'>('waiting')
+  isLost = $derived(this.connection === 'lost')
   /** Whether all servers were read once: before, nothing is known of them. */
   isRead = $state(false)
   /** When the daemon was last heard. */

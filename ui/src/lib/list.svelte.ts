@@ -23,7 +23,7 @@ export class List<T> {
     let readAt = 0
     let tookMs = 0
     $effect(() => {
-      if (fleet.connection === 'lost') {
+      if (fleet.isLost) {
         known = ''
         return
       }

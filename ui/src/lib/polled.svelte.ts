@@ -3,14 +3,14 @@ import { fleet } from './fleet.svelte'
 
 /**
  * Something of the API that is read now, every so often while the page is seen, and when it is seen again or the
- * daemon is back. It is read anew when what `key` uses changes. It lives as long as the component that makes it.
+ * daemon is back; with 0 at these times alone. It is read anew when what `key` uses changes. It lives as long as the
+ * component that makes it.
  */
 export class Polled<T> {
   /** `undefined` until it was read. */
   value = $state.raw<T | undefined>(undefined)
   failure = $state.raw<unknown>(undefined)
   #version = $state(0)
-  #isLost = $derived(fleet.connection === 'lost')
 
   constructor(everyMs: number, read: (signal: AbortSignal) => Promise<T>, key: () => unknown = () => undefined) {
     $effect(() => {
@@ -18,7 +18,7 @@ export class Polled<T> {
       // Before anything returns: what an effect does not use does not run it again.
       key()
       // The frame of the page says that the daemon is gone.
-      if (this.#isLost) return
+      if (fleet.isLost) return
       const end = new AbortController()
       let isReading = false
       const once = async (): Promise<void> => {
@@ -34,7 +34,7 @@ export class Polled<T> {
         }
       }
       untrack(() => void once())
-      const timer = setInterval(() => void once(), everyMs)
+      const timer = everyMs ? setInterval(() => void once(), everyMs) : undefined
       document.addEventListener('visibilitychange', once)
       return () => {
         end.abort()

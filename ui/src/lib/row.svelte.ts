@@ -1,5 +1,6 @@
 /** One server as the page knows it. */
 import type { Server, ServerFigures } from '../api/types'
+import { texts } from '../texts'
 import { clock } from './clock.svelte'
 import { lookOf, type Look } from './status'
 
@@ -24,8 +25,9 @@ export class Row {
   answeredAt = $state(0)
   /** What a person asked for here and was not answered yet. */
   busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
-  /** Why the last thing that was asked for failed. */
-  failure = $state<string | undefined>(undefined)
+  #failure = $state<string | undefined>(undefined)
+  /** The status that was read first after it failed. */
+  #failedAs: string | undefined
   /** Derived once for each change, and read by many places. */
   look: Look = $derived(lookOf(this.info))
 
@@ -34,7 +36,20 @@ export class Row {
     this.take(info)
   }
 
+  /** Why the last thing that was asked for failed, until the server's state is another one. */
+  get failure(): string | undefined {
+    return this.#failure
+  }
+
+  set failure(why: string | undefined) {
+    this.#failure = why
+    this.#failedAs = undefined
+  }
+
   take(info: Server): void {
+    // What is read before the operation has ended belongs to it.
+    if (this.busy) this.#failedAs = info.status
+    else if (this.#failure === texts.app.gone || info.status !== (this.#failedAs ??= info.status)) this.failure = undefined
     this.info = info
     this.readAt = clock.exact()
   }
