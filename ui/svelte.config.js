@@ -13,5 +13,5 @@ function cssHash({ hash, css }) {
 
 export default {
   preprocess: vitePreprocess(),
-  compilerOptions: { runes: true, cssHash },
+  compilerOptions: { runes: true, cssHash, discloseVersion: false },
 }

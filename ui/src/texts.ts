@@ -992,7 +992,7 @@ export const texts = {
     unsureHint: 'If the server had the call already, it may have run in part or as a whole. Check what it did before you call it again.',
     goesOn: (tool: string) => `The call of ${tool} goes on.`,
     leftEnded: (tool: string, state: string) => `The call of ${tool} has ended: ${state}.`,
-    tooManyLeft: (tool: string, most: number) => `The call of ${tool} was cancelled: ${most} others go on without their screens, and no more can.`,
+    tooManyLeft: (tool: string, most: number) => `The call of ${tool} was cancelled: ${most} others go on already.`,
     brokenOff: 'The connection to Mainstay broke before the answer came.',
     status: (status: number) => `status ${status}`,
     elapsed: (time: string) => `after ${time}`,
