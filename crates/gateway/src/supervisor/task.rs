@@ -22,7 +22,7 @@ use mainstay_core::{
     event::{EventKind, Observer},
     health::{Action, Fault, Outcome},
     ids::{Epoch, ServerName},
-    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
+    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
 };
 use mainstay_transport::{Listener, Session, logs::ServerLog};
 use tokio::{
