@@ -8,6 +8,7 @@ use std::{
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
+use mainstay_doorway::json_views::servers::millis;
 use mainstay_gateway::{
     metrics::{Point, Recent, STEP},
     supervisor::Server,
@@ -124,8 +125,4 @@ fn series(points: &[Point]) -> api::CallSeries {
             .map(|point| (point.calls > 0).then(|| tenths(point)))
             .collect(),
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

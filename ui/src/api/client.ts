@@ -132,8 +132,8 @@ export async function errorOf(response: Response): Promise<ApiError> {
 const LIMIT_MS = 20_000
 
 /** Fails after a time as it does where the daemon is gone. */
-function limited(signal: AbortSignal | undefined, limit = LIMIT_MS): AbortSignal {
-  return AbortSignal.any([AbortSignal.timeout(limit), ...(signal ? [signal] : [])])
+function limited(signal: AbortSignal | undefined): AbortSignal {
+  return AbortSignal.any([AbortSignal.timeout(LIMIT_MS), ...(signal ? [signal] : [])])
 }
 
 async function request<T>(method: string, path: string, options: Options): Promise<T> {
@@ -144,8 +144,8 @@ async function request<T>(method: string, path: string, options: Options): Promi
 }
 
 export const api = {
-  get: <T>(path: string, query?: Query, signal?: AbortSignal, limit?: number): Promise<T> =>
-    request<T>('GET', path, { ...(query && { query }), signal: limited(signal, limit) }),
+  get: <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
+    request<T>('GET', path, { ...(query && { query }), signal: limited(signal) }),
   post: <T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> =>
     request<T>('POST', path, { body, ...(signal && { signal }) }),
   put: <T>(path: string, body: unknown, query?: Query): Promise<T> =>

@@ -12,6 +12,7 @@ const FIRST_RETRY_MS = 500
 const MAX_RETRY_MS = 5000
 /** A session is read within this time, or the daemon hangs. */
 const SESSION_MS = 5000
+const readSession = (): Promise<unknown> => api.get('/api/session', {}, AbortSignal.timeout(SESSION_MS))
 
 /** What a tab tells the others. */
 type News =
@@ -95,7 +96,7 @@ export class Feed {
     if (!source || this.#isDoubted) return
     this.#isDoubted = true
     try {
-      await api.get('/api/session', undefined, undefined, SESSION_MS)
+      await readSession()
     } catch (error) {
       if (this.#source === source && error instanceof ApiError && error.status === 0) {
         source.close()
@@ -164,7 +165,7 @@ export class Feed {
   /** A request tells whether the session has ended; the stream would not. */
   async #again(): Promise<void> {
     try {
-      await api.get('/api/session', undefined, undefined, SESSION_MS)
+      await readSession()
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) return
       if (this.#timer !== undefined) this.#later()

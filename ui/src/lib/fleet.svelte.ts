@@ -4,7 +4,7 @@
  */
 import { untrack } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
-import { api, ApiError, path, whenReached } from '../api/client'
+import { api, ApiError, messageOf, path, whenReached } from '../api/client'
 import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequest, ServerRequests, Servers } from '../api/types'
 import { texts } from '../texts'
 import { clock } from './clock.svelte'
@@ -201,7 +201,7 @@ class Fleet {
       if (!quiet) toasts.show(texts.toasts.done(name, operation), 'well')
       return true
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
+      const message = messageOf(error)
       row.failure = message
       if (!quiet) toasts.show(operation === 'start' ? texts.toasts.failed(message) : texts.toasts.error(message), 'bad')
       return false
