@@ -243,7 +243,7 @@ test('the entry has placeholders; edited, its secret stays', async () => {
   await edit.getByRole('tab', { name: 'JSON' }).click()
   const json = edit.getByLabel('The entry as JSON')
   await json.fill('{"command": ')
-  await says(edit, /This is not JSON/)
+  await says(edit, /This is no JSON/)
   assert.equal(await edit.getByRole('button', { name: 'Save' }).isDisabled(), true)
   await json.fill(JSON.stringify({ command: FAKE_SERVER, env: { A: ['x'] } }))
   await edit.getByRole('button', { name: 'Save' }).click()

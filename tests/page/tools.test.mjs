@@ -245,7 +245,19 @@ test('arguments of the address fill the form', async () => {
   await answered(page)
   assert.deepEqual((await lastCall('alpha', 'kinds')).arguments, args)
   await page.goto(`${daemon.url}/#/tools/alpha/add?arguments=nonsense`)
-  await page.getByText('The arguments in the address are no JSON object.').waitFor()
+  await page.getByText('The arguments in the address were left out. This is no JSON: ').waitFor()
+  await closePage(page)
+})
+
+test('a number that the browser would change is refused', async () => {
+  const large = '{"text": 12345678901234567890}'
+  const words = 'This number is too large for the browser, and would be changed: 12345678901234567890'
+  const page = await openPage(daemon, `#/tools/alpha/echo?arguments=${encodeURIComponent(large)}`)
+  await page.getByText(`The arguments in the address were left out. ${words}`).waitFor()
+  await page.getByRole('tab', { name: 'JSON', exact: true }).first().click()
+  await page.getByRole('tabpanel', { name: 'JSON' }).getByRole('textbox').fill(large)
+  await page.getByText(words, { exact: true }).waitFor()
+  assert.ok(await page.getByRole('button', { name: 'Call', exact: true }).isDisabled())
   await closePage(page)
 })
 

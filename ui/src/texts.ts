@@ -972,12 +972,13 @@ export const texts = {
     wholeValue: 'all arguments',
     sendAnyway: 'Send it as it is',
     badJson: (why: string) => `This is no JSON: ${why}`,
+    tooLarge: (number: string) => `This number is too large for the browser, and would be changed: ${number}`,
     noObject: 'Arguments are a JSON object, such as {"text": "hello"}.',
     readingArguments: 'Reading the arguments of the call…',
     noArgumentsOf: (id: string) =>
       `The arguments of call ${id} were not kept: "journal.payloads" in the configuration was not "full", or more calls came than could be written. Fill them in anew.`,
     withoutArguments: 'Go on without them',
-    noObjectInAddress: 'The arguments in the address are no JSON object. They were left out.',
+    leftOut: (why: string) => `The arguments in the address were left out. ${why}`,
     state: {
       running: 'Running',
       ok: 'Answered',
@@ -1204,7 +1205,6 @@ export const texts = {
     otherKeys: (keys: string) => `Set beside these, in the JSON: ${keys}`,
     json: 'The entry as JSON',
     jsonHint: 'Placeholders such as ${secret:/…} stand for secrets that the browser is not shown. They stay as they are.',
-    jsonWrong: (message: string) => `This is not JSON: ${message}`,
     jsonObject: 'An entry is a JSON object.',
     next: 'Review',
     back: 'Back',

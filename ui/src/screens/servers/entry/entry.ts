@@ -3,6 +3,7 @@
  * docs/configuration.md, "A server's entry", has the keys.
  */
 import type { Finding } from '../../../api/types'
+import { parseJson } from '../../../lib/json'
 import { texts } from '../../../texts'
 
 export type Entry = Record<string, unknown>
@@ -205,11 +206,11 @@ export function byField(findings: readonly Finding[]): FieldErrors {
 /** The entry that a text holds, or why it holds none. */
 export function parseEntry(json: string): { entry: Entry } | { error: string } {
   try {
-    const value: unknown = JSON.parse(json)
+    const value = parseJson(json)
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return { error: texts.entry.jsonObject }
     return { entry: value as Entry }
   } catch (error) {
-    return { error: texts.entry.jsonWrong(error instanceof Error ? error.message : String(error)) }
+    return { error: (error as Error).message }
   }
 }
 
