@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { after, before, beforeEach, test } from 'node:test'
-import { axe, closeBrowser, closePage, Daemon, FAKE_SERVER, openPage, soon } from './harness.mjs'
+import { axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
 import { McpClient } from './mcp.mjs'
 
 const SECRET = 'sk-a1B2c3D4e5F6g7H8i9J0'
@@ -357,6 +357,17 @@ test('the editor does not keep the focus', async () => {
   await page.keyboard.press('Shift+Tab')
   assert.equal(await isInside(), false)
   await closePage(page)
+})
+
+test('a profile of many servers names the first of them', async () => {
+  const mcpServers = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`s${index + 10}`, { ...fake(), autoStart: false }]))
+  const many = await Daemon.start({ mcpServers, profiles: { most: { servers: Object.keys(mcpServers).slice(0, 11) } } })
+  const page = await openPage(many, '#/configuration/profiles')
+  const rows = page.getByRole('list', { name: 'Profiles' }).getByRole('listitem')
+  await rows.filter({ hasText: 'most' }).getByText('s10, s11, s12, s13, s14, s15, s16, s17 … and 3 more', { exact: true }).waitFor()
+  await rows.filter({ hasText: 'default' }).getByText('all servers (20)', { exact: true }).waitFor()
+  await closePage(page)
+  await many.end()
 })
 
 test('profiles are added, edited and deleted by forms, and clients see what the form says', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { texts } from '../texts'
-import { ago, bytes, latency, span } from './format'
+import { ago, bytes, decimalsOf, latency, rate, span } from './format'
 
 test('spans have the largest unit that is not zero', () => {
   expect([0, 999, 1000, 59_999, 60_000, 3_600_000, 47 * 3_600_000, 48 * 3_600_000].map(span)).toEqual([
@@ -35,4 +35,19 @@ test('sizes have decimal units, up to the last', () => {
     '5000 TB',
   ])
   expect(texts.format.sizes).toHaveLength(5)
+})
+
+test('ticks have the decimals of their step', () => {
+  const ticks = (format: (value: number, decimals: number) => string, step: number): string[] =>
+    [0, 1, 2, 3, 4, 5].map((index) => format(index * step, decimalsOf(step)))
+  expect(ticks(rate, 0.25)).toEqual(['0', '0.25', '0.5', '0.75', '1', '1.25'])
+  expect(ticks(rate, 0.025)).toEqual(['0', '0.025', '0.05', '0.075', '0.1', '0.125'])
+  expect(ticks(rate, 2.5)).toEqual(['0', '2.5', '5', '7.5', '10', '12.5'])
+  expect(ticks(rate, 500)).toEqual(['0', '500', '1,000', '1,500', '2,000', '2,500'])
+  expect(ticks(latency, 0.5)).toEqual(['0 ms', '0.5 ms', '1 ms', '1.5 ms', '2 ms', '2.5 ms'])
+  expect(ticks(latency, 20_000)).toEqual(['0 ms', '20.0 s', '40.0 s', '60.0 s', '80.0 s', '100.0 s'])
+})
+
+test('rates have few digits', () => {
+  expect([0, 1 / 60, 0.5, 0.996, 1.25, 9.96, 12.5, 1234].map((it) => rate(it))).toEqual(['0', '0.02', '0.5', '1', '1.3', '10', '13', '1,234'])
 })

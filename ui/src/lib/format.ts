@@ -16,14 +16,12 @@ export function span(ms: number): string {
   return `${Math.floor(hours / 24)} ${spans.d}`
 }
 
-/** A duration of a call: `0 ms`, `0.4 ms`, `12 ms`, `1.25 s`. */
-export function latency(ms: number | null | undefined): string {
+/** A duration of a call: `0 ms`, `0.4 ms`, `12 ms`, `1.25 s`. An axis says how many decimals its steps have. */
+export function latency(ms: number | null | undefined, decimals?: number): string {
   if (ms === undefined || ms === null) return '–'
-  if (ms < 0.05) return `0 ${spans.ms}`
-  if (ms < 0.95) return `${ms.toFixed(1)} ${spans.ms}`
-  if (ms < 1000) return `${Math.round(ms)} ${spans.ms}`
+  if (ms < 1000) return `${Number(ms.toFixed(decimals ?? (ms < 0.95 ? 1 : 0)))} ${spans.ms}`
   if (ms < 10_000) return `${(ms / 1000).toFixed(2)} ${spans.s}`
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} ${spans.s}`
+  if (ms < 60_000 || decimals !== undefined) return `${(ms / 1000).toFixed(1)} ${spans.s}`
   return span(ms)
 }
 
@@ -51,10 +49,14 @@ export function count(value: number): string {
   return value.toLocaleString(locale)
 }
 
-/** A rate per minute: `0`, `0.5`, `142`. */
-export function rate(perMinute: number): string {
-  if (perMinute === 0) return '0'
-  return perMinute < 10 ? perMinute.toFixed(1).replace(/\.0$/, '') : count(Math.round(perMinute))
+/** A rate per minute: `0`, `0.05`, `0.5`, `142`. An axis says how many decimals its steps have. */
+export function rate(perMinute: number, decimals = perMinute < 1 ? 2 : perMinute < 10 ? 1 : 0): string {
+  return perMinute.toLocaleString(locale, { maximumFractionDigits: decimals })
+}
+
+/** How many decimals a number has. */
+export function decimalsOf(value: number): number {
+  return String(value).split('.')[1]?.length ?? 0
 }
 
 /** The exact local time, for titles. */

@@ -48,3 +48,14 @@ it('tells how a process ended where the reason does not', () => {
   expect(endingOf(down({ lastError: 'process exited unexpectedly (code 3)', exitCode: 3 }))).toBeUndefined()
   expect(endingOf(down({ lastError: 'HTTP 401' }))).toBeUndefined()
 })
+
+it('tells a server that was stopped from one that is not started by itself', () => {
+  const stopped = (more: Partial<Server>): string =>
+    why(down({ status: 'disconnected', crashCount: 0, toolsReady: false, listsStale: false, autoStart: false, ...more }), 'stopped', 0)
+  expect(stopped({})).toBe('It is not started by itself.')
+  expect(stopped({ toolsReady: true, listsStale: true })).toBe('It is not started by itself.')
+  expect(stopped({ toolsReady: true })).toBe('It was stopped.')
+  expect(stopped({ crashCount: 1 })).toBe('It was stopped.')
+  expect(stopped({ autoStart: true })).toBe('It was stopped.')
+  expect(stopped({ lastError: 'no such command' })).toBe('no such command')
+})

@@ -14,7 +14,8 @@ export function why(server: Server, word: Word, now: number): string {
     case 'disabled':
       return words.disabledWhy
     case 'stopped':
-      return server.lastError ?? words.stoppedWhy
+      // Crashes, and lists of this run, tell that it has run.
+      return server.lastError ?? (server.autoStart || server.crashCount > 0 || (server.toolsReady && !server.listsStale) ? words.stoppedWhy : words.notStartedWhy)
     case 'connected': {
       const heard = time(server.lastSuccessAt)
       const told = server.lastError ? `${server.lastError}. ` : ''

@@ -45,10 +45,12 @@ describe('groups', () => {
   })
 })
 
-it('fills what has no calls, and counts the last bucket by its age', () => {
+it('fills what has no calls, and never scales less than a minute up', () => {
   const [first] = groupsOf(answer)
   const starts = [0, 1, 2, 3].map((minute) => minute * MINUTE)
-  expect(perMinute(first, 'calls', starts, MINUTE, 3.5 * MINUTE)).toEqual([0, 4, 0, 4])
+  expect(perMinute(first, 'calls', starts, MINUTE, 3.6 * MINUTE)).toEqual([0, 4, 0, 2 / 1.6])
+  expect(perMinute(first, 'calls', starts.slice(0, 2), MINUTE, 1.5 * MINUTE)).toEqual([0, 4 / 1.5])
+  expect(perMinute(first, 'calls', [-2 * MINUTE, 3 * MINUTE], 5 * MINUTE, 5 * MINUTE)).toEqual([0, 1])
   expect(perMinute(first, 'calls', starts, MINUTE, 3.1 * MINUTE)).toEqual([0, 4, 0, null])
   expect(percentiles(first, 'p95_ms', starts)).toEqual([null, 4, null, 2])
 })

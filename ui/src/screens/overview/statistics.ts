@@ -41,13 +41,14 @@ export function most(groups: readonly Group[], of: (group: Group) => number, lim
 /** A bucket that has just begun says little: below this share of its length it is left out. */
 const MIN_AGE = 0.25
 
-/** Calls or errors a minute at each start; the last bucket is as long as it is old. */
+/** Calls or errors a minute at each start; the last bucket is as long as it is old. Before it is a minute old, the one before counts, too. */
 export function perMinute(group: Group | undefined, of: 'calls' | 'errors', starts: readonly number[], bucketMs: number, now: number): (number | null)[] {
   return starts.map((start) => {
     const age = Math.min(bucketMs, now - start)
     if (age < bucketMs * MIN_AGE) return null
-    const minutes = age / 60_000
-    return (group?.buckets.get(start)?.[of] ?? 0) / minutes
+    const before = age < 60_000 ? bucketMs : 0
+    const counted = (at: number): number => group?.buckets.get(at)?.[of] ?? 0
+    return (counted(start) + (before && counted(start - before))) / ((age + before) / 60_000)
   })
 }
 

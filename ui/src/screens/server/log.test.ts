@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { texts } from '../../texts'
 import { append, matching, MAX_LINES, written, type Line } from './log'
 
 const line = (number: number, source: string, text: string): Line => ({ number, source, text, time: '2026-01-01T00:00:00Z' })
@@ -21,4 +22,10 @@ test('a source and a word choose lines', () => {
 test('lines as a file, in their order', () => {
   const lines = [line(1, 'stderr', 'one'), line(2, 'mainstay', 'two')]
   expect(written(lines)).toBe('2026-01-01T00:00:00Z stderr one\n2026-01-01T00:00:00Z mainstay two\n')
+})
+
+test('one line is no lines', () => {
+  const { logLines, missed } = texts.server
+  expect(['0', '1', '1,234'].map(logLines)).toEqual(['0 lines', '1 line', '1,234 lines'])
+  expect([1, 2].map(missed).map((it) => it.slice(0, 12))).toEqual(['1 line came ', '2 lines came'])
 })
