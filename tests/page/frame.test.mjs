@@ -113,6 +113,8 @@ test('the palette finds parts of screens, and what is set for this browser', asy
     await run(word, name)
     assert.equal(new URL(page.url()).hash, hash)
   }
+  await run('sign out', 'Sign out')
+  await page.getByText('mainstay ui').first().waitFor()
   await closePage(page)
 })
 

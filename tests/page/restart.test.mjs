@@ -50,6 +50,7 @@ const OPENED = {
   '#/clients/tokens': (page) => page.getByText('No tokens'),
   '#/clients/connect': (page) => page.getByRole('link', { name: 'Cursor' }),
   '#/configuration': (page) => page.locator('.cm-content').getByText('mcpServers'),
+  '#/configuration/profiles': (page) => page.getByText('/mcp/meta'),
   '#/servers/alpha/entry': (page) => page.getByRole('tabpanel').getByText('"command"'),
   '#/servers?edit=alpha': (page) => page.getByRole('dialog').getByLabel('Command', { exact: true }),
   '#/servers?copy=alpha': (page) => page.getByRole('dialog').getByLabel('Command', { exact: true }),
