@@ -193,6 +193,8 @@ export const texts = {
     crashes: (count: number) => `${count} ${count === 1 ? 'crash' : 'crashes'}`,
     crashTitle: (time: string) => `The last one at ${time}`,
     autoStart: 'Auto-start',
+    autoStartTurn: (isOn: boolean) => (isOn ? 'on' : 'off'),
+    autoStartTurned: (name: string, isOn: boolean) => `${name} ${isOn ? 'is started' : 'is not started'} with Mainstay.`,
     autoStartOf: (name: string) => `Start ${name} with Mainstay`,
     entryFixed: 'The command line gives this server; its entry cannot be changed here',
     notKept: 'in memory only',

@@ -2,6 +2,7 @@
  * The REST API of Mainstay, as the page calls it: same origin, with the cookie of the signed-in session.
  * docs/rest.md describes the routes.
  */
+import { readJson } from '../lib/json'
 import { texts } from '../texts'
 import type { Finding } from './types'
 
@@ -45,6 +46,7 @@ export type Query = Record<string, string | number | boolean | readonly string[]
 interface Options {
   query?: Query
   signal?: AbortSignal
+  headers?: Record<string, string>
   body?: unknown
 }
 
@@ -90,7 +92,7 @@ export function url(path: string, query: Query = {}): string {
 
 /** Sends a request; answers of every status are the caller's. */
 export async function send(method: string, path: string, options: Options = {}, accept = 'application/json'): Promise<Response> {
-  const headers: Record<string, string> = { Accept: accept }
+  const headers: Record<string, string> = { Accept: accept, ...options.headers }
   let body: string | undefined
   if (options.body !== undefined) {
     headers['Content-Type'] = 'application/json'
@@ -140,7 +142,7 @@ async function request<T>(method: string, path: string, options: Options): Promi
   const response = await send(method, path, options)
   if (!response.ok) throw await errorOf(response)
   if (response.status === 204) return undefined as T
-  return (await response.json()) as T
+  return readJson(await response.text()) as T
 }
 
 export const api = {

@@ -1,5 +1,6 @@
 /** What is wrong with a value, by the place where it is said. */
 import type { OutputUnit } from '@cfworker/json-schema'
+import { rounded } from '../lib/json'
 import { texts } from '../texts'
 
 /** How long a schema may take. */
@@ -33,7 +34,7 @@ function ask(schema: unknown, value: unknown): Promise<OutputUnit[] | undefined>
   return new Promise((resolve) => {
     try {
       worker ??= open()
-      worker.postMessage({ schema, value })
+      worker.postMessage({ schema: rounded(schema), value: rounded(value) })
     } catch {
       resolve(undefined)
       return

@@ -5,6 +5,8 @@
  * `@sjsf/form` was tried in place of this. Its message for what it does not know carries a `style` attribute, which
  * the page's policy forbids; its choices of `oneOf` have no label; an optional object is always sent, as `{}`.
  */
+import { isExactNumber } from '../lib/json'
+
 export type Members = Record<string, unknown>
 export type Schema = Members | boolean
 
@@ -40,7 +42,7 @@ const MAX_SCHEMA_CHARACTERS = 512 * 1024
 const SINGLE_LINE = 120
 
 export function isMembers(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value)
 }
 
 export function isSchema(value: unknown): value is Schema {
@@ -332,10 +334,12 @@ function scoreOf(schema: Schema, root: Schema, value: unknown, depth: number): n
     case 'const':
       return written(control.value) === written(value) && typeof control.value === typeof value ? 3 : -2
     case 'enum':
-      return control.options.some((option) => option.value === value) ? 3 : -2
+      return control.options.some((option) => option.value === value || (isExactNumber(value) && written(option.value) === written(value))) ? 3 : -2
     case 'text':
       return typeof value === 'string' ? 2 : -1
     case 'number':
+      // All of those are whole.
+      if (isExactNumber(value)) return control.integer ? 2.5 : 2
       return typeof value === 'number' && (!control.integer || Number.isInteger(value)) ? (control.integer ? 2.5 : 2) : -1
     case 'boolean':
       return typeof value === 'boolean' ? 2 : -1

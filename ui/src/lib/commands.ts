@@ -1,5 +1,6 @@
 /** A call as the commands of a shell: docs/cli.md, "call", and docs/rest.md. */
 import { isMembers, type Members, type Schema } from '../forms/schema'
+import { isExactNumber, readJson } from './json'
 
 /** A word as a POSIX shell reads it. */
 export function quoted(word: string): string {
@@ -42,7 +43,7 @@ function pairOf(key: string, value: unknown, schema: Schema): string | undefined
 function asRead(word: string, property: unknown): unknown {
   let value: unknown
   try {
-    value = JSON.parse(word)
+    value = readJson(word)
   } catch {
     return word
   }
@@ -50,12 +51,12 @@ function asRead(word: string, property: unknown): unknown {
   const kind = kindOf(value)
   const isMeant =
     types.length === 0 ||
-    (kind === 'number' ? types.includes('number') || (types.includes('integer') && Number.isInteger(value)) : kind !== 'string' && types.includes(kind))
+    (kind === 'number' ? types.includes('number') || (types.includes('integer') && (Number.isInteger(value) || isExactNumber(value))) : kind !== 'string' && types.includes(kind))
   return isMeant ? value : word
 }
 
 function kindOf(value: unknown): string {
-  return value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value
+  return value === null ? 'null' : Array.isArray(value) ? 'array' : isExactNumber(value) ? 'number' : typeof value
 }
 
 /** The types that a schema names; none where it does not say. */

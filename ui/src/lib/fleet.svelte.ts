@@ -9,6 +9,7 @@ import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, Se
 import { texts } from '../texts'
 import { clock } from './clock.svelte'
 import { Feed } from './feed'
+import { changeEntry } from './entry'
 import { isKept } from './operations'
 import { Row, type Operation } from './row.svelte'
 import { session } from './session.svelte'
@@ -209,6 +210,21 @@ class Fleet {
       // Until its new state is read, the button of the old one would be shown.
       await this.refreshOne(name)
       row.busy = undefined
+    }
+  }
+
+  /** Has a server start with Mainstay, or not: that changes its entry. */
+  async setAutoStart(row: Row, autoStart: boolean): Promise<void> {
+    row.autoStart = autoStart
+    row.failure = undefined
+    try {
+      const done = await changeEntry(row.name, (entry) => ({ ...entry, autoStart }))
+      if (done.error && autoStart) row.failure = done.error
+    } catch (error) {
+      row.failure = messageOf(error)
+    } finally {
+      await this.refreshOne(row.name)
+      row.autoStart = undefined
     }
   }
 

@@ -44,9 +44,12 @@ export function bytes(count: number | null | undefined): string {
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${sizes[unit]}`
 }
 
+/** To make one takes long. */
+const counts = new Intl.NumberFormat(locale)
+
 /** `1,234` */
 export function count(value: number): string {
-  return value.toLocaleString(locale)
+  return counts.format(value)
 }
 
 /** A rate per minute: `0`, `0.05`, `0.5`, `142`. An axis says how many decimals its steps have. */

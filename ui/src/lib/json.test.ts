@@ -1,7 +1,9 @@
-import { expect, it } from 'vitest'
-import { parseJson } from './json'
+import { describe, expect, it } from 'vitest'
+import { copyOf, isExactNumber, numberOf, parseJson, readJson, rounded } from './json'
 
 const LARGE = /^This number is too large for the browser, and would be changed: /
+/** Browsers have it; Node has it since 21. */
+const isKept = 'rawJSON' in JSON
 
 it.each([
   '{}',
@@ -14,18 +16,47 @@ it.each([
   '0.1234567890123456789',
   '{"n": "12345678901234567890", "12345678901234567890": "\\"12345678901234567890"}',
   '["a\\\\", "\\u00e4 1e999"]',
-])('takes %s', (text) => expect(parseJson(text)).toEqual(JSON.parse(text)))
+])('takes %s', (text) => {
+  expect(parseJson(text)).toEqual(JSON.parse(text))
+  expect(readJson(text)).toEqual(JSON.parse(text))
+})
 
-it.each([
-  ['{"n": 12345678901234567890}', '12345678901234567890'],
+const LARGE_NUMBERS = [
+  ['{"n":12345678901234567890}', '12345678901234567890'],
   ['-9007199254740993', '-9007199254740993'],
   // The browser holds this one, but writes other digits.
   ['12345678901234567168', '12345678901234567168'],
-  ['{"a": [{"b\\\\": [1, {"c":9007199254740993}]}]}', '9007199254740993'],
-  ['1e400', '1e400'],
-])('refuses %s', (text, number) => {
-  expect(() => parseJson(text)).toThrow(LARGE)
-  expect(() => parseJson(text)).toThrow(number)
+  ['{"a":[{"b\\\\":[1,{"c":9007199254740993}]}]}', '9007199254740993'],
+] as const
+
+describe.runIf(isKept)('a browser that keeps digits', () => {
+  it.each(LARGE_NUMBERS)('keeps those of %s', (text, number) => {
+    expect(JSON.stringify(parseJson(text))).toBe(text)
+    expect(JSON.stringify(readJson(text))).toBe(text)
+    expect(JSON.stringify(copyOf(readJson(text)))).toBe(text)
+    expect(JSON.stringify(numberOf(number))).toBe(number)
+    expect(rounded(readJson(text))).toEqual(JSON.parse(text))
+  })
+
+  it('tells such a number from an object', () => {
+    expect(isExactNumber(readJson('9007199254740993'))).toBe(true)
+    for (const value of [1, null, undefined, '9007199254740993', {}, { rawJSON: '1' }]) expect(isExactNumber(value)).toBe(false)
+  })
+})
+
+describe.skipIf(isKept)('a browser that does not keep digits', () => {
+  it.each(LARGE_NUMBERS)('refuses %s where it is typed, and rounds it where it is read', (text, number) => {
+    expect(() => parseJson(text)).toThrow(LARGE)
+    expect(() => parseJson(text)).toThrow(number)
+    expect(numberOf(number)).toBeUndefined()
+    expect(readJson(text)).toEqual(JSON.parse(text))
+  })
+})
+
+it('refuses what no number can hold', () => {
+  expect(() => parseJson('1e400')).toThrow(LARGE)
+  expect(numberOf('1e400')).toBeUndefined()
+  expect(numberOf('nonsense')).toBeUndefined()
 })
 
 it('says what is no JSON', () => {

@@ -25,6 +25,8 @@ export class Row {
   answeredAt = $state(0)
   /** What a person asked for here and was not answered yet. */
   busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
+  /** Whether it is to start with Mainstay, where that was asked for here and was not answered yet. */
+  autoStart = $state<boolean | undefined>(undefined)
   #failure = $state<string | undefined>(undefined)
   /** The status that was read first after it failed. */
   #failedAs: string | undefined

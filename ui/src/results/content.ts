@@ -1,5 +1,6 @@
 /** What a result consists of, and what of it can be shown how. Results come from servers: nothing is taken for granted. */
 import { isMembers, type Members } from '../forms/schema'
+import { isExactNumber, readJson } from '../lib/json'
 
 export { isMembers }
 
@@ -108,7 +109,7 @@ export function jsonOf(text: string): unknown {
   const first = text.trimStart()[0]
   if (first !== '{' && first !== '[') return undefined
   try {
-    return JSON.parse(text) as unknown
+    return readJson(text)
   } catch {
     return undefined
   }
@@ -134,7 +135,7 @@ export function tableOf(value: unknown): Table | undefined {
   for (const row of value.slice(0, SAMPLE)) {
     if (!isMembers(row)) return undefined
     for (const [name, cell] of Object.entries(row)) {
-      if (typeof cell === 'object' && cell !== null) return undefined
+      if (typeof cell === 'object' && cell !== null && !isExactNumber(cell)) return undefined
       columns.add(name)
       if (columns.size > MAX_COLUMNS) return undefined
     }

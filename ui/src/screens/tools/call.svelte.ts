@@ -1,12 +1,13 @@
 /** A call that is followed: docs/rest.md, "Tools, resources, prompts". Closing the connection cancels it. */
-import { api, ApiError, errorOf, events, send } from '../../api/client'
-import type { CallRecord, CallRecords } from '../../api/types'
+import { ApiError, errorOf, events, send } from '../../api/client'
+import type { CallRecord } from '../../api/types'
 import type { Members } from '../../forms/schema'
 import { clock } from '../../lib/clock.svelte'
+import { readJson } from '../../lib/json'
 import { toasts, type Link } from '../../lib/toasts.svelte'
 import { isErrorResult, isMembers } from '../../results/content'
 import { texts } from '../../texts'
-import { recordOf, SLACK_MS, type Subject } from './record'
+import { findRecord, newTrace, type Trace } from './record'
 
 export interface Progress {
   progress: number
@@ -26,8 +27,12 @@ const MAX_LOGS = 500
 const SHOW_MS = 100
 /** Calls that go on without their screen. Each holds a connection, and browsers open six to a host. */
 const MAX_LEFT = 3
-/** When its record is looked for after a call: a call that was cancelled may end a little later. */
-const LOOKS_MS = [0, 250, 500, 1000, 2000]
+
+/** What a call is about, as records name it: the server's own name of a tool or prompt, or a URI. */
+export interface Subject {
+  server: string
+  tool: string
+}
 
 export class FollowedCall {
   /** Resolved when it does not run. */
@@ -47,8 +52,6 @@ export class FollowedCall {
   record = $state.raw<CallRecord | undefined>(undefined)
   subject: Subject | undefined
 
-  /** The newest record that was found for an earlier call. */
-  #before: string | undefined
   #abort: AbortController | undefined
   #timer = 0
   #nextProgress: Progress | undefined
@@ -69,7 +72,7 @@ export class FollowedCall {
     const abort = new AbortController()
     this.#abort = abort
     this.subject = subject
-    this.#before = this.record?.id ?? this.#before
+    const trace = newTrace()
     this.record = undefined
     this.state = 'running'
     this.progress = undefined
@@ -84,7 +87,7 @@ export class FollowedCall {
     const ask = (event: Event): void => event.preventDefault()
     addEventListener('beforeunload', ask)
     try {
-      const answer = await this.#follow(path, body, abort.signal)
+      const answer = await this.#follow(path, body, trace, abort.signal)
       this.#show()
       this.endedAt = clock.exact()
       this.status = answer.status
@@ -111,43 +114,25 @@ export class FollowedCall {
     } finally {
       removeEventListener('beforeunload', ask)
     }
-    if (this.state === 'failed' || this.state === 'cancelled') void this.#find(subject, abort)
-  }
-
-  /** Finds the record. Where there is none, or records cannot be read, it stays `undefined`. */
-  async #find(subject: Subject, of: AbortController): Promise<void> {
-    const made = { ...subject, startedAt: this.startedAt, isCancelled: this.state === 'cancelled', before: this.#before }
-    const at = (ms: number): string => new Date(ms).toISOString()
-    const query = { tool: subject.tool, door: 'rest', since: at(made.startedAt - SLACK_MS), until: at(made.startedAt + SLACK_MS), count: 'false' }
-    for (const [index, wait] of LOOKS_MS.entries()) {
-      await new Promise((resolve) => setTimeout(resolve, wait))
-      let found: CallRecord | undefined
-      try {
-        found = recordOf((await api.get<CallRecords>('/api/call-records', query)).calls, made)
-      } catch {
-        return
-      }
-      // Another call may have begun.
-      if (this.#abort !== of) return
-      if (found && (found.status !== 'open' || index === LOOKS_MS.length - 1)) {
-        this.record = found
-        return
-      }
-    }
+    if (this.state !== 'failed' && this.state !== 'cancelled') return
+    // Another call may have begun.
+    void findRecord(trace, subject.tool, this.startedAt, () => this.#abort !== abort).then((record) => {
+      if (record) this.record = record
+    })
   }
 
   cancel(): void {
     this.#abort?.abort()
   }
 
-  async #follow(path: string, body: unknown, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
-    const response = await send('POST', path, { body, signal }, 'text/event-stream, application/json')
+  async #follow(path: string, body: unknown, { traceparent }: Trace, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
+    const response = await send('POST', path, { body, signal, headers: { traceparent } }, 'text/event-stream, application/json')
     if (!response.ok) throw await errorOf(response)
     if (!response.headers.get('content-type')?.startsWith('text/event-stream') || !response.body) {
-      return { status: response.status, body: (await response.json()) as unknown }
+      return { status: response.status, body: readJson(await response.text()) }
     }
     for await (const event of events(response.body)) {
-      const data = JSON.parse(event.data) as unknown
+      const data = readJson(event.data)
       if (event.event === 'answer' && isMembers(data)) return { status: Number(data.status), body: data.body }
       if (isMembers(data)) this.#hear(event.event, data)
     }

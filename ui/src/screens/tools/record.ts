@@ -1,36 +1,45 @@
-/** Finds the record of a call that was made here. The API does not tell its id, so it is found by what was called, and when. */
-import { ApiError } from '../../api/client'
-import type { CallRecord } from '../../api/types'
+/** The record of a call that was made here, and whether a call without one may have run. */
+import { ApiError, api } from '../../api/client'
+import type { CallRecord, CallRecords } from '../../api/types'
 
-/** What a call is about, as records name it: the server's own name of a tool or prompt, or a URI. */
-export interface Subject {
-  server: string
-  tool: string
-}
-
+/** When the record is looked for after a call: a call that was cancelled may end a little later. */
+const LOOKS_MS = [0, 250, 500, 1000, 2000]
 /** The page knows the daemon's clock to about half a second, and a busy daemon opens a record a little late. */
-export const SLACK_MS = 1500
+const SLACK_MS = 5000
 
-export interface Made extends Subject {
-  startedAt: number
-  /** A call that was cancelled may have been answered in that moment; one that failed was not. */
-  isCancelled: boolean
-  /** The record of the call before this one. */
-  before: string | undefined
+export interface Trace {
+  id: string
+  /** W3C Trace Context. */
+  traceparent: string
 }
 
-/** `undefined` where no record fits, or several do: another caller may have called the same tool in that moment. */
-export function recordOf(records: readonly CallRecord[], { server, tool, startedAt, isCancelled, before }: Made): CallRecord | undefined {
-  const fitting = records.filter(
-    (it) =>
-      it.door === 'rest' &&
-      it.tool === tool &&
-      (it.server ?? server) === server &&
-      Math.abs(Date.parse(it.started_at) - startedAt) <= SLACK_MS &&
-      (isCancelled || it.status !== 'ok') &&
-      (before === undefined || BigInt(it.id) > BigInt(before)),
-  )
-  return fitting.length === 1 ? fitting[0] : undefined
+/** A trace of its own for one call: its record has the id. */
+export function newTrace(): Trace {
+  const digits = (bytes: number): string => Array.from(crypto.getRandomValues(new Uint8Array(bytes)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+  const id = digits(16)
+  return { id, traceparent: `00-${id}-${digits(8)}-01` }
+}
+
+/**
+ * The record of the call of this trace, once it has ended. `undefined` where there is none, where records cannot
+ * be read, or once `isOver` says that nobody asks for it any more.
+ */
+export async function findRecord(trace: Trace, tool: string, startedAt: number, isOver: () => boolean): Promise<CallRecord | undefined> {
+  const at = (ms: number): string => new Date(ms).toISOString()
+  const query = { tool, door: 'rest', since: at(startedAt - SLACK_MS), until: at(startedAt + SLACK_MS), count: 'false' }
+  let found: CallRecord | undefined
+  for (const wait of LOOKS_MS) {
+    await new Promise((resolve) => setTimeout(resolve, wait))
+    if (isOver()) return undefined
+    try {
+      const { calls } = await api.get<CallRecords>('/api/call-records', query)
+      found = calls.find((it) => it.trace_id === trace.id)
+    } catch {
+      return undefined
+    }
+    if (found && found.status !== 'open') break
+  }
+  return isOver() ? undefined : found
 }
 
 const UNSURE = new Set(['outcome_unknown', 'message_too_large', 'cancelled'])

@@ -3,7 +3,7 @@
  * docs/configuration.md, "A server's entry", has the keys.
  */
 import type { Finding } from '../../../api/types'
-import { parseJson } from '../../../lib/json'
+import { isExactNumber, parseJson } from '../../../lib/json'
 import { texts } from '../../../texts'
 
 export type Entry = Record<string, unknown>
@@ -59,11 +59,12 @@ export function isSecret(pair: Pair): boolean {
 
 function text(value: unknown): string {
   if (typeof value === 'string') return value
+  if (isExactNumber(value)) return value.rawJSON
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value)
 }
 
 function pairs(value: unknown): Pair[] {
@@ -72,7 +73,7 @@ function pairs(value: unknown): Pair[] {
     const pair = { ...emptyPair(), name }
     if (given === null) return { ...pair, isUnset: true }
     const known = text(given)
-    return PLACEHOLDER.test(known) || typeof given === 'object' ? { ...pair, kept: given } : { ...pair, value: known }
+    return PLACEHOLDER.test(known) || (typeof given === 'object' && !isExactNumber(given)) ? { ...pair, kept: given } : { ...pair, value: known }
   })
 }
 
@@ -207,8 +208,7 @@ export function byField(findings: readonly Finding[]): FieldErrors {
 export function parseEntry(json: string): { entry: Entry } | { error: string } {
   try {
     const value = parseJson(json)
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return { error: texts.entry.jsonObject }
-    return { entry: value as Entry }
+    return isObject(value) ? { entry: value } : { error: texts.entry.jsonObject }
   } catch (error) {
     return { error: (error as Error).message }
   }
