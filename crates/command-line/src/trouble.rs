@@ -157,17 +157,17 @@ mod tests {
             );
         }
         let starting = |server| Server {
-            starting: Some("at work for 40 s: Downloading".to_owned()),
+            starting: Some("at work for 40 s, given up after 600 s: Downloading".to_owned()),
             ..server
         };
         for (server, expected) in [
             (
                 server("connecting"),
-                "starting: at work for 40 s: Downloading",
+                "starting: at work for 40 s, given up after 600 s: Downloading",
             ),
             (
                 lost("reconnecting", None),
-                "starting: at work for 40 s: Downloading (attempt 1, after: the server ended the session)",
+                "starting: at work for 40 s, given up after 600 s: Downloading (attempt 1, after: the server ended the session)",
             ),
         ] {
             assert_eq!(trouble(&starting(server)).as_deref(), Some(expected));

@@ -10,8 +10,10 @@ use axum::{
 use mainstay_api::Raw;
 use mainstay_core::{
     failure::{Failure, FailureKind},
-    message::Method,
+    message::{Method, quote},
+    trace::{TRACEPARENT, TRACESTATE},
 };
+use mainstay_doorway::trace::TraceHeaders;
 use mainstay_gateway::{
     Gateway,
     calls::{Answering, CallRefusal, CallSink, Client, Closed, Receipt, RequestedCall},
@@ -20,14 +22,7 @@ use mainstay_gateway::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::oneshot;
 
-use super::{
-    RestDoor,
-    body::Body,
-    followed::{Follower, with_progress},
-    not_configured,
-    refusal::Refusal,
-    via::Via,
-};
+use super::{RestDoor, body::Body, followed::Follower, not_configured, refusal::Refusal, via::Via};
 
 /// What every route of calls answers with.
 pub enum Answered<T> {
@@ -66,6 +61,8 @@ pub struct Call {
     receipt: Receipt,
     /// The caller, where it follows the call, until the server is asked.
     follower: Option<Follower>,
+    /// Of the caller. The server is told, and so is the record.
+    trace: Option<TraceHeaders>,
     /// What is asked for, as far as it has been read.
     pub wanted: RequestedCall,
     /// Why there is no result, where the answer says so in other words.
@@ -96,7 +93,11 @@ impl Call {
             client,
             receipt: Receipt::new(),
             follower,
-            wanted: RequestedCall::new(method, ""),
+            wanted: RequestedCall {
+                trace: via.trace.as_ref().map(|trace| trace.context.trace),
+                ..RequestedCall::new(method, "")
+            },
+            trace: via.trace,
             failure: None,
         });
         let answering = async move {
@@ -159,16 +160,32 @@ impl Call {
     pub async fn ask(&mut self, server: Arc<Server>, params: &str) -> Result<Raw, Failure> {
         let (calls, method) = (&self.door.gateway.calls, self.wanted.method);
         let (receipt, client) = (&self.receipt, Arc::clone(&self.client));
-        if let Some(Follower { sink, cancelled }) = self.follower.take() {
-            let params = with_progress(params);
-            let asking =
-                mainstay_gateway::ask(calls, receipt, sink, server, method, &params, cancelled);
-            return asking.await;
-        }
-        let (_, never) = oneshot::channel();
-        let (sink, _) = CallSink::new(client, None);
-        mainstay_gateway::ask(calls, receipt, sink, server, method, params, never).await
+        let params = with_meta(params, self.follower.is_some(), self.trace.as_ref());
+        let (sink, cancelled) = match self.follower.take() {
+            Some(Follower { sink, cancelled }) => (sink, cancelled),
+            None => (CallSink::new(client, None).0, oneshot::channel().1),
+        };
+        mainstay_gateway::ask(calls, receipt, sink, server, method, &params, cancelled).await
     }
+}
+
+/// These `params` with a progress token and the caller's trace in their `_meta`, where there is something to
+/// say: the text of a JSON object that has members, none of them `_meta`.
+fn with_meta<'a>(params: &'a str, is_followed: bool, trace: Option<&TraceHeaders>) -> Cow<'a, str> {
+    let mut meta = Vec::new();
+    if is_followed {
+        meta.push(r#""progressToken":1"#.to_owned());
+    }
+    if let Some(TraceHeaders { parent, state, .. }) = trace {
+        let member = |name, value: &str| format!("{}:{}", quote(name), quote(value));
+        meta.push(member(TRACEPARENT, parent));
+        meta.extend(state.as_deref().map(|state| member(TRACESTATE, state)));
+    }
+    if meta.is_empty() {
+        return Cow::Borrowed(params);
+    }
+    let members = params.strip_prefix('{').unwrap_or(params);
+    Cow::Owned(format!(r#"{{"_meta":{{{}}},{members}"#, meta.join(",")))
 }
 
 impl Refusal {
@@ -180,5 +197,38 @@ impl Refusal {
             _ => FailureKind::InvalidRequest,
         };
         Failure::new(kind, self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+
+    #[test]
+    fn params_get_a_progress_token_and_the_trace() {
+        let params = r#"{"name":"a","arguments":{}}"#;
+        assert_eq!(with_meta(params, false, None), params);
+        assert_eq!(
+            with_meta(params, true, None),
+            r#"{"_meta":{"progressToken":1},"name":"a","arguments":{}}"#
+        );
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let mut headers = HeaderMap::new();
+        headers.insert(TRACEPARENT, parent.parse().expect("a header"));
+        let trace = TraceHeaders::of(&headers);
+        assert_eq!(
+            with_meta(params, false, trace.as_ref()),
+            format!(r#"{{"_meta":{{"traceparent":"{parent}"}},"name":"a","arguments":{{}}}}"#)
+        );
+        headers.insert(TRACESTATE, r#"a="b""#.parse().expect("a header"));
+        let trace = TraceHeaders::of(&headers);
+        assert_eq!(
+            with_meta(params, true, trace.as_ref()),
+            format!(
+                r#"{{"_meta":{{"progressToken":1,"traceparent":"{parent}","tracestate":"a=\"b\""}},"name":"a","arguments":{{}}}}"#
+            )
+        );
     }
 }

@@ -48,12 +48,6 @@ impl Follower {
     }
 }
 
-/// These `params` with a progress token: the text of a JSON object that has members, none of them `_meta`.
-pub fn with_progress(params: &str) -> String {
-    let members = params.strip_prefix('{').unwrap_or(params);
-    format!(r#"{{"_meta":{{"progressToken":1}},{members}"#)
-}
-
 impl Followed {
     /// Carries the call out in the background, and tells of it. `answering` is the call, and its answer as it
     /// would be sent to a caller that does not follow.
@@ -166,14 +160,6 @@ async fn last_event(answer: Response) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn params_get_a_progress_token() {
-        assert_eq!(
-            with_progress(r#"{"name":"a","arguments":{}}"#),
-            r#"{"_meta":{"progressToken":1},"name":"a","arguments":{}}"#
-        );
-    }
 
     #[test]
     fn notifications_are_events_and_nothing_else_is() {

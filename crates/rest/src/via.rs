@@ -1,4 +1,5 @@
-//! Whether a request comes from the command line or from a program, for records, and whether its caller follows it.
+//! Whether a request comes from the command line or from a program, for records, whether its caller follows it,
+//! and of which trace it is.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -10,14 +11,16 @@ use mainstay_core::{
     principal::Principal,
     record::{Door, Origin},
 };
+use mainstay_doorway::trace::TraceHeaders;
 use mainstay_gateway::calls::Client;
 
 /// Which program calls over REST. It bears the control token.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Via {
     door: Door,
     /// Whether events are accepted in the place of a whole answer.
     follows: bool,
+    pub trace: Option<TraceHeaders>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Via {
@@ -33,16 +36,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Via {
         Ok(Self {
             door: if is_ours { Door::Cli } else { Door::Rest },
             follows: accepted.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream")),
+            trace: TraceHeaders::of(&parts.headers),
         })
     }
 }
 
 impl Via {
-    pub const fn follows(self) -> bool {
+    pub const fn follows(&self) -> bool {
         self.follows
     }
 
-    pub fn client(self) -> Arc<Client> {
+    pub fn client(&self) -> Arc<Client> {
         let operator = Principal::Operator;
         let origin = Origin {
             principal: Some(operator.to_string()),

@@ -146,6 +146,9 @@ pub struct Status {
     pub begun: Option<Instant>,
     /// When its processes were last seen at work.
     pub worked: Option<Instant>,
+    /// Without a handshake the attempt ends after so long a silence, and after so long a time.
+    pub silence_limit: Duration,
+    pub start_limit: Duration,
     /// Losses in a row, not yet forgiven: the number of the attempt that follows, or is under way.
     pub attempt: u32,
     pub reason: Option<String>,
@@ -177,17 +180,16 @@ impl Status {
         let Some(begun) = self.begun else {
             return Some("waits for its turn".to_owned());
         };
-        let Some(worked) = self.worked.filter(|worked| *worked >= begun) else {
-            let time = now.saturating_duration_since(begun);
-            return Some(format!("no sign of work for {} s", time.as_secs()));
+        let time = now.saturating_duration_since(begun);
+        let worked = self.worked.filter(|worked| *worked >= begun);
+        let silence = worked.map(|worked| now.saturating_duration_since(worked));
+        let (what, time, limit) = match silence {
+            None => ("no sign of work", time, self.silence_limit),
+            Some(silence) if silence < SILENCE => ("at work", time, self.start_limit),
+            Some(silence) => ("silent", silence, self.silence_limit),
         };
-        let silence = now.saturating_duration_since(worked);
-        Some(if silence < SILENCE {
-            let time = now.saturating_duration_since(begun);
-            format!("at work for {} s", time.as_secs())
-        } else {
-            format!("silent for {} s", silence.as_secs())
-        })
+        let (time, limit) = (time.as_secs(), limit.as_secs());
+        Some(format!("{what} for {time} s, given up after {limit} s"))
     }
 }
 
@@ -240,6 +242,8 @@ impl Lifecycle {
             attempting: matches!(self.phase, Phase::Connecting { .. }),
             begun,
             worked,
+            silence_limit: policy.connect_timeout,
+            start_limit: policy.longest_start(),
             attempt: self.attempt(),
             unauthorized: reason.as_ref().is_some_and(Loss::is_unauthorized),
             reason: reason

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mainstay::daemon::DaemonOptions;
 use mainstay_api as api;
 use mainstay_core::{
@@ -221,6 +221,40 @@ async fn rest_tells_of_calls() {
         rest.get(&format!("/api/objects/{cid}")).await,
         whole["result"]
     );
+}
+
+/// A caller over REST finds its own calls by its trace, those that were refused too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_over_rest_are_of_their_callers_trace() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let backend = echo().await;
+    let recorded = Recorded::of(&backend).await;
+    let rest = recorded.gateway.rest();
+    let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    let mut headers = HeaderMap::new();
+    headers.insert("traceparent", parent.parse().expect("a header"));
+    headers.insert("tracestate", HeaderValue::from_static("a=b"));
+    for (tool, expected) in [
+        ("x/echo", StatusCode::OK),
+        ("x/nope", StatusCode::NOT_FOUND),
+    ] {
+        let call = json!({"tool": tool, "arguments": {"text": "hé"}});
+        let path = "/api/mcp-tools/call";
+        let (status, answer) = rest.post_of(headers.clone(), path, call.clone()).await;
+        assert_eq!(status, expected, "{answer}");
+        // One without.
+        let (status, _) = rest.post(path, call).await;
+        assert_eq!(status, expected);
+        let page = rest.get("/api/call-records").await;
+        let calls = page["calls"].as_array().expect("a list");
+        assert_eq!(calls[0].get("trace_id"), None, "{page}");
+        assert_eq!(calls[1]["trace_id"], TRACE, "{page}");
+        assert_eq!(calls[1]["name"], tool, "{page}");
+    }
+    let sent = backend.of_method("tools/call");
+    let meta = json!({"traceparent": parent, "tracestate": "a=b"});
+    assert_eq!(sent[0]["params"]["_meta"], meta);
+    assert_eq!(sent[1]["params"].get("_meta"), None);
 }
 
 /// L1: a call that leads to no server is on record, too. Each kind of unknown name, by each door.

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::{client::Http, gateway::found};
@@ -19,11 +19,22 @@ impl Rest {
     }
 
     async fn send(&self, method: Method, path: &str, body: String) -> (StatusCode, Value) {
+        self.send_with(HeaderMap::new(), method, path, body).await
+    }
+
+    async fn send_with(
+        &self,
+        more: HeaderMap,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> (StatusCode, Value) {
         let http = Http::new(self.address, path);
         let mut headers = http.headers("application/json");
         let bearer = format!("Bearer {TOKEN}");
         let bearer = HeaderValue::from_str(&bearer).expect("ASCII");
         headers.insert(header::AUTHORIZATION, bearer);
+        headers.extend(more);
         let answer = http.send(method, headers, body).await.whole().await;
         (answer.status, answer.json())
     }
@@ -40,6 +51,12 @@ impl Rest {
 
     pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
         self.send(Method::POST, path, body.to_string()).await
+    }
+
+    /// Posts as a part of the trace that these headers tell of.
+    pub async fn post_of(&self, trace: HeaderMap, path: &str, body: Value) -> (StatusCode, Value) {
+        let body = body.to_string();
+        self.send_with(trace, Method::POST, path, body).await
     }
 
     /// Posts a body that need not be JSON.

@@ -84,7 +84,11 @@ async fn a_start_says_what_it_does() {
         }
     };
     let downloads = rest
-        .until("s0", "at work", says("at work for 1 s: downloading piece "))
+        .until(
+            "s0",
+            "at work",
+            says("at work for 1 s, given up after 600 s: downloading piece "),
+        )
         .await;
     assert_eq!(downloads["lastError"], Value::Null, "{downloads}");
     rest.until("s1", "silent", says("silent for ")).await;

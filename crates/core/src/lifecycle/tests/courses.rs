@@ -249,7 +249,10 @@ fn a_start_at_work_has_ten_minutes() {
         assert_eq!(course.report(Report::AtWork(course.now)), None);
     }
     let words = course.status().start_words(course.now);
-    assert_eq!(words.as_deref(), Some("at work for 580 s"));
+    assert_eq!(
+        words.as_deref(),
+        Some("at work for 580 s, given up after 600 s")
+    );
     assert_eq!(
         course.due(),
         Some(20 * SECOND),
@@ -269,7 +272,10 @@ fn a_start_that_falls_silent_is_ended() {
     let begun = course.now;
     course.wait(2 * SECOND);
     let words = course.status().start_words(course.now);
-    assert_eq!(words.as_deref(), Some("no sign of work for 2 s"));
+    assert_eq!(
+        words.as_deref(),
+        Some("no sign of work for 2 s, given up after 30 s")
+    );
     course.wait(48 * SECOND);
     course.report(Report::AtWork(course.now));
     // A report of an earlier look.
@@ -277,7 +283,10 @@ fn a_start_that_falls_silent_is_ended() {
     assert_eq!(course.due(), Some(30 * SECOND));
     course.wait(20 * SECOND);
     let words = course.status().start_words(course.now);
-    assert_eq!(words.as_deref(), Some("silent for 20 s"));
+    assert_eq!(
+        words.as_deref(),
+        Some("silent for 20 s, given up after 30 s")
+    );
     assert_eq!(course.tick(), close(1));
     course.ends(gone());
     let reason = course.status().reason;

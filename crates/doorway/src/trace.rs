@@ -1,0 +1,28 @@
+//! The trace context that a request's HTTP headers carry.
+
+use http::{HeaderMap, HeaderName};
+use mainstay_core::trace::{self, TraceContext};
+
+const TRACEPARENT: HeaderName = HeaderName::from_static(trace::TRACEPARENT);
+const TRACESTATE: HeaderName = HeaderName::from_static(trace::TRACESTATE);
+
+/// `traceparent`, as it came, and `tracestate`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceHeaders {
+    pub context: TraceContext,
+    pub parent: String,
+    pub state: Option<String>,
+}
+
+impl TraceHeaders {
+    /// `None` where `traceparent` is missing or not understood.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let parent = text(TRACEPARENT)?;
+        Some(Self {
+            context: TraceContext::parse(parent)?,
+            parent: parent.to_owned(),
+            state: text(TRACESTATE).map(str::to_owned),
+        })
+    }
+}
