@@ -177,6 +177,15 @@ test('the switch of auto-start is kept in the file', async () => {
   await soon('the switch after a reload', async () => (await toggle.count()) === 1 && !(await toggle.isChecked()))
   await toggle.click({ force: true })
   await soon('the file to say it', () => inFile('beta').autoStart !== false)
+  for (const [turn, words] of [['off', 'beta is not started with Mainstay.'], ['on', 'beta is started with Mainstay.']]) {
+    await soon('the switch to be at rest', () => toggle.isEnabled())
+    await page.keyboard.press('Control+k')
+    await page.getByRole('combobox', { name: 'Search or run a command' }).fill(`auto-start ${turn}: beta`)
+    await page.getByRole('option', { name: `Auto-start ${turn}: beta` }).waitFor()
+    await page.keyboard.press('Enter')
+    await page.getByText(words).waitFor()
+    assert.equal(inFile('beta').autoStart !== false, turn === 'on')
+  }
   await closePage(page)
 })
 
