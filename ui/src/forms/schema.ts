@@ -5,7 +5,7 @@
  * `@sjsf/form` was tried in place of this. Its message for what it does not know carries a `style` attribute, which
  * the page's policy forbids; its choices of `oneOf` have no label; an optional object is always sent, as `{}`.
  */
-import { isExactNumber } from '../lib/json'
+import { isExactNumber, rounded } from '../lib/json'
 
 export type Members = Record<string, unknown>
 export type Schema = Members | boolean
@@ -229,7 +229,7 @@ function alternativesOf(schema: Members): Schema[] | undefined {
 
 function isMultiline(schema: Members): boolean {
   if (schema.contentMediaType !== undefined) return true
-  return typeof schema.maxLength === 'number' && schema.maxLength > SINGLE_LINE && schema.format === undefined && schema.pattern === undefined
+  return Number(rounded(schema.maxLength)) > SINGLE_LINE && schema.format === undefined && schema.pattern === undefined
 }
 
 function objectOf(schema: Members): Control {
@@ -328,13 +328,18 @@ export function alternativeOf(alternatives: readonly Schema[], root: Schema, val
   return best
 }
 
+/** Of single values. */
+function isSame(one: unknown, other: unknown): boolean {
+  return one === other || (isExactNumber(one) && isExactNumber(other) && one.rawJSON === other.rawJSON)
+}
+
 function scoreOf(schema: Schema, root: Schema, value: unknown, depth: number): number {
   const control = controlOf(schema, root, depth)
   switch (control.kind) {
     case 'const':
       return written(control.value) === written(value) && typeof control.value === typeof value ? 3 : -2
     case 'enum':
-      return control.options.some((option) => option.value === value || (isExactNumber(value) && written(option.value) === written(value))) ? 3 : -2
+      return control.options.some((option) => isSame(option.value, value)) ? 3 : -2
     case 'text':
       return typeof value === 'string' ? 2 : -1
     case 'number':
@@ -357,7 +362,7 @@ function scoreOf(schema: Schema, root: Schema, value: unknown, depth: number): n
       for (const name of control.required) if (!Object.hasOwn(value, name)) score -= 2
       for (const [name, part] of names) {
         const flat = flatten(part, root)
-        if (isMembers(flat) && Object.hasOwn(flat, 'const') && Object.hasOwn(value, name)) score += flat.const === value[name] ? 5 : -5
+        if (isMembers(flat) && Object.hasOwn(flat, 'const') && Object.hasOwn(value, name)) score += isSame(flat.const, value[name]) ? 5 : -5
       }
       return score
     }

@@ -47,6 +47,7 @@ function asRead(word: string, property: unknown): unknown {
   } catch {
     return word
   }
+  if (isExactNumber(value) && !Number.isFinite(Number(word))) return word
   const types = typesOf(property)
   const kind = kindOf(value)
   const isMeant =

@@ -213,19 +213,21 @@ class Fleet {
     }
   }
 
-  /** Has a server start with Mainstay, or not: that changes its entry. */
-  async setAutoStart(row: Row, autoStart: boolean): Promise<void> {
+  /** Has a server start with Mainstay, or not: that changes its entry. Says why not, where it could not be done. */
+  async setAutoStart(row: Row, autoStart: boolean): Promise<string | undefined> {
+    let failure: string | undefined
     row.autoStart = autoStart
     row.failure = undefined
     try {
       const done = await changeEntry(row.name, (entry) => ({ ...entry, autoStart }))
-      if (done.error && autoStart) row.failure = done.error
+      if (done.error && autoStart) failure = done.error
     } catch (error) {
-      row.failure = messageOf(error)
-    } finally {
-      await this.refreshOne(row.name)
-      row.autoStart = undefined
+      failure = messageOf(error)
     }
+    row.failure = failure
+    await this.refreshOne(row.name)
+    row.autoStart = undefined
+    return failure
   }
 
   /** Events are folded once a frame, however many come. */

@@ -26,8 +26,15 @@ export function isExactNumber(value: unknown): value is ExactNumber {
 /** The value of JSON that a program wrote. An older browser rounds large numbers. */
 export function readJson(text: string): unknown {
   if (!exact.rawJSON || !MAYBE_LARGE.test(text)) return JSON.parse(text)
-  const keep: Reviver = (_, value, context) => (typeof value === 'number' && context?.source !== undefined ? numberOf(context.source) : value)
-  return JSON.parse(text, keep as (key: string, value: unknown) => unknown)
+  const { rawJSON } = exact
+  const keep: Reviver = (_, value, context) =>
+    typeof value === 'number' && context?.source !== undefined ? (numberOf(context.source) ?? rawJSON(context.source)) : value
+  try {
+    return JSON.parse(text, keep as (key: string, value: unknown) => unknown)
+  } catch {
+    // It is no JSON, which is said again, or nested more deeply than a reviver goes.
+    return JSON.parse(text)
+  }
 }
 
 /** The value of JSON that a person typed. Throws a sentence where it is no JSON, or where a number cannot be sent. */
@@ -50,13 +57,14 @@ export function parseJson(text: string): unknown {
 export function numberOf(token: string): number | ExactNumber | undefined {
   const value = Number(token)
   if (!Number.isFinite(value)) return undefined
-  return isChanged(token, value) ? exact.rawJSON?.(token) : value
+  if (!isChanged(token, value)) return value
+  // Zeros and a sign in front are no JSON.
+  return /^-?[1-9]/.test(token) ? exact.rawJSON?.(token) : undefined
 }
 
 /** Whether a whole number would be written with other digits. */
 function isChanged(token: string, value: number): boolean {
-  if (Number.isSafeInteger(value) || /\D/.test(token.slice(1))) return false
-  return token.replace(/^-|0+$/g, '') !== value.toExponential().replace(/e.*|\D/g, '')
+  return !Number.isSafeInteger(value) && !/\D/.test(token.slice(1)) && token !== String(value)
 }
 
 /** A copy that is no proxy. Svelte's own would lose the digits of exact numbers. */

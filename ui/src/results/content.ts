@@ -127,7 +127,7 @@ const SAMPLE = 1000
 /** A list of objects without objects in them. A single member that is such a list counts, too: `{"rows": […]}`. */
 export function tableOf(value: unknown): Table | undefined {
   if (isMembers(value)) {
-    const members = Object.values(value).filter((it) => typeof it === 'object' && it !== null)
+    const members = Object.values(value).filter((it) => typeof it === 'object' && it !== null && !isExactNumber(it))
     return members.length === 1 && Array.isArray(members[0]) ? tableOf(members[0]) : undefined
   }
   if (!Array.isArray(value) || value.length === 0) return undefined

@@ -186,9 +186,13 @@ impl Status {
         let (what, time, limit) = match silence {
             None => ("no sign of work", time, self.silence_limit),
             Some(silence) if silence < SILENCE => ("at work", time, self.start_limit),
-            Some(silence) => ("silent", silence, self.silence_limit),
+            Some(silence) => {
+                let at_work = time.saturating_sub(silence);
+                let left = self.start_limit.saturating_sub(at_work);
+                ("silent", silence, self.silence_limit.min(left))
+            }
         };
-        let (time, limit) = (time.as_secs(), limit.as_secs());
+        let (time, limit) = (time.as_secs(), limit.as_secs_f64());
         Some(format!("{what} for {time} s, given up after {limit} s"))
     }
 }

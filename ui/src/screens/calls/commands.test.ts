@@ -8,6 +8,7 @@ it('writes the command of each method', () => {
   expect(commandOf(call, {})).toBe('mainstay call files/read')
   expect(commandOf({ ...call, method: 'resources/read', tool: 'file:///x' }, null)).toBe('mainstay read files file:///x')
   expect(commandOf({ ...call, method: 'prompts/get', tool: 'greet' }, { name: 'Ada L' })).toBe("mainstay prompts get files/greet 'name=Ada L'")
+  expect(commandOf({ ...call, method: 'prompts/get', tool: 'greet' }, { of: { a: 1 } })).toBe(`mainstay prompts get files/greet 'of={"a":1}'`)
   expect(commandOf({ ...call, server: null }, {})).toBeUndefined()
 })
 

@@ -37,7 +37,7 @@ function written(call: Called, args: unknown): string | undefined {
   if (lacksArguments(call, args)) return undefined
   const name = quoted(`${server}/${tool}`)
   if (method === 'prompts/get') {
-    const pairs = has(args) ? Object.entries(args).map(([key, value]) => ` ${quoted(`${key}=${String(value)}`)}`) : []
+    const pairs = has(args) ? Object.entries(args).map(([key, value]) => ` ${quoted(`${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`)}`) : []
     return `mainstay prompts get ${name}${pairs.join('')}`
   }
   if (method !== 'tools/call') return undefined

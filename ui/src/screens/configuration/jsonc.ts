@@ -2,6 +2,8 @@
  * Reads JSON, and JSON with the liberties of JSON5, into a tree with places. It reads what is being typed, too:
  * whatever is missing or wrong is noted, and reading goes on.
  */
+import { numberOf } from '../../lib/json'
+
 export type Path = readonly (string | number)[]
 
 export interface Node {
@@ -227,7 +229,7 @@ export function valueOf(node: Node): unknown {
     case 'string':
       return node.text
     case 'number':
-      return Number(node.text)
+      return numberOf(node.text) ?? Number(node.text)
     case 'word':
       return WORDS.has(node.text) ? WORDS.get(node.text) : node.text
   }

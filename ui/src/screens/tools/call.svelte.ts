@@ -3,7 +3,7 @@ import { ApiError, errorOf, events, send } from '../../api/client'
 import type { CallRecord } from '../../api/types'
 import type { Members } from '../../forms/schema'
 import { clock } from '../../lib/clock.svelte'
-import { readJson } from '../../lib/json'
+import { readJson, rounded } from '../../lib/json'
 import { toasts, type Link } from '../../lib/toasts.svelte'
 import { isErrorResult, isMembers } from '../../results/content'
 import { texts } from '../../texts'
@@ -116,7 +116,7 @@ export class FollowedCall {
     }
     if (this.state !== 'failed' && this.state !== 'cancelled') return
     // Another call may have begun.
-    void findRecord(trace, subject.tool, this.startedAt, () => this.#abort !== abort).then((record) => {
+    void findRecord(trace, this.startedAt, () => this.#abort !== abort).then((record) => {
       if (record) this.record = record
     })
   }
@@ -141,9 +141,10 @@ export class FollowedCall {
 
   #hear(type: string, data: Record<string, unknown>): void {
     if (type === 'progress') {
+      const [progress, total] = [rounded(data.progress), rounded(data.total)]
       this.#nextProgress = {
-        progress: typeof data.progress === 'number' ? data.progress : 0,
-        total: typeof data.total === 'number' && data.total > 0 ? data.total : undefined,
+        progress: typeof progress === 'number' ? progress : 0,
+        total: typeof total === 'number' && total > 0 ? total : undefined,
         message: typeof data.message === 'string' ? data.message : '',
       }
     } else if (type === 'log') {

@@ -6,6 +6,8 @@ import type { CallRecord, CallRecords } from '../../api/types'
 const LOOKS_MS = [0, 250, 500, 1000, 2000]
 /** The page knows the daemon's clock to about half a second, and a busy daemon opens a record a little late. */
 const SLACK_MS = 5000
+/** Calls of others over REST in that time. */
+const MAX_CALLS = 1000
 
 export interface Trace {
   id: string
@@ -24,9 +26,9 @@ export function newTrace(): Trace {
  * The record of the call of this trace, once it has ended. `undefined` where there is none, where records cannot
  * be read, or once `isOver` says that nobody asks for it any more.
  */
-export async function findRecord(trace: Trace, tool: string, startedAt: number, isOver: () => boolean): Promise<CallRecord | undefined> {
+export async function findRecord(trace: Trace, startedAt: number, isOver: () => boolean): Promise<CallRecord | undefined> {
   const at = (ms: number): string => new Date(ms).toISOString()
-  const query = { tool, door: 'rest', since: at(startedAt - SLACK_MS), until: at(startedAt + SLACK_MS), count: 'false' }
+  const query = { door: 'rest', limit: MAX_CALLS, since: at(startedAt - SLACK_MS), until: at(startedAt + SLACK_MS), count: 'false' }
   let found: CallRecord | undefined
   for (const wait of LOOKS_MS) {
     await new Promise((resolve) => setTimeout(resolve, wait))

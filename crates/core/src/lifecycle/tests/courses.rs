@@ -253,6 +253,14 @@ fn a_start_at_work_has_ten_minutes() {
         words.as_deref(),
         Some("at work for 580 s, given up after 600 s")
     );
+    let words = course
+        .status()
+        .start_words(course.now + Duration::from_secs(15));
+    assert_eq!(
+        words.as_deref(),
+        Some("silent for 15 s, given up after 20 s"),
+        "the ten minutes end before thirty seconds of silence"
+    );
     assert_eq!(
         course.due(),
         Some(20 * SECOND),

@@ -173,7 +173,7 @@ export function otherKeys(entry: Entry): string[] {
 /** The same for people: a switch or a number with its value, any other by its name, since it may be secret or long. */
 export function otherSettings(entry: Entry): string {
   return otherKeys(entry)
-    .map((key) => (['boolean', 'number'].includes(typeof entry[key]) ? `${key}: ${text(entry[key])}` : key))
+    .map((key) => (['boolean', 'number'].includes(typeof entry[key]) || isExactNumber(entry[key]) ? `${key}: ${text(entry[key])}` : key))
     .join(', ')
 }
 
