@@ -6,7 +6,9 @@ use mainstay_core::trace::{self, TraceContext};
 const TRACEPARENT: HeaderName = HeaderName::from_static(trace::TRACEPARENT);
 const TRACESTATE: HeaderName = HeaderName::from_static(trace::TRACESTATE);
 
-/// `traceparent`, as it came, and `tracestate`.
+/// `traceparent`, as a context and as it came, and `tracestate` of any length ([W3C Trace Context][1], 3).
+///
+/// [1]: https://www.w3.org/TR/trace-context/
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceHeaders {
     pub context: TraceContext,

@@ -20,6 +20,7 @@ pub struct Via {
     door: Door,
     /// Whether events are accepted in the place of a whole answer.
     follows: bool,
+    /// `None` where the headers name none that is understood.
     pub trace: Option<TraceHeaders>,
 }
 

@@ -1,5 +1,5 @@
 /** Bounds, formats and defaults of a schema in a few words. */
-import { isExactNumber } from '../lib/json'
+import { kindOf } from '../lib/json'
 import { texts } from '../texts'
 import { isMembers, written, type Schema } from './schema'
 
@@ -8,7 +8,7 @@ const MAX_DEFAULT = 80
 export function boundsOf(schema: Schema | string): string {
   if (!isMembers(schema)) return ''
   const parts: string[] = []
-  const number = (key: string): string | undefined => (typeof schema[key] === 'number' || isExactNumber(schema[key]) ? written(schema[key]) : undefined)
+  const number = (key: string): string | undefined => (kindOf(schema[key]) === 'number' ? written(schema[key]) : undefined)
   const range = (least: string | undefined, most: string | undefined, words = (bounds: string) => bounds): void => {
     if (least !== undefined || most !== undefined) parts.push(words(texts.forms.bounds(least, most)))
   }

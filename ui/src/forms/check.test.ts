@@ -30,22 +30,22 @@ test('a value of the wrong type', () => {
 /** Workers that were made, and what they were asked. */
 class SilentWorker {
   static made: SilentWorker[] = []
-  questions: { schema: object; value: unknown }[] = []
+  questions: [string, string][] = []
   isEnded = false
   onmessage: ((message: { data: unknown }) => void) | null = null
   onerror: (() => void) | null = null
   constructor() {
     SilentWorker.made.push(this)
   }
-  postMessage(question: { schema: object; value: unknown }): void {
+  postMessage(question: [string, string]): void {
     this.questions.push(question)
   }
   terminate(): void {
     this.isEnded = true
   }
   answer(): void {
-    const { schema, value } = this.questions.shift()!
-    this.onmessage?.({ data: new Validator(schema, '2020-12', false).validate(value).errors })
+    const [schema, value] = this.questions.shift()!.map((text) => JSON.parse(text) as object)
+    this.onmessage?.({ data: new Validator(schema!, '2020-12', false).validate(value).errors })
   }
 }
 afterEach(() => {

@@ -1,6 +1,5 @@
 /** What is wrong with a value, by the place where it is said. */
 import type { OutputUnit } from '@cfworker/json-schema'
-import { rounded } from '../lib/json'
 import { texts } from '../texts'
 
 /** How long a schema may take. */
@@ -34,7 +33,8 @@ function ask(schema: unknown, value: unknown): Promise<OutputUnit[] | undefined>
   return new Promise((resolve) => {
     try {
       worker ??= open()
-      worker.postMessage({ schema: rounded(schema), value: rounded(value) })
+      // As texts, which the worker reads: exact numbers would not arrive.
+      worker.postMessage([JSON.stringify(schema), JSON.stringify(value)])
     } catch {
       resolve(undefined)
       return

@@ -1,6 +1,6 @@
 /** A call as the commands of a shell: docs/cli.md, "call", and docs/rest.md. */
 import { isMembers, type Members, type Schema } from '../forms/schema'
-import { isExactNumber, readJson } from './json'
+import { isExactNumber, kindOf, readJson } from './json'
 
 /** A word as a POSIX shell reads it. */
 export function quoted(word: string): string {
@@ -54,10 +54,6 @@ function asRead(word: string, property: unknown): unknown {
     types.length === 0 ||
     (kind === 'number' ? types.includes('number') || (types.includes('integer') && (Number.isInteger(value) || isExactNumber(value))) : kind !== 'string' && types.includes(kind))
   return isMeant ? value : word
-}
-
-function kindOf(value: unknown): string {
-  return value === null ? 'null' : Array.isArray(value) ? 'array' : isExactNumber(value) ? 'number' : typeof value
 }
 
 /** The types that a schema names; none where it does not say. */

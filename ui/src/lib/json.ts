@@ -23,6 +23,11 @@ export function isExactNumber(value: unknown): value is ExactNumber {
   return typeof value === 'object' && exact.isRawJSON?.(value) === true
 }
 
+/** The kind of a single value: `null`, `array`, `number`, or what `typeof` says. */
+export function kindOf(value: unknown): string {
+  return value === null ? 'null' : Array.isArray(value) ? 'array' : isExactNumber(value) ? 'number' : typeof value
+}
+
 /** The value of JSON that a program wrote. An older browser rounds large numbers. */
 export function readJson(text: string): unknown {
   if (!exact.rawJSON || !MAYBE_LARGE.test(text)) return JSON.parse(text)

@@ -1,6 +1,6 @@
 /** What a result consists of, and what of it can be shown how. Results come from servers: nothing is taken for granted. */
 import { isMembers, type Members } from '../forms/schema'
-import { isExactNumber, readJson } from '../lib/json'
+import { readJson } from '../lib/json'
 
 export { isMembers }
 
@@ -127,7 +127,7 @@ const SAMPLE = 1000
 /** A list of objects without objects in them. A single member that is such a list counts, too: `{"rows": […]}`. */
 export function tableOf(value: unknown): Table | undefined {
   if (isMembers(value)) {
-    const members = Object.values(value).filter((it) => typeof it === 'object' && it !== null && !isExactNumber(it))
+    const members = Object.values(value).filter((it) => Array.isArray(it) || isMembers(it))
     return members.length === 1 && Array.isArray(members[0]) ? tableOf(members[0]) : undefined
   }
   if (!Array.isArray(value) || value.length === 0) return undefined
@@ -135,7 +135,7 @@ export function tableOf(value: unknown): Table | undefined {
   for (const row of value.slice(0, SAMPLE)) {
     if (!isMembers(row)) return undefined
     for (const [name, cell] of Object.entries(row)) {
-      if (typeof cell === 'object' && cell !== null && !isExactNumber(cell)) return undefined
+      if (Array.isArray(cell) || isMembers(cell)) return undefined
       columns.add(name)
       if (columns.size > MAX_COLUMNS) return undefined
     }

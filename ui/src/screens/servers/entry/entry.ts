@@ -3,7 +3,8 @@
  * docs/configuration.md, "A server's entry", has the keys.
  */
 import type { Finding } from '../../../api/types'
-import { isExactNumber, parseJson } from '../../../lib/json'
+import { isMembers } from '../../../forms/schema'
+import { isExactNumber, kindOf, parseJson } from '../../../lib/json'
 import { texts } from '../../../texts'
 
 export type Entry = Record<string, unknown>
@@ -63,24 +64,20 @@ function text(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value)
-}
-
 function pairs(value: unknown): Pair[] {
-  if (!isObject(value)) return []
+  if (!isMembers(value)) return []
   return Object.entries(value).map(([name, given]) => {
     const pair = { ...emptyPair(), name }
     if (given === null) return { ...pair, isUnset: true }
     const known = text(given)
-    return PLACEHOLDER.test(known) || (typeof given === 'object' && !isExactNumber(given)) ? { ...pair, kept: given } : { ...pair, value: known }
+    return PLACEHOLDER.test(known) || isMembers(given) || Array.isArray(given) ? { ...pair, kept: given } : { ...pair, value: known }
   })
 }
 
 /** `before` is what the pairs were made from: a number that was not changed stays one. */
 function fromPairs(list: readonly Pair[], before: unknown): Entry {
   const object: Entry = {}
-  const given = isObject(before) ? before : {}
+  const given = isMembers(before) ? before : {}
   for (const pair of list) {
     if (pair.name.trim() === '') continue
     const name = pair.name.trim()
@@ -160,7 +157,7 @@ function argsOf(form: EntryForm): string[] | undefined {
 
 /** An empty object is written only where there was one. */
 function filled(object: Entry, before: unknown): unknown {
-  const isUnread = before !== undefined && before !== null && !isObject(before)
+  const isUnread = before !== undefined && before !== null && !isMembers(before)
   if (isUnread && Object.keys(object).length === 0) return before
   return Object.keys(object).length > 0 || (before !== undefined && before !== null) ? object : undefined
 }
@@ -173,7 +170,7 @@ export function otherKeys(entry: Entry): string[] {
 /** The same for people: a switch or a number with its value, any other by its name, since it may be secret or long. */
 export function otherSettings(entry: Entry): string {
   return otherKeys(entry)
-    .map((key) => (['boolean', 'number'].includes(typeof entry[key]) || isExactNumber(entry[key]) ? `${key}: ${text(entry[key])}` : key))
+    .map((key) => (['boolean', 'number'].includes(kindOf(entry[key])) ? `${key}: ${text(entry[key])}` : key))
     .join(', ')
 }
 
@@ -208,7 +205,7 @@ export function byField(findings: readonly Finding[]): FieldErrors {
 export function parseEntry(json: string): { entry: Entry } | { error: string } {
   try {
     const value = parseJson(json)
-    return isObject(value) ? { entry: value } : { error: texts.entry.jsonObject }
+    return isMembers(value) ? { entry: value } : { error: texts.entry.jsonObject }
   } catch (error) {
     return { error: (error as Error).message }
   }
