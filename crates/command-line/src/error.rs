@@ -6,7 +6,6 @@ use http::StatusCode;
 use mainstay_api::ClientError;
 use mainstay_core::failure::Failure;
 use mainstay_install::unpack::BundleError;
-use mainstay_journal::JournalError;
 use mainstay_platform::{environment::LoadError, lineage::LineageError, state::StateError};
 use mainstay_tokens::TokenError;
 use mainstay_transport::DownloadError;
@@ -33,19 +32,19 @@ impl Exit {
 
 /// What is wrong with a journal, in the words of its store.
 #[derive(Debug)]
-pub struct StoreFault {
-    pub error: JournalError,
+pub struct JournalFault {
+    pub error: Box<dyn Error + Send + Sync>,
     /// What to do next.
     pub hint: Option<String>,
 }
 
-impl fmt::Display for StoreFault {
+impl fmt::Display for JournalFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(formatter)
     }
 }
 
-impl Error for StoreFault {
+impl Error for JournalFault {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.error.source()
     }
@@ -58,7 +57,7 @@ pub enum CommandError {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
-    Journal(#[from] StoreFault),
+    Journal(JournalFault),
     /// `journal.durability` is `strict`, and there is no place for a journal.
     #[error("calls cannot be put on record, and no call is to go unrecorded")]
     NotRecorded(#[source] StateError),

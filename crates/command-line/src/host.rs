@@ -1,18 +1,13 @@
-//! What the program does for its commands: it starts a daemon for an occasion, reads and writes files in the
-//! form of the journal's store, and runs the other commands for the shell. The commands know neither how a
-//! daemon is made nor what a store is, and the shell knows no other command.
+//! What the program does for its commands: it starts a daemon for an occasion, and runs the other commands for
+//! the shell. The commands do not know how a daemon is made, and the shell knows no other command.
 
-use std::{path::Path, pin::Pin, time::Duration};
+use std::{pin::Pin, time::Duration};
 
-use mainstay_api::{CallRecord, Client};
-use mainstay_core::{
-    config::Config,
-    record::{Cid, Record, RecordId},
-};
-use mainstay_journal::{Filter, Page};
+use mainstay_api::Client;
+use mainstay_core::config::Config;
 use mainstay_platform::{environment::Origin, lineage::Lineage};
 
-use super::{CommandError, Exit, StoreFault, connect::DaemonArgs, signals::Signals};
+use super::{CommandError, Exit, connect::DaemonArgs, signals::Signals};
 
 /// The program that the commands are part of.
 pub trait Host {
@@ -23,12 +18,6 @@ pub trait Host {
     /// Starts a daemon of this configuration, of which nothing is kept.
     fn try_out(&self, config: &Config, lineage: Lineage)
     -> Result<Box<dyn Occasion>, CommandError>;
-
-    /// The journal in a state directory, to be read without its daemon; `None` if there is none.
-    fn journal(&self, state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault>;
-
-    /// Begins a SQLite file with one table of calls, in an empty file.
-    fn call_table(&self, path: &Path) -> Result<Box<dyn CallTable>, StoreFault>;
 
     /// Reads the arguments of a command that was typed into the shell. It is run by this daemon.
     fn typed<'h>(
@@ -82,22 +71,4 @@ pub trait Occasion {
         self: Box<Self>,
         signals: &'s mut Signals,
     ) -> Pin<Box<dyn Future<Output = Result<Exit, CommandError>> + 's>>;
-}
-
-/// A journal as it is now, even while it is being written.
-pub trait JournalReader {
-    /// The newest records that the filter lets through.
-    fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreFault>;
-
-    fn record(&mut self, id: RecordId) -> Result<Option<Record>, StoreFault>;
-
-    fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreFault>;
-}
-
-/// A SQLite file while it is written.
-pub trait CallTable {
-    fn insert(&mut self, calls: &[CallRecord]) -> Result<(), StoreFault>;
-
-    /// Closes the file.
-    fn finish(self: Box<Self>) -> Result<(), StoreFault>;
 }

@@ -30,4 +30,4 @@ pub mod trouble;
 mod wrap;
 pub mod yaml;
 
-pub use self::error::{CommandError, Exit, StoreFault};
+pub use self::error::{CommandError, Exit, JournalFault};

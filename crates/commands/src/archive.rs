@@ -7,11 +7,7 @@
 use std::{cmp::Reverse, ops::ControlFlow, path::Path};
 
 use mainstay_api::{CallRecord, CallRecords, Raw, WholeCallRecord};
-use mainstay_command_line::{
-    CommandError,
-    host::{Host, JournalReader},
-    stderr::complain,
-};
+use mainstay_command_line::{CommandError, stderr::complain};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     record::{Cid, Payload, Record, RecordId},
@@ -19,6 +15,8 @@ use mainstay_core::{
 use mainstay_journal::{Filter, JournalError};
 use mainstay_platform::{environment::Process, state::StateDir};
 use serde_json::value::RawValue;
+
+use super::store::{JournalReader, StoreHost};
 
 /// The journals of a state directory.
 pub struct Archive {
@@ -34,7 +32,7 @@ struct Journal {
 impl Archive {
     /// All journals in a state directory; `None` if there is none. One that cannot be read does not
     /// hide the others.
-    pub fn all(host: &dyn Host, state: &Path) -> Result<Option<Self>, CommandError> {
+    pub fn all(host: &dyn StoreHost, state: &Path) -> Result<Option<Self>, CommandError> {
         let own = (None, state.to_owned());
         let instances = StateDir::new(state).instances()?.into_iter();
         let instances = instances.map(|(name, path)| (Some(name), path));
@@ -43,14 +41,14 @@ impl Archive {
             match host.journal(&path) {
                 Ok(Some(reader)) => journals.push(Journal { instance, reader }),
                 Ok(None) => {}
-                Err(error) => complain(&format!("{} is left out: {error}", path.display())),
+                Err(fault) => complain(&format!("{} is left out: {}", path.display(), fault.error)),
             }
         }
         Ok((!journals.is_empty()).then_some(Self { journals }))
     }
 
     /// That of an instance.
-    pub fn of(host: &dyn Host, instance: &str) -> Result<Self, CommandError> {
+    pub fn of(host: &dyn StoreHost, instance: &str) -> Result<Self, CommandError> {
         let instances = StateDir::locate(&Process)?.instances()?;
         let found = instances.into_iter().find(|(name, _)| name == instance);
         let reader = found.map(|(_, path)| host.journal(&path)).transpose()?;

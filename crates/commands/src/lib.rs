@@ -2,8 +2,9 @@
 //! front (`mainstay_front`). Most are clients of a daemon; the others edit configurations and files of MCP
 //! clients, or look at the machine.
 //!
-//! They know no door, no REST routes and no store of the journal. Where one needs a daemon of its own, or
-//! reads a journal without its daemon, the program does that for it ([`mainstay_command_line::host::Host`]). The
+//! They know no door, no REST routes and no store of the journal. Where one needs a daemon of its own
+//! ([`mainstay_command_line::host::Host`]), or reads a journal without its daemon ([`store::StoreHost`]), the
+//! program does that for it. The
 //! command line as a whole is the program's, too: which commands there are, and in which order.
 
 mod add;
@@ -39,6 +40,7 @@ mod search;
 mod service;
 mod setup;
 mod stats;
+pub mod store;
 mod switch;
 mod switches;
 mod token;

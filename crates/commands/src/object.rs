@@ -2,9 +2,9 @@
 
 use clap::Args;
 use mainstay_api::{Client, ClientError};
-use mainstay_command_line::{CommandError, Exit, connect::DaemonArgs, host::Host, output};
+use mainstay_command_line::{CommandError, Exit, connect::DaemonArgs, output};
 
-use super::archive::Archive;
+use super::{archive::Archive, store::StoreHost};
 
 #[derive(Debug, Args)]
 pub struct Object {
@@ -19,7 +19,7 @@ pub struct Object {
 
 impl Object {
     /// Prints it as it is stored: in a pipe, these bytes and no others.
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+    pub async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let mut archive = match &self.instance {
             Some(instance) => Archive::of(host, instance)?,
             None => match self.ask(host).await {
@@ -34,7 +34,7 @@ impl Object {
         Ok(Exit::DONE)
     }
 
-    async fn ask(&self, host: &dyn Host) -> Result<(), CommandError> {
+    async fn ask(&self, host: &dyn StoreHost) -> Result<(), CommandError> {
         let ask = async |client: &Client| Ok(client.object(&self.cid).await?);
         output::bytes(self.daemon.with(host, ask).await?.get().as_bytes())
     }

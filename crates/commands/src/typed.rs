@@ -3,7 +3,7 @@
 use clap::{Args, Parser};
 use mainstay_command_line::{
     connect::DaemonArgs,
-    host::{Host, Running, Typed},
+    host::{Running, Typed},
 };
 
 use super::{
@@ -17,6 +17,7 @@ use super::{
     read::Read,
     records::Records,
     resources::Resources,
+    store::StoreHost,
     switch::Switch,
     tools,
 };
@@ -31,7 +32,7 @@ struct Options<T: Args> {
 
 /// Reads the arguments of a command. It is run by the shell's daemon.
 pub fn typed<'h>(
-    host: &'h dyn Host,
+    host: &'h dyn StoreHost,
     command: Typed,
     arguments: &[&str],
     mut daemon: DaemonArgs,

@@ -18,7 +18,7 @@ const PACKAGES: &str = "
     mainstay-terminal   -> mainstay-api mainstay-command-line mainstay-core mainstay-platform
     mainstay-front      -> mainstay-command-line mainstay-core mainstay-platform mainstay-transport
     mainstay-commands   -> mainstay-api mainstay-client-files mainstay-command-line mainstay-core mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
-    mainstay-command-line -> mainstay-api mainstay-core mainstay-install mainstay-journal mainstay-platform mainstay-testkit mainstay-tokens mainstay-transport
+    mainstay-command-line -> mainstay-api mainstay-core mainstay-install mainstay-platform mainstay-testkit mainstay-tokens mainstay-transport
     mainstay-doors      -> mainstay-api mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
     mainstay-rest       -> mainstay-api mainstay-client-files mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-page       ->

@@ -15,15 +15,14 @@ use mainstay_api::{
     export::{csv_head, csv_record, json_line},
 };
 use mainstay_command_line::{
-    CommandError, Exit,
-    host::{CallTable, Host},
-    output, progress,
+    CommandError, Exit, output, progress,
     screen::{self, complain},
     signals::Signals,
 };
 use tempfile::{NamedTempFile, TempPath};
 
-use super::{Archive, Records, archive};
+use super::{Archive, Records, StoreHost, archive};
+use crate::store::CallTable;
 
 /// Records in a page: as many as the REST API gives.
 const PAGE: usize = 1000;
@@ -65,7 +64,7 @@ enum Sink {
 }
 
 impl Export {
-    pub async fn run(&self, records: &Records, host: &dyn Host) -> Result<Exit, CommandError> {
+    pub async fn run(&self, records: &Records, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let sink = RefCell::new(self.open(host)?);
         let (written, total) = (Cell::new(0), Cell::new(None));
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
@@ -111,7 +110,7 @@ impl Export {
         Ok(Exit::DONE)
     }
 
-    fn open(&self, host: &dyn Host) -> Result<Sink, CommandError> {
+    fn open(&self, host: &dyn StoreHost) -> Result<Sink, CommandError> {
         let Some(path) = &self.output else {
             if self.format == Format::Sqlite {
                 return Err(CommandError::Usage {
@@ -219,7 +218,7 @@ impl Records {
     /// Hands all calls that fit to `see`, the newest first, until it has seen enough.
     async fn pages(
         &self,
-        host: &dyn Host,
+        host: &dyn StoreHost,
         total: &Cell<Option<u64>>,
         mut see: impl FnMut(Vec<CallRecord>) -> Result<ControlFlow<()>, CommandError>,
     ) -> Result<(), CommandError> {

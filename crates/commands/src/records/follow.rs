@@ -9,9 +9,7 @@ use std::{
 
 use mainstay_api::{CallRecord, Client, ClientError};
 use mainstay_command_line::{
-    CommandError, Exit,
-    host::Host,
-    output,
+    CommandError, Exit, output,
     screen::{self, complain},
     style::Tone,
     time::local,
@@ -23,7 +21,7 @@ use mainstay_core::{
 use mainstay_platform::utc;
 use tokio::time::{interval, sleep};
 
-use super::{Records, by, status, took};
+use super::{Records, StoreHost, by, status, took};
 use crate::watch::is_gone;
 
 /// How often the daemon is asked.
@@ -56,7 +54,7 @@ struct Seen {
 }
 
 impl Records {
-    pub(super) async fn follow(&self, host: &dyn Host) -> Result<Exit, CommandError> {
+    pub(super) async fn follow(&self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let mut seen = Seen {
             since: Some(self.since.unwrap_or_else(SystemTime::now)),
             ..Seen::default()

@@ -11,7 +11,6 @@ use mainstay_api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallR
 use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
-    host::Host,
     output,
     shape::{Found, Shape, Tabular},
     stderr::complain,
@@ -29,7 +28,10 @@ use mainstay_core::{
 };
 
 use self::export::Export;
-use super::archive::{self, Archive};
+use super::{
+    archive::{self, Archive},
+    store::StoreHost,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -153,7 +155,7 @@ fn span(text: &str) -> Option<Duration> {
 }
 
 impl Records {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+    pub async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         // Before anybody is asked.
         self.wanted_status()?;
         self.wanted_door()?;
@@ -171,7 +173,7 @@ impl Records {
         }
     }
 
-    async fn show(&self, host: &dyn Host, id: &str) -> Result<Exit, CommandError> {
+    async fn show(&self, host: &dyn StoreHost, id: &str) -> Result<Exit, CommandError> {
         let (instance, number) = archive::split(id);
         let ask = async |client: &Client| Ok(client.call_record(number).await?);
         let read = async |archive: &mut Archive| archive.record(number);
@@ -186,7 +188,7 @@ impl Records {
     /// Asks the daemon, or reads what is there without one; a journal that is named is read.
     async fn look_up<T>(
         &self,
-        host: &dyn Host,
+        host: &dyn StoreHost,
         instance: Option<&str>,
         ask: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
         read: impl AsyncFnOnce(&mut Archive) -> Result<T, CommandError>,
@@ -203,7 +205,7 @@ impl Records {
         }
     }
 
-    async fn list(&self, host: &dyn Host) -> Result<Exit, CommandError> {
+    async fn list(&self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let (instance, before) = self.before.as_deref().map(archive::split).unzip();
         let limit = self.limit.unwrap_or(LIMIT);
         let mut query = self.query(before);

@@ -4,10 +4,11 @@
 use std::path::Path;
 
 use mainstay_command_line::{
-    CommandError, StoreFault,
+    CommandError,
     connect::DaemonArgs,
-    host::{CallTable, Host, JournalReader, Occasion, Running, Typed},
+    host::{Host, Occasion, Running, Typed},
 };
+use mainstay_commands::store::{CallTable, JournalReader, StoreFault, StoreHost};
 use mainstay_core::config::Config;
 use mainstay_platform::{environment::Origin, lineage::Lineage};
 
@@ -29,13 +30,6 @@ impl Host for Program {
         Ok(Box::new(OwnDaemon::of(config, lineage, Kept::default())?))
     }
 
-    fn journal(&self, state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault> {
-        store::reader(state)
-    }
-
-    fn call_table(&self, path: &Path) -> Result<Box<dyn CallTable>, StoreFault> {
-        store::call_table(path)
-    }
     fn typed<'h>(
         &'h self,
         command: Typed,
@@ -43,5 +37,15 @@ impl Host for Program {
         daemon: DaemonArgs,
     ) -> Result<Running<'h>, clap::Error> {
         mainstay_commands::typed(self, command, arguments, daemon)
+    }
+}
+
+impl StoreHost for Program {
+    fn journal(&self, state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault> {
+        store::reader(state)
+    }
+
+    fn call_table(&self, path: &Path) -> Result<Box<dyn CallTable>, StoreFault> {
+        store::call_table(path)
     }
 }

@@ -6,10 +6,7 @@ use mainstay_api::{
     CallRecord,
     export::{COLUMNS, Form, Value},
 };
-use mainstay_command_line::{
-    StoreFault,
-    host::{CallTable, JournalReader},
-};
+use mainstay_commands::store::{CallTable, JournalReader, StoreFault};
 use mainstay_core::{
     config,
     record::{Cid, Record, RecordId},

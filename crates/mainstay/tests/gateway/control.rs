@@ -1,104 +1,17 @@
-//! Servers added, replaced, removed, switched and approved while Mainstay runs, and the configuration
-//! read and written (docs/dev/requirements.md, sections A, B, K and M).
+//! Servers added, replaced, removed, switched and approved while Mainstay runs (docs/dev/requirements.md,
+//! sections A, B, K and M).
 
 use http::StatusCode;
-use mainstay_core::config::{Approval, Secret};
-use mainstay_gateway::GatewayOptions;
-use mainstay_platform::environment::Origin;
+use mainstay_core::config::Approval;
 use serde_json::{Map, Value, json};
-use tempfile::TempDir;
 
 use crate::{
     backend::{Backend, Kind},
     client::{LATEST, initialize},
     gateway::{Gateway, soon},
-    rest_client::{Rest, TOKEN},
+    rest_client::Rest,
+    world::{SECRET, World, none, ok, refused, with},
 };
-
-/// A secret that no answer may hold.
-const SECRET: &str = "s3cret-of-the-tests";
-
-/// A configuration in a file, and a Mainstay that reads it.
-pub struct World {
-    pub folder: TempDir,
-    name: &'static str,
-}
-
-impl World {
-    pub fn new(name: &'static str, text: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::write(folder.path().join(name), text).expect("written");
-        Self { folder, name }
-    }
-
-    pub fn of(config: &Value) -> Self {
-        Self::new("servers.json", &config.to_string())
-    }
-
-    /// Writes another configuration in its place.
-    pub fn write(&self, config: &Value) {
-        std::fs::write(self.file(), config.to_string()).expect("written");
-    }
-
-    pub fn file(&self) -> std::path::PathBuf {
-        self.folder.path().join(self.name)
-    }
-
-    fn text(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join(self.name)).expect("it is there")
-    }
-
-    fn value(&self) -> Value {
-        serde_json::from_str(&self.text()).expect("JSON")
-    }
-
-    pub async fn run(&self) -> Gateway {
-        self.run_with(GatewayOptions::default()).await
-    }
-
-    /// The same with what a daemon is told beside its configuration.
-    pub async fn run_with(&self, options: GatewayOptions) -> Gateway {
-        let origin = Origin {
-            flag: Some(self.folder.path().join(self.name)),
-            ..Origin::default()
-        };
-        let config = origin.load().expect("a usable file").config;
-        let options = GatewayOptions {
-            origin: Some(origin),
-            ..options
-        };
-        Gateway::run(&config, options, Secret::new(TOKEN), |address| address).await
-    }
-}
-
-fn none() -> World {
-    World::of(&json!({"mcpServers": {}}))
-}
-
-/// A backend's entry with other members beside it.
-fn with(backend: &Backend, members: Value) -> Value {
-    let mut entry = backend.entry.clone();
-    let Value::Object(members) = members else {
-        panic!("no members: {members}")
-    };
-    entry.as_object_mut().expect("an entry").extend(members);
-    entry
-}
-
-/// Must have worked.
-pub fn ok((status, answer): (StatusCode, Value)) -> Value {
-    assert_eq!(status, StatusCode::OK, "{answer}");
-    answer
-}
-
-pub fn refused(expected: StatusCode, error: &str, (status, answer): (StatusCode, Value)) -> Value {
-    assert_eq!(
-        (status, answer["error"].as_str()),
-        (expected, Some(error)),
-        "{answer}"
-    );
-    answer
-}
 
 async fn connect(rest: &Rest, body: Value) -> (StatusCode, Value) {
     rest.post("/api/mcp-clients/connect", body).await
@@ -317,14 +230,14 @@ async fn what_is_ephemeral_outlives_a_reload_and_no_restart() {
     let pid = rest.server("new").await["pid"].clone();
     ok(rest.post("/api/reload", json!({})).await);
     let other = json!({"mcpServers": {"kept": kept.entry, "more": kept.entry}});
-    std::fs::write(world.folder.path().join(world.name), other.to_string()).expect("written");
+    std::fs::write(world.file(), other.to_string()).expect("written");
     ok(rest.post("/api/reload", json!({})).await);
     assert_eq!(rest.names().await, ["kept", "more", "new"]);
     assert_eq!(rest.server("new").await["pid"], pid, "the same process");
     assert_eq!(rest.server("kept").await["enabled"], false);
     gateway.stop().await;
 
-    std::fs::write(world.folder.path().join(world.name), before).expect("written");
+    std::fs::write(world.file(), before).expect("written");
     let gateway = world.run().await;
     assert_eq!(gateway.rest().names().await, ["kept"]);
     gateway.rest().until_status("kept", "connected").await;
@@ -364,7 +277,7 @@ async fn what_persists_is_written_where_it_belongs() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let file = std::fs::metadata(world.folder.path().join(world.name)).expect("there");
+        let file = std::fs::metadata(world.file()).expect("there");
         assert_eq!(file.permissions().mode() & 0o777, 0o600);
     }
     refused(
@@ -413,7 +326,7 @@ async fn a_removal_holds_until_the_file_says_something_else() {
     assert_eq!(rest.names().await, Vec::<String>::new());
     let entry = with(&backend, json!({"timeout": 5000}));
     let other = json!({"mcpServers": {"one": entry}});
-    std::fs::write(world.folder.path().join(world.name), other.to_string()).expect("written");
+    std::fs::write(world.file(), other.to_string()).expect("written");
     ok(rest.post("/api/reload", json!({})).await);
     rest.until_status("one", "connected").await;
 }
@@ -485,149 +398,6 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
     assert_eq!(world.value()["mcpServers"]["p"]["env"]["KEY"], SECRET);
     let answer = rest.post("/api/servers/p/approve", approval).await;
     refused(StatusCode::CONFLICT, "not_pending", answer);
-}
-
-/// M11, A29: secrets leave as placeholders, and one that comes back unchanged keeps its secret.
-#[tokio::test]
-async fn secrets_leave_as_placeholders_and_come_back() {
-    let backend = Backend::stdio().await;
-    let entry = with(&backend, json!({"env": {"KEY": SECRET}, "timeout": 9000}));
-    let remote = json!({"url": format!("http://127.0.0.1:1/mcp?key={SECRET}"), "bearerToken": SECRET, "enabled": false});
-    let config = json!({"mcpServers": {"one": entry, "two": remote}, "naming": "slash"});
-    let world = World::of(&config);
-    let gateway = world.run().await;
-    let rest = gateway.rest();
-    rest.until_status("one", "connected").await;
-    let pid = rest.server("one").await["pid"].clone();
-    let mut shown = rest.get("/api/config").await;
-    assert!(!shown.to_string().contains(SECRET), "{shown}");
-    assert_eq!(
-        shown["mcpServers"]["one"]["env"]["KEY"],
-        "${secret:/mcpServers/one/env/KEY}"
-    );
-    assert_eq!(shown["naming"], "slash");
-
-    // Unchanged but for one number: no process is started anew.
-    shown["mcpServers"]["one"]["timeout"] = 8000.into();
-    let answer = ok(rest.put("/api/config", shown.clone()).await);
-    assert_eq!(answer["success"], true, "{answer}");
-    let mut expected = config.clone();
-    expected["mcpServers"]["one"]["timeout"] = 8000.into();
-    assert_eq!(world.value(), expected);
-    assert_eq!(rest.server("one").await["pid"], pid);
-
-    // One entry alone, and one that is in no file.
-    let details = rest.get("/api/servers/two").await;
-    let mut entry = details["entry"].clone();
-    entry["persist"] = true.into();
-    entry["headers"] = json!({"x-more": "1"});
-    ok(rest.put("/api/servers/two", entry).await);
-    expected["mcpServers"]["two"]["headers"] = json!({"x-more": "1"});
-    assert_eq!(world.value(), expected);
-    ok(rest
-        .put(
-            "/api/servers/three",
-            with(&backend, json!({"env": {"KEY": SECRET}})),
-        )
-        .await);
-    let details = rest.get("/api/servers/three").await;
-    assert!(!details.to_string().contains(SECRET), "{details}");
-    let begun = backend.count("initialize");
-    ok(rest
-        .put("/api/servers/three", details["entry"].clone())
-        .await);
-    assert_eq!(backend.count("initialize"), begun, "nothing changed");
-
-    let mut unknown = rest.get("/api/config").await;
-    unknown["mcpServers"]["one"]["env"]["OTHER"] = "${secret:/mcpServers/none/env/KEY}".into();
-    let answer = rest.put("/api/config", unknown).await;
-    refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
-    for path in [
-        "/api/servers",
-        "/api/mcp-clients",
-        "/api/config",
-        "/api/servers/one",
-        "/api/events/recent",
-    ] {
-        let answer = rest.get(path).await.to_string();
-        assert!(!answer.contains(SECRET), "{path}: {answer}");
-    }
-    assert_eq!(world.value(), expected);
-}
-
-/// A24, A28: a bad configuration is refused in document 003's words and changes nothing; a good one is in
-/// force.
-#[tokio::test]
-async fn a_configuration_is_put_whole_or_not_at_all() {
-    let (one, two) = (Backend::stdio().await, Backend::http().await);
-    let world = World::of(&json!({"mcpServers": {"one": one.entry}}));
-    let gateway = world.run().await;
-    let rest = gateway.rest();
-    rest.until_status("one", "connected").await;
-    let before = world.text();
-    for (bad, words) in [
-        (json!([]), "Config must be an object"),
-        (json!({}), "Missing mcpServers field"),
-        (
-            json!({"mcpServers": {"x": {}}}),
-            "Server x: command is required",
-        ),
-        (
-            json!({"mcpServers": {"x": {"command": "y", "args": {}}}}),
-            "Server x: args must be an array",
-        ),
-        (
-            json!({"mcpServers": {"x": {"command": "y", "timeout": "z"}}}),
-            "Server x: timeout must be a number",
-        ),
-        (
-            json!({"mcpServers": {"x": {"command": "y", "timeout": 999}}}),
-            "Server x: timeout must be between 1000-300000ms",
-        ),
-    ] {
-        let answer = rest.put("/api/config", bad).await;
-        let answer = refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
-        assert_eq!(answer["message"], format!("Invalid configuration: {words}"));
-    }
-    assert_eq!(
-        (world.text(), rest.names().await),
-        (before, vec!["one".to_owned()])
-    );
-
-    let idle = with(&two, json!({"autoStart": false}));
-    let good = json!({"mcpServers": {"idle": idle, "two": two.entry}});
-    let answer = ok(rest.put("/api/config", good.clone()).await);
-    assert!(
-        answer["summary"]
-            .as_str()
-            .is_some_and(|words| words.contains("two")),
-        "{answer}"
-    );
-    assert_eq!(rest.names().await, ["idle", "two"]);
-    rest.until_status("two", "connected").await;
-    assert_eq!(rest.server("idle").await["status"], "disconnected");
-    assert_eq!(world.value(), good);
-}
-
-/// A file that cannot be written changes nothing in force.
-#[tokio::test]
-async fn what_cannot_be_written_is_not_in_force() {
-    let backend = Backend::http().await;
-    let world = none();
-    let gateway = world.run().await;
-    let rest = gateway.rest();
-    let path = world.folder.path().join(world.name);
-    // Even root cannot put a file where a folder is.
-    std::fs::remove_file(&path).expect("removed");
-    std::fs::create_dir(&path).expect("made");
-    let (status, answer) = rest
-        .post(
-            "/api/servers",
-            with(&backend, json!({"name": "x", "persist": true})),
-        )
-        .await;
-    assert_ne!(status, StatusCode::OK, "{answer}");
-    assert_eq!(rest.names().await, Vec::<String>::new());
 }
 
 /// K8, M11: document 003's words for what went wrong.

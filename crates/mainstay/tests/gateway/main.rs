@@ -39,6 +39,7 @@ mod modern;
 mod pipe;
 mod rest_client;
 mod rogue;
+mod world;
 
 mod about;
 mod addressed;
@@ -49,6 +50,7 @@ mod calls;
 mod cancellation;
 mod changes;
 mod client_sessions;
+mod configuration;
 mod connections;
 mod control;
 mod doors;

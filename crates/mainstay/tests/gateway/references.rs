@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::{
     backend::Backend,
     builtin::{control::operator, fails, says},
-    control::{World, ok, refused},
     gateway::{soon, until},
+    world::{World, ok, refused},
 };
 
 const MIB: usize = 1024 * 1024;

@@ -9,8 +9,8 @@ use super::{control::operator, fails, says};
 use crate::{
     backend::Backend,
     client::Http,
-    control::{World, ok},
     gateway::{Gateway, until},
+    world::{World, ok},
 };
 
 /// The servers of a file beside the tools of group `control`.

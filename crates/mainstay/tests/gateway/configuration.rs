@@ -1,0 +1,152 @@
+//! The configuration read and written while Mainstay runs (docs/dev/requirements.md, sections A, K and M).
+
+use http::StatusCode;
+use serde_json::json;
+
+use crate::{
+    backend::Backend,
+    world::{SECRET, World, none, ok, refused, with},
+};
+
+/// M11, A29: secrets leave as placeholders, and one that comes back unchanged keeps its secret.
+#[tokio::test]
+async fn secrets_leave_as_placeholders_and_come_back() {
+    let backend = Backend::stdio().await;
+    let entry = with(&backend, json!({"env": {"KEY": SECRET}, "timeout": 9000}));
+    let remote = json!({"url": format!("http://127.0.0.1:1/mcp?key={SECRET}"), "bearerToken": SECRET, "enabled": false});
+    let config = json!({"mcpServers": {"one": entry, "two": remote}, "naming": "slash"});
+    let world = World::of(&config);
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    rest.until_status("one", "connected").await;
+    let pid = rest.server("one").await["pid"].clone();
+    let mut shown = rest.get("/api/config").await;
+    assert!(!shown.to_string().contains(SECRET), "{shown}");
+    assert_eq!(
+        shown["mcpServers"]["one"]["env"]["KEY"],
+        "${secret:/mcpServers/one/env/KEY}"
+    );
+    assert_eq!(shown["naming"], "slash");
+
+    // Unchanged but for one number: no process is started anew.
+    shown["mcpServers"]["one"]["timeout"] = 8000.into();
+    let answer = ok(rest.put("/api/config", shown.clone()).await);
+    assert_eq!(answer["success"], true, "{answer}");
+    let mut expected = config.clone();
+    expected["mcpServers"]["one"]["timeout"] = 8000.into();
+    assert_eq!(world.value(), expected);
+    assert_eq!(rest.server("one").await["pid"], pid);
+
+    // One entry alone, and one that is in no file.
+    let details = rest.get("/api/servers/two").await;
+    let mut entry = details["entry"].clone();
+    entry["persist"] = true.into();
+    entry["headers"] = json!({"x-more": "1"});
+    ok(rest.put("/api/servers/two", entry).await);
+    expected["mcpServers"]["two"]["headers"] = json!({"x-more": "1"});
+    assert_eq!(world.value(), expected);
+    ok(rest
+        .put(
+            "/api/servers/three",
+            with(&backend, json!({"env": {"KEY": SECRET}})),
+        )
+        .await);
+    let details = rest.get("/api/servers/three").await;
+    assert!(!details.to_string().contains(SECRET), "{details}");
+    let begun = backend.count("initialize");
+    ok(rest
+        .put("/api/servers/three", details["entry"].clone())
+        .await);
+    assert_eq!(backend.count("initialize"), begun, "nothing changed");
+
+    let mut unknown = rest.get("/api/config").await;
+    unknown["mcpServers"]["one"]["env"]["OTHER"] = "${secret:/mcpServers/none/env/KEY}".into();
+    let answer = rest.put("/api/config", unknown).await;
+    refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
+    for path in [
+        "/api/servers",
+        "/api/mcp-clients",
+        "/api/config",
+        "/api/servers/one",
+        "/api/events/recent",
+    ] {
+        let answer = rest.get(path).await.to_string();
+        assert!(!answer.contains(SECRET), "{path}: {answer}");
+    }
+    assert_eq!(world.value(), expected);
+}
+
+/// A24, A28: a bad configuration is refused in document 003's words and changes nothing; a good one is in
+/// force.
+#[tokio::test]
+async fn a_configuration_is_put_whole_or_not_at_all() {
+    let (one, two) = (Backend::stdio().await, Backend::http().await);
+    let world = World::of(&json!({"mcpServers": {"one": one.entry}}));
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    rest.until_status("one", "connected").await;
+    let before = world.text();
+    for (bad, words) in [
+        (json!([]), "Config must be an object"),
+        (json!({}), "Missing mcpServers field"),
+        (
+            json!({"mcpServers": {"x": {}}}),
+            "Server x: command is required",
+        ),
+        (
+            json!({"mcpServers": {"x": {"command": "y", "args": {}}}}),
+            "Server x: args must be an array",
+        ),
+        (
+            json!({"mcpServers": {"x": {"command": "y", "timeout": "z"}}}),
+            "Server x: timeout must be a number",
+        ),
+        (
+            json!({"mcpServers": {"x": {"command": "y", "timeout": 999}}}),
+            "Server x: timeout must be between 1000-300000ms",
+        ),
+    ] {
+        let answer = rest.put("/api/config", bad).await;
+        let answer = refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
+        assert_eq!(answer["message"], format!("Invalid configuration: {words}"));
+    }
+    assert_eq!(
+        (world.text(), rest.names().await),
+        (before, vec!["one".to_owned()])
+    );
+
+    let idle = with(&two, json!({"autoStart": false}));
+    let good = json!({"mcpServers": {"idle": idle, "two": two.entry}});
+    let answer = ok(rest.put("/api/config", good.clone()).await);
+    assert!(
+        answer["summary"]
+            .as_str()
+            .is_some_and(|words| words.contains("two")),
+        "{answer}"
+    );
+    assert_eq!(rest.names().await, ["idle", "two"]);
+    rest.until_status("two", "connected").await;
+    assert_eq!(rest.server("idle").await["status"], "disconnected");
+    assert_eq!(world.value(), good);
+}
+
+/// A file that cannot be written changes nothing in force.
+#[tokio::test]
+async fn what_cannot_be_written_is_not_in_force() {
+    let backend = Backend::http().await;
+    let world = none();
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    let path = world.file();
+    // Even root cannot put a file where a folder is.
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::create_dir(&path).expect("made");
+    let (status, answer) = rest
+        .post(
+            "/api/servers",
+            with(&backend, json!({"name": "x", "persist": true})),
+        )
+        .await;
+    assert_ne!(status, StatusCode::OK, "{answer}");
+    assert_eq!(rest.names().await, Vec::<String>::new());
+}

@@ -1,0 +1,95 @@
+//! A configuration in a file, a Mainstay that reads it, and what REST answers about both.
+
+use http::StatusCode;
+use mainstay_core::config::Secret;
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::environment::Origin;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{backend::Backend, gateway::Gateway, rest_client::TOKEN};
+
+/// A secret that no answer may hold.
+pub const SECRET: &str = "s3cret-of-the-tests";
+
+/// A configuration in a file, and a Mainstay that reads it.
+pub struct World {
+    pub folder: TempDir,
+    name: &'static str,
+}
+
+impl World {
+    pub fn new(name: &'static str, text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join(name), text).expect("written");
+        Self { folder, name }
+    }
+
+    pub fn of(config: &Value) -> Self {
+        Self::new("servers.json", &config.to_string())
+    }
+
+    /// Writes another configuration in its place.
+    pub fn write(&self, config: &Value) {
+        std::fs::write(self.file(), config.to_string()).expect("written");
+    }
+
+    pub fn file(&self) -> std::path::PathBuf {
+        self.folder.path().join(self.name)
+    }
+
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join(self.name)).expect("it is there")
+    }
+
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.text()).expect("JSON")
+    }
+
+    pub async fn run(&self) -> Gateway {
+        self.run_with(GatewayOptions::default()).await
+    }
+
+    /// The same with what a daemon is told beside its configuration.
+    pub async fn run_with(&self, options: GatewayOptions) -> Gateway {
+        let origin = Origin {
+            flag: Some(self.folder.path().join(self.name)),
+            ..Origin::default()
+        };
+        let config = origin.load().expect("a usable file").config;
+        let options = GatewayOptions {
+            origin: Some(origin),
+            ..options
+        };
+        Gateway::run(&config, options, Secret::new(TOKEN), |address| address).await
+    }
+}
+
+pub fn none() -> World {
+    World::of(&json!({"mcpServers": {}}))
+}
+
+/// A backend's entry with other members beside it.
+pub fn with(backend: &Backend, members: Value) -> Value {
+    let mut entry = backend.entry.clone();
+    let Value::Object(members) = members else {
+        panic!("no members: {members}")
+    };
+    entry.as_object_mut().expect("an entry").extend(members);
+    entry
+}
+
+/// Must have worked.
+pub fn ok((status, answer): (StatusCode, Value)) -> Value {
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    answer
+}
+
+pub fn refused(expected: StatusCode, error: &str, (status, answer): (StatusCode, Value)) -> Value {
+    assert_eq!(
+        (status, answer["error"].as_str()),
+        (expected, Some(error)),
+        "{answer}"
+    );
+    answer
+}
