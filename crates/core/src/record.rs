@@ -254,11 +254,16 @@ impl TraceId {
     pub fn of_traceparent(text: &str) -> Option<Self> {
         let mut fields = text.split('-');
         let version = fields.next().filter(|version| version.len() == 2)?;
-        let trace = fields.next().filter(|trace| trace.len() == 32)?;
-        if version == "ff" || !trace.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let trace = fields.next()?;
+        (version != "ff").then(|| Self::parse(trace))?
+    }
+
+    /// From 32 hexadecimal digits, of which one is not 0.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
-        let trace = u128::from_str_radix(trace, 16).ok()?;
+        let trace = u128::from_str_radix(text, 16).ok()?;
         (trace != 0).then(|| Self(trace.to_be_bytes()))
     }
 }

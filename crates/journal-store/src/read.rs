@@ -184,34 +184,41 @@ impl Reader {
                 && targets.as_ref().is_none_or(|ids| ids.has(facet.target))
                 && origins.as_ref().is_none_or(|ids| ids.has(facet.origin))
         };
+        let (connection, calls) = (&self.connection, &mut self.calls);
+        let mut failed = Ok(());
         let (mut ids, mut total_count, mut truncated) = (Vec::new(), 0, false);
         let since = filter.since.map_or(i64::MIN, micros);
         let until = filter.until.map_or(i64::MAX, micros);
         let from = if filter.uncounted { before } else { i64::MAX };
-        facets::scan(
-            &self.connection,
-            &self.last,
-            since,
-            until,
-            from,
-            |id, facet| {
-                if !lets_through(id, facet) {
-                    return ControlFlow::Continue(());
-                }
-                total_count += 1;
-                if id < before {
-                    if ids.len() < limit {
-                        ids.push(id);
-                    } else {
-                        truncated = true;
+        facets::scan(connection, &self.last, since, until, from, |id, facet| {
+            if !lets_through(id, facet) {
+                return ControlFlow::Continue(());
+            }
+            if let Some(trace) = filter.trace {
+                let call = calls.get(connection, id);
+                match call.map(|call| call.and_then(|call| call.trace)) {
+                    Ok(found) if found == Some(trace.0) => {}
+                    Ok(_) => return ControlFlow::Continue(()),
+                    Err(error) => {
+                        failed = Err(error);
+                        return ControlFlow::Break(());
                     }
                 }
-                if truncated && filter.uncounted {
-                    return ControlFlow::Break(());
+            }
+            total_count += 1;
+            if id < before {
+                if ids.len() < limit {
+                    ids.push(id);
+                } else {
+                    truncated = true;
                 }
-                ControlFlow::Continue(())
-            },
-        )?;
+            }
+            if truncated && filter.uncounted {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        failed?;
         let calls = ids
             .iter()
             .filter_map(|id| self.record(RecordId(*id)).transpose())

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use mainstay_core::record::{Door, Record, RecordId, State, Status};
+use mainstay_core::record::{Door, Record, RecordId, State, Status, TraceId};
 
 /// What records are asked for; nothing asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Filter {
     /// The names of clients, as they declared themselves.
     pub clients: Vec<String>,
     pub session: Option<String>,
+    /// Each call that the rest of the filter lets through is read for it, so that a span of time makes it cheap.
+    pub trace: Option<TraceId>,
     pub whose: Whose,
     /// When the call started; both included.
     pub since: Option<SystemTime>,

@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::SystemTime};
 
-use mainstay_core::record::{Door, RecordId, State, Status};
+use mainstay_core::record::{Door, RecordId, State, Status, TraceId};
 use mainstay_journal::Filter;
 use mainstay_platform::utc;
 
@@ -46,6 +46,13 @@ impl Wanted {
                     filter.door = Some(door);
                 }
                 "session" => filter.session = Some(value),
+                "trace_id" => {
+                    let trace = TraceId::parse(&value).ok_or_else(|| {
+                        let expected = "expected 32 hexadecimal digits that are not all 0";
+                        Refusal::Malformed(format!("{name}: {expected}"))
+                    })?;
+                    filter.trace = Some(trace);
+                }
                 "since" => filter.since = time("since", Some(&value))?,
                 "until" => filter.until = time("until", Some(&value))?,
                 "text" => filter.text = Some(value),
@@ -133,6 +140,7 @@ mod tests {
             ("tool", "file:///a,b"),
             ("client", "one"),
             ("client", "two"),
+            ("trace_id", "4BF92F3577B34DA6A3CE929D0E0E4736"),
             ("count", "false"),
             ("limit", "7"),
             ("anything", "else"),
@@ -147,6 +155,8 @@ mod tests {
         assert_eq!(filter.servers, ["fs", "db"]);
         assert_eq!(filter.tools, ["file:///a,b"]);
         assert_eq!(filter.clients, ["one", "two"]);
+        let trace = filter.trace.map(|trace| trace.to_string());
+        assert_eq!(trace.as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
         assert!(filter.uncounted);
         assert_eq!(wanted.limit, Some(7));
     }
@@ -158,6 +168,8 @@ mod tests {
             ("status", "ok,fine"),
             ("state", "gone"),
             ("door", "window"),
+            ("trace_id", "4bf92f35"),
+            ("trace_id", "00000000000000000000000000000000"),
             ("limit", "many"),
             ("count", "yes"),
             ("before", "x"),

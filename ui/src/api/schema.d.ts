@@ -1164,6 +1164,8 @@ export interface paths {
                     client?: string;
                     /** @description A session, as records name it */
                     session?: string;
+                    /** @description A trace (W3C Trace Context): each call that the other filters let through is read, so that `since` makes it cheap */
+                    trace_id?: string;
                     /** @description RFC 3339, or seconds since 1970 */
                     since?: string | unknown | unknown;
                     /** @description RFC 3339, or seconds since 1970 */
@@ -1232,6 +1234,8 @@ export interface paths {
                     client?: string;
                     /** @description A session, as records name it */
                     session?: string;
+                    /** @description A trace (W3C Trace Context): each call that the other filters let through is read, so that `since` makes it cheap */
+                    trace_id?: string;
                     /** @description RFC 3339, or seconds since 1970 */
                     since?: string | unknown | unknown;
                     /** @description RFC 3339, or seconds since 1970 */

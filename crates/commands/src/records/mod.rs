@@ -24,7 +24,7 @@ use mainstay_platform::utc;
 
 use mainstay_core::{
     display,
-    record::{Door, RecordId, Status},
+    record::{Door, RecordId, Status, TraceId},
 };
 
 use self::export::Export;
@@ -75,6 +75,9 @@ pub struct Records {
     /// Calls of this session, by the name that records give it
     #[arg(long, global = true, value_name = "NAME")]
     session: Option<String>,
+    /// Calls of this trace: 32 hexadecimal digits, as `trace_id` of records and of OpenTelemetry
+    #[arg(long, global = true, value_name = "ID", value_parser = trace)]
+    trace: Option<TraceId>,
     /// Calls with this in SERVER/TOOL
     #[arg(long, global = true, value_name = "TEXT")]
     text: Option<String>,
@@ -115,6 +118,14 @@ enum Action {
 
 /// Calls in a list.
 const LIMIT: usize = 50;
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected 32 hexadecimal digits that are not all 0")]
+struct BadTrace;
+
+fn trace(text: &str) -> Result<TraceId, BadTrace> {
+    TraceId::parse(text).ok_or(BadTrace)
+}
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a time such as 14:03, 10m or 2026-11-25T14:03:00Z")]
@@ -248,7 +259,8 @@ impl Records {
         let times = times
             .into_iter()
             .filter_map(|(name, time)| Some((name, utc::rfc3339(time?))));
-        words.chain(times).collect()
+        let trace = self.trace.map(|trace| ("trace_id", trace.to_string()));
+        words.chain(times).chain(trace).collect()
     }
 
     fn wanted_status(&self) -> Result<Option<Status>, CommandError> {
@@ -271,6 +283,7 @@ impl Records {
             door: self.wanted_door()?,
             clients: self.client.iter().cloned().collect(),
             session: self.session.clone(),
+            trace: self.trace,
             whose: Whose::Anybodys,
             since: self.since,
             until: self.until,

@@ -4,6 +4,11 @@ use super::*;
 
 type Fits = Box<dyn Fn(&Record) -> bool>;
 
+/// One of eight traces.
+fn trace(number: usize) -> TraceId {
+    TraceId([1 + u8::try_from(number % 8).expect("small"); 16])
+}
+
 /// Many calls of many kinds, over several chunks: each filter finds what a plain walk finds, in the
 /// chunk that is complete and in the one that is not, and after a restart.
 #[tokio::test]
@@ -27,6 +32,7 @@ async fn filters_find_what_is_there() {
                 ["fs", "db"][number % 2],
                 ["read", "write", "a_b"][number % 3],
             ),
+            trace: (number % 4 > 0).then(|| trace(number)),
             ..begun("{}")
         };
         let end = match number % 7 {
@@ -147,6 +153,32 @@ async fn filters_find_what_is_there() {
             ),
             (
                 Filter {
+                    trace: Some(trace(1)),
+                    ..any()
+                },
+                Box::new(|r| r.trace == Some(trace(1))),
+            ),
+            (
+                Filter {
+                    trace: Some(trace(2)),
+                    servers: one("fs"),
+                    until: Some(third),
+                    ..any()
+                },
+                Box::new(move |r| {
+                    let is_fs = r.target.name().starts_with("fs/");
+                    r.trace == Some(trace(2)) && is_fs && r.started_at <= third
+                }),
+            ),
+            (
+                Filter {
+                    trace: Some(TraceId([9; 16])),
+                    ..any()
+                },
+                Box::new(|_| false),
+            ),
+            (
+                Filter {
                     states: vec![State::NotSent],
                     ..any()
                 },
@@ -188,6 +220,36 @@ async fn filters_find_what_is_there() {
         }
         journal.close().await;
     }
+}
+
+/// Those that have ended are packed, those that run are not.
+#[tokio::test]
+async fn calls_of_a_trace_are_found_while_one_runs() {
+    let room = Room::new();
+    let journal = room.open();
+    let of = |number| Begun {
+        trace: Some(trace(number)),
+        ..begun("{}")
+    };
+    call(&journal, of(1), answered("{}"));
+    call(&journal, of(2), answered("{}"));
+    call(&journal, begun("{}"), answered("{}"));
+    let _runs = journal.begin(of(1));
+    let _other = journal.begin(of(2));
+    let wanted = || Filter {
+        trace: Some(trace(1)),
+        ..Filter::default()
+    };
+    let both = async || {
+        journal.flush().await.expect("written");
+        let page = journal.records(wanted(), 10).await.expect("read");
+        (page.calls.len() == 2).then_some(page)
+    };
+    let page = until("both calls of the trace", both).await;
+    let statuses: Vec<_> = page.calls.iter().map(|it| it.status).collect();
+    assert_eq!(statuses, [Status::Open, Status::Ok]);
+    assert_eq!(page.total_count, 2);
+    journal.close().await;
 }
 
 /// Calls, errors, latencies and bytes, also of what was not written when we were killed.

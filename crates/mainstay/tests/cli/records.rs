@@ -76,6 +76,11 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     assert_eq!(page["calls"][0]["id"], calls[1]["id"], "{page}");
     recorded(&home, 1, &["--text", "KE/ECH"]).await;
     recorded(&home, 0, &["--session", "nobody"]).await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    recorded(&home, 0, &["--trace", trace]).await;
+    let bad = home.run(&["records", "--trace", &trace[1..]]).await;
+    assert_eq!(bad.code, Some(2), "{bad}");
+    assert!(bad.stderr.contains("32 hexadecimal digits"), "{bad}");
     recorded(&home, 1, &["--status", "error", "--tool", "error"]).await;
 
     let stats = ["stats", "--since", "1h", "--server", "fake"];

@@ -251,6 +251,16 @@ async fn calls_over_rest_are_of_their_callers_trace() {
         assert_eq!(calls[1]["trace_id"], TRACE, "{page}");
         assert_eq!(calls[1]["name"], tool, "{page}");
     }
+    let of_trace = rest
+        .get(&format!("/api/call-records?trace_id={TRACE}"))
+        .await;
+    let names = ["/calls/0/name", "/calls/1/name"].map(|path| of_trace.pointer(path));
+    assert_eq!(names, [Some(&json!("x/nope")), Some(&json!("x/echo"))]);
+    assert_eq!(of_trace["total_count"], 2, "{of_trace}");
+    let (status, refused) = rest
+        .try_get("/api/call-records?trace_id=0af7651916cd43dd")
+        .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
     let sent = backend.of_method("tools/call");
     let meta = json!({"traceparent": parent, "tracestate": "a=b"});
     assert_eq!(sent[0]["params"]["_meta"], meta);

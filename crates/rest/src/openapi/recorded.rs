@@ -48,6 +48,11 @@ pub fn records(operation: Operation) -> Operation {
             &text(),
         )
         .query("session", "A session, as records name it", &text())
+        .query(
+            "trace_id",
+            "A trace (W3C Trace Context): each call that the other filters let through is read, so that `since` makes it cheap",
+            &json!({"type": "string", "pattern": "^[0-9a-fA-F]{32}$"}),
+        )
         .query("since", TIME, &time())
         .query("until", TIME, &time())
         .query("text", "A part of server/tool", &text())

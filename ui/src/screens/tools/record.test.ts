@@ -18,17 +18,18 @@ describe('the record of a call', () => {
     get.mockReset()
   })
 
-  const record = (id: string, status: string, of = trace.id) => ({ id, status, trace_id: of })
+  const record = (id: string, status: string) => ({ id, status })
   const find = async (isOver = () => false) => {
     const found = findRecord(trace, 0, isOver)
     await vi.runAllTimersAsync()
     return (await found)?.id
   }
 
-  it('is that of its trace, whatever else was called in that moment', async () => {
-    get.mockResolvedValue({ calls: [record('3', 'ok', 'another'), record('2', 'refused'), { id: '1', status: 'cancelled' }] })
+  it('is that of its trace', async () => {
+    get.mockResolvedValue({ calls: [record('2', 'refused')] })
     expect(await find()).toBe('2')
     expect(get).toHaveBeenCalledTimes(1)
+    expect(get).toHaveBeenCalledWith('/api/call-records', expect.objectContaining({ trace_id: trace.id, door: 'rest' }))
   })
 
   it('is looked for until the call has ended, and given as it is at last', async () => {
@@ -44,7 +45,7 @@ describe('the record of a call', () => {
   it('is none where records cannot be read, where there is none, and once another call has begun', async () => {
     get.mockRejectedValueOnce(new ApiError('journal_disabled', 503, ''))
     expect(await find()).toBeUndefined()
-    get.mockResolvedValue({ calls: [record('2', 'cancelled', 'another')] })
+    get.mockResolvedValue({ calls: [] })
     expect(await find()).toBeUndefined()
     get.mockResolvedValue({ calls: [record('2', 'cancelled')] })
     expect(await find(() => true)).toBeUndefined()

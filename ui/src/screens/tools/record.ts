@@ -6,8 +6,6 @@ import type { CallRecord, CallRecords } from '../../api/types'
 const LOOKS_MS = [0, 250, 500, 1000, 2000]
 /** The page knows the daemon's clock to about half a second, and a busy daemon opens a record a little late. */
 const SLACK_MS = 5000
-/** Calls of others over REST in that time. */
-const MAX_CALLS = 1000
 
 export interface Trace {
   id: string
@@ -28,14 +26,13 @@ export function newTrace(): Trace {
  */
 export async function findRecord(trace: Trace, startedAt: number, isOver: () => boolean): Promise<CallRecord | undefined> {
   const at = (ms: number): string => new Date(ms).toISOString()
-  const query = { door: 'rest', limit: MAX_CALLS, since: at(startedAt - SLACK_MS), until: at(startedAt + SLACK_MS), count: 'false' }
+  const query = { door: 'rest', trace_id: trace.id, since: at(startedAt - SLACK_MS), until: at(startedAt + SLACK_MS), limit: 1, count: 'false' }
   let found: CallRecord | undefined
   for (const wait of LOOKS_MS) {
     await new Promise((resolve) => setTimeout(resolve, wait))
     if (isOver()) return undefined
     try {
-      const { calls } = await api.get<CallRecords>('/api/call-records', query)
-      found = calls.find((it) => it.trace_id === trace.id)
+      found = (await api.get<CallRecords>('/api/call-records', query)).calls[0]
     } catch {
       return undefined
     }
