@@ -39,7 +39,10 @@ CALLS = [
     cases.Call("get-resource-links", {"count": 3}),
     cases.Call("get-sum", {"a": "no number"}),  # answered with isError
 ]
-PROMPT = ("args-prompt", {"city": "Zürich"})
+CITY = "Zürich"
+PROMPT = ("args-prompt", {"city": CITY})
+# How what the prompt makes of that begins.
+PROMPTED = f"What's weather in {CITY}"
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Visit:
     endpoint: Endpoint
     folder: Path
     model: str  # its model's address
+    reader: str  # the address of a model that calls nothing
     name: Callable[[str], str]  # of a tool or a prompt, as the address lists it
 
     def write(self, path: str, content: dict | str) -> Path:
@@ -84,7 +88,15 @@ class Client:
     spell: Callable[[str], str] = str  # its own name for a tool
     asks_model: bool = False
     calls: int = len(CALLS)
+    reads: str = ""  # its own tool that reads resources, which its model calls
+    is_prompted: bool = False  # with the server's prompt, in a run of its own
     is_missing: bool = False
+
+    @property
+    def own_calls(self) -> list[cases.Call]:
+        if not self.reads:
+            return []
+        return [cases.Call(self.reads, {"server": ALIAS, "uri": cases.DOCUMENT})]
 
 
 # --- agents ---------------------------------------------------------------------------------------
@@ -97,14 +109,18 @@ def _claude(visit: Visit, run: Run) -> Seen:
     config = visit.write("mcp.json", {"mcpServers": {ALIAS: entry}})
     env = {
         "ANTHROPIC_API_KEY": "none",
-        "ANTHROPIC_BASE_URL": visit.model,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "ENABLE_TOOL_SEARCH": "false",  # else the model would have to look for tools
         "MCP_TIMEOUT": str(LIMIT * 1000),
         "MCP_CONNECTION_NONBLOCKING": "false",
     }
     options = ["--strict-mcp-config", "--mcp-config", config, "--allowedTools", f"mcp__{ALIAS}"]
-    return _ended(run([NODE / "claude", "-p", "Use it.", *options], env))
+
+    def ask(words: str, model: str) -> Seen:
+        return _ended(run([NODE / "claude", "-p", words, *options], env | {"ANTHROPIC_BASE_URL": model}))
+
+    prompt = f"/mcp__{ALIAS}__{visit.name(PROMPT[0])} {CITY}"
+    return _both(ask("Use it.", visit.model), ask(prompt, visit.reader))
 
 
 def _codex(visit: Visit, run: Run) -> Seen:
@@ -146,10 +162,15 @@ def _gemini(visit: Visit, run: Run) -> Seen:
         "general": {"enableAutoUpdate": False},
     }
     visit.write(".gemini/settings.json", settings)
-    env = {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": visit.model}
     # With a model of its choice it would first ask another one which to take.
     options = ["--yolo", "--skip-trust", "--model", "gemini-2.5-flash"]
-    return _ended(run([NODE / "gemini", "-p", "Use it.", *options], env))
+
+    def ask(words: str, model: str) -> Seen:
+        env = {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": model}
+        return _ended(run([NODE / "gemini", "-p", words, *options], env))
+
+    prompt = f"/{visit.name(PROMPT[0])} --city={CITY}"
+    return _both(ask("Use it.", visit.model), ask(prompt, visit.reader))
 
 
 def _opencode(visit: Visit, run: Run) -> Seen:
@@ -159,15 +180,19 @@ def _opencode(visit: Visit, run: Run) -> Seen:
         if endpoint.url
         else {"type": "local", "command": visit.argv, "environment": endpoint.env}
     )
-    provider = {
-        "npm": "@ai-sdk/openai-compatible",  # it brings this one
-        "name": "stand-in",
-        "options": {"baseURL": visit.model, "apiKey": "none"},
-        "models": {"m": {"name": "m", "tool_call": True}},
-    }
+
+
+    def provider(model: str) -> dict:
+        return {
+            "npm": "@ai-sdk/openai-compatible",  # it brings this one
+            "name": "stand-in",
+            "options": {"baseURL": model, "apiKey": "none"},
+            "models": {"m": {"name": "m", "tool_call": True}},
+        }
+
     config = {
         "mcp": {ALIAS: entry | {"enabled": True, "timeout": LIMIT * 1000}},
-        "provider": {"stand-in": provider},
+        "provider": {"stand-in": provider(visit.model), "reader": provider(visit.reader)},
         "model": "stand-in/m",
         "small_model": "stand-in/m",
         "permission": "allow",
@@ -179,7 +204,17 @@ def _opencode(visit: Visit, run: Run) -> Seen:
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
     }
-    return _ended(run([OPENCODE, "run", "Use it."], env))
+
+    def ask(*words: str) -> Seen:
+        return _ended(run([OPENCODE, "run", *words], env))
+
+    prompt = ("--command", f"{ALIAS}:{visit.name(PROMPT[0])}", CITY)
+    return _both(ask("Use it."), ask("--model", "reader/m", *prompt))
+
+
+def _both(first: Seen, second: Seen) -> Seen:
+    """Of two runs of an agent."""
+    return Seen(failed=first.failed or second.failed)
 
 
 def _ended(printed: str) -> Seen:
@@ -247,17 +282,36 @@ CLIENTS = [
         _codex,
         lambda name: f"mcp__{ALIAS}{name.replace('-', '_')}",
         asks_model=True,
+        reads="read_mcp_resource",
     ),
-    Client("Gemini CLI", ALL, _gemini, lambda name: f"mcp_{ALIAS}_{name}", asks_model=True),
+    Client(
+        "Gemini CLI",
+        ALL,
+        _gemini,
+        lambda name: f"mcp_{ALIAS}_{name}",
+        asks_model=True,
+        reads="read_mcp_resource",
+        is_prompted=True,
+    ),
     Client(
         "opencode",
         frozenset({"stdio", "http"}),
         _opencode,
         lambda name: f"{ALIAS}_{name}",
         asks_model=True,
+        reads="read_mcp_resource",
+        is_prompted=True,
         is_missing=not OPENCODE.exists(),
     ),
-    Client("Claude Code", ALL, _claude, lambda name: f"mcp__{ALIAS}__{name}", asks_model=True),
+    Client(
+        "Claude Code",
+        ALL,
+        _claude,
+        lambda name: f"mcp__{ALIAS}__{name}",
+        asks_model=True,
+        reads="ReadMcpResourceTool",
+        is_prompted=True,
+    ),
 ]
 
 
@@ -322,13 +376,14 @@ class Visits:
             return door.name(SERVER, tool)
 
         def pick(offered: list[str], tool: str) -> str | None:
-            spelled = client.spell(name(tool))
+            spelled = tool if tool == client.reads else client.spell(name(tool))
             return spelled if spelled in offered else None
 
         folder = self.stage.folder / f"visit-{uuid.uuid4().hex[:8]}"
         folder.mkdir()
-        play = Play(CALLS, pick)
-        visit = Visit(door.endpoints[SERVER], folder, self._model.stage(folder.name, play), name)
+        play, read = Play(CALLS + client.own_calls, pick), Play([], pick)
+        models = self._model.stage(folder.name, play), self._model.stage(f"{folder.name}-reads", read)
+        visit = Visit(door.endpoints[SERVER], folder, *models, name)
 
         def run(command: list, env: dict[str, str]) -> str:
             return self._run(folder, command, env)
@@ -341,8 +396,10 @@ class Visits:
         seen.seconds = time.monotonic() - start
         if client.asks_model:
             seen.offered, seen.results = play.offered, play.results
-            if play.strange:
-                seen.failed += f"\nits model is asked for {play.strange}"
+            if strange := play.strange + read.strange:
+                seen.failed += f"\nits model is asked for {strange}"
+        if client.is_prompted:
+            seen.more["prompt"] = sorted(text for text in read.said if PROMPTED in text)
         return seen
 
     def _run(self, folder: Path, command: list, env: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""A stand-in for a language model: it calls the tools it is told to, keeps what it is sent, and ends.
+"""A stand-in for a language model: it calls the tools it is told to, keeps what it is shown, and ends.
 
 It speaks just enough of four interfaces (Anthropic messages, OpenAI responses and chat completions,
 Gemini contents) for the agents that are tested. Nothing about it is clever: whoever asks with tools
@@ -26,6 +26,18 @@ class Play:
     offered: dict[str, dict] = field(default_factory=dict)  # by the client's name of it
     results: list[object] = field(default_factory=list)  # in order of the calls
     strange: list[str] = field(default_factory=list)  # what it does not understand
+    said: set[str] = field(default_factory=set)  # every text of the conversations
+
+    def hear(self, part: object):
+        """Keeps the texts of a part of a conversation."""
+        match part:
+            case str():
+                self.said.add(part)
+            case list():
+                for inner in part:
+                    self.hear(inner)
+            case dict():
+                self.hear(list(part.values()))
 
     def next(self, offered: dict[str, dict], results: list[object]) -> tuple[str, Call] | None:
         """The call to answer with; `None` for the end."""
@@ -95,6 +107,7 @@ class Model:
             request.send(404, "application/json", b"{}")
             return
         asked = json.loads(body)
+        play.hear([asked.get(name) for name in ("messages", "input", "contents")])
         streams = asked.get("stream") or "streamGenerateContent" in path
         whole, events = speak(asked, play)
         if streams:

@@ -27,7 +27,11 @@ class Agents(Check):
         for one, door in seen:
             self.table.note(self.client, door, one)
             self.assertEqual("", one.failed)
-            self.assertEqual(self.visitor.calls, len(one.results))
+            self.assertEqual(self.visitor.calls + len(self.visitor.own_calls), len(one.results))
+            if self.visitor.reads:
+                self.assertIn("# Everything Server - Features", json.dumps(one.results[-1]))
+            if self.visitor.is_prompted:
+                self.assertTrue(one.more["prompt"])
         self.assertIn("Echo: grüße ☃ 😀", json.dumps(seen[0][0].results[:1], ensure_ascii=False))
         with self.subTest(what="tools"):
             self.assert_same(*(comparable(self.tools(*one), one[1]) for one in seen))
