@@ -181,7 +181,6 @@ def _opencode(visit: Visit, run: Run) -> Seen:
         else {"type": "local", "command": visit.argv, "environment": endpoint.env}
     )
 
-
     def provider(model: str) -> dict:
         return {
             "npm": "@ai-sdk/openai-compatible",  # it brings this one
