@@ -184,6 +184,28 @@ test('a call that ran: arguments, result, times, who called', async () => {
   await closePage(page)
 })
 
+test('the calls of a trace', async () => {
+  const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
+  const _meta = { traceparent: `00-${traceId}-00f067aa0ba902b7-01` }
+  await client.call('alpha__echo', { text: 'of no trace' })
+  for (const name of ['alpha__echo', 'beta__echo']) await client.request('tools/call', { name, arguments: { text: name }, _meta })
+  const call = await newest(`trace_id=${traceId}`)
+  const page = await openPage(daemon, `#/calls?id=${call.id}`)
+  const drawer = page.getByRole('dialog')
+  assert.equal(await fact(drawer, 'Trace id').textContent(), traceId)
+  await drawer.getByRole('link', { name: 'Calls of this trace' }).click()
+  await drawer.waitFor({ state: 'detached' })
+  await fits(page, `trace_id=${traceId}`)
+  assert.equal(await length(page), 2)
+  const text = page.getByRole('searchbox')
+  assert.equal(await text.inputValue(), `trace:${traceId}`)
+  await text.fill('trace:4bf92f')
+  await page.getByText('trace:4bf92f… is not a trace yet: one has 32 hexadecimal digits.').waitFor()
+  await text.fill('trace:nobody')
+  await page.getByRole('alert').getByText('expected 32 hexadecimal digits').waitFor()
+  await closePage(page)
+})
+
 test('whether it ran, in words, however it ended', async () => {
   const page = await openPage(daemon, '#/calls')
   async function told(call, word, sentence, isDoubtful) {

@@ -667,7 +667,11 @@ export const texts = {
     filters: (count: number) => (count > 0 ? `Filters (${count})` : 'Filters'),
     fields: { server: 'Server', tool: 'Tool', client: 'Client', status: 'Status', state: 'Reached', time: 'Time' },
     unfinished: (key: string, value: string, choices: readonly string[]) =>
-      choices.length > 0 ? `${key}:${value}… can be ${choices.join(', ')}.` : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03 or 2026-11-24.`,
+      key === 'trace'
+        ? `${key}:${value}… is not a trace yet: one has 32 hexadecimal digits.`
+        : choices.length > 0
+          ? `${key}:${value}… can be ${choices.join(', ')}.`
+          : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03 or 2026-11-24.`,
     badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, 2026-11-24 or 2026-11-24T14:03.`,
     times: {
       any: 'Any time',
@@ -793,6 +797,7 @@ export const texts = {
     newer: 'Newer call',
     older: 'Older call',
     ofSession: 'Calls of this session',
+    ofTrace: 'Calls of this trace',
     same: 'They are the same.',
     left: 'Left',
     right: 'Right',

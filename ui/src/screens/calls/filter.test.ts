@@ -8,6 +8,7 @@ describe('the filter text', () => {
     'server:git status:error since:1h read',
     'server:files,git tool:"a b" client:"Claude Desktop",Cursor',
     'state:not_sent door:cli until:14:03 http://x',
+    'session:s1 trace:4bf92f3577b34da6a3ce929d0e0e4736',
     '',
   ])('says the same after a round trip: %s', (text) => {
     const filter = parse(text)
@@ -47,6 +48,7 @@ describe('times', () => {
   it('asks the API for exact times, and refuses what it cannot read', () => {
     expect(toApi(parse('since:1h status:ok,error'), NOW)).toEqual({ since: '2026-11-24T11:00:00.000Z', status: ['ok', 'error'] })
     expect(toApi(parse('tool:"file:///a,b",read'), NOW)).toEqual({ tool: ['file:///a,b', 'read'] })
+    expect(toApi(parse('trace:4bf92f3577b34da6a3ce929d0e0e4736'), NOW)).toEqual({ trace_id: '4bf92f3577b34da6a3ce929d0e0e4736' })
     expect(() => toApi(parse('since:soon'), NOW)).toThrow(BadTime)
   })
 })
@@ -59,6 +61,7 @@ describe('a word that is being typed', () => {
     ['since:1', 'since', '1', []],
     ['until:14:', 'until', '14:', []],
     ['since:2026-11', 'since', '2026-11', []],
+    ['trace:4bf92f', 'trace', '4bf92f', []],
   ])('%s is not finished', (text, key, value, choices) => {
     expect(unfinished(parse(text))).toEqual({ key, value, choices })
   })

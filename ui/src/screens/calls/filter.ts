@@ -7,7 +7,7 @@ import type { Query } from '../../api/client'
 /** Members that take several values, joined by commas. */
 export const LISTS = ['server', 'tool', 'client', 'status', 'state'] as const
 /** Members of one value. */
-export const SINGLES = ['door', 'session', 'since', 'until'] as const
+export const SINGLES = ['door', 'session', 'trace', 'since', 'until'] as const
 
 export type ListKey = (typeof LISTS)[number]
 export type SingleKey = (typeof SINGLES)[number]
@@ -25,7 +25,7 @@ export const STATES = ['not_sent', 'sent', 'answered'] as const
 export function empty(): Filter {
   return {
     lists: { server: [], tool: [], client: [], status: [], state: [] },
-    singles: { door: '', session: '', since: '', until: '' },
+    singles: { door: '', session: '', trace: '', since: '', until: '' },
     text: '',
   }
 }
@@ -70,9 +70,9 @@ export function parse(text: string): Filter {
 
 /** A word of the field that is not typed to its end: it begins like a value that is known, and is none yet. */
 export interface Unfinished {
-  key: 'status' | 'state' | 'since' | 'until'
+  key: 'status' | 'state' | 'trace' | 'since' | 'until'
   value: string
-  /** What it may become; none for times. */
+  /** What it may become; none for times and traces. */
   choices: readonly string[]
 }
 
@@ -87,6 +87,8 @@ export function unfinished(filter: Filter): Unfinished | undefined {
     const value = filter.singles[key]
     if (/^\d[\d:.TZ+-]*$/.test(value) && timeOf(value, 0) === undefined) return { key, value, choices: [] }
   }
+  const { trace } = filter.singles
+  if (/^[\da-f]{1,31}$/i.test(trace)) return { key: 'trace', value: trace, choices: [] }
   return undefined
 }
 
@@ -131,7 +133,7 @@ export function toApi(filter: Filter, now: number): Query {
   const query: Record<string, string | readonly string[]> = {}
   // Repeated, not joined: names of tools and clients may have commas.
   for (const key of LISTS) if (filter.lists[key].length > 0) query[key] = filter.lists[key]
-  for (const key of SINGLES) if (filter.singles[key]) query[key] = filter.singles[key]
+  for (const key of SINGLES) if (filter.singles[key]) query[key === 'trace' ? 'trace_id' : key] = filter.singles[key]
   for (const key of ['since', 'until'] as const) {
     if (!filter.singles[key]) continue
     const at = timeOf(filter.singles[key], now)
