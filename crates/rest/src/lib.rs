@@ -33,6 +33,7 @@ mod records;
 mod refusal;
 mod reload;
 mod requests;
+mod routing;
 mod schema;
 mod servers;
 mod sessions;
@@ -51,7 +52,7 @@ use axum::{
     http::header,
     middleware::{self, Next},
     response::Response,
-    routing::{any, delete, get, post, put},
+    routing::any,
 };
 use http::StatusCode;
 use http_body::Body as _;
@@ -65,6 +66,7 @@ use mainstay_gateway::{Gateway, calls::Closing};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::routing::{delete, get, post, put};
 pub use self::{client_files::Endpoint, refusal::Refusal, sign_in::link};
 use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits, browser};
 use mainstay_tokens::{Pass, Tokens};
@@ -121,7 +123,10 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::CALL, post(calls::call_tool))
         .route(api::READ, post(calls::read))
         .route(api::OPENAPI, get(openapi::document))
-        .route(api::SERVERS, get(servers::servers).post(entries::add))
+        .route(
+            api::SERVERS,
+            get(servers::servers).merge(post(entries::add)),
+        )
         .route(
             api::TRY,
             post(trial::run)
@@ -130,7 +135,9 @@ pub fn router(door: RestDoor) -> Router {
         )
         .route(
             api::SERVER,
-            get(entries::get).put(entries::put).delete(entries::delete),
+            get(entries::get)
+                .merge(put(entries::put))
+                .merge(delete(entries::delete)),
         )
         .route(api::ENABLE, post(entries::enable))
         .route(api::DISABLE, post(entries::disable))
@@ -139,10 +146,10 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::CLIENT_FILES, get(client_files::list))
         .route(api::IMPORT_FROM_CLIENT, post(client_files::import))
         .route(api::IMPORT_PREVIEW, post(pasted::preview))
-        .route(api::CONFIG, get(config::get).put(config::put))
+        .route(api::CONFIG, get(config::get).merge(put(config::put)))
         .route(
             api::CONFIG_TEXT,
-            get(config_text::get).put(config_text::put),
+            get(config_text::get).merge(put(config_text::put)),
         )
         .route(api::CHECK_CONFIG, post(config_text::check))
         .route(api::PROFILES, get(profiles::list))
@@ -155,9 +162,12 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::REPLY, post(requests::answer))
         .route(
             api::SWITCHES,
-            get(switches::list).delete(switches::clear_all),
+            get(switches::list).merge(delete(switches::clear_all)),
         )
-        .route(api::SWITCH, put(switches::set).delete(switches::clear))
+        .route(
+            api::SWITCH,
+            put(switches::set).merge(delete(switches::clear)),
+        )
         .route(api::LOGS, get(logs::logs))
         .route(api::TEMPLATES, get(lists::templates))
         .route(api::READ_WHOLE, post(calls::read_whole))
@@ -165,18 +175,18 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::GET_PROMPT, post(calls::get_prompt))
         .route(
             api::EVENTS,
-            get(events::stream).with_state(events::Streams::new(&door)),
+            axum::routing::get(events::stream).with_state(events::Streams::new(&door)),
         )
         .route(api::RECENT_EVENTS, get(events::recent))
         .route(
             api::FIGURES,
-            get(figures::figures).with_state(figures::FiguresRoute::new(&door)),
+            axum::routing::get(figures::figures).with_state(figures::FiguresRoute::new(&door)),
         )
         .route(
             api::BROWSER_SESSION,
             get(sign_in::show)
-                .post(sign_in::sign_in)
-                .delete(sign_in::sign_out),
+                .merge(post(sign_in::sign_in))
+                .merge(delete(sign_in::sign_out)),
         )
         .route(api::SESSION_LINKS, post(sign_in::make_link))
         .route(api::ABOUT, get(about::about))
@@ -185,7 +195,7 @@ pub fn router(door: RestDoor) -> Router {
         .route(api::SESSION, delete(sessions::end))
         .route(api::HISTORY, get(history::of_all))
         .route(api::SERVER_HISTORY, get(history::of_server))
-        .route(api::TOKENS, get(tokens::list).post(tokens::add))
+        .route(api::TOKENS, get(tokens::list).merge(post(tokens::add)))
         .route(api::TOKEN, delete(tokens::remove))
         .route(api::ROTATE, post(tokens::rotate))
         .method_not_allowed_fallback(wrong_method)

@@ -5,39 +5,29 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_util::future::BoxFuture;
 use tokio_util::task::TaskTracker;
 
-/// A future that goes on in the background when it is dropped.
-pub struct Detachable<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
-    future: Option<Pin<Box<F>>>,
+/// A future that goes on in the background when it is dropped. Its type does not say which future it is:
+/// the types of whole calls, one in the other, would take the compiler minutes.
+pub struct Detachable<T: Send + 'static> {
+    future: Option<BoxFuture<'static, T>>,
     background: TaskTracker,
 }
 
-impl<F> Detachable<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
-    pub(super) fn new(future: F, background: TaskTracker) -> Self {
+impl<T: Send + 'static> Detachable<T> {
+    pub(super) fn new(future: BoxFuture<'static, T>, background: TaskTracker) -> Self {
         Self {
-            future: Some(Box::pin(future)),
+            future: Some(future),
             background,
         }
     }
 }
 
-impl<F> Future for Detachable<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
-    type Output = F::Output;
+impl<T: Send + 'static> Future for Detachable<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let future = self
             .future
             .as_mut()
@@ -48,11 +38,7 @@ where
     }
 }
 
-impl<F> Drop for Detachable<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
+impl<T: Send + 'static> Drop for Detachable<T> {
     fn drop(&mut self) {
         let Some(future) = self.future.take() else {
             return;

@@ -74,12 +74,11 @@ impl Calls {
 
     /// A future that runs to its end even if it is dropped by the task that awaits it: a dropped HTTP
     /// stream does not cancel a call (specification, transports, "Sending Messages").
-    pub fn detachable<F>(&self, future: F) -> Detachable<F>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send,
-    {
-        Detachable::new(future, self.background.clone())
+    pub fn detachable<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Detachable<T> {
+        Detachable::new(Box::pin(future), self.background.clone())
     }
 
     /// Waits for calls whose client has gone and for cancellations on their way, up to `limit`.

@@ -31,7 +31,7 @@ fn constant(sources: &str, name: &str) -> String {
     value.unwrap_or_else(|| panic!("no {name}")).0.to_owned()
 }
 
-/// The routes of the router, read from its source: `.route(api::NAME, get(…).put(…))`.
+/// The routes of the router, read from its source: `.route(api::NAME, get(…).merge(put(…)))`.
 fn routed() -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/src");
     let files = fs::read_dir(folder).expect("the wire types");
@@ -53,7 +53,7 @@ fn routed() -> BTreeSet<String> {
         let handlers = rest.split("\n        .").next().unwrap_or_default();
         for method in ["get", "post", "put", "delete", "patch"] {
             let called = |before| handlers.contains(&format!("{before}{method}("));
-            if called(" ") || called(".") {
+            if [" ", "(", "::"].into_iter().any(called) {
                 found.insert(format!("{method} {path}"));
             }
         }

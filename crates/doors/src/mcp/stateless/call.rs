@@ -51,18 +51,12 @@ impl Call {
     }
 }
 
-struct Cancelling<F>
-where
-    F: Future<Output = Closed<Reply>> + Send + 'static,
-{
+struct Cancelling {
     cancel: Option<Cancel>,
-    reply: Detachable<F>,
+    reply: Detachable<Closed<Reply>>,
 }
 
-impl<F> Future for Cancelling<F>
-where
-    F: Future<Output = Closed<Reply>> + Send + 'static,
-{
+impl Future for Cancelling {
     type Output = Closed<Reply>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Closed<Reply>> {
@@ -70,10 +64,7 @@ where
     }
 }
 
-impl<F> Drop for Cancelling<F>
-where
-    F: Future<Output = Closed<Reply>> + Send + 'static,
-{
+impl Drop for Cancelling {
     /// The rest of the call, which tells the server, runs on without us.
     fn drop(&mut self) {
         if let Some(cancel) = self.cancel.take() {
