@@ -1,5 +1,5 @@
-//! The methods of routes. axum compiles what surrounds a handler once for each handler; here handlers
-//! are of one type, and it is compiled once: a third of the time that this package takes.
+//! The methods of routes. axum has what surrounds a handler compiled once for each handler; here all
+//! handlers are of one type, and it is compiled once (docs/dev/decisions/0018-cargo-is-the-wall.md).
 
 use std::sync::Arc;
 
@@ -15,14 +15,19 @@ use super::RestDoor;
 
 type Answering = dyn Fn(Request, RestDoor) -> BoxFuture<'static, Response> + Send + Sync;
 
+/// A function as a handler: axum boxes its future.
+pub trait FnHandler<T>: Handler<T, RestDoor, Future = BoxFuture<'static, Response>> {}
+
+impl<T, H: Handler<T, RestDoor, Future = BoxFuture<'static, Response>>> FnHandler<T> for H {}
+
 /// Any handler.
 #[derive(Clone)]
 struct AnyHandler(Arc<Answering>);
 
 impl AnyHandler {
-    fn new<T: 'static>(handler: impl Handler<T, RestDoor>) -> Self {
+    fn new<T: 'static>(handler: impl FnHandler<T>) -> Self {
         Self(Arc::new(move |request, door| {
-            Box::pin(handler.clone().call(request, door))
+            handler.clone().call(request, door)
         }))
     }
 }
@@ -35,18 +40,18 @@ impl Handler<((),), RestDoor> for AnyHandler {
     }
 }
 
-pub fn get<T: 'static>(handler: impl Handler<T, RestDoor>) -> MethodRouter<RestDoor> {
+pub fn get<T: 'static>(handler: impl FnHandler<T>) -> MethodRouter<RestDoor> {
     routing::get(AnyHandler::new(handler))
 }
 
-pub fn post<T: 'static>(handler: impl Handler<T, RestDoor>) -> MethodRouter<RestDoor> {
+pub fn post<T: 'static>(handler: impl FnHandler<T>) -> MethodRouter<RestDoor> {
     routing::post(AnyHandler::new(handler))
 }
 
-pub fn put<T: 'static>(handler: impl Handler<T, RestDoor>) -> MethodRouter<RestDoor> {
+pub fn put<T: 'static>(handler: impl FnHandler<T>) -> MethodRouter<RestDoor> {
     routing::put(AnyHandler::new(handler))
 }
 
-pub fn delete<T: 'static>(handler: impl Handler<T, RestDoor>) -> MethodRouter<RestDoor> {
+pub fn delete<T: 'static>(handler: impl FnHandler<T>) -> MethodRouter<RestDoor> {
     routing::delete(AnyHandler::new(handler))
 }

@@ -3,12 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Extension, Json,
-    extract::State,
-    response::IntoResponse,
-    routing::{self, MethodRouter},
-};
+use axum::{Extension, Json, extract::State, response::IntoResponse, routing::MethodRouter};
 use http::{HeaderValue, Method, header};
 use mainstay_api as api;
 use mainstay_core::{
@@ -33,6 +28,7 @@ use crate::{
     body::Body,
     entries::{self, Persist},
     refusal::Refusal,
+    routing,
     servers::millis,
 };
 
@@ -96,15 +92,15 @@ pub async fn run(
 /// The routes of a server that is called `try`, which this path would hide.
 pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
     let name = || Path("try".to_owned());
+    let put = move |door: State<RestDoor>, body: Body<Map<String, Value>>| {
+        entries::put(door, name(), body)
+    };
+    let delete = move |door: State<RestDoor>, persist: Query<Persist>| {
+        entries::delete(door, name(), persist)
+    };
     routing::get(move |door: State<RestDoor>| entries::get(door, name()))
-        .put(
-            move |door: State<RestDoor>, body: Body<Map<String, Value>>| {
-                entries::put(door, name(), body)
-            },
-        )
-        .delete(move |door: State<RestDoor>, persist: Query<Persist>| {
-            entries::delete(door, name(), persist)
-        })
+        .merge(routing::put(put))
+        .merge(routing::delete(delete))
         .fallback(wrong_method)
 }
 

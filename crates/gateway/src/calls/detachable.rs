@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::task::TaskTracker;
 
 /// A future that goes on in the background when it is dropped. Its type does not say which future it is:
-/// the types of whole calls, one in the other, would take the compiler minutes.
+/// types of whole calls, one in the other, are slow to compile.
 pub struct Detachable<T: Send + 'static> {
     future: Option<BoxFuture<'static, T>>,
     background: TaskTracker,
