@@ -12,6 +12,7 @@ use std::{
 };
 
 use axum::response::IntoResponse as _;
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -107,7 +108,7 @@ pub async fn serve(listener: TcpListener, door: Arc<HttpServer>, stop: Cancellat
                     requests: AtomicU64::new(0),
                     visit: Visit::default(),
                 };
-                connections.spawn(connection(stream, client, stop.clone()));
+                connections.spawn(connection(stream, client, stop.clone()).boxed());
             }
             Err(error) => {
                 if let Some(times) = refused.again() {

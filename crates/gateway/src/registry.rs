@@ -7,6 +7,7 @@ mod changes;
 mod desired;
 mod merger;
 mod profiles;
+mod run_to_end;
 mod search;
 mod servers;
 mod targets;
@@ -16,7 +17,7 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::HashMap;
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use mainstay_core::{
     catalog::{Catalog, Claims},
     config::{Config, Naming, Overlay},
@@ -35,6 +36,7 @@ pub use self::{
     announcement::Announcement,
     desired::{NewServer, OnDuplicate, duplicate},
     profiles::{Profile, ProfileSnapshot},
+    run_to_end::RunToEnd,
 };
 use self::{
     desired::{DesiredServers, watch},
@@ -140,8 +142,8 @@ impl Registry {
         let (catalog, profiles) = (Arc::clone(&merger.catalog), Arc::clone(&merger.profiles));
         let stop = CancellationToken::new();
         let mut own = JoinSet::new();
-        own.spawn(merger.run(inbox, asked, stop.clone()));
-        own.spawn(wake(Arc::clone(&servers), options.clock, stop.clone()));
+        own.spawn(merger.run(inbox, asked, stop.clone()).boxed());
+        own.spawn(wake(Arc::clone(&servers), options.clock, stop.clone()).boxed());
         let known = KnownTargets::new(fleet.catalogs.clone());
         let registry = Arc::new(Self {
             servers,
@@ -172,10 +174,11 @@ impl Registry {
             own: Mutex::new(own),
             stop,
         });
-        registry.operations.spawn({
-            let this = Arc::clone(&registry);
-            async move { this.note_file(&mut *this.desired.lock().await).await }
-        });
+        let this = Arc::clone(&registry);
+        // Nothing waits for it.
+        drop(registry.run_to_end(async move {
+            this.note_file(&mut *this.desired.lock().await).await;
+        }));
         registry
     }
 

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, sync::Arc};
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
 use mainstay_core::switches::{ClientKey, Off, Switches};
-use mainstay_platform::state;
+use mainstay_platform::{blocking::try_off_the_runtime, state};
 use tokio::sync::Mutex;
 
 /// All switches.
@@ -76,7 +76,7 @@ impl SwitchBoard {
         change(&mut after);
         if let Some(path) = self.path.clone() {
             let text = serde_json::to_vec_pretty(&after)?;
-            tokio::task::spawn_blocking(move || state::write_private(&path, &text)).await??;
+            try_off_the_runtime(move || state::write_private(&path, &text)).await??;
         }
         let concerned = before.switches.differing(&after).map(ClientKey::of);
         let concerned = concerned.collect();

@@ -30,6 +30,7 @@ use mainstay_core::{
     record::{Cid, Origin, Record, RecordId, Target},
     redact::Secrets,
 };
+use mainstay_platform::blocking::try_off_the_runtime;
 
 pub use self::{
     counters::Counters,
@@ -166,7 +167,7 @@ impl Journal {
         self.queue.stop();
         let store = Arc::clone(&self.store);
         // Not waited for here: a disk that hangs must not hang the runtime.
-        let ended = tokio::task::spawn_blocking(move || store.end()).await;
+        let ended = try_off_the_runtime(move || store.end()).await;
         if let Err(error) = ended {
             tracing::error!(%error, "it is not known whether the journal was written to its end");
         }
@@ -220,7 +221,7 @@ impl Journal {
         question: impl FnOnce(&dyn Store) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
         let store = Arc::clone(&self.store);
-        tokio::task::spawn_blocking(move || question(&*store)).await?
+        try_off_the_runtime(move || question(&*store)).await?
     }
 }
 

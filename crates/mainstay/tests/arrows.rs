@@ -26,7 +26,7 @@ const PACKAGES: &str = "
     mainstay-gateway    -> mainstay-core mainstay-journal mainstay-platform mainstay-transport
     mainstay-transport  -> mainstay-core mainstay-platform mainstay-testkit
     mainstay-journal-store -> mainstay-core mainstay-journal mainstay-platform mainstay-testkit
-    mainstay-journal    -> mainstay-core
+    mainstay-journal    -> mainstay-core mainstay-platform
     mainstay-tokens     -> mainstay-api mainstay-core mainstay-platform
     mainstay-api        -> mainstay-core mainstay-platform
     mainstay-client-files -> mainstay-core mainstay-platform

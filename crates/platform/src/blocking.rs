@@ -1,15 +1,36 @@
 //! Work that takes long, on threads that may block.
 
+use std::any::Any;
+
+use tokio::task::{JoinError, JoinHandle};
+
 /// Bytes of a text that is read or written elsewhere than on the runtime's threads. Reading so many takes about
 /// half a millisecond, and so does a busy machine to change threads.
 pub const LONG: usize = 64 * 1024;
 
-/// Does what reads files, or computes for long, without holding up the tasks of this thread.
+type Output = Box<dyn Any + Send>;
+
+/// Does what reads files, or computes for long, without holding up the tasks of this thread. Panics if the
+/// work does.
 pub async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
+    match try_off_the_runtime(work).await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
+}
+
+/// The same. The error says that the work panicked, or that the runtime ended before it began.
+pub async fn try_off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let output = start(Box::new(move || Box::new(work()))).await?;
+    let output = output.downcast().expect("the output is of the work's type");
+    Ok(*output)
+}
+
+/// The runtime's part is compiled once, for it does not know the work's type.
+fn start(work: Box<dyn FnOnce() -> Output + Send>) -> JoinHandle<Output> {
+    tokio::task::spawn_blocking(work)
 }
 
 /// The same where the work is about so many bytes of text that it may hold up others; else does it here.

@@ -13,6 +13,7 @@ use mainstay_gateway::{
     metrics::{Point, Recent, STEP},
     supervisor::Server,
 };
+use mainstay_platform::blocking::off_the_runtime;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -54,7 +55,7 @@ pub async fn figures(
     State(FiguresRoute { door, processes }): State<FiguresRoute>,
 ) -> Json<api::Figures> {
     // Reads /proc, a few files for each process.
-    let read = tokio::task::spawn_blocking(move || {
+    let read = off_the_runtime(move || {
         let held = processes.lock().look(&door);
         let servers = door.gateway.registry.servers();
         let moment = (Instant::now(), SystemTime::now());
@@ -63,8 +64,7 @@ pub async fn figures(
             series_step_ms: millis(STEP),
         }
     });
-    let read = read.await;
-    Json(read.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())))
+    Json(read.await)
 }
 
 impl Processes {

@@ -15,6 +15,7 @@ use axum::{
 use futures_util::{Stream, stream};
 use http::{HeaderMap, HeaderValue};
 use mainstay_api::{self as api, LogEvent};
+use mainstay_platform::blocking::try_off_the_runtime;
 use mainstay_transport::logs::{Batch, Followed, MAX_TAIL};
 use serde::Deserialize;
 use tokio::{sync::broadcast::error::RecvError, time::sleep};
@@ -58,7 +59,7 @@ pub async fn logs(
         .get(LAST_EVENT_ID)
         .filter(|_| wanted.follow)
         .and_then(number);
-    let followed = tokio::task::spawn_blocking(move || match after {
+    let followed = try_off_the_runtime(move || match after {
         Some(after) => log.after(after),
         None => log.last(tail),
     });

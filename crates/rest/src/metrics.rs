@@ -13,6 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use mainstay_gateway::Gateway;
+use mainstay_platform::blocking::off_the_runtime;
 use prometheus_client::registry::Registry;
 
 use self::{exposition::Exposition, format::Format};
@@ -21,8 +22,7 @@ use super::RestDoor;
 pub async fn scrape(State(door): State<RestDoor>, headers: HeaderMap) -> Response {
     let format = Format::asked(&headers);
     // Reads /proc, a few files for each process, and writes some twenty lines for each tool.
-    let written = tokio::task::spawn_blocking(move || write(door.gateway, format)).await;
-    match written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+    match off_the_runtime(move || write(door.gateway, format)).await {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         // Nothing writes to a text in vain.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
+use mainstay_platform::blocking::off_the_runtime;
 use mainstay_tokens::{self as tokens, TokenError, Tokens};
 
 use super::{RestDoor, address::Path, body::Body, refusal::Refusal};
@@ -50,6 +51,5 @@ pub async fn changed<T: Send + 'static>(
     change: impl FnOnce(&Tokens) -> Result<T, TokenError> + Send + 'static,
 ) -> Result<T, Refusal> {
     let tokens = door.tokens.clone();
-    let changed = tokio::task::spawn_blocking(move || change(&tokens)).await;
-    Ok(changed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?)
+    Ok(off_the_runtime(move || change(&tokens)).await?)
 }

@@ -1,47 +1,54 @@
 //! Waits for a condition, with a limit. Tests do not sleep.
 
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
 
-use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, error::Elapsed, interval, timeout};
 
 use crate::limits::{GLANCE, PROGRAMS};
 
 /// The future's value; fails the test if it takes longer than the limit.
-pub fn soon<T>(
+pub fn soon<'f, T: 'f>(
     limit: Duration,
-    what: &str,
-    future: impl Future<Output = T>,
+    what: &'f str,
+    future: impl Future<Output = T> + 'f,
 ) -> impl Future<Output = T> {
-    // Boxed, for waits are nested, and each would hold the inner one twice.
-    let future = Box::pin(future);
-    async move {
-        let timely = timeout(limit, future).await;
-        timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-    }
+    // Boxed, for waits are nested, and each would hold the inner one twice. Without its type, for there are
+    // hundreds of them to compile.
+    let future: Pin<Box<dyn Future<Output = T> + 'f>> = Box::pin(future);
+    async move { timely(what, timeout(limit, future).await) }
+}
+
+fn timely<T>(what: &str, waited: Result<T, Elapsed>) -> T {
+    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 /// [`soon`] for a program, where the test's name says what is waited for.
-pub fn within<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
+pub fn within<'f, T: 'f>(work: impl Future<Output = T> + 'f) -> impl Future<Output = T> {
     soon(PROGRAMS, "what the test is about", work)
 }
 
 /// Waits for a condition that is not announced.
 pub async fn until(limit: Duration, what: &str, condition: impl Fn() -> bool) {
+    until_so(limit, what, &condition).await;
+}
+
+/// [`until`], compiled once.
+async fn until_so(limit: Duration, what: &str, condition: &dyn Fn() -> bool) {
     found(limit, what, async || condition().then_some(())).await;
 }
 
 /// The first thing that `look` finds, of what is not announced.
 pub async fn found<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let mut glance = glances(GLANCE);
-    let finding = async {
+    let finding: Pin<Box<dyn Future<Output = T>>> = Box::pin(async {
         loop {
             if let Some(found) = look().await {
                 return found;
             }
             glance.tick().await;
         }
-    };
-    soon(limit, what, finding).await
+    });
+    timely(what, timeout(limit, finding).await)
 }
 
 /// Ticks with this pause. Other tasks get their turn, however long a look takes.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use mainstay_core::start::Tree;
+#[cfg(target_os = "linux")]
+use mainstay_platform::blocking::try_off_the_runtime;
 
 /// Processes of one server that are looked at.
 #[cfg(target_os = "linux")]
@@ -16,7 +18,7 @@ const MAX_PROCESSES: usize = 1000;
 #[cfg(target_os = "linux")]
 pub async fn cpu_time(leader: u32) -> Duration {
     // Reading /proc may block.
-    let reading = tokio::task::spawn_blocking(move || tree::spent(leader));
+    let reading = try_off_the_runtime(move || tree::spent(leader));
     // An error means that the runtime ends.
     reading.await.unwrap_or_default()
 }
@@ -31,7 +33,7 @@ pub async fn cpu_time(_leader: u32) -> Duration {
 #[cfg(target_os = "linux")]
 pub async fn tree(leader: u32) -> Option<Tree> {
     // Reading /proc may block.
-    let reading = tokio::task::spawn_blocking(move || tree::now(leader));
+    let reading = try_off_the_runtime(move || tree::now(leader));
     // An error means that the runtime ends.
     reading.await.ok().flatten()
 }

@@ -14,12 +14,13 @@ use mainstay_core::{
     lifecycle::Loss,
 };
 use mainstay_platform::{
+    blocking::try_off_the_runtime,
     descriptors::{self, Descriptors},
     lineage::{self, Marks},
 };
 use tokio::{
     process::{Child, Command},
-    task::{JoinHandle, spawn_blocking},
+    task::JoinHandle,
     time::timeout,
 };
 use tracing::Instrument as _;
@@ -204,7 +205,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
 
 /// Starts the process. Its program and its environment are looked for on a thread that may block.
 async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result<Child, Loss> {
-    let prepared = spawn_blocking({
+    let prepared = try_off_the_runtime({
         let (launch, span) = (launch.clone(), opening.span());
         move || {
             let _entered = span.entered();
@@ -243,7 +244,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
     }
     let launch = launch.clone();
     // Looks at files, which may be on a network that keeps it waiting.
-    let why = spawn_blocking(move || cannot_spawn(&launch, &resolution, &path, &error));
+    let why = try_off_the_runtime(move || cannot_spawn(&launch, &resolution, &path, &error));
     Err(why
         .await
         .unwrap_or_else(|error| Loss::CannotSpawn(error.to_string())))

@@ -11,6 +11,7 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 use mainstay_core::config::{Config, Launch, StdioLaunch};
+use mainstay_platform::blocking::try_off_the_runtime;
 use mainstay_transport::{self as transport, Resolution, Variables};
 use tokio::{process::Command, time::timeout};
 
@@ -54,8 +55,7 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
         })
         .collect();
     // A login shell may be asked, and folders are read.
-    let looked =
-        tokio::task::spawn_blocking(|| launches.into_iter().map(look_up).collect::<Vec<_>>());
+    let looked = try_off_the_runtime(|| launches.into_iter().map(look_up).collect::<Vec<_>>());
     let looked = looked.await.unwrap_or_default();
     let mut findings = paths(&looked, path);
     let mut asked: BTreeMap<PathBuf, &Variables> = BTreeMap::new();

@@ -11,8 +11,9 @@ use mainstay_core::{
 };
 use mainstay_gateway::calls::Calls;
 use mainstay_journal::JournalError;
+use mainstay_platform::blocking::try_off_the_runtime;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{runtime::Handle, sync::Semaphore, task::spawn_blocking, time::Instant};
+use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
 
 use super::builtin::{excerpt::Object, reach::Reach, refusal::Refusal};
 use mainstay_doorway::json_views::records::{failure, journal};
@@ -84,7 +85,7 @@ impl KeptObjects {
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.map_err(|error| stopped(&error))?;
         let runtime = Handle::current();
-        let reading = spawn_blocking(move || {
+        let reading = try_off_the_runtime(move || {
             // Held to the end, even if the caller stopped waiting.
             let _turn = turn;
             // Each time: the object in memory may be there because of another client.

@@ -7,6 +7,7 @@ mod command;
 mod message;
 mod webhook;
 
+use futures_util::FutureExt as _;
 use mainstay_core::{
     alert::{Alarm, Watch},
     config::{Alert, Receiver},
@@ -175,8 +176,8 @@ impl AlertTask {
     fn open(&mut self, index: usize, alert: Alert) -> ActiveAlert {
         let (queue, messages) = mpsc::channel(MAX_PENDING);
         let stop = self.stop.clone();
-        self.deliveries
-            .spawn(deliver(index, alert.clone(), messages, stop));
+        let delivery = deliver(index, alert.clone(), messages, stop);
+        self.deliveries.spawn(delivery.boxed());
         ActiveAlert {
             watch: Watch::new(alert.clone()),
             alert,

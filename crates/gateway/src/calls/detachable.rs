@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio_util::task::TaskTracker;
 
 /// A future that goes on in the background when it is dropped. Its type does not say which future it is:
@@ -45,8 +45,8 @@ impl<T: Send + 'static> Drop for Detachable<T> {
         };
         // Outside a runtime there is nothing left to run it on.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            self.background
-                .spawn_on(async move { drop(future.await) }, &runtime);
+            let rest = async move { drop(future.await) };
+            self.background.spawn_on(rest.boxed(), &runtime);
         }
     }
 }

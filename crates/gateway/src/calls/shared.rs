@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use mainstay_journal::Journal;
 use mainstay_transport::{Exchange, Session};
 use tokio::sync::{Semaphore, oneshot};
@@ -94,7 +95,7 @@ impl Calls {
 
     /// Runs a future in the background. Only shutdown waits for it.
     pub fn in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.background.spawn(future);
+        self.background.spawn(future.boxed());
     }
 
     /// The background tasks. Only shutdown waits for them.
@@ -106,6 +107,6 @@ impl Calls {
     pub(super) fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
         let session = Arc::clone(session);
         let cancelling = async move { session.cancel(exchange, &reason).await };
-        self.background.spawn(cancelling.in_current_span());
+        self.background.spawn(cancelling.in_current_span().boxed());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use futures_util::FutureExt as _;
 use mainstay_core::{
     config::{Approval, Requested, Runtime, Standing, Word},
     failure::{Failure, FailureKind},
@@ -13,6 +14,7 @@ use mainstay_platform::blocking::off_the_runtime;
 use super::{
     Registry,
     desired::{DesiredServers, OnDuplicate},
+    run_to_end::RunToEnd,
     targets,
 };
 use crate::supervisor::Server;
@@ -21,11 +23,11 @@ impl Registry {
     /// Adds a server that an MCP client wants. A name that had another target before waits for approval,
     /// whatever the entry says of itself: clients that know the name would send the new target what they
     /// mean for the old one.
-    pub async fn propose(
+    pub fn propose(
         self: &Arc<Self>,
         mut new: Runtime,
         by: Arc<Origin>,
-    ) -> Result<Arc<Server>, Failure> {
+    ) -> RunToEnd<Result<Arc<Server>, Failure>> {
         new.requested = Some(Requested {
             origin: by,
             at: SystemTime::now(),
@@ -45,7 +47,6 @@ impl Registry {
             this.say(&mut desired, &name, word, OnDuplicate::Refuse)
                 .await
         })
-        .await
     }
 
     /// Takes note of what the file's servers lead to.
@@ -65,20 +66,21 @@ impl Registry {
     ) {
         desired.targets.learn(servers);
         if let Some(save) = desired.targets.unsaved() {
-            self.operations.spawn(save);
+            self.operations.spawn(save.boxed());
         }
     }
 
     /// Lets a pending server be started, if it still is what `digest` was shown for; one that starts by
     /// itself is being started then. What its references name is read now, and one that cannot be read
     /// leaves the server pending. Returns what was approved, too.
-    pub async fn approve(
+    pub fn approve(
         self: &Arc<Self>,
         name: &str,
         digest: Option<String>,
-    ) -> Result<(Arc<Server>, Arc<Runtime>), Failure> {
-        let (this, server) = (Arc::clone(self), self.server(name)?);
+    ) -> RunToEnd<Result<(Arc<Server>, Arc<Runtime>), Failure>> {
+        let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
+            let server = server?;
             let name = &server.name;
             let shown = match this.standing(name) {
                 Standing::Pending(runtime) => as_shown(&runtime, digest.as_deref())?,
@@ -101,7 +103,6 @@ impl Registry {
                 .await?;
             Ok((server, approved))
         })
-        .await
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use futures_util::FutureExt as _;
 use mainstay_core::{
     config::{
         Approval, Config, ParsedEntry, References, Runtime, Standing, Target, Word, edit::Entry,
@@ -26,6 +27,7 @@ use super::{
     announcement::Announcement,
     desired::{DesiredServers, NewServer, OnDuplicate, duplicate, watch},
     profiles::Rules,
+    run_to_end::RunToEnd,
     servers::Servers,
 };
 use crate::supervisor::{self, KeptDown, Operation, Server};
@@ -113,21 +115,21 @@ impl Registry {
     }
 
     /// Adds a server until the end of this run; one that starts by itself is being started then.
-    pub async fn add(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
-        self.enter(new, OnDuplicate::Refuse).await
+    pub fn add(self: &Arc<Self>, new: Runtime) -> RunToEnd<Result<Arc<Server>, Failure>> {
+        self.enter(new, OnDuplicate::Refuse)
     }
 
     /// Adds or replaces a server. A server of that name has this entry until the file changes that
     /// server.
-    pub async fn replace(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
-        self.enter(new, OnDuplicate::Replace).await
+    pub fn replace(self: &Arc<Self>, new: Runtime) -> RunToEnd<Result<Arc<Server>, Failure>> {
+        self.enter(new, OnDuplicate::Replace)
     }
 
-    async fn enter(
+    fn enter(
         self: &Arc<Self>,
         new: Runtime,
         on_duplicate: OnDuplicate,
-    ) -> Result<Arc<Server>, Failure> {
+    ) -> RunToEnd<Result<Arc<Server>, Failure>> {
         let this = Arc::clone(self);
         self.run_to_end(async move {
             let name = new.config.name.clone();
@@ -140,16 +142,15 @@ impl Registry {
             )
             .await
         })
-        .await
     }
 
     /// Adds a server and connects it. One that cannot be connected is not kept, and what it
     /// replaced is back.
-    pub async fn connect(
+    pub fn connect(
         self: &Arc<Self>,
         new: Runtime,
         on_duplicate: OnDuplicate,
-    ) -> Result<Arc<Server>, Failure> {
+    ) -> RunToEnd<Result<Arc<Server>, Failure>> {
         let this = Arc::clone(self);
         self.run_to_end(async move {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
@@ -191,14 +192,14 @@ impl Registry {
             }
             Err(failure.with("name", name.as_str()))
         })
-        .await
     }
 
     /// Ends a server and forgets it: one of the file until a restart, or until the file says something
     /// else of it. Returns when nothing of it is left.
-    pub async fn remove(self: &Arc<Self>, name: &str) -> Result<(), Failure> {
-        let (this, server) = (Arc::clone(self), self.server(name)?);
+    pub fn remove(self: &Arc<Self>, name: &str) -> RunToEnd<Result<(), Failure>> {
+        let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
+            let server = server?;
             let mut desired = this.open_desired().await?;
             let DesiredServers { overlay, file, .. } = &mut *desired;
             if file.iter().any(|known| known.name == server.name) {
@@ -211,27 +212,30 @@ impl Registry {
             changes.complete().await;
             Ok(())
         })
-        .await
     }
 
     /// Enables a server until a restart; one that starts by itself is being started then. One that waits
     /// for approval is refused: nothing but the approval helps.
-    pub async fn enable(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
-        let server = self.server(name)?;
-        if server.kept_down() == Some(KeptDown::Unapproved) {
-            return Err(server.not_connected());
-        }
-        self.switch(name, true).await
+    pub fn enable(self: &Arc<Self>, name: &str) -> RunToEnd<Result<Arc<Server>, Failure>> {
+        self.switch(name, true)
     }
 
     /// Disables a server until a restart: it is stopped, and listed no longer.
-    pub async fn disable(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
-        self.switch(name, false).await
+    pub fn disable(self: &Arc<Self>, name: &str) -> RunToEnd<Result<Arc<Server>, Failure>> {
+        self.switch(name, false)
     }
 
-    async fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Result<Arc<Server>, Failure> {
-        let (this, server) = (Arc::clone(self), self.server(name)?);
+    fn switch(
+        self: &Arc<Self>,
+        name: &str,
+        enabled: bool,
+    ) -> RunToEnd<Result<Arc<Server>, Failure>> {
+        let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
+            let server = server?;
+            if enabled && server.kept_down() == Some(KeptDown::Unapproved) {
+                return Err(server.not_connected());
+            }
             let mut desired = this.open_desired().await?;
             let word = match desired.overlay.word(&server.name) {
                 Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
@@ -240,18 +244,17 @@ impl Registry {
             this.say(&mut desired, &server.name, word, OnDuplicate::Replace)
                 .await
         })
-        .await
     }
 
     /// Takes the servers of another configuration into force: what did not change keeps its sessions
     /// and calls. Of `settled` it says all there is to say. Returns when the servers that are gone have
     /// ended.
-    pub async fn reload(
+    pub fn reload(
         self: &Arc<Self>,
         config: &Config,
         text: Option<String>,
         settled: Option<&ServerName>,
-    ) {
+    ) -> RunToEnd<()> {
         let (this, file) = (Arc::clone(self), config.servers.clone());
         let rules = Rules::of(config);
         let settled = settled.cloned();
@@ -285,18 +288,14 @@ impl Registry {
                 },
             );
         })
-        .await;
     }
 
     /// Runs work to its end, even if the caller leaves.
-    pub async fn run_to_end<T: Send + 'static>(
+    pub fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> T {
-        match self.operations.spawn(work).await {
-            Ok(done) => done,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+    ) -> RunToEnd<T> {
+        RunToEnd::begin(&self.operations, work)
     }
 
     /// Locks the desired servers, unless the registry has stopped.
@@ -391,13 +390,14 @@ impl Registry {
         server.end().await;
         let gone = CancellationToken::new();
         let (end, fleet) = (gone.clone(), Arc::clone(&self.fleet));
-        tasks.spawn(async move {
+        let removal = async move {
             server.gone().await;
             fleet
                 .events
                 .publish(Some(&server.name), EventKind::ServerRemoved {});
             end.cancel();
-        });
+        };
+        tasks.spawn(removal.boxed());
         gone
     }
 }

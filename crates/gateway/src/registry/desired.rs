@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use futures_util::FutureExt as _;
 use mainstay_core::{
     config::{Overlay, Runtime, ServerConfig},
     failure::{Failure, FailureKind},
@@ -53,10 +54,11 @@ pub(super) fn watch(
     (server, task): (Arc<Server>, JoinHandle<()>),
     tasks: &mut JoinSet<()>,
 ) -> Arc<Server> {
-    tasks.spawn(async move {
+    let watching = async move {
         if let Err(error) = task.await {
             tracing::error!(%error, "a supervisor failed");
         }
-    });
+    };
+    tasks.spawn(watching.boxed());
     server
 }

@@ -23,7 +23,7 @@ use mainstay_platform::{
 use serde_json::{Map, Value};
 
 use super::{Reloader, Trouble, save, text};
-use crate::registry::{OnDuplicate, duplicate};
+use crate::registry::{OnDuplicate, RunToEnd, duplicate};
 
 /// A change of the file.
 #[derive(Clone, Debug)]
@@ -56,43 +56,41 @@ struct Changed {
 
 impl Reloader {
     /// Changes the file, and takes it into force. Placeholders mean the secrets that the file has.
-    pub async fn write(self: &Arc<Self>, change: Change) -> Result<Plan, Failure> {
-        self.write_over(change, None).await
+    pub fn write(self: &Arc<Self>, change: Change) -> RunToEnd<Result<Plan, Failure>> {
+        self.write_over(change, None)
     }
 
     /// The same, if the file still has the text of this digest ([`super::FileText::digest`]).
-    pub async fn write_if_unchanged(
+    pub fn write_if_unchanged(
         self: &Arc<Self>,
         change: Change,
         digest: String,
-    ) -> Result<Plan, Failure> {
-        self.write_over(change, Some(digest)).await
+    ) -> RunToEnd<Result<Plan, Failure>> {
+        self.write_over(change, Some(digest))
     }
 
-    async fn write_over(
+    fn write_over(
         self: &Arc<Self>,
         change: Change,
         digest: Option<String>,
-    ) -> Result<Plan, Failure> {
+    ) -> RunToEnd<Result<Plan, Failure>> {
         let this = Arc::clone(self);
-        self.registry
-            .run_to_end(async move {
-                let mut current = this.current.lock().await;
-                let (origin, settled) = (this.origin.clone(), change.name().cloned());
-                let in_force = this.registry.text();
-                let written = off_the_runtime(move || {
-                    let in_force = in_force.as_deref().map(String::as_str);
-                    change_and_save(&origin, in_force, change, digest.as_deref())
-                });
-                let Changed { text, mut loaded } = written.await?;
-                this.set_trouble(Trouble::of_files(&current, &mut loaded.config));
-                let plan = Plan::between(&current, &loaded.config);
-                this.take(&mut current, Some(text), loaded.config, settled.as_ref())
-                    .await;
-                tracing::info!(%plan, "the configuration was written");
-                Ok(plan)
-            })
-            .await
+        self.registry.run_to_end(async move {
+            let mut current = this.current.lock().await;
+            let (origin, settled) = (this.origin.clone(), change.name().cloned());
+            let in_force = this.registry.text();
+            let written = off_the_runtime(move || {
+                let in_force = in_force.as_deref().map(String::as_str);
+                change_and_save(&origin, in_force, change, digest.as_deref())
+            });
+            let Changed { text, mut loaded } = written.await?;
+            this.set_trouble(Trouble::of_files(&current, &mut loaded.config));
+            let plan = Plan::between(&current, &loaded.config);
+            this.take(&mut current, Some(text), loaded.config, settled.as_ref())
+                .await;
+            tracing::info!(%plan, "the configuration was written");
+            Ok(plan)
+        })
     }
 
     /// The configuration in force, as the file has it.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use mainstay_core::{
     catalog::ListKind,
     ids::{Epoch, ServerName},
@@ -166,7 +167,7 @@ impl Listings {
     }
 
     pub fn start(&mut self, listing: impl Future<Output = Done> + Send + 'static) {
-        self.running.spawn(listing.in_current_span());
+        self.running.spawn(listing.in_current_span().boxed());
     }
 
     /// Resolves only while a listing runs, and to `None` if it was given up. Cancel-safe.

@@ -46,7 +46,7 @@ impl Probes {
             });
             (which, epoch, outcome)
         };
-        self.0.spawn(probing.in_current_span());
+        self.0.spawn(probing.in_current_span().boxed());
     }
 
     /// The next outcome; never resolves while no probe is out. Cancel-safe.

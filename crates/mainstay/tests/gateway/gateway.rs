@@ -25,7 +25,10 @@ use crate::{
 };
 
 /// The future's value; fails the test if it takes too long.
-pub fn soon<T>(what: &str, future: impl Future<Output = T>) -> impl Future<Output = T> {
+pub fn soon<'f, T: 'f>(
+    what: &'f str,
+    future: impl Future<Output = T> + 'f,
+) -> impl Future<Output = T> {
     mainstay_testkit::soon(IN_PROCESS, what, future)
 }
 

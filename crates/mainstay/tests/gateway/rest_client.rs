@@ -103,6 +103,11 @@ impl Rest {
 
     /// How a server is once it is as it should be.
     pub async fn until(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        self.until_so(name, what, &condition).await
+    }
+
+    /// [`Rest::until`], compiled once.
+    async fn until_so(&self, name: &str, what: &str, condition: &dyn Fn(&Value) -> bool) -> Value {
         found(&format!("{name} to be {what}"), async || {
             let server = self.server(name).await;
             condition(&server).then_some(server)

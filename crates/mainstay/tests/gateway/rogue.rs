@@ -84,7 +84,12 @@ pub struct Taken {
 pub async fn start_scripted(
     script: impl Fn(Heard) -> Option<Reply> + Send + Sync + 'static,
 ) -> Value {
-    let script = Arc::new(script);
+    start_with(Arc::new(script)).await
+}
+
+type Script = Arc<dyn Fn(Heard) -> Option<Reply> + Send + Sync>;
+
+async fn start_with(script: Script) -> Value {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a free port");
@@ -130,10 +135,7 @@ pub async fn unwilling(words: &str) -> Value {
 }
 
 /// Serves one request. A connection that breaks is its client's business.
-async fn serve(
-    stream: TcpStream,
-    script: Arc<impl Fn(Heard) -> Option<Reply> + Send + Sync>,
-) -> Option<()> {
+async fn serve(stream: TcpStream, script: Script) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut length, mut last_event) = (0, None);
     loop {

@@ -569,9 +569,8 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     assert_eq!(name, "snapshot");
 
     // T2: it ends when the daemon does.
-    let end = tokio::spawn(async move { while stream.next().await.is_some() {} });
-    world.end().await;
-    within(end).await.expect("no panic");
+    let end = async { while stream.next().await.is_some() {} };
+    within(async { tokio::join!(world.end(), end) }).await;
 }
 
 #[tokio::test]

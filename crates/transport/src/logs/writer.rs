@@ -3,6 +3,7 @@
 use std::{collections::HashMap, io, path::PathBuf, sync::Arc, thread};
 
 use mainstay_core::ids::ServerName;
+use mainstay_platform::blocking::try_off_the_runtime;
 use parking_lot::Mutex;
 
 use super::{
@@ -61,7 +62,7 @@ impl Writer {
         };
         let Some(thread) = thread else { return };
         // Not joined here: a disk that hangs must not hang the runtime.
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        let joined = try_off_the_runtime(move || thread.join()).await;
         if !matches!(joined, Ok(Ok(()))) {
             tracing::error!("the thread that writes the logs failed");
         }

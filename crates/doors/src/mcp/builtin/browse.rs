@@ -13,9 +13,10 @@ use mainstay_core::{
     message::{self, Method, quote},
 };
 use mainstay_doorway::json_views;
+use mainstay_platform::blocking::try_off_the_runtime;
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::sync::oneshot;
 
 /// Items in one answer; the rest follows by its cursor.
 const PAGE: usize = 100;
@@ -110,7 +111,7 @@ pub async fn logs(context: &Context<'_>) -> Outcome {
     let Logs { server, tail } = context.arguments()?;
     let log = std::sync::Arc::clone(&context.server(&server)?.log);
     let tail = tail.unwrap_or(DEFAULT_TAIL).clamp(1, MAX_TAIL);
-    let read = spawn_blocking(move || log.last(tail)).await;
+    let read = try_off_the_runtime(move || log.last(tail)).await;
     let read = read.unwrap_or_else(|error| Err(io::Error::other(error)));
     let read = read.map_err(|error| {
         let message = format!("the log cannot be read: {error}");

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_platform::state;
+use mainstay_platform::{blocking::try_off_the_runtime, state};
 use parking_lot::{Mutex, MutexGuard};
 
 /// How long after it was opened a session can be revived. A client that comes back later opens another.
@@ -206,7 +206,7 @@ impl Ended {
             return;
         }
         let shared = Arc::clone(&self.0);
-        let written = tokio::task::spawn_blocking(move || shared.write(birth)).await;
+        let written = try_off_the_runtime(move || shared.write(birth)).await;
         if let Err(error) = written.map_err(io::Error::other).flatten() {
             complain(&error);
         }

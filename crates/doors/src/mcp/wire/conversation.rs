@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use mainstay_core::{
     era::{Caller, code, listen::completed},
     message::{self, Kind, Method},
@@ -227,8 +228,8 @@ impl Conversation {
                 match method {
                     Method::Initialize if self.begin() => {
                         let this = Arc::clone(self);
-                        self.tasks
-                            .spawn(async move { this.greet(&id, &frame).await });
+                        let greeting = async move { this.greet(&id, &frame).await };
+                        self.tasks.spawn(greeting.boxed());
                     }
                     Method::Ping => self.say(&frame, Reply::result(&id, "{}")).await,
                     _ => {
@@ -336,7 +337,7 @@ impl Conversation {
         call: impl Future<Output = Option<String>> + Send + 'static,
     ) {
         let this = Arc::clone(self);
-        self.tasks.spawn(async move {
+        let answering = async move {
             let relay = async {
                 while let Some(message) = messages.next().await {
                     this.output.say(message).await;
@@ -347,7 +348,8 @@ impl Conversation {
                 this.output.say(reply).await;
             }
             drop(permit);
-        });
+        };
+        self.tasks.spawn(answering.boxed());
     }
 
     /// Whether this `initialize` is the first.

@@ -8,6 +8,7 @@ use mainstay_core::{
     era::Eras,
     message::Method,
 };
+use mainstay_platform::blocking::try_off_the_runtime;
 use mainstay_transport::{Notice, Session};
 use tokio::sync::oneshot;
 
@@ -115,7 +116,7 @@ impl Task {
         };
         let declared = self.offered_to.clone();
         // Disks may take their time, and the runtime has other work.
-        let saving = tokio::task::spawn_blocking(move || file.save(&declared, &catalog, eras));
+        let saving = try_off_the_runtime(move || file.save(&declared, &catalog, eras));
         let saved = saving.await.map_err(io::Error::other).flatten();
         if let Err(error) = saved {
             tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");

@@ -1,0 +1,51 @@
+//! Work that runs to its end, even if its caller leaves.
+
+use std::{
+    any::Any,
+    marker::PhantomData,
+    panic::resume_unwind,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures_util::future::BoxFuture;
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+type Output = Box<dyn Any + Send>;
+
+/// Work that has begun. It runs to its end whether or not this is awaited; awaited, it gives the work's
+/// output, and panics if the work did.
+///
+/// Its task is of one type for all work, so that it is compiled once.
+#[derive(Debug)]
+pub struct RunToEnd<T> {
+    task: JoinHandle<Output>,
+    output: PhantomData<fn() -> T>,
+}
+
+impl<T: Send + 'static> RunToEnd<T> {
+    pub(super) fn begin(
+        tasks: &TaskTracker,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
+        let work: BoxFuture<'static, Output> =
+            Box::pin(async move { Box::new(work.await) as Output });
+        Self {
+            task: tasks.spawn(work),
+            output: PhantomData,
+        }
+    }
+}
+
+impl<T: 'static> Future for RunToEnd<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let output = match ready!(Pin::new(&mut self.task).poll(context)) {
+            Ok(output) => output.downcast(),
+            Err(error) => resume_unwind(error.into_panic()),
+        };
+        Poll::Ready(*output.expect("the output is of the work's type"))
+    }
+}
