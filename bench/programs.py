@@ -21,8 +21,8 @@ class Failed(Exception):
     """What a person should read instead of a traceback."""
 
 
-def build(packages: list[str], profile: str = "release") -> Path:
-    """Builds, in release mode unless another profile is named; returns where the programs are."""
+def build(packages: list[str], profile: str = "dist") -> Path:
+    """Builds, as what is shipped unless another profile is named; returns where the programs are."""
     note(f"building {', '.join(packages)}")
     selection = [word for package in packages for word in ("--package", package)]
     subprocess.run(["cargo", "build", "--profile", profile, *selection], cwd=WORKSPACE, check=True)

@@ -36,7 +36,7 @@ pub use self::{
     announcement::Announcement,
     desired::{NewServer, OnDuplicate, duplicate},
     profiles::{Profile, ProfileSnapshot},
-    run_to_end::RunToEnd,
+    run_to_end::{Changing, RunToEnd},
 };
 use self::{
     desired::{DesiredServers, watch},

@@ -59,4 +59,13 @@ mod tests {
             assert_eq!(at == here, stays, "{bytes}");
         }
     }
+
+    #[tokio::test]
+    async fn a_panic_of_the_work_is_an_error_or_the_callers() {
+        let error = try_off_the_runtime(|| -> u8 { panic!("in the work") }).await;
+        assert!(error.expect_err("it panicked").is_panic());
+        let caller = tokio::spawn(off_the_runtime(|| -> u8 { panic!("in the work") }));
+        let panic = caller.await.expect_err("it panicked").into_panic();
+        assert_eq!(panic.downcast_ref(), Some(&"in the work"));
+    }
 }

@@ -14,7 +14,7 @@ use mainstay_platform::blocking::off_the_runtime;
 use super::{
     Registry,
     desired::{DesiredServers, OnDuplicate},
-    run_to_end::RunToEnd,
+    run_to_end::Changing,
     targets,
 };
 use crate::supervisor::Server;
@@ -23,11 +23,7 @@ impl Registry {
     /// Adds a server that an MCP client wants. A name that had another target before waits for approval,
     /// whatever the entry says of itself: clients that know the name would send the new target what they
     /// mean for the old one.
-    pub fn propose(
-        self: &Arc<Self>,
-        mut new: Runtime,
-        by: Arc<Origin>,
-    ) -> RunToEnd<Result<Arc<Server>, Failure>> {
+    pub fn propose(self: &Arc<Self>, mut new: Runtime, by: Arc<Origin>) -> Changing<Arc<Server>> {
         new.requested = Some(Requested {
             origin: by,
             at: SystemTime::now(),
@@ -77,7 +73,7 @@ impl Registry {
         self: &Arc<Self>,
         name: &str,
         digest: Option<String>,
-    ) -> RunToEnd<Result<(Arc<Server>, Arc<Runtime>), Failure>> {
+    ) -> Changing<(Arc<Server>, Arc<Runtime>)> {
         let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
             let server = server?;

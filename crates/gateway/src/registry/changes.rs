@@ -27,7 +27,7 @@ use super::{
     announcement::Announcement,
     desired::{DesiredServers, NewServer, OnDuplicate, duplicate, watch},
     profiles::Rules,
-    run_to_end::RunToEnd,
+    run_to_end::{Changing, RunToEnd},
     servers::Servers,
 };
 use crate::supervisor::{self, KeptDown, Operation, Server};
@@ -115,21 +115,17 @@ impl Registry {
     }
 
     /// Adds a server until the end of this run; one that starts by itself is being started then.
-    pub fn add(self: &Arc<Self>, new: Runtime) -> RunToEnd<Result<Arc<Server>, Failure>> {
+    pub fn add(self: &Arc<Self>, new: Runtime) -> Changing<Arc<Server>> {
         self.enter(new, OnDuplicate::Refuse)
     }
 
     /// Adds or replaces a server. A server of that name has this entry until the file changes that
     /// server.
-    pub fn replace(self: &Arc<Self>, new: Runtime) -> RunToEnd<Result<Arc<Server>, Failure>> {
+    pub fn replace(self: &Arc<Self>, new: Runtime) -> Changing<Arc<Server>> {
         self.enter(new, OnDuplicate::Replace)
     }
 
-    fn enter(
-        self: &Arc<Self>,
-        new: Runtime,
-        on_duplicate: OnDuplicate,
-    ) -> RunToEnd<Result<Arc<Server>, Failure>> {
+    fn enter(self: &Arc<Self>, new: Runtime, on_duplicate: OnDuplicate) -> Changing<Arc<Server>> {
         let this = Arc::clone(self);
         self.run_to_end(async move {
             let name = new.config.name.clone();
@@ -150,7 +146,7 @@ impl Registry {
         self: &Arc<Self>,
         new: Runtime,
         on_duplicate: OnDuplicate,
-    ) -> RunToEnd<Result<Arc<Server>, Failure>> {
+    ) -> Changing<Arc<Server>> {
         let this = Arc::clone(self);
         self.run_to_end(async move {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
@@ -196,7 +192,7 @@ impl Registry {
 
     /// Ends a server and forgets it: one of the file until a restart, or until the file says something
     /// else of it. Returns when nothing of it is left.
-    pub fn remove(self: &Arc<Self>, name: &str) -> RunToEnd<Result<(), Failure>> {
+    pub fn remove(self: &Arc<Self>, name: &str) -> Changing<()> {
         let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
             let server = server?;
@@ -216,20 +212,16 @@ impl Registry {
 
     /// Enables a server until a restart; one that starts by itself is being started then. One that waits
     /// for approval is refused: nothing but the approval helps.
-    pub fn enable(self: &Arc<Self>, name: &str) -> RunToEnd<Result<Arc<Server>, Failure>> {
+    pub fn enable(self: &Arc<Self>, name: &str) -> Changing<Arc<Server>> {
         self.switch(name, true)
     }
 
     /// Disables a server until a restart: it is stopped, and listed no longer.
-    pub fn disable(self: &Arc<Self>, name: &str) -> RunToEnd<Result<Arc<Server>, Failure>> {
+    pub fn disable(self: &Arc<Self>, name: &str) -> Changing<Arc<Server>> {
         self.switch(name, false)
     }
 
-    fn switch(
-        self: &Arc<Self>,
-        name: &str,
-        enabled: bool,
-    ) -> RunToEnd<Result<Arc<Server>, Failure>> {
+    fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Changing<Arc<Server>> {
         let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
             let server = server?;

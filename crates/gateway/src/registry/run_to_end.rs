@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use mainstay_core::failure::Failure;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
@@ -23,6 +24,9 @@ pub struct RunToEnd<T> {
     task: JoinHandle<Output>,
     output: PhantomData<fn() -> T>,
 }
+
+/// A change under way.
+pub type Changing<T> = RunToEnd<Result<T, Failure>>;
 
 impl<T: Send + 'static> RunToEnd<T> {
     pub(super) fn begin(
@@ -47,5 +51,29 @@ impl<T: 'static> Future for RunToEnd<T> {
             Err(error) => resume_unwind(error.into_panic()),
         };
         Poll::Ready(*output.expect("the output is of the work's type"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_not_awaited_ends_too() {
+        let tasks = TaskTracker::new();
+        let (tell, told) = oneshot::channel();
+        drop(RunToEnd::begin(&tasks, async move { tell.send(7) }));
+        assert_eq!(told.await, Ok(7));
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "the work's own words")]
+    async fn a_panic_of_the_work_is_the_callers() {
+        RunToEnd::begin(&TaskTracker::new(), async {
+            panic!("the work's own words")
+        })
+        .await
     }
 }

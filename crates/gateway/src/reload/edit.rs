@@ -23,7 +23,7 @@ use mainstay_platform::{
 use serde_json::{Map, Value};
 
 use super::{Reloader, Trouble, save, text};
-use crate::registry::{OnDuplicate, RunToEnd, duplicate};
+use crate::registry::{Changing, OnDuplicate, duplicate};
 
 /// A change of the file.
 #[derive(Clone, Debug)]
@@ -56,24 +56,16 @@ struct Changed {
 
 impl Reloader {
     /// Changes the file, and takes it into force. Placeholders mean the secrets that the file has.
-    pub fn write(self: &Arc<Self>, change: Change) -> RunToEnd<Result<Plan, Failure>> {
+    pub fn write(self: &Arc<Self>, change: Change) -> Changing<Plan> {
         self.write_over(change, None)
     }
 
     /// The same, if the file still has the text of this digest ([`super::FileText::digest`]).
-    pub fn write_if_unchanged(
-        self: &Arc<Self>,
-        change: Change,
-        digest: String,
-    ) -> RunToEnd<Result<Plan, Failure>> {
+    pub fn write_if_unchanged(self: &Arc<Self>, change: Change, digest: String) -> Changing<Plan> {
         self.write_over(change, Some(digest))
     }
 
-    fn write_over(
-        self: &Arc<Self>,
-        change: Change,
-        digest: Option<String>,
-    ) -> RunToEnd<Result<Plan, Failure>> {
+    fn write_over(self: &Arc<Self>, change: Change, digest: Option<String>) -> Changing<Plan> {
         let this = Arc::clone(self);
         self.registry.run_to_end(async move {
             let mut current = this.current.lock().await;

@@ -21,6 +21,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use futures_util::future::LocalBoxFuture;
 use mainstay_command_line::{
     CommandError, Exit, connect::DaemonArgs, news, screen, shape::Shape, style,
 };
@@ -190,19 +191,23 @@ impl Cli {
     }
 
     /// Runs the command and says what went wrong.
-    pub async fn run(self) -> ExitCode {
+    ///
+    /// Boxed, so that the commands are compiled here, and not with the program that comes last.
+    pub fn run(self) -> LocalBoxFuture<'static, ExitCode> {
         let json = self.command.json() || self.command.shape().is_some_and(Shape::is_json);
         let under_way = self.command.under_way().filter(|_| !json);
-        let work = Box::pin(self.command.run());
-        let done = match under_way {
-            Some(words) => news::during(words, work).await,
-            None => work.await,
-        };
-        let exit = done.unwrap_or_else(|error| {
-            error.report(json);
-            error.exit()
-        });
-        ExitCode::from(exit.0)
+        let work: LocalBoxFuture<'static, _> = Box::pin(self.command.run());
+        Box::pin(async move {
+            let done = match under_way {
+                Some(words) => news::during(words, work).await,
+                None => work.await,
+            };
+            let exit = done.unwrap_or_else(|error| {
+                error.report(json);
+                error.exit()
+            });
+            ExitCode::from(exit.0)
+        })
     }
 }
 
