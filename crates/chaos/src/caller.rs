@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
@@ -125,7 +126,7 @@ pub struct Ledger {
 
 impl Ledger {
     pub fn take(&self) -> Vec<Call> {
-        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.calls.lock())
     }
 }
 
@@ -179,11 +180,7 @@ impl Caller {
             key,
             outcome,
         };
-        self.ledger
-            .calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(call);
+        self.ledger.calls.lock().push(call);
         failed
     }
 }

@@ -5,7 +5,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -17,6 +16,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -226,7 +226,7 @@ impl Configuration {
 
     /// Counts up a variable of a process, or a header of requests.
     fn change(&self, server: &str) -> anyhow::Result<()> {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.lock();
         let entry = &mut now["mcpServers"][server];
         let place = if entry["command"].is_null() {
             &mut entry["headers"]["x-edition"]

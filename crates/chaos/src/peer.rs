@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     process::Stdio,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -17,6 +17,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
@@ -104,7 +105,7 @@ impl Waiting {
 
     fn register(&self, id: u64) -> Result<oneshot::Receiver<Value>, Trouble> {
         let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.lock();
         let waiting = waiting
             .as_mut()
             .ok_or_else(|| lost("the stream has ended"))?;
@@ -120,7 +121,7 @@ impl Waiting {
         let id = message["id"]
             .as_u64()
             .filter(|_| message["method"].is_null());
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.lock();
         if let Some(waiter) = id.and_then(|id| waiting.as_mut()?.remove(&id)) {
             // A waiter that gave up does not want it any more.
             let _ = waiter.send(message);
@@ -128,7 +129,7 @@ impl Waiting {
     }
 
     fn end(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 }
 

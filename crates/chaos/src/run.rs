@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, HashSet},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -233,10 +234,7 @@ impl Run {
             ));
         }
         let recovery = Recovery::new(server.transport, strike.fault, took, bound);
-        self.recoveries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(recovery);
+        self.recoveries.lock().push(recovery);
         Ok(())
     }
 
@@ -266,16 +264,13 @@ impl Run {
         windows.len() - 1
     }
 
-    fn windows(&self) -> std::sync::MutexGuard<'_, Vec<Window>> {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    fn windows(&self) -> MutexGuard<'_, Vec<Window>> {
+        self.windows.lock()
     }
 
     fn fail(&self, failure: String) {
         tell(&format!("FAILED: {failure}"));
-        self.failures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(failure);
+        self.failures.lock().push(failure);
     }
 
     /// Counts processes all the time: never two of one session, and none whose parent is gone. And
@@ -348,7 +343,7 @@ impl Run {
         ledger: &Ledger,
         warm: Instant,
     ) -> anyhow::Result<Report> {
-        let mut failures = owned(self.failures);
+        let mut failures = self.failures.into_inner();
         let records = self.daemon.records("echo").await?;
         match self.daemon.stop().await {
             Ok(status) if status.success() => {}
@@ -366,17 +361,13 @@ impl Run {
         Ok(Report::new(
             &calls,
             warm,
-            &owned(self.windows),
-            owned(self.recoveries),
+            &self.windows.into_inner(),
+            self.recoveries.into_inner(),
             Account::of(&calls, &records, &runs, name),
             figures,
             failures,
         ))
     }
-}
-
-fn owned<T>(mutex: Mutex<T>) -> T {
-    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_transparent(server: usize) -> bool {

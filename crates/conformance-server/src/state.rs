@@ -2,9 +2,10 @@
 
 #![expect(deprecated, reason = "logging is part of the handshake revisions")]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context as _;
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::{
     RoleServer,
     model::{LoggingLevel, LoggingMessageNotificationParam, ProtocolVersion, RequestStateCodec},
@@ -71,9 +72,7 @@ impl Conformance {
     }
 
     fn level(&self) -> MutexGuard<'_, LoggingLevel> {
-        self.log_level
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.log_level.lock()
     }
 
     /// Sends a log message unless the client asked for less: per session before

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use hyper::header::HeaderMap;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot, watch};
 
 use crate::message::Message;
@@ -155,15 +156,15 @@ impl Service {
     }
 
     pub fn script(&self) -> Script {
-        lock(&self.script).clone()
+        self.script.lock().clone()
     }
 
     pub fn edit(&self, change: impl FnOnce(&mut Script)) {
-        change(&mut lock(&self.script));
+        change(&mut self.script.lock());
     }
 
     pub fn shared(&self) -> MutexGuard<'_, Shared> {
-        lock(&self.shared)
+        self.shared.lock()
     }
 
     /// Waits until the next message may be handled: for ever once the fake hangs.
@@ -201,7 +202,7 @@ impl Service {
 
     /// Whether this request gets the scripted status; it is counted then.
     pub fn takes_scripted_status(&self, is_post: bool) -> bool {
-        let script = &mut *lock(&self.script);
+        let script = &mut *self.script.lock();
         let late = script.status_until.is_some_and(|end| Instant::now() >= end);
         let used_up = script.status_times == Some(0);
         if late || used_up || script.status.is_none() || !(is_post || script.status_on_all) {
@@ -246,13 +247,13 @@ impl Service {
         // The process id keeps sessions of an earlier process unknown.
         let id = format!("{:x}-{}", std::process::id(), self.serial());
         let session = Session::new(id);
-        lock(&self.sessions).push(Arc::clone(&session));
+        self.sessions.lock().push(Arc::clone(&session));
         session
     }
 
     /// The session all clients share where there are no ids.
     pub fn only_session(&self) -> Arc<Session> {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         if sessions.is_empty() {
             sessions.push(Session::new(String::new()));
         }
@@ -264,11 +265,11 @@ impl Service {
     }
 
     pub fn sessions(&self) -> Vec<Arc<Session>> {
-        lock(&self.sessions).clone()
+        self.sessions.lock().clone()
     }
 
     pub fn close_session(&self, id: &str) {
-        lock(&self.sessions).retain(|session| {
+        self.sessions.lock().retain(|session| {
             if session.id == id {
                 session.close();
             }
@@ -277,7 +278,7 @@ impl Service {
     }
 
     pub fn close_sessions(&self) {
-        for session in std::mem::take(&mut *lock(&self.sessions)) {
+        for session in std::mem::take(&mut *self.sessions.lock()) {
             session.close();
         }
     }
@@ -295,13 +296,13 @@ impl Service {
 
     /// Lets `cut_streams` reach the stream.
     pub fn track(&self, outlet: &Outlet) {
-        let mut streams = lock(&self.streams);
+        let mut streams = self.streams.lock();
         streams.retain(|stream| stream.strong_count() > 0);
         streams.push(outlet.downgrade());
     }
 
     pub fn cut_streams(&self) {
-        for stream in std::mem::take(&mut *lock(&self.streams)) {
+        for stream in std::mem::take(&mut *self.streams.lock()) {
             if let Some(outlet) = stream.upgrade() {
                 // Its reader is gone: cut already.
                 let _ = outlet.send(Outgoing::Cut);
@@ -318,8 +319,4 @@ pub(crate) fn append(path: &Path, line: &str) {
         .open(path)
         .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
         .expect("the file given to the fake can be written");
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
