@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -226,7 +226,7 @@ impl Run {
             sleep(GLANCE).await;
         }
         let took = ended.elapsed();
-        self.windows()[window].to = Some(Instant::now());
+        self.windows.lock()[window].to = Some(Instant::now());
         if took > bound {
             self.fail(format!(
                 "{} ({:?}) took {took:?} to come back after {:?}, more than {bound:?}",
@@ -254,7 +254,7 @@ impl Run {
     }
 
     fn open_window(&self, strike: &Strike) -> usize {
-        let mut windows = self.windows();
+        let mut windows = self.windows.lock();
         windows.push(Window {
             server: strike.server,
             fault: strike.fault,
@@ -262,10 +262,6 @@ impl Run {
             to: None,
         });
         windows.len() - 1
-    }
-
-    fn windows(&self) -> MutexGuard<'_, Vec<Window>> {
-        self.windows.lock()
     }
 
     fn fail(&self, failure: String) {
@@ -313,7 +309,7 @@ impl Run {
         let since = std::mem::replace(&mut standing.looked_at, Instant::now());
         // That REST is slow is seen where something waits for it.
         let states = self.daemon.states().await.unwrap_or_default();
-        let windows = self.windows().clone();
+        let windows = self.windows.lock().clone();
         for (number, server) in self.servers.iter().enumerate() {
             let struck = |it: &Window| it.server == number && it.to.is_none_or(|to| to >= since);
             if windows.iter().any(struck) {

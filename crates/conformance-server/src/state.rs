@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rmcp::{
     RoleServer,
     model::{LoggingLevel, LoggingMessageNotificationParam, ProtocolVersion, RequestStateCodec},
@@ -68,11 +68,7 @@ impl Conformance {
     }
 
     pub fn set_log_level(&self, level: LoggingLevel) {
-        *self.level() = level;
-    }
-
-    fn level(&self) -> MutexGuard<'_, LoggingLevel> {
-        self.log_level.lock()
+        *self.log_level.lock() = level;
     }
 
     /// Sends a log message unless the client asked for less: per session before
@@ -85,7 +81,7 @@ impl Conformance {
         let threshold = if is_modern(context) {
             context.meta.log_level()
         } else {
-            Some(*self.level())
+            Some(*self.log_level.lock())
         };
         if threshold.is_some_and(|threshold| LoggingLevel::Info as u8 >= threshold as u8) {
             let param = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(message));

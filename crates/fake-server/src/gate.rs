@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -70,23 +70,14 @@ pub struct Gate {
     keeper: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
-struct Attempts {
-    // Held for a push or a copy only.
-    at: Mutex<Vec<Attempt>>,
-}
+/// Held for a push or a copy only.
+type Attempts = Mutex<Vec<Attempt>>;
 
 #[derive(Debug, Clone, Copy)]
 struct Attempt {
     at: Instant,
     /// It found a gate that resets.
     refused: bool,
-}
-
-impl Attempts {
-    fn at(&self) -> MutexGuard<'_, Vec<Attempt>> {
-        self.at.lock()
-    }
 }
 
 /// The most of these times, which are in order, within any span of this length.
@@ -168,17 +159,17 @@ impl Gate {
     }
 
     fn next(&self) -> u64 {
-        self.attempts.at().len() as u64
+        self.attempts.lock().len() as u64
     }
 
     /// When connections were accepted. One that found the port closed never came here.
     pub fn attempts(&self) -> Vec<Instant> {
-        self.attempts.at().iter().map(|it| it.at).collect()
+        self.attempts.lock().iter().map(|it| it.at).collect()
     }
 
     /// When connections were accepted to be reset at once ([`Mode::Reset`]).
     pub fn refusals(&self) -> Vec<Instant> {
-        let attempts = self.attempts.at();
+        let attempts = self.attempts.lock();
         let refused = attempts.iter().filter(|it| it.refused);
         refused.map(|it| it.at).collect()
     }
@@ -241,7 +232,7 @@ impl Keeper {
     fn admit(&mut self, stream: TcpStream) {
         let number = {
             let refused = self.orders.borrow().mode == Mode::Reset;
-            let mut attempts = self.attempts.at();
+            let mut attempts = self.attempts.lock();
             attempts.push(Attempt {
                 at: Instant::now(),
                 refused,
