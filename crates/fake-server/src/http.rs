@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use tokio::sync::mpsc;
 
+use crate::bend::Bend;
 use crate::events::Events;
 use crate::legacy;
 use crate::message::{self, Invalid, Message, RpcError};
@@ -27,6 +28,7 @@ const VERSION_SINCE: &str = "2025-06-18";
 enum Refusal {
     Plain(StatusCode, String),
     Message(Invalid),
+    Json(StatusCode, String),
     /// With the methods that are allowed.
     Method(&'static str),
 }
@@ -45,6 +47,7 @@ impl From<Refusal> for Reply {
                 let error = message::error("null", &RpcError::from(invalid));
                 json(StatusCode::BAD_REQUEST, error)
             }
+            Refusal::Json(status, text) => json(status, text),
             Refusal::Method(allowed) => not_allowed(allowed),
         }
     }
@@ -97,7 +100,7 @@ async fn post(
         false => find(service, script, received)?,
     };
     if !opens {
-        count(service, script, &session)?;
+        count(service, script, received, &session)?;
     }
     let Message::Request { id, .. } = message else {
         let actions = legacy::receive(service, &session, message);
@@ -148,7 +151,7 @@ fn find(service: &Service, script: &Script, received: &Received) -> Result<Arc<S
         .ok_or_else(|| Refusal::plain(StatusCode::BAD_REQUEST, "missing Mcp-Session-Id"))?;
     let session = service
         .session(id)
-        .ok_or_else(|| Refusal::plain(StatusCode::NOT_FOUND, "session not found"))?;
+        .ok_or_else(|| lost_session(script, received))?;
     if script.check_protocol_header {
         let state = session.state();
         let revision = state.revision.as_deref().unwrap_or_default();
@@ -164,8 +167,42 @@ fn find(service: &Service, script: &Script, received: &Received) -> Result<Arc<S
     Ok(session)
 }
 
+/// How a session is refused that is not known: with 404, or as real servers do.
+fn lost_session(script: &Script, received: &Received) -> Refusal {
+    let error = |id: &str| {
+        let error = RpcError::new(-32000, "Bad Request: No valid session ID provided");
+        message::error(id, &error)
+    };
+    let bent = script.bends.iter().find_map(|bend| match bend {
+        Bend::LostSession400 => Some(Refusal::Json(StatusCode::BAD_REQUEST, error("null"))),
+        Bend::LostSession400Text => Some(Refusal::plain(
+            StatusCode::BAD_REQUEST,
+            "Invalid or missing session ID",
+        )),
+        Bend::LostSession410 => Some(Refusal::plain(StatusCode::GONE, "session terminated")),
+        Bend::LostSession500 => Some(Refusal::plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Cannot read properties of undefined (reading 'handleRequest')",
+        )),
+        Bend::LostSession200 => {
+            let id = match Message::parse(received.body.as_bytes()) {
+                Ok(Message::Request { id, .. }) => id,
+                Ok(Message::Notification { .. } | Message::Response { .. }) | Err(_) => "null",
+            };
+            Some(Refusal::Json(StatusCode::OK, error(id)))
+        }
+        Bend::LostSession200Null => Some(Refusal::Json(StatusCode::OK, error("null"))),
+    });
+    bent.unwrap_or_else(|| Refusal::plain(StatusCode::NOT_FOUND, "session not found"))
+}
+
 /// Counts a message of the session, which may be one too many.
-fn count(service: &Service, script: &Script, session: &Session) -> Result<(), Refusal> {
+fn count(
+    service: &Service,
+    script: &Script,
+    received: &Received,
+    session: &Session,
+) -> Result<(), Refusal> {
     let mut state = session.state();
     state.messages += 1;
     let expired = script
@@ -174,7 +211,7 @@ fn count(service: &Service, script: &Script, session: &Session) -> Result<(), Re
     drop(state);
     if expired {
         service.close_session(&session.id);
-        return Err(Refusal::plain(StatusCode::NOT_FOUND, "session expired"));
+        return Err(lost_session(script, received));
     }
     Ok(())
 }

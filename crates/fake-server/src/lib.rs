@@ -21,6 +21,7 @@
 //! Mainstay, so that both cannot make the same mistake.
 
 mod action;
+mod bend;
 mod binary;
 mod catalog;
 mod events;
@@ -49,6 +50,7 @@ mod stdio;
 mod tools;
 mod tools_of_eras;
 
+pub use bend::{Bend, BendTransport};
 pub use binary::binary;
 pub use catalog::{WEIRD_RESULT, WEIRD_TOOL};
 pub use fake::Fake;

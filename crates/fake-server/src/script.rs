@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
 
+use crate::bend::Bend;
 use crate::revision::{Era, Revision};
 
 /// Everything that can be told to a fake. The default behaves well.
@@ -90,6 +91,10 @@ pub struct Script {
     /// Appends every received message, raw
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
+
+    /// Bends the protocol as real peers do
+    #[arg(long = "bend", value_name = "NAME")]
+    pub bends: Vec<Bend>,
 
     // Trouble on any transport.
     /// *process*: says so on stderr and exits at once
@@ -222,6 +227,10 @@ pub struct Script {
 }
 
 impl Script {
+    pub(crate) fn bends(&self, bend: Bend) -> bool {
+        self.bends.contains(&bend)
+    }
+
     pub(crate) fn is_pinned(&self) -> bool {
         !self.revisions.is_empty()
     }
