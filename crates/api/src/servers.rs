@@ -67,6 +67,10 @@ pub struct Server {
     /// Why it is not connected, or not well; where it is well, what is to be noted of its lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// Whether the stream is open on which it tells of changes. Left out where every connection has one (stdio,
+    /// HTTP+SSE), and while it is not connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listening: Option<Listening>,
     /// What the start of its process does that is under way, and the last line of its stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starting: Option<String>,
@@ -121,6 +125,15 @@ pub struct Server {
     /// The last line of its stdout that is no message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout: Option<String>,
+}
+
+/// Whether the stream is open on which a server tells of changes.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Listening {
+    pub open: bool,
+    /// Why it is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// What a person can do about a server that is not connected.

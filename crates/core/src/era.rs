@@ -17,6 +17,7 @@ pub mod questions;
 pub mod request;
 pub mod result;
 mod revision;
+pub mod step_down;
 pub mod tasks;
 
 pub use self::{

@@ -33,6 +33,8 @@ pub(crate) struct Events {
     end: End,
     /// Messages are written as they are: one JSON document, of which only a half may come.
     bare: bool,
+    /// The last message lacks the blank line behind it.
+    unfinished: bool,
 }
 
 impl Events {
@@ -44,6 +46,7 @@ impl Events {
             coalesce: false,
             end: End::Open,
             bare: false,
+            unfinished: false,
         }
     }
 
@@ -54,6 +57,21 @@ impl Events {
             bare: true,
             ..Self::new(nothing).starting_with(Some(Outgoing::Half(half)))
         }
+    }
+
+    /// A stream that ends behind this text.
+    pub fn ended(text: &str) -> Self {
+        let (_, nothing) = mpsc::unbounded_channel();
+        Self {
+            chunk: text.to_owned(),
+            ..Self::new(nothing)
+        }
+    }
+
+    /// The last message lacks the blank line behind it.
+    pub fn unfinished(mut self, unfinished: bool) -> Self {
+        self.unfinished = unfinished;
+        self
     }
 
     pub fn starting_with(mut self, first: Option<Outgoing>) -> Self {
@@ -108,14 +126,16 @@ impl Body for Events {
                 return this.flush();
             }
             match ready!(this.next(context)) {
-                Some(Outgoing::Message { text, .. }) => {
+                Some(Outgoing::Message { text, last }) => {
                     this.chunk.push_str("event: message\n");
                     for line in text.split('\n') {
                         this.chunk.push_str("data: ");
                         this.chunk.push_str(line);
                         this.chunk.push('\n');
                     }
-                    this.chunk.push('\n');
+                    if !(last && this.unfinished) {
+                        this.chunk.push('\n');
+                    }
                 }
                 Some(Outgoing::Half(text)) => {
                     if !this.bare {

@@ -146,6 +146,11 @@ impl Fake {
         self.service.close_sessions();
     }
 
+    /// Forgets every session, and leaves its stream open.
+    pub fn lose_sessions(&self) {
+        self.service.lose_sessions();
+    }
+
     /// Closes the listener and all connections (sessions stay), or listens again on the same port.
     pub async fn refuse(&self, refuse: bool) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();

@@ -8,6 +8,7 @@ use hyper::header::HeaderValue;
 use tokio::sync::mpsc;
 
 use crate::bend::Bend;
+use crate::bent;
 use crate::events::Events;
 use crate::legacy;
 use crate::message::{self, Invalid, Message, RpcError};
@@ -28,7 +29,8 @@ const VERSION_SINCE: &str = "2025-06-18";
 enum Refusal {
     Plain(StatusCode, String),
     Message(Invalid),
-    Json(StatusCode, String),
+    /// As a bend has it.
+    Bent(Box<Reply>),
     /// With the methods that are allowed.
     Method(&'static str),
 }
@@ -47,7 +49,7 @@ impl From<Refusal> for Reply {
                 let error = message::error("null", &RpcError::from(invalid));
                 json(StatusCode::BAD_REQUEST, error)
             }
-            Refusal::Json(status, text) => json(status, text),
+            Refusal::Bent(reply) => *reply,
             Refusal::Method(allowed) => not_allowed(allowed),
         }
     }
@@ -93,6 +95,9 @@ async fn post(
         return Ok(modern::http::post(service, script, message, &received.headers, turn).await);
     }
 
+    if matches!(&message, Message::Request { method, .. } if method == "server/discover") {
+        service.shared().probed = true;
+    }
     let opens = matches!(&message, Message::Request { method, .. } if method == "initialize");
     let session = match opens {
         true if !script.stateless => service.open_session(),
@@ -126,6 +131,13 @@ async fn get(
 ) -> Result<Reply, Refusal> {
     accepts(received, &["text/event-stream"])?;
     let session = find(service, script, received)?;
+    session.state().gets += 1;
+    if script.bends(Bend::StreamRefused) && session.state().gets == 1 {
+        return Err(Refusal::plain(StatusCode::CONFLICT, "one stream at a time"));
+    }
+    if script.bends(Bend::StreamEnds) {
+        return Ok(stream(Events::ended("retry: 0\n\n")));
+    }
     if let Some(delay) = script.get_delay {
         tokio::time::sleep(Duration::from_millis(delay)).await;
         session.forget();
@@ -151,7 +163,7 @@ fn find(service: &Service, script: &Script, received: &Received) -> Result<Arc<S
         .ok_or_else(|| Refusal::plain(StatusCode::BAD_REQUEST, "missing Mcp-Session-Id"))?;
     let session = service
         .session(id)
-        .ok_or_else(|| lost_session(script, received))?;
+        .ok_or_else(|| Refusal::Bent(Box::new(bent::lost_session(script, received))))?;
     if script.check_protocol_header {
         let state = session.state();
         let revision = state.revision.as_deref().unwrap_or_default();
@@ -165,35 +177,6 @@ fn find(service: &Service, script: &Script, received: &Received) -> Result<Arc<S
         }
     }
     Ok(session)
-}
-
-/// How a session is refused that is not known: with 404, or as real servers do.
-fn lost_session(script: &Script, received: &Received) -> Refusal {
-    let error = |id: &str| {
-        let error = RpcError::new(-32000, "Bad Request: No valid session ID provided");
-        message::error(id, &error)
-    };
-    let bent = script.bends.iter().find_map(|bend| match bend {
-        Bend::LostSession400 => Some(Refusal::Json(StatusCode::BAD_REQUEST, error("null"))),
-        Bend::LostSession400Text => Some(Refusal::plain(
-            StatusCode::BAD_REQUEST,
-            "Invalid or missing session ID",
-        )),
-        Bend::LostSession410 => Some(Refusal::plain(StatusCode::GONE, "session terminated")),
-        Bend::LostSession500 => Some(Refusal::plain(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "Cannot read properties of undefined (reading 'handleRequest')",
-        )),
-        Bend::LostSession200 => {
-            let id = match Message::parse(received.body.as_bytes()) {
-                Ok(Message::Request { id, .. }) => id,
-                Ok(Message::Notification { .. } | Message::Response { .. }) | Err(_) => "null",
-            };
-            Some(Refusal::Json(StatusCode::OK, error(id)))
-        }
-        Bend::LostSession200Null => Some(Refusal::Json(StatusCode::OK, error("null"))),
-    });
-    bent.unwrap_or_else(|| Refusal::plain(StatusCode::NOT_FOUND, "session not found"))
 }
 
 /// Counts a message of the session, which may be one too many.
@@ -211,7 +194,9 @@ fn count(
     drop(state);
     if expired {
         service.close_session(&session.id);
-        return Err(lost_session(script, received));
+        return Err(Refusal::Bent(Box::new(bent::lost_session(
+            script, received,
+        ))));
     }
     Ok(())
 }

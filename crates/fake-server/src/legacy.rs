@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::action::Action;
+use crate::bend::Bend;
+use crate::bent;
 use crate::catalog;
 use crate::message::{self, Message, RpcError};
 use crate::methods;
@@ -35,6 +37,11 @@ pub(crate) fn receive(
     session: &Arc<Session>,
     message: Message,
 ) -> Vec<Action> {
+    if let Message::Request { id, .. } = &message
+        && let Some(bent) = bent::act(service, &service.script(), &message)
+    {
+        return bent.unwrap_or_else(|error| vec![Action::Send(message::error(id, &error))]);
+    }
     match message {
         Message::Request { id, method, params } => {
             let (script, client) = (service.script(), Client::of(session));
@@ -132,6 +139,8 @@ fn initialize(request: &Request) -> Result<Value, RpcError> {
         let mut state = request.session.state();
         state.revision = Some(revision.clone());
         state.client = Some(request.params.to_owned());
+        state.spoiled = script.bends(Bend::SpoiledLists)
+            && std::mem::take(&mut request.service.shared().probed);
     }
     let mut result = json!({
         "protocolVersion": revision,

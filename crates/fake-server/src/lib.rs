@@ -22,6 +22,7 @@
 
 mod action;
 mod bend;
+mod bent;
 mod binary;
 mod catalog;
 mod events;

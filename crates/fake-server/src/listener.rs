@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use crate::reply::{Reply, full, header, plain};
 use crate::script::Script;
 use crate::service::{Command, Received, Service};
-use crate::{http, sse};
+use crate::{bent, http, sse};
 
 /// The transport spoken on a listener.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +107,7 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
     let Ok(body) = body.collect().await else {
         return plain(StatusCode::BAD_REQUEST, "the body broke off");
     };
-    let received = Received {
+    let mut received = Received {
         at: Instant::now(),
         verb: head.method.to_string(),
         path: head.uri.to_string(),
@@ -120,12 +120,17 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
     if let Some(refusal) = refuse(service, &script, &received) {
         return refusal;
     }
-    match door {
+    if let Some(reply) = bent::answer(&script, &mut received) {
+        return reply;
+    }
+    let mut reply = match door {
         Door::Http => http::answer(service, &script, &received, turn).await,
         // The modern era has no such transport.
         Door::Sse if !script.is_legacy() => plain(StatusCode::NOT_FOUND, "not found"),
         Door::Sse => sse::answer(service, &received, turn),
-    }
+    };
+    bent::change(&script, &received, &mut reply);
+    reply
 }
 
 /// Refusals that ask for no session.
@@ -153,6 +158,10 @@ fn refuse(service: &Service, script: &Script, received: &Received) -> Option<Rep
             .headers_mut()
             .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         *reply.body_mut() = full(body.clone());
+    }
+    if let Some(location) = &script.location {
+        let location = HeaderValue::from_str(location).expect("a script's header is one");
+        reply.headers_mut().insert(LOCATION, location);
     }
     if let Some(seconds) = &script.retry_after {
         let seconds = HeaderValue::from_str(seconds).expect("a script's header is one");

@@ -25,6 +25,11 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
     let script = request.script;
     let list = |key: &str, items: &[String]| {
         let ListParams { cursor } = request.read()?;
+        let items = if request.session.state().spoiled {
+            &[]
+        } else {
+            items
+        };
         catalog::page(key, items, cursor.as_deref(), script)
     };
     let result = match request.method {

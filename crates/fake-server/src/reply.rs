@@ -7,6 +7,7 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 
+use crate::bend::Bend;
 use crate::events::{Cut, Events};
 use crate::script::{AnswerForm, Script};
 use crate::session::{Outgoing, Session};
@@ -30,11 +31,15 @@ pub(crate) async fn respond(
         None => answers.recv().await,
     };
     match first {
+        Some(Outgoing::Message { text, last: true }) if script.bends(Bend::EarlyEnd) => {
+            broken(text)
+        }
         Some(Outgoing::Message { text, last: true }) => json(StatusCode::OK, text),
         Some(Outgoing::Half(text)) => broken(text),
         first => stream(
             Events::new(answers)
                 .starting_with(first)
+                .unfinished(script.bends(Bend::NoBlankLine))
                 .coalesced(script.coalesce),
         ),
     }

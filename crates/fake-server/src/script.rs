@@ -209,6 +209,9 @@ pub struct Script {
     /// http, sse: with `status`: the body, which is JSON or HTML if it begins like it
     #[arg(long, value_name = "TEXT")]
     pub status_body: Option<String>,
+    /// http, sse: with `status`: the Location header
+    #[arg(long, value_name = "URL")]
+    pub location: Option<String>,
     /// http, sse: with `status`: the Retry-After header
     #[arg(long, value_name = "SECONDS")]
     pub retry_after: Option<String>,

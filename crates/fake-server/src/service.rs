@@ -82,6 +82,8 @@ pub(crate) struct Service {
     shared: Mutex<Shared>,
     /// Live sessions, oldest first.
     sessions: Mutex<Vec<Arc<Session>>>,
+    /// Sessions that are not known any more, whose streams are open.
+    lost: Mutex<Vec<Arc<Session>>>,
     /// Streams that `drop_streams` can cut; weak, for a stream ends with its last sender.
     streams: Mutex<Vec<mpsc::WeakUnboundedSender<Outgoing>>>,
     received: watch::Sender<Vec<Received>>,
@@ -97,6 +99,8 @@ pub(crate) struct Shared {
     /// Raw ids.
     pub cancelled: Vec<String>,
     pub extra_tool: bool,
+    /// server/discover has come, of a client that was not understood.
+    pub probed: bool,
     pub parked: Option<oneshot::Sender<()>>,
     /// Open `subscriptions/listen`.
     pub listens: Vec<Listen>,
@@ -149,6 +153,7 @@ impl Service {
             script: Mutex::new(script),
             shared: Mutex::default(),
             sessions: Mutex::default(),
+            lost: Mutex::default(),
             streams: Mutex::default(),
             received: watch::Sender::new(Vec::new()),
             serial: AtomicU64::new(1),
@@ -277,6 +282,11 @@ impl Service {
         });
     }
 
+    pub fn lose_sessions(&self) {
+        let lost = std::mem::take(&mut *self.sessions.lock());
+        self.lost.lock().extend(lost);
+    }
+
     pub fn close_sessions(&self) {
         for session in std::mem::take(&mut *self.sessions.lock()) {
             session.close();
@@ -289,6 +299,7 @@ impl Service {
         let mut shared = self.shared();
         shared.listens.clear();
         shared.pending.clear();
+        shared.probed = false;
         for task in std::mem::take(&mut shared.tasks).into_values() {
             task.stop();
         }

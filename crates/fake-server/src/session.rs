@@ -48,6 +48,10 @@ pub(crate) struct State {
     pub subscriptions: BTreeMap<String, u64>,
     /// Messages received beyond `initialize`.
     pub messages: u64,
+    /// GETs of the stream.
+    pub gets: u64,
+    /// It lists nothing.
+    pub spoiled: bool,
     outlet: Option<Outlet>,
     /// Messages that wait for a stream.
     backlog: Vec<String>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use tokio::sync::mpsc;
 
+use crate::bent;
 use crate::events::Events;
 use crate::legacy;
 use crate::message::{self, Message, RpcError};
@@ -39,7 +40,7 @@ fn open(service: &Service) -> Reply {
 fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> Reply {
     let Some(session) = service.session(id).filter(|it| it.is_attached()) else {
         service.close_session(id);
-        return plain(StatusCode::NOT_FOUND, "session not found");
+        return bent::lost_session(&service.script(), received);
     };
     let message = match Message::parse(received.body.as_bytes()) {
         Ok(message) => message,

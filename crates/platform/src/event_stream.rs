@@ -1,8 +1,8 @@
 //! Parses server-sent events, each bounded in size, from the pieces of a stream.
 //!
-//! Parsing follows WHATWG HTML, section 9.2.6, with two differences. Blocks without data are passed on
+//! Parsing follows WHATWG HTML, section 9.2.6, with three differences. Blocks without data are passed on
 //! too, because their `id` and `retry` count. Data keeps its bytes: the reader decides whether they are
-//! UTF-8.
+//! UTF-8. An event without its blank line can be had at the end of the stream.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -123,6 +123,16 @@ impl EventParser {
                 return Some(event);
             }
         }
+    }
+
+    /// The event whose blank line has not come, at the end of the stream. The reader decides whether its data is
+    /// whole.
+    pub fn last_event(&mut self) -> Option<Event> {
+        let line = std::mem::take(&mut self.line).freeze();
+        if !line.is_empty() && !std::mem::take(&mut self.skips_line) {
+            self.block.line(&line, self.limit);
+        }
+        std::mem::take(&mut self.block).end()?.ok()
     }
 
     /// Keeps the beginning of a line, or a further piece of it.
@@ -273,6 +283,28 @@ mod tests {
             data: Some(Bytes::from(" c")),
         };
         check(stream, 100, &[data("a\n\nb"), whole]);
+    }
+
+    #[test]
+    fn the_last_event_is_there_without_its_blank_line() {
+        for (stream, expected) in [
+            ("data: 1\n\nid: 2\ndata: {}\n", Some("{}")),
+            ("data: 1\n\nid: 2\ndata: {}", Some("{}")),
+            ("data: {}", Some("{}")),
+            ("data: 1\n\n", None),
+            ("data: 1\n\n: a comment", None),
+            ("data: 23456789012345\n", None),
+        ] {
+            for size in 1..=stream.len() {
+                let mut parser = EventParser::new(14);
+                for piece in stream.as_bytes().chunks(size) {
+                    parser.push(Bytes::copy_from_slice(piece));
+                    while parser.next_event().is_some() {}
+                }
+                let data = parser.last_event().and_then(|event| event.data);
+                assert_eq!(data.as_deref(), expected.map(str::as_bytes), "{stream:?}");
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::{
     Budget, Frame, Interruption, InterruptionKind, Reading, Unreadable,
     events::{Events, StreamBroken},
     http_client,
-    http1::{CollectError, Error, Responding, Response},
+    http1::{CollectError, Error, Head, Responding, Response},
     json_values::JsonValues,
 };
 
@@ -41,6 +41,8 @@ pub struct AnswerReader {
     limit: usize,
     budget: Option<Budget>,
     status: Option<u16>,
+    /// The head of an answer that redirects the request.
+    redirect: Option<Head>,
     is_stream: bool,
     /// A long message that is being read, with the status if it is a whole body.
     long: Option<(Option<u16>, Reading)>,
@@ -132,6 +134,7 @@ impl AnswerReader {
             limit,
             budget,
             status: None,
+            redirect: None,
             is_stream: false,
             long: None,
             position: StreamPosition::default(),
@@ -153,6 +156,11 @@ impl AnswerReader {
         self.status
     }
 
+    /// The head of the answer, if it redirects the request.
+    pub fn redirect(&self) -> Option<&Head> {
+        self.redirect.as_ref()
+    }
+
     pub fn position(&self) -> &StreamPosition {
         &self.position
     }
@@ -166,6 +174,9 @@ impl AnswerReader {
     pub fn read(&mut self, mut response: Response) {
         response.count(self.budget.clone());
         self.status = Some(response.head.status);
+        if http_client::is_redirect(response.head.status) {
+            self.redirect = Some(response.head.clone());
+        }
         let is_events = response.head.is_event_stream;
         let is_stream = is_events || self.json == JsonBody::Stream;
         self.is_stream = response.head.is_success() && is_stream;
@@ -214,10 +225,15 @@ impl AnswerReader {
                 State::Body { response, read } => {
                     let status = response.head.status;
                     let body = response.collect(read, self.limit).await;
+                    let read = std::mem::take(read).freeze();
                     self.state = State::Done;
                     return match body {
                         Ok(body) => self.body(status, body, parse).await,
                         Err(CollectError::TooLarge) => Piece::Failed(too_large(self.limit)),
+                        // A whole message counts, though its body ends early.
+                        Err(CollectError::Broken(_)) if Frame::of_server(read.clone()).is_ok() => {
+                            self.body(status, read, parse).await
+                        }
                         Err(CollectError::Broken(error)) => {
                             Piece::Failed(http_client::interruption(&error))
                         }

@@ -89,9 +89,9 @@ async fn follow(wanted: Wanted<'_>) -> Result<Bytes, DownloadError> {
             url: shown(&url),
             reason,
         })?;
-        let place = urls::place(&target.uri);
+        let place = urls::place(&target.uri());
         let lost = |reason| DownloadError::Lost {
-            url: urls::place(&target.uri),
+            url: urls::place(&target.uri()),
             reason,
         };
         let template = target.template("GET", &[("accept", wanted.accept)]);
@@ -100,7 +100,7 @@ async fn follow(wanted: Wanted<'_>) -> Result<Bytes, DownloadError> {
         if let (301 | 302 | 303 | 307 | 308, Some(location)) =
             (status, response.head.get("location"))
         {
-            let to = resolve(&target.uri, location).filter(|to| is_followed(&target.uri, to));
+            let to = resolve(&target.uri(), location).filter(|to| is_followed(&target.uri(), to));
             let to = to.ok_or_else(|| DownloadError::Redirect {
                 url: place,
                 to: location.chars().take(SHOWN).collect(),

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use mainstay_platform::event_stream::{Event, EventParser, TooLarge};
 
-use super::http1::{self, Response};
+use super::{
+    Frame,
+    http1::{self, Response},
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StreamBroken {
@@ -19,6 +22,14 @@ pub enum StreamBroken {
 pub struct Events {
     response: Response,
     parser: EventParser,
+    ended: Option<Ended>,
+}
+
+/// The end of a stream, which follows its last event.
+#[derive(Debug)]
+enum Ended {
+    InOrder,
+    Broken(http1::Error),
 }
 
 impl Events {
@@ -26,21 +37,36 @@ impl Events {
         Self {
             response,
             parser: EventParser::new(limit),
+            ended: None,
         }
     }
 
     /// The next event; `None` when the server has ended the stream. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Event, StreamBroken>> {
         loop {
+            match self.ended.take() {
+                Some(Ended::InOrder) => return None,
+                Some(Ended::Broken(error)) => return Some(Err(error.into())),
+                None => {}
+            }
             if let Some(event) = self.parser.next_event() {
                 let limit = self.parser.limit();
                 return Some(
                     event.map_err(|TooLarge { head }| StreamBroken::TooLarge { limit, head }),
                 );
             }
-            match self.response.data().await? {
-                Ok(data) => self.parser.push(data),
-                Err(error) => return Some(Err(error.into())),
+            let ended = match self.response.data().await {
+                Some(Ok(data)) => {
+                    self.parser.push(data);
+                    continue;
+                }
+                None => Ended::InOrder,
+                Some(Err(error)) => Ended::Broken(error),
+            };
+            self.ended = Some(ended);
+            // Some servers leave the last blank line out.
+            if let Some(event) = self.parser.last_event().filter(is_whole) {
+                return Some(Ok(event));
             }
         }
     }
@@ -49,4 +75,10 @@ impl Events {
     pub fn finish(self) {
         self.response.linger();
     }
+}
+
+/// Whether the data of an event without its blank line is a whole message.
+fn is_whole(event: &Event) -> bool {
+    let data = event.data.clone();
+    data.is_some_and(|data| Frame::of_server(data).is_ok())
 }

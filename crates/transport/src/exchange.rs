@@ -144,7 +144,11 @@ impl Exchange {
         if let Some(in_flight) = &self.in_flight {
             match &said {
                 Ok(ServerMessage::Message(frame)) if frame.method().is_none() => {
-                    in_flight.answered()
+                    if frame.names_nothing() {
+                        in_flight.refused(frame.error().unwrap_or_default());
+                    } else {
+                        in_flight.answered();
+                    }
                 }
                 Ok(_) => {}
                 Err(interruption) => in_flight.interrupted(interruption),

@@ -188,6 +188,11 @@ impl Frame {
         named.is_some_and(|named| named.parse() == Ok(id))
     }
 
+    /// Whether it is an error of `id: null`, which refuses a request as a whole.
+    pub fn names_nothing(&self) -> bool {
+        self.error().is_some() && self.answered_id() == Some("null")
+    }
+
     /// This message under another id (JSON text), on one line; a notification as it is.
     pub fn with_id(&self, id: &str) -> String {
         match self.id_span() {

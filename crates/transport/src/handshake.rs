@@ -12,9 +12,14 @@ use tokio::time::timeout;
 use super::{
     Approach, Budget, Exchange, Frame, InterruptionKind, Opening, Unopened,
     detect::{self, Found, PIPE_LIMIT},
+    initialize::Initialize,
     link::Link,
     opening::MAX_GREETING,
 };
+
+/// How long a server that has answered `server/discover` may take to answer `initialize`, before it is started
+/// again without `server/discover`.
+const SPOILED_LIMIT: Duration = Duration::from_secs(10);
 
 /// A server that has greeted.
 pub struct Greeted {
@@ -27,10 +32,7 @@ pub struct Greeted {
 pub enum Ungreeted {
     Refused(Unopened),
     /// The process is ending. Its exit says more than the end of its pipe.
-    Gone {
-        /// The last request was `server/discover`, which it may not have understood.
-        probed: bool,
-    },
+    Gone,
 }
 
 impl From<Unopened> for Ungreeted {
@@ -51,7 +53,7 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
             }
             .into()),
             // Without a limit there is an answer.
-            Discovered::Pending(_) => Err(Ungreeted::Gone { probed: false }),
+            Discovered::Pending(_) => Err(Ungreeted::Gone),
         },
         Approach::Detect(Some(Era::Legacy)) => {
             let refused = match shake.initialize(Eras::UNKNOWN).await {
@@ -68,7 +70,7 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
             let limit = known.is_none().then_some(PIPE_LIMIT);
             match shake.discover(limit).await? {
                 Discovered::Modern(greeted) => Ok(*greeted),
-                Discovered::Legacy(eras) => shake.initialize(eras).await,
+                Discovered::Legacy(eras) => shake.initialize_after_probe(eras).await,
                 Discovered::Pending(probe) => shake.initialize_beside(probe).await,
             }
         }
@@ -89,14 +91,14 @@ struct Handshake<'a> {
 
 /// Waits for the answer to a request of the handshake. If the answer is too large, the server is refused.
 /// Any other error means that the process is ending.
-async fn answer(exchange: &mut Exchange, probed: bool) -> Result<Frame, Ungreeted> {
+async fn answer(exchange: &mut Exchange) -> Result<Frame, Ungreeted> {
     let answered = exchange.answer_within(&Budget::new(MAX_GREETING)).await;
     answered.map_err(|interruption| match interruption.kind {
         InterruptionKind::TooLarge(_) => {
             let loss = Loss::Rejected(interruption.to_string());
             Ungreeted::Refused(loss.into())
         }
-        _ => Ungreeted::Gone { probed },
+        _ => Ungreeted::Gone,
     })
 }
 
@@ -104,14 +106,14 @@ impl Handshake<'_> {
     async fn ask(&self) -> Result<Exchange, Ungreeted> {
         let render = |id: &str| detect::own_request(Era::Modern, id, Method::Discover, None);
         let asked = self.link.start(None, render).await;
-        asked.map_err(|_| Ungreeted::Gone { probed: true })
+        asked.map_err(|_| Ungreeted::Gone)
     }
 
     async fn discover(&self, limit: Option<Duration>) -> Result<Discovered, Ungreeted> {
         let mut probe = self.ask().await?;
         let answered = match limit {
-            Some(limit) => timeout(limit, answer(&mut probe, true)).await.ok(),
-            None => Some(answer(&mut probe, true).await),
+            Some(limit) => timeout(limit, answer(&mut probe)).await.ok(),
+            None => Some(answer(&mut probe).await),
         };
         match answered {
             None => Ok(Discovered::Pending(Box::new(probe))),
@@ -123,7 +125,7 @@ impl Handshake<'_> {
     async fn found(&self, mut frame: Frame) -> Result<Discovered, Ungreeted> {
         let mut evidence = detect::evidence(&frame);
         if evidence.is_offer() {
-            frame = answer(&mut self.ask().await?, false).await?;
+            frame = answer(&mut self.ask().await?).await?;
             evidence = detect::evidence(&frame);
         }
         match evidence.settle() {
@@ -137,28 +139,56 @@ impl Handshake<'_> {
         }
     }
 
-    /// `eras` is what is known by now.
+    /// Greets the server, and again for another revision where it refuses the one that was asked for. `eras` is
+    /// what is known by now.
     async fn initialize(&self, eras: Eras) -> Result<Greeted, Ungreeted> {
-        let params = &self.opening.initialize;
-        let asked = self.link.start(None, |id| {
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
-        });
-        let gone = |_| Ungreeted::Gone { probed: false };
-        let answer = answer(&mut asked.await.map_err(gone)?, false).await?;
-        let greeting = detect::read_greeting(&answer).map_err(|loss| {
+        let mut initialize = Initialize::of(self.opening);
+        let mut first_refusal = None;
+        loop {
+            let asked = self.link.start(None, |id| initialize.request(id)).await;
+            let gone = |_| Ungreeted::Gone;
+            let answer = answer(&mut asked.map_err(gone)?).await?;
+            let loss = match detect::read_greeting(&answer) {
+                Ok(greeting) => {
+                    let eras = Eras {
+                        legacy: Some(true),
+                        ..eras
+                    };
+                    return Ok(Greeted {
+                        greeting,
+                        answer,
+                        eras,
+                    });
+                }
+                Err(loss) => loss,
+            };
             let refused = detect::refused_initialize(&answer, loss);
-            let eras = refused.eras.or(eras);
-            Unopened { eras, ..refused }
-        })?;
-        let eras = Eras {
-            legacy: Some(true),
-            ..eras
+            let steps_down = match &refused.loss {
+                Loss::Rejected(reason) => initialize.step_down(reason),
+                _ => false,
+            };
+            // The first refusal says which revisions the server speaks.
+            let refused = first_refusal.get_or_insert(refused);
+            if !steps_down {
+                let eras = refused.eras.or(eras);
+                return Err(Unopened {
+                    eras,
+                    ..refused.clone()
+                }
+                .into());
+            }
+        }
+    }
+
+    /// Greets a server that has answered the probe. One that falls silent then may have been spoiled by it.
+    async fn initialize_after_probe(&self, eras: Eras) -> Result<Greeted, Ungreeted> {
+        let silent = || {
+            let reason = "it answered server/discover, and does not answer initialize";
+            Err(Unopened::from(Loss::Unresponsive(reason.to_owned())).into())
         };
-        Ok(Greeted {
-            greeting,
-            answer,
-            eras,
-        })
+        let initializing = self.initialize(eras);
+        let greeted = timeout(SPOILED_LIMIT, initializing).await;
+        greeted.unwrap_or_else(|_| silent())
     }
 
     /// A process that has not answered the probe may not understand it, or not have started yet.
@@ -169,11 +199,9 @@ impl Handshake<'_> {
         };
         let refused = match self.initialize(silent).await {
             Err(Ungreeted::Refused(refused)) => refused,
-            // The last request that it read may have been the probe.
-            Err(Ungreeted::Gone { .. }) => return Err(Ungreeted::Gone { probed: true }),
-            Ok(greeted) => return Ok(greeted),
+            other => return other,
         };
-        match timeout(PIPE_LIMIT, answer(&mut probe, true)).await {
+        match timeout(PIPE_LIMIT, answer(&mut probe)).await {
             Ok(Ok(answer)) => match self.found(answer).await? {
                 Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(_) | Discovered::Pending(_) => Err(refused.into()),

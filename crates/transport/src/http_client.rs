@@ -6,6 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
 use http::Uri;
 use mainstay_core::{config::HttpLaunch, ids::ServerName, lifecycle::Loss};
@@ -13,7 +14,7 @@ use mainstay_platform::lineage::CHAIN_HEADER;
 
 use super::{
     Frame, Interruption, InterruptionKind, Unreadable,
-    http1::{Client, Error, Responding, Response, Unusable},
+    http1::{Client, Error, Head, Responding, Response, Unusable},
     refusals,
     urls::{resolve, same_origin},
 };
@@ -24,8 +25,8 @@ pub const POST_HEADERS: [(&str, &str); 2] = [
     ("accept", "application/json, text/event-stream"),
 ];
 
-/// Redirects followed while a connection is opened.
-const MAX_REDIRECTS: usize = 3;
+/// Redirects that one request follows.
+pub const MAX_REDIRECTS: usize = 3;
 
 /// The longest time that the delivery of a notification may take.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(10);
@@ -39,11 +40,12 @@ const ERROR_LIMIT: Duration = Duration::from_secs(2);
 /// How much of an error page a failed call shows, in characters.
 const SHOWN_REFUSAL: usize = 300;
 
-/// One URL of a server, and the configured headers, rendered once.
+/// One URL of a server, and the configured headers, rendered once. Clones share the URL, which changes where
+/// the server redirects.
 #[derive(Clone, Debug)]
 pub struct Target {
     client: Arc<Client>,
-    pub uri: Uri,
+    uri: Arc<ArcSwap<Uri>>,
     /// `name: value` lines. They may hold secrets.
     headers: Arc<Secrets>,
 }
@@ -57,9 +59,12 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// The head of a request, complete but for its length.
+/// The head of a request, complete but for its URL, its cookies and its length.
 #[derive(Clone)]
-pub struct Template(Arc<[u8]>);
+pub struct Template {
+    method: &'static str,
+    headers: Arc<[u8]>,
+}
 
 impl Target {
     /// Requests to an MCP endpoint carry our `chain`, so that a Mainstay that is led back to itself
@@ -77,7 +82,7 @@ impl Target {
         }
         Ok(Self {
             client: Client::new(&uri)?,
-            uri,
+            uri: Arc::new(ArcSwap::from_pointee(uri)),
             headers: Arc::new(Secrets(headers)),
         })
     }
@@ -85,18 +90,18 @@ impl Target {
     /// This origin under another URL.
     pub fn at(&self, uri: Uri) -> Self {
         Self {
-            uri,
+            uri: Arc::new(ArcSwap::from_pointee(uri)),
             ..self.clone()
         }
     }
 
-    pub fn template(&self, method: &str, headers: &[(&str, &str)]) -> Template {
-        let path = self
-            .uri
-            .path_and_query()
-            .map_or("/", http::uri::PathAndQuery::as_str);
+    pub fn uri(&self) -> Arc<Uri> {
+        self.uri.load_full()
+    }
+
+    pub fn template(&self, method: &'static str, headers: &[(&str, &str)]) -> Template {
         let mut head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nuser-agent: mainstay/{}\r\n{}",
+            "host: {}\r\nuser-agent: mainstay/{}\r\n{}",
             self.client.authority(),
             env!("CARGO_PKG_VERSION"),
             self.headers.0,
@@ -104,75 +109,109 @@ impl Target {
         for (name, value) in headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }
-        Template(head.into_bytes().into())
+        Template {
+            method,
+            headers: head.into_bytes().into(),
+        }
+    }
+
+    /// A request, ready to be written.
+    fn request(&self, template: &Template, body: Option<&str>) -> Vec<u8> {
+        const ROOM: usize = 64;
+        let uri = self.uri.load();
+        let path = uri
+            .path_and_query()
+            .map_or("/", http::uri::PathAndQuery::as_str);
+        let length = body.map_or(0, str::len);
+        let mut request = Vec::with_capacity(path.len() + template.headers.len() + length + ROOM);
+        for part in [template.method, " ", path, " HTTP/1.1\r\n"] {
+            request.extend_from_slice(part.as_bytes());
+        }
+        request.extend_from_slice(&template.headers);
+        self.client.cookies.write_to(&mut request, uri.path());
+        match body {
+            Some(body) => {
+                request.extend_from_slice(format!("content-length: {length}\r\n\r\n").as_bytes());
+                request.extend_from_slice(body.as_bytes());
+            }
+            None => request.extend_from_slice(b"\r\n"),
+        }
+        request
     }
 
     /// Sends a request without a body.
     pub fn send(&self, template: &Template) -> Responding {
-        self.client.send(bodiless(template))
+        self.client.send(self.request(template, None))
     }
 
     /// Over a connection of its own.
     pub fn send_afresh(&self, template: &Template) -> Responding {
-        self.client.send_afresh(bodiless(template))
+        self.client.send_afresh(self.request(template, None))
     }
 
     pub fn send_body(&self, template: &Template, body: &str) -> Responding {
-        self.client.send(whole(template, body))
+        self.client.send(self.request(template, Some(body)))
     }
 
     /// Over a connection of its own.
     pub fn send_body_afresh(&self, template: &Template, body: &str) -> Responding {
-        self.client.send_afresh(whole(template, body))
+        self.client.send_afresh(self.request(template, Some(body)))
     }
 
     pub fn forget_connections(&self) {
         self.client.forget();
     }
 
-    /// Sends a request and follows redirects within the same origin: some servers redirect `/mcp` to
-    /// `/mcp/`. Elsewhere they are not followed: our headers hold secrets. Returns where it ended.
-    pub async fn follow(
-        mut self,
-        method: &str,
-        headers: &[(&str, &str)],
-        body: Option<&str>,
-    ) -> Result<(Response, Self), Error> {
-        for hop in 0.. {
-            let template = self.template(method, headers);
-            let sent = body.map_or_else(
-                || self.send(&template),
-                |body| self.send_body(&template, body),
-            );
-            let response = sent.await?;
-            match redirect(&response, &self.uri) {
-                Some(uri) if hop < MAX_REDIRECTS => self.uri = uri,
-                _ => return Ok((response, self)),
-            }
+    /// Takes a redirect of a server. Later requests go where it leads. `false` if it is not followed.
+    ///
+    /// Some servers redirect `/mcp` to `/mcp/`. Elsewhere than to the same origin a redirect is not followed,
+    /// because our headers hold secrets.
+    pub fn redirect(&self, head: &Head) -> bool {
+        let from = self.uri();
+        let target = is_redirect(head.status)
+            .then(|| head.get("location"))
+            .flatten()
+            .and_then(|target| resolve(&from, target))
+            .filter(|target| same_origin(&from, target));
+        let is_followed = target.is_some();
+        if let Some(target) = target.filter(|target| *target != *from) {
+            self.uri.store(Arc::new(target));
         }
-        unreachable!("the loop ends by returning")
+        is_followed
+    }
+
+    /// Sends a request, and again where the server redirects it.
+    pub async fn follow(&self, template: &Template, body: Option<&str>) -> Result<Response, Error> {
+        let mut hops = 0;
+        loop {
+            let sent = self.client.send(self.request(template, body));
+            let response = sent.await?;
+            if hops == MAX_REDIRECTS || !self.redirect(&response.head) {
+                return Ok(response);
+            }
+            hops += 1;
+        }
     }
 }
 
-/// A request with its body, ready to be written.
-fn whole(template: &Template, body: &str) -> Vec<u8> {
-    let mut request = Vec::with_capacity(template.0.len() + body.len() + 32);
-    request.extend_from_slice(&template.0);
-    request.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
-    request.extend_from_slice(body.as_bytes());
-    request
-}
-
-fn bodiless(template: &Template) -> Vec<u8> {
-    [&template.0[..], b"\r\n"].concat()
-}
-
-fn redirect(response: &Response, from: &Uri) -> Option<Uri> {
-    if !matches!(response.head.status, 307 | 308) {
-        return None;
+impl Target {
+    /// What an answer that redirects a request means for that request. Nothing has run.
+    pub fn redirected(&self, head: &Head) -> Interruption {
+        let uri = self.uri();
+        if self.redirect(head) {
+            return Interruption::not_sent(InterruptionKind::Redirected);
+        }
+        let words = refusals::redirected(&uri, head).unwrap_or_default();
+        Interruption::not_sent(InterruptionKind::Refused {
+            status: head.status,
+            body: words,
+        })
     }
-    let target = response.head.get("location")?;
-    resolve(from, target).filter(|target| same_origin(from, target))
+}
+
+/// Whether the request is to be sent to another URL as it is (RFC 9110, 15.4.8 and 15.4.9).
+pub fn is_redirect(status: u16) -> bool {
+    matches!(status, 307 | 308)
 }
 
 /// The body of an unsuccessful answer, as far as a person reads.
@@ -219,10 +258,16 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     Some(at.duration_since(now).unwrap_or_default())
 }
 
-/// Posts a notification or an answer. A failure is only logged: a lost connection shows elsewhere.
-pub async fn deliver(server: &ServerName, target: &Target, template: &Template, text: &str) {
+/// Posts a notification or an answer. Returns the HTTP status of a refusal. A failure is only logged: a
+/// lost connection shows elsewhere.
+pub async fn deliver(
+    server: &ServerName,
+    target: &Target,
+    template: &Template,
+    text: &str,
+) -> Option<u16> {
     let delivering = async {
-        let mut response = target.send_body(template, text).await?;
+        let mut response = target.follow(template, Some(text)).await?;
         let status = response.head.status;
         // Read to its end, so that its connection can be used again.
         response
@@ -233,10 +278,14 @@ pub async fn deliver(server: &ServerName, target: &Target, template: &Template, 
     };
     match tokio::time::timeout(DELIVERY_LIMIT, delivering).await {
         Ok(Ok(200..300)) => {}
-        Ok(Ok(status)) => tracing::debug!(%server, status, "a notification was refused"),
+        Ok(Ok(status)) => {
+            tracing::debug!(%server, status, "a notification was refused");
+            return Some(status);
+        }
         Ok(Err(error)) => tracing::debug!(%server, %error, "a notification was lost"),
         Err(_) => tracing::debug!(%server, "a notification was not taken in time"),
     }
+    None
 }
 
 /// What a failed request means for the call it carried (invariant 6).
@@ -266,7 +315,7 @@ pub fn answer(
         Ok(frame) if frame.answers(id) => Ok(frame),
         Ok(_) if is_success(status) => Err(unreadable("it answers another request".to_owned())),
         Err(error) if is_success(status) => Err(unreadable(error.to_string())),
-        other => Err(refused(status, body, other.is_ok())),
+        _ => Err(refused(status, body)),
     }
 }
 
@@ -276,12 +325,11 @@ pub fn is_success(status: u16) -> bool {
 
 /// The interruption of a call by an HTTP error without a JSON-RPC response. After 401 and 429 nothing has
 /// run. After any other status the call may have run (invariant 6).
-pub fn refused(status: u16, body: &[u8], is_message: bool) -> Interruption {
+pub fn refused(status: u16, body: &[u8]) -> Interruption {
     let text = String::from_utf8_lossy(body);
     let kind = InterruptionKind::Refused {
         status,
         body: text.trim().chars().take(SHOWN_REFUSAL).collect(),
-        is_message,
     };
     match status {
         401 | 429 => Interruption::not_sent(kind),

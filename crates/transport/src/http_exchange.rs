@@ -1,8 +1,7 @@
 //! One POST of Streamable HTTP, and the messages of its answer.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use mainstay_core::{
     lifecycle::Loss,
     message::{Kind, Method},
@@ -10,32 +9,60 @@ use mainstay_core::{
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
-    Budget, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
+    Budget, CallState, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
     answer_reader::{AnswerReader, JsonBody, Piece},
     http_client,
     http_link::HttpLink,
     http1::{Error, Responding, Response},
+    session_doubt::{self, SessionDoubt},
 };
 use crate::logs::MESSAGE_COST;
 
-/// The error with which SDKs say, under HTTP 404, that they do not know a session.
-const SESSION_NOT_FOUND: i64 = -32001;
+/// The status of an answer on an event stream.
+const STREAMED: u16 = 200;
+
+/// Pauses between resumptions of a stream that ends without a message grow up to here, or to the time that the
+/// server named.
+const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(10);
+
+/// Why a request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A client makes it, which the server may ask.
+    Call,
+    /// Mainstay makes it.
+    Own,
+    /// It is the proof of a session that is in doubt.
+    Proof,
+}
 
 /// A request that was posted.
 pub struct HttpExchange {
     link: Arc<HttpLink>,
     id: u64,
-    /// Whether a client makes the request, which the server may ask.
-    is_call: bool,
+    purpose: Purpose,
     state: State,
     reader: AnswerReader,
+    /// How often in a row the stream has ended without a message.
+    empty_streams: u32,
 }
 
 enum State {
     Reading,
+    /// The session is in doubt, and the server is asked for proof.
+    Proving(Box<Proving>),
     /// The stream has ended without the response, and is asked for again when this is over.
     Parted(Pin<Box<Sleep>>),
     Resuming(Responding),
+}
+
+/// An answer that is held back until it is known whether the session lives.
+struct Proving {
+    /// Resolves to whether the session is lost.
+    proof: Pin<Box<dyn Future<Output = bool> + Send>>,
+    answer: Result<Frame, Interruption>,
+    /// How far the request got if the session is lost.
+    state: CallState,
 }
 
 impl std::fmt::Debug for HttpExchange {
@@ -48,14 +75,15 @@ impl std::fmt::Debug for HttpExchange {
 }
 
 impl HttpExchange {
-    pub fn new(link: Arc<HttpLink>, id: u64, is_call: bool, response: Responding) -> Self {
+    pub fn new(link: Arc<HttpLink>, id: u64, purpose: Purpose, response: Responding) -> Self {
         let reader = AnswerReader::new(response, JsonBody::Whole, link.max_message_bytes);
         Self {
             link,
             id,
-            is_call,
+            purpose,
             state: State::Reading,
             reader,
+            empty_streams: 0,
         }
     }
 
@@ -65,9 +93,10 @@ impl HttpExchange {
         Self {
             link,
             id,
-            is_call: false,
+            purpose: Purpose::Own,
             state: State::Reading,
             reader: AnswerReader::answered(response, JsonBody::Whole, limit, budget),
+            empty_streams: 0,
         }
     }
 
@@ -90,11 +119,15 @@ impl HttpExchange {
             match &mut self.state {
                 State::Reading => match self.reader.next(Frame::of_server).await {
                     Piece::Body { status, body, read } => {
-                        return self.body(status, &body, read).map(ServerMessage::Message);
+                        let answer = http_client::answer(status, &body, read, self.id);
+                        if let Some(answer) = self.conclude(status, answer) {
+                            return answer.map(ServerMessage::Message);
+                        }
                     }
                     Piece::Message { bytes, read } => {
+                        self.empty_streams = 0;
                         if let Some(said) = self.message(bytes, read) {
-                            return Ok(said);
+                            return said;
                         }
                     }
                     Piece::Ended if self.part() => {
@@ -117,6 +150,14 @@ impl HttpExchange {
                         return Err(interruption);
                     }
                 },
+                State::Proving(proving) => {
+                    let is_lost = proving.proof.as_mut().await;
+                    if let State::Proving(proving) =
+                        std::mem::replace(&mut self.state, State::Reading)
+                    {
+                        return self.proven(*proving, is_lost).map(ServerMessage::Message);
+                    }
+                }
                 State::Parted(pause) => {
                     pause.await;
                     let last_event = self.reader.position().last_event.as_deref();
@@ -133,12 +174,17 @@ impl HttpExchange {
 
     /// The stream has ended without the response: it is resumed where it can be (specification,
     /// transports, "Resumability and Redelivery"), at the time that the server named, until the call's
-    /// deadline.
+    /// deadline. Streams that end in a row without a message are resumed ever more rarely.
     fn part(&mut self) -> bool {
         let position = self.reader.position();
         let resumes = position.last_event.is_some() && self.link.resumes();
         if resumes {
-            self.state = State::Parted(Box::pin(sleep(position.retry)));
+            let grown = position
+                .retry
+                .saturating_mul(2u32.saturating_pow(self.empty_streams));
+            let pause = grown.min(position.retry.max(LAST_RESUMPTION_PAUSE));
+            self.empty_streams = self.empty_streams.saturating_add(1);
+            self.state = State::Parted(Box::pin(sleep(pause)));
         }
         resumes
     }
@@ -158,7 +204,9 @@ impl HttpExchange {
                 self.reader.read(response);
                 Ok(())
             }
-            Ok(response) if response.head.status == 404 && self.link.has_session() => {
+            Ok(response)
+                if matches!(response.head.status, 404 | 410) && self.link.has_session() =>
+            {
                 self.link.lose(Loss::SessionExpired);
                 Err(Interruption::sent(InterruptionKind::Lost))
             }
@@ -177,31 +225,86 @@ impl HttpExchange {
         }
     }
 
-    /// An answer in one piece: the response itself, or an HTTP error.
-    fn body(
+    /// What the answer to a proof says about the session.
+    pub async fn proof(&mut self) -> Option<SessionDoubt> {
+        loop {
+            let answer = match self.next().await {
+                // Dropping a question refuses it.
+                Ok(ServerMessage::Question(_) | ServerMessage::Parted { .. }) => continue,
+                Ok(ServerMessage::Message(frame)) if frame.method().is_some() => continue,
+                Ok(ServerMessage::Message(frame)) => Ok(frame),
+                Err(interruption) => Err(interruption),
+            };
+            let status = match self.reader.status() {
+                Some(status) if !self.is_stream() => status,
+                _ => STREAMED,
+            };
+            return session_doubt::doubt(status, &answer, self.id, true);
+        }
+    }
+
+    /// Takes the answer to the request. `None` if the answer puts the session in doubt: then the server is
+    /// asked for proof first.
+    fn conclude(
+        &mut self,
+        status: u16,
+        answer: Result<Frame, Interruption>,
+    ) -> Option<Result<Frame, Interruption>> {
+        if let Some(head) = self.reader.redirect() {
+            return Some(Err(self.link.target.redirected(head)));
+        }
+        match self.session_doubt(status, &answer) {
+            None => {
+                self.link.liveness.weigh(&answer);
+                Some(answer)
+            }
+            Some(SessionDoubt::Ended) => {
+                self.link.lose(Loss::SessionExpired);
+                let expired = InterruptionKind::SessionExpired;
+                Some(Err(Interruption::not_sent(expired)))
+            }
+            Some(SessionDoubt::Refused(refused)) => {
+                let state = refused.state;
+                let proof = Box::pin(Arc::clone(&self.link).loses_session(refused));
+                self.state = State::Proving(Box::new(Proving {
+                    proof,
+                    answer,
+                    state,
+                }));
+                None
+            }
+        }
+    }
+
+    fn session_doubt(
         &self,
         status: u16,
-        body: &Bytes,
-        read: Result<Frame, Unreadable>,
-    ) -> Result<Frame, Interruption> {
-        let answer = http_client::answer(status, body, read, self.id);
-        if status == 404 && self.link.has_session() && !self.is_of_session(&answer) {
-            self.link.lose(Loss::SessionExpired);
-            return Err(Interruption::not_sent(InterruptionKind::SessionExpired));
+        answer: &Result<Frame, Interruption>,
+    ) -> Option<SessionDoubt> {
+        let is_plain = answer.as_ref().is_ok_and(|frame| frame.error().is_none());
+        if is_plain || self.purpose == Purpose::Proof || !self.link.has_session() {
+            return None;
+        }
+        session_doubt::doubt(status, answer, self.id, self.purpose == Purpose::Own)
+    }
+
+    /// Takes the answer once the proof is there.
+    fn proven(&self, proving: Proving, is_lost: bool) -> Result<Frame, Interruption> {
+        let Proving { answer, state, .. } = proving;
+        if is_lost {
+            let kind = InterruptionKind::SessionExpired;
+            return Err(Interruption { state, kind });
         }
         self.link.liveness.weigh(&answer);
         answer
     }
 
-    /// Whether the server has answered this request: then it still has the session.
-    fn is_of_session(&self, answer: &Result<Frame, Interruption>) -> bool {
-        answer.as_ref().is_ok_and(|frame| {
-            frame.names(self.id) && frame.error_code() != Some(SESSION_NOT_FOUND)
-        })
-    }
-
     /// A message of the stream, of so many bytes.
-    fn message(&mut self, bytes: usize, read: Result<Frame, Unreadable>) -> Option<ServerMessage> {
+    fn message(
+        &mut self,
+        bytes: usize,
+        read: Result<Frame, Unreadable>,
+    ) -> Option<Result<ServerMessage, Interruption>> {
         let frame = match read {
             Ok(frame) => frame,
             Err(error) => {
@@ -210,12 +313,13 @@ impl HttpExchange {
                 return None;
             }
         };
-        self.link.liveness.hear();
         let kind = frame.envelope().kind;
         if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
             self.reader.finish();
-            return Some(ServerMessage::Message(frame));
+            let answer = self.conclude(STREAMED, Ok(frame))?;
+            return Some(answer.map(ServerMessage::Message));
         }
+        self.link.liveness.hear();
         self.spend(bytes);
         match kind {
             Kind::Response { .. } => {
@@ -224,22 +328,21 @@ impl HttpExchange {
             }
             Kind::Notification {
                 method: Method::Progress,
-            } => Some(ServerMessage::Message(frame)),
+            } => Some(Ok(ServerMessage::Message(frame))),
             Kind::Notification {
                 method: Method::LogMessage,
-            } => self
-                .link
-                .router
-                .within_rate(frame)
-                .map(ServerMessage::Message),
+            } => {
+                let frame = self.link.router.within_rate(frame)?;
+                Some(Ok(ServerMessage::Message(frame)))
+            }
             Kind::Notification { method } => {
                 self.link.router.notice(method, frame);
                 None
             }
             Kind::Request { .. } => {
                 let question = self.link.router.question(frame)?;
-                if self.is_call {
-                    return Some(ServerMessage::Question(question));
+                if self.purpose == Purpose::Call {
+                    return Some(Ok(ServerMessage::Question(question)));
                 }
                 self.link.router.ask(question);
                 None

@@ -8,23 +8,28 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::lifecycle::Loss;
+use mainstay_core::{
+    era::{Era, Greeting},
+    lifecycle::Loss,
+};
+use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
-    time::timeout,
+    sync::{Notify, mpsc},
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AttemptLimiter, Frame, Liveness, Opening,
-    events::{Events, StreamBroken},
+    AttemptLimiter, Budget, Liveness, Opening, detect,
+    get_stream::StreamState,
     http_client::{self, POST_HEADERS, Target, Template},
-    http1::{self, Responding},
+    http_exchange::{HttpExchange, Purpose},
+    http1::Responding,
     message_router::MessageRouter,
-    pending::Pending,
     reply_sink::ReplySink,
+    session_doubt::{MAX_PROOF, PROOF_LIMIT, PROOF_PAUSE, Refused, SessionDoubt, SessionProof},
 };
-use crate::logs::pause;
+use crate::logs::ServerLog;
 
 pub const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -33,21 +38,22 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// The longest time that the end of a session may take.
 pub const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Before a dropped GET stream is opened again, unless the server names another time.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_secs(30);
-
 /// The sending side of one session.
 pub struct HttpLink {
-    target: Target,
+    pub target: Target,
     greeted: OnceLock<Greeted>,
     next_id: AtomicU64,
     pub router: MessageRouter,
     pub max_message_bytes: usize,
     pub liveness: Arc<Liveness>,
-    attempt_limiter: Arc<AttemptLimiter>,
+    pub attempt_limiter: Arc<AttemptLimiter>,
     /// Notified when open connections are not used again: the stream gets a new one.
-    forgotten: Notify,
+    pub forgotten: Notify,
+    /// Whether the server's own stream is open, for people.
+    pub stream_state: Mutex<StreamState>,
+    log: Arc<ServerLog>,
+    /// When the session last gave proof that it lives. Held while it is asked for.
+    proved_at: tokio::sync::Mutex<Option<Instant>>,
     over: OnceLock<Loss>,
     /// Cancelled when the session is lost. Calls in flight go on: each has its own connection, and
     /// reports its own end.
@@ -59,12 +65,13 @@ struct Greeted {
     post: Template,
     session_id: Option<String>,
     version: Option<&'static str>,
+    proof: SessionProof,
 }
 
 impl std::fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpLink")
-            .field("uri", &self.target.uri)
+            .field("uri", &self.target.uri())
             .finish_non_exhaustive()
     }
 }
@@ -86,13 +93,18 @@ impl HttpLink {
             liveness: Arc::new(Liveness::new(opening.hang_after)),
             attempt_limiter: Arc::clone(&opening.attempt_limiter),
             forgotten: Notify::new(),
+            stream_state: Mutex::default(),
+            log: Arc::clone(&opening.log),
+            proved_at: tokio::sync::Mutex::default(),
             over: OnceLock::new(),
             lost: CancellationToken::new(),
         }
     }
 
     /// The session is open. All later requests carry its id and its version.
-    pub fn greeted(&self, session_id: Option<String>, version: Option<&'static str>) {
+    pub fn greeted(&self, session_id: Option<String>, greeting: &Greeting) {
+        let revision = greeting.revision;
+        let version = revision.sends_version_header().then(|| revision.as_str());
         let mut headers = POST_HEADERS.to_vec();
         headers.extend(session_id.as_deref().map(|id| (SESSION_ID, id)));
         headers.extend(version.map(|version| (PROTOCOL_VERSION, version)));
@@ -103,6 +115,7 @@ impl HttpLink {
                 post,
                 session_id,
                 version,
+                proof: SessionProof::of(greeting.capabilities),
             })
             .ok();
     }
@@ -116,7 +129,7 @@ impl HttpLink {
     }
 
     /// The head of a request without a body.
-    fn bare<'a>(&'a self, method: &str, mut headers: Vec<(&str, &'a str)>) -> Template {
+    fn bare<'a>(&'a self, method: &'static str, mut headers: Vec<(&str, &'a str)>) -> Template {
         if let Some(greeted) = self.greeted.get() {
             headers.extend(greeted.session_id.as_deref().map(|id| (SESSION_ID, id)));
             headers.extend(greeted.version.map(|version| (PROTOCOL_VERSION, version)));
@@ -169,8 +182,22 @@ impl HttpLink {
     }
 
     /// Posts a notification or an answer.
-    pub async fn send(&self, text: String) {
-        http_client::deliver(self.router.server(), &self.target, &self.post(), &text).await;
+    pub async fn send(self: &Arc<Self>, text: String) {
+        let server = self.router.server();
+        let status = http_client::deliver(server, &self.target, &self.post(), &text).await;
+        if let Some(refused) = status.and_then(Refused::notification)
+            && self.has_session()
+        {
+            Arc::clone(self).loses_session(refused).await;
+        }
+    }
+
+    /// Asks for the server's own stream, from this event on.
+    pub fn get_stream(&self, last_event: Option<&str>) -> Responding {
+        let mut headers = vec![("accept", "text/event-stream")];
+        headers.extend(last_event.map(|id| (LAST_EVENT_ID, id)));
+        // An idle connection may be closed already, which shows nothing about the server.
+        self.target.send_afresh(&self.bare("GET", headers))
     }
 
     /// The session is lost; the first reason counts.
@@ -207,80 +234,41 @@ impl HttpLink {
         }
     }
 
-    /// Reads the stream of messages that belong to no call, as long as the server offers one. Drops
-    /// `unanswered` once the server has said whether it does.
-    pub async fn listen(&self, unanswered: oneshot::Sender<()>) {
-        let mut unanswered = Some(unanswered);
-        let nobody = Pending::new(self.router.server().clone());
-        let mut last_event = None::<String>;
-        let mut wait = FIRST_RETRY;
-        let mut offered = false;
-        loop {
-            let mut headers = vec![("accept", "text/event-stream")];
-            headers.extend(last_event.as_deref().map(|id| (LAST_EVENT_ID, id)));
-            // An idle connection may be closed already, which shows nothing about the server.
-            let get = self.target.send_afresh(&self.bare("GET", headers));
-            let answered = tokio::select! {
-                answered = get => answered,
-                () = self.forgotten.notified() => continue,
-            };
-            drop(unanswered.take());
-            match answered {
-                Ok(response) if response.head.is_success() && response.head.is_event_stream => {
-                    offered = true;
-                    let mut events = Events::new(response, self.max_message_bytes);
-                    loop {
-                        let event = tokio::select! {
-                            event = events.next() => event,
-                            () = self.forgotten.notified() => break,
-                        };
-                        let event = match event {
-                            Some(Ok(event)) => event,
-                            Some(Err(error @ StreamBroken::TooLarge { .. })) => {
-                                if let Some(times) = self.router.fault() {
-                                    tracing::warn!(server = %self.router.server(), %error, times, "a notification was dropped");
-                                }
-                                continue;
-                            }
-                            Some(Err(StreamBroken::Broken(_))) | None => break,
-                        };
-                        wait = event
-                            .retry
-                            .map_or(FIRST_RETRY, Duration::from_millis)
-                            .min(LAST_RETRY);
-                        last_event = event.id.or(last_event);
-                        if let Some(data) = event.data.filter(|data| !data.is_empty()) {
-                            let bytes = data.len();
-                            let wait = match Frame::of_server_aside(data).await {
-                                Ok(frame) => {
-                                    self.liveness.hear();
-                                    self.router.sort(frame, &nobody)
-                                }
-                                Err(error) => self.router.skip(bytes, &error),
-                            };
-                            pause(wait).await;
-                        }
-                    }
-                }
-                // There was a stream before, so the session is gone: the server has restarted.
-                Ok(response) if response.head.status == 404 && offered && self.has_session() => {
-                    self.lose(Loss::SessionExpired);
-                    return;
-                }
-                // 405 is normal: no stream is offered. Other refusals will not change either.
-                Ok(response) if response.head.status < 500 => return,
-                // The server is gone. A server that accepts a connection and drops it may not know GET.
-                // But if it had a stream before, it is gone.
-                Err(error) if offered || matches!(error, http1::Error::Connect(_)) => {
-                    self.lose(Loss::Disconnected(error.to_string()));
-                    return;
-                }
-                Ok(_) | Err(_) => {}
-            }
-            tokio::time::sleep(wait).await;
-            // Streams of many servers that broke off together are not opened again together.
-            self.attempt_limiter.take().await;
-            wait = (wait * 2).min(LAST_RETRY);
+    /// Whether the session is lost in which a request was refused in this way: the server is asked for proof,
+    /// once for all requests that are refused at the same time.
+    pub async fn loses_session(self: Arc<Self>, refused: Refused) -> bool {
+        let Some(proof) = self.greeted.get().map(|greeted| greeted.proof) else {
+            return false;
+        };
+        let mut proved_at = self.proved_at.lock().await;
+        if self.is_over() {
+            return true;
         }
+        if proved_at.is_some_and(|at| at.elapsed() < PROOF_PAUSE) {
+            return false;
+        }
+        let asked = timeout(PROOF_LIMIT, self.prove(proof)).await;
+        let doubt = asked.ok().flatten();
+        let is_lost = SessionProof::shows_loss(doubt.as_ref(), &refused);
+        if is_lost {
+            let server = self.router.server();
+            tracing::info!(%server, %refused, "the server does not know its session any more");
+            self.log.note(&format!(
+                "the server does not know its session any more: it answered {refused}"
+            ));
+            self.lose(Loss::SessionExpired);
+        } else {
+            *proved_at = Some(Instant::now());
+        }
+        is_lost
+    }
+
+    /// What the answer to the proof says about the session.
+    async fn prove(self: &Arc<Self>, proof: SessionProof) -> Option<SessionDoubt> {
+        let (id, response) =
+            self.request(|id| detect::own_request(Era::Legacy, id, proof.method(), None));
+        let mut exchange = HttpExchange::new(Arc::clone(self), id, Purpose::Proof, response);
+        exchange.count(Budget::new(MAX_PROOF));
+        exchange.proof().await
     }
 }

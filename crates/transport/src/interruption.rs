@@ -25,16 +25,14 @@ pub enum InterruptionKind {
     Lost,
     #[error("cannot connect: {0}")]
     Unreachable(String),
-    /// HTTP 404 with a session id: the session is over, and nothing ran.
+    /// HTTP 307 or 308 within the origin. The next request goes where it leads.
+    #[error("the server redirected the request")]
+    Redirected,
+    /// The server does not know the session any more.
     #[error("the server ended the session")]
     SessionExpired,
     #[error("the server answered HTTP {status}{}{}", detail(body), advice(*status))]
-    Refused {
-        status: u16,
-        body: String,
-        /// Whether the body is still a message of JSON-RPC, such as an error without an id.
-        is_message: bool,
-    },
+    Refused { status: u16, body: String },
     #[error("the server's answer is not a JSON-RPC message: {0}")]
     Unreadable(String),
     #[error("the server's answer exceeds {0} bytes")]
@@ -81,15 +79,18 @@ impl Interruption {
         }
     }
 
+    /// Whether the request was redirected, and is to be sent again.
+    pub fn is_redirect(&self) -> bool {
+        self.kind == InterruptionKind::Redirected
+    }
+
     /// What the interruption shows against the server's health. `None` if the server followed the protocol,
     /// or if the interruption shows nothing about it.
     pub fn fault(&self) -> Option<Fault> {
         let kind = match &self.kind {
             InterruptionKind::Lost => FaultKind::Cut,
             InterruptionKind::Unreachable(_) => FaultKind::Unreachable,
-            InterruptionKind::Refused {
-                is_message: true, ..
-            }
+            InterruptionKind::Redirected
             | InterruptionKind::SessionExpired
             | InterruptionKind::TooLarge(_)
             | InterruptionKind::Asked

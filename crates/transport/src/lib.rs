@@ -17,12 +17,14 @@ mod environment;
 mod events;
 mod exchange;
 mod frame;
+mod get_stream;
 mod handshake;
 mod health_url;
 pub mod http1;
 mod http_client;
 mod http_exchange;
 mod http_link;
+mod initialize;
 mod interruption;
 mod json_values;
 mod line_reader;
@@ -54,6 +56,7 @@ mod question;
 mod refusals;
 mod reply_sink;
 mod session;
+mod session_doubt;
 mod signs_of_work;
 mod sse;
 mod sse_link;
@@ -77,7 +80,9 @@ pub use self::{
     events::{Events, StreamBroken},
     exchange::Exchange,
     frame::{Frame, Reading, Unreadable},
+    get_stream::StreamState,
     health_url::{HealthError, HealthUrl},
+    http_client::MAX_REDIRECTS,
     interruption::{CallState, Interruption, InterruptionKind},
     line_reader::{Line, LineReader, Stray},
     line_writer::{LineWriter, WriterClosed},

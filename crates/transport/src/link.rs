@@ -7,7 +7,7 @@ use mainstay_core::ids::ServerName;
 use super::{
     Asker, Exchange, Interruption, InterruptionKind, LineWriter,
     exchange::{PipedExchange, cancelled},
-    http_exchange::HttpExchange,
+    http_exchange::{HttpExchange, Purpose},
     http_link::HttpLink,
     modern_exchange::ModernExchange,
     modern_link::ModernLink,
@@ -49,9 +49,12 @@ impl Link {
                 exchange.map(Exchange::from)
             }
             Self::Http(link) => {
+                let purpose = match asker {
+                    Some(_) => Purpose::Call,
+                    None => Purpose::Own,
+                };
                 let (id, response) = link.request(render);
-                let exchange = HttpExchange::new(Arc::clone(link), id, asker.is_some(), response);
-                Ok(exchange.into())
+                Ok(HttpExchange::new(Arc::clone(link), id, purpose, response).into())
             }
             Self::Modern(link) => Ok(ModernExchange::start(link, asker.is_none(), render)?.into()),
             Self::Sse(link) => {
@@ -71,7 +74,7 @@ impl Link {
         match self {
             Self::Http(link) => {
                 let (id, response) = link.request_afresh(render);
-                let exchange = HttpExchange::new(Arc::clone(link), id, false, response);
+                let exchange = HttpExchange::new(Arc::clone(link), id, Purpose::Own, response);
                 Some(Ok(exchange.into()))
             }
             Self::Modern(link) => {

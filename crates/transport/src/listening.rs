@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{
     AttemptLimiter, Exchange, Frame, Interruption, InterruptionKind, Listener, Notice,
-    ServerMessage, detect::own_request, link::Link,
+    ServerMessage, StreamState, detect::own_request, link::Link,
 };
 
 /// How long a server may take to acknowledge a subscription. After that the subscription is tried again.
@@ -51,6 +51,8 @@ pub struct Listening {
     wanted: Mutex<WantedResources>,
     changed: Notify,
     settled: watch::Sender<Settled>,
+    /// Whether the subscription is open, for people. `None` while nothing is wanted.
+    state: Mutex<Option<StreamState>>,
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +105,17 @@ impl Listening {
             wanted: Mutex::default(),
             changed: Notify::new(),
             settled: watch::Sender::default(),
+            state: Mutex::default(),
         }
+    }
+
+    /// Whether the subscription is open. `None` while nothing is wanted.
+    pub fn state(&self) -> Option<StreamState> {
+        self.state.lock().clone()
+    }
+
+    fn show(&self, state: StreamState) {
+        *self.state.lock() = Some(state);
     }
 
     fn wanted(&self) -> MutexGuard<'_, WantedResources> {
@@ -198,6 +210,7 @@ impl Listening {
             let since = Instant::now();
             let outcome = match opened {
                 None => {
+                    *self.state.lock() = None;
                     listen.end(current.take()).await;
                     self.settle(generation, HashSet::new());
                     self.changed.notified().await;
@@ -207,19 +220,33 @@ impl Listening {
                 Some(Opened::Acknowledged(exchange, honoured)) => {
                     listen.end(current.replace(exchange)).await;
                     self.settle(generation, honoured);
+                    self.show(StreamState::Open);
                     self.follow(&listen, &mut current).await
                 }
                 // The server still honours the subscription before.
                 Some(Opened::Refused) => {
                     let honoured = match &current {
                         Some(_) => self.settled.borrow().honoured.clone(),
-                        None => HashSet::new(),
+                        None => {
+                            let reason = "the server refuses subscriptions/listen";
+                            self.show(StreamState::Closed(reason.to_owned()));
+                            HashSet::new()
+                        }
                     };
                     self.settle(generation, honoured);
                     self.follow(&listen, &mut current).await
                 }
                 Some(Opened::Broken) => Outcome::Broken,
             };
+            match &outcome {
+                Outcome::Changed => {}
+                Outcome::Ended => self.show(StreamState::Closed(
+                    "the server ended subscriptions/listen".to_owned(),
+                )),
+                Outcome::Broken => self.show(StreamState::Closed(
+                    "subscriptions/listen broke off".to_owned(),
+                )),
+            }
             match outcome {
                 Outcome::Changed => continue,
                 Outcome::Ended if since.elapsed() < SHORT_LIVED => {
@@ -336,10 +363,13 @@ impl Listen<'_> {
             Ok(ServerMessage::Question(_) | ServerMessage::Parted { .. }) => {
                 return Received::Message;
             }
+            // The server may serve it later: too many requests, or a conflict with the stream before.
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
                 ..
-            }) if status < 500 => return Received::Ended,
+            }) if status < 500 && !matches!(status, 408 | 409 | 423 | 425 | 429) => {
+                return Received::Ended;
+            }
             Err(error) => {
                 tracing::debug!(server = %self.server, %error, "a subscription broke off");
                 return Received::Broken;

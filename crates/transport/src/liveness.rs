@@ -10,11 +10,14 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::health::{Fault, Policy};
+use mainstay_core::{
+    health::{Fault, FaultKind, Policy},
+    message,
+};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Frame, Interruption, InterruptionKind};
+use super::{Frame, Interruption};
 
 /// How long processes are watched at least before they count as idle: 5 % of it are more than the two
 /// ticks of the clock in which the kernel counts.
@@ -22,6 +25,9 @@ const CPU_WINDOW: Duration = Duration::from_millis(500);
 
 /// How long calls wait for an answer to the first probe when they begin to be refused.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// The bytes that a reason quotes of an error.
+const SHOWN_ERROR: usize = 300;
 
 /// How often they check for it.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
@@ -117,20 +123,9 @@ impl Liveness {
         self.is_stalled().then_some(calls)
     }
 
-    /// Counts a message as a sign of life, if `answer` is one: an answer, or an error without an id
-    /// under an HTTP status.
+    /// Counts an answer as a sign of life. An error that names no request is none.
     pub fn weigh(&self, answer: &Result<Frame, Interruption>) {
-        let is_message = match answer {
-            Ok(_) => true,
-            Err(Interruption { kind, .. }) => matches!(
-                kind,
-                InterruptionKind::Refused {
-                    is_message: true,
-                    ..
-                }
-            ),
-        };
-        if is_message {
+        if answer.as_ref().is_ok_and(|frame| !frame.names_nothing()) {
             self.hear();
         }
     }
@@ -144,6 +139,11 @@ impl Liveness {
     /// How many calls have failed since one was answered.
     pub fn failed_in_row(&self) -> u32 {
         self.failed_in_row.load(Ordering::Relaxed)
+    }
+
+    /// Whether something came in the millisecond of this time, or later.
+    pub fn is_heard_since(&self, at: Instant) -> bool {
+        self.heard.load(Ordering::Relaxed) >= self.millis(at)
     }
 
     /// When something came last.
@@ -244,7 +244,23 @@ impl InFlight {
 
     /// The call ends without an answer.
     pub fn interrupted(&self, why: &Interruption) {
-        let Some(fault) = why.fault() else { return };
+        if let Some(fault) = why.fault() {
+            self.failed(fault);
+        }
+    }
+
+    /// The call is refused with an error that names no request.
+    pub fn refused(&self, error: &str) {
+        self.failed(Fault {
+            kind: FaultKind::Foreign,
+            reason: format!(
+                "the server refused the request as a whole: {}",
+                message::shortened(error.to_owned(), SHOWN_ERROR)
+            ),
+        });
+    }
+
+    fn failed(&self, fault: Fault) {
         let liveness = &self.liveness;
         liveness.failed_in_row.fetch_add(1, Ordering::Relaxed);
         *liveness.fault.lock() = Some(fault);
@@ -315,6 +331,7 @@ mod tests {
     use std::future::{Ready, ready};
 
     use super::*;
+    use crate::InterruptionKind;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -430,30 +447,37 @@ mod tests {
         assert_eq!(since.elapsed(), Duration::ZERO);
     }
 
-    /// Only a message forgives calls that failed.
+    /// Only a message about a request forgives calls that failed.
     #[tokio::test(start_paused = true)]
     async fn calls_that_fail_in_a_row_are_counted() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));
         let call = liveness.call(Instant::now() + SECOND * 30);
-        let refused = |is_message| {
+        let answer = |body: &str| {
+            let text = format!(r#"{{"jsonrpc":"2.0",{body}}}"#);
+            Ok(Frame::read(text.into()).expect("a message"))
+        };
+        let unavailable = || {
             Interruption::sent(InterruptionKind::Refused {
                 status: 503,
                 body: String::new(),
-                is_message,
             })
         };
-        for failed in 1..=2 {
-            call.interrupted(&refused(false));
-            call.interrupted(&refused(true));
-            liveness.weigh(&Err(refused(false)));
-            let (found, fault) = liveness.failed();
-            assert_eq!(found, failed);
-            assert_eq!(
-                fault.expect("a fault").reason,
-                "the server answered HTTP 503"
-            );
-        }
-        liveness.weigh(&Err(refused(true)));
+        call.interrupted(&unavailable());
+        liveness.weigh(&Err(unavailable()));
+        let (failed, fault) = liveness.failed();
+        let reason = fault.expect("a fault").reason;
+        assert_eq!(
+            (failed, reason.as_str()),
+            (1, "the server answered HTTP 503")
+        );
+        let error = r#"{"code":-32000,"message":"no"}"#;
+        call.refused(error);
+        liveness.weigh(&answer(&format!(r#""id":null,"error":{error}"#)));
+        let (failed, fault) = liveness.failed();
+        let reason = fault.expect("a fault").reason;
+        let expected = format!("the server refused the request as a whole: {error}");
+        assert_eq!((failed, reason), (2, expected));
+        liveness.weigh(&answer(&format!(r#""id":1,"error":{error}"#)));
         assert_eq!(liveness.failed().0, 0);
     }
 

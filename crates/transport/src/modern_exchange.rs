@@ -195,6 +195,9 @@ impl ModernExchange {
         body: &Bytes,
         read: Result<Frame, Unreadable>,
     ) -> Result<Frame, Interruption> {
+        if let Some(head) = self.reader.redirect() {
+            return Err(self.link.target.redirected(head));
+        }
         let answer = http_client::answer(status, body, read, self.id);
         self.link.liveness.weigh(&answer);
         if answer.is_err() && !http_client::is_success(status) {

@@ -88,6 +88,8 @@ pub async fn open(
         eras: detect::eras_of(&greeting),
         greeting,
         initialize_answer: answer,
+        avoids_probe: false,
+        is_probed: false,
         pid: None,
         liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
@@ -114,12 +116,10 @@ async fn discover(
     let body = detect::own_request(Era::Modern, "0", Method::Discover, None);
     let post = ModernPost::of(body, &ToolHeaders::default())
         .map_err(|error| Loss::Rejected(error.to_string()))?;
-    let uri = target.uri.clone();
-    let sent = target
-        .follow("POST", &post.headers(), Some(post.body()))
-        .await;
-    let (response, target) = sent.map_err(|error| {
-        let loss = refusals::unanswered(&uri, &error);
+    let template = target.template("POST", &post.headers());
+    let sent = target.follow(&template, Some(post.body())).await;
+    let response = sent.map_err(|error| {
+        let loss = refusals::unanswered(&target.uri(), &error);
         match error {
             http1::Error::Connect(_) => NotModern::from(loss),
             // A server may drop a client that it does not understand.
@@ -127,10 +127,14 @@ async fn discover(
         }
     })?;
     match response.head.status {
-        401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
+        // The server may forbid what it does not know. `initialize` shows whether it wants credentials.
+        401 | 403 => {
+            let loss = refusals::unauthorized(&response.head, launch);
+            return Err(NotModern::Unclear(loss));
+        }
         429 => {
             let asked = Method::Discover.name();
-            return Err(http_client::unavailable(&target.uri, response, asked)
+            return Err(http_client::unavailable(&target.uri(), response, asked)
                 .await
                 .into());
         }
@@ -138,7 +142,8 @@ async fn discover(
         501 | 508 => {}
         500.. => {
             return Err(
-                match http_client::unavailable(&target.uri, response, Method::Discover.name()).await
+                match http_client::unavailable(&target.uri(), response, Method::Discover.name())
+                    .await
                 {
                     // One that says when to come back is not asked before.
                     loss @ Loss::Unavailable { .. } => loss.into(),

@@ -21,7 +21,7 @@ use super::{
 /// The sending side. There is no connection that could be lost.
 pub struct ModernLink {
     pub server: ServerName,
-    target: Target,
+    pub target: Target,
     next_id: AtomicU64,
     pub tools: ToolHeaders,
     pub router: MessageRouter,
@@ -35,7 +35,7 @@ pub struct ModernLink {
 impl std::fmt::Debug for ModernLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ModernLink")
-            .field("uri", &self.target.uri)
+            .field("uri", &self.target.uri())
             .finish_non_exhaustive()
     }
 }

@@ -74,6 +74,7 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
                 Err(NotModern::Legacy(eras)) => {
                     let (mut session, running) = open_legacy(opening, launch).await?;
                     session.eras = session.eras.or(eras);
+                    session.is_probed = true;
                     Ok((session, running))
                 }
                 // The reply to `server/discover` does not tell the era: `initialize` may succeed.

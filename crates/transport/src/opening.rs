@@ -37,6 +37,8 @@ pub struct Opening {
     pub approach: Approach,
     /// The `params` of `initialize`, as JSON text.
     pub initialize: Arc<str>,
+    /// Whether another revision is asked for if the server refuses the one in `initialize`.
+    pub steps_down: bool,
     pub max_message_bytes: usize,
     /// After a silence of this length a server is suspect, even while calls are in flight.
     pub hang_after: Duration,
@@ -66,6 +68,16 @@ impl Opening {
 pub struct Stop {
     pub close: CancellationToken,
     pub kill: CancellationToken,
+}
+
+impl Stop {
+    /// Asks one of several connections to end. It ends with the others, too.
+    pub fn child(&self) -> Self {
+        Self {
+            close: self.close.child_token(),
+            kill: self.kill.child_token(),
+        }
+    }
 }
 
 /// `params` of an `initialize` of our own.

@@ -13,6 +13,8 @@ use super::{
     Asker, Budget, Exchange, Frame, Interruption, Liveness, PossibleSuspect,
     detect::own_request,
     exchange::PipedExchange,
+    get_stream::StreamState,
+    http_client::MAX_REDIRECTS,
     link::Link,
     listening::{Declined, Listening},
 };
@@ -26,6 +28,10 @@ pub struct Session {
     pub initialize_answer: Frame,
     /// What its opening told of the eras that the server speaks.
     pub eras: Eras,
+    /// An attempt with `server/discover` failed, and the next one without it opened this session.
+    pub avoids_probe: bool,
+    /// The server has refused `server/discover` on the connection of this session.
+    pub is_probed: bool,
     /// The process, for a stdio server.
     pub pid: Option<u32>,
     pub liveness: Arc<Liveness>,
@@ -80,8 +86,7 @@ impl Session {
 
     /// A request of our own.
     pub async fn ask(&self, method: Method, params: Option<&str>) -> Result<Frame, Interruption> {
-        let exchange = self.start(method, params).await?;
-        exchange.response().await
+        self.answer(method, params, None).await
     }
 
     /// Asks, and reads no more of the answer than the budget allows.
@@ -91,8 +96,28 @@ impl Session {
         params: Option<&str>,
         budget: &Budget,
     ) -> Result<Frame, Interruption> {
-        let mut exchange = self.start(method, params).await?;
-        exchange.answer_within(budget).await
+        self.answer(method, params, Some(budget)).await
+    }
+
+    /// The answer to a request of our own, which is sent again where the server redirects it.
+    async fn answer(
+        &self,
+        method: Method,
+        params: Option<&str>,
+        budget: Option<&Budget>,
+    ) -> Result<Frame, Interruption> {
+        let mut redirects = 0;
+        loop {
+            let mut exchange = self.start(method, params).await?;
+            let answer = match budget {
+                Some(budget) => exchange.answer_within(budget).await,
+                None => exchange.response().await,
+            };
+            match answer {
+                Err(why) if why.is_redirect() && redirects < MAX_REDIRECTS => redirects += 1,
+                answer => return answer,
+            }
+        }
     }
 
     /// Sends a request of our own.
@@ -163,6 +188,16 @@ impl Session {
 
     pub fn era(&self) -> Era {
         self.greeting.revision.era()
+    }
+
+    /// Whether the stream is open on which the server tells of changes. `None` where every connection has one, or
+    /// the server has nothing to tell.
+    pub fn stream_state(&self) -> Option<StreamState> {
+        match (&self.link, &self.listening) {
+            (_, Some(listening)) => listening.state(),
+            (Link::Http(link), None) => Some(link.stream_state.lock().clone()),
+            (Link::Piped { .. } | Link::Sse(_) | Link::Modern(_), None) => None,
+        }
     }
 
     /// Whether a session of the other era can stand beside it: it is none that the server knows of.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::Uri;
 use mainstay_core::{
     config::HttpLaunch,
-    era::{Era, Eras},
+    era::{Era, Eras, Greeting},
     lifecycle::Loss,
 };
 use tokio::sync::mpsc;
@@ -17,6 +17,7 @@ use super::{
     detect::read_greeting,
     events::{Events, StreamBroken},
     http_client::{self, Target},
+    initialize::Initialize,
     interruption::advice,
     link::Link,
     message_router::MessageRouter,
@@ -42,8 +43,8 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
-    let (mut events, target) = subscribe(target, launch, opening.max_message_bytes).await?;
-    let endpoint = target.at(endpoint(&mut events, &target.uri).await?);
+    let mut events = subscribe(&target, launch, opening.max_message_bytes).await?;
+    let endpoint = target.at(endpoint(&mut events, &target.uri()).await?);
 
     let liveness = Arc::new(Liveness::new(opening.hang_after));
     let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
@@ -68,27 +69,15 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     };
 
     let session_link = Link::Sse(Arc::clone(&link));
-    let greeted = match handshake(&link, &opening.initialize).await {
-        Ok(answer) => read_greeting(&answer).map(|greeting| (greeting, answer)),
-        Err(Interruption {
-            kind:
-                InterruptionKind::Refused {
-                    status: status @ (401 | 403),
-                    ..
-                },
-            ..
-        }) => Err(Loss::Unauthorized(format!(
-            "HTTP {status}{}",
-            advice(status)
-        ))),
-        Err(interruption) => Err(Loss::ConnectFailed(interruption.kind.reason())),
-    };
+    let greeted = greet(&link, Initialize::of(opening)).await;
     match greeted {
         Ok((greeting, initialize_answer)) => {
             let session = Session {
                 greeting,
                 initialize_answer,
                 eras: Eras::only(Era::Legacy),
+                avoids_probe: false,
+                is_probed: false,
                 pid: None,
                 liveness,
                 server: opening.server.clone(),
@@ -106,38 +95,66 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     }
 }
 
-async fn handshake(link: &Arc<SseLink>, params: &str) -> Result<Frame, Interruption> {
-    let exchange = SseExchange::start(link, None, |id| {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
-    });
+/// Greets the server, and again for another revision where it refuses the one that was asked for.
+async fn greet(link: &Arc<SseLink>, mut initialize: Initialize) -> Result<(Greeting, Frame), Loss> {
+    let mut first_refusal = None;
+    loop {
+        let refused = match handshake(link, &initialize).await {
+            Ok(answer) => match read_greeting(&answer) {
+                Ok(greeting) => return Ok((greeting, answer)),
+                Err(loss) => loss,
+            },
+            Err(Interruption {
+                kind:
+                    InterruptionKind::Refused {
+                        status: status @ (401 | 403),
+                        ..
+                    },
+                ..
+            }) => {
+                let advice = advice(status);
+                return Err(Loss::Unauthorized(format!("HTTP {status}{advice}")));
+            }
+            Err(interruption) => Loss::ConnectFailed(interruption.kind.reason()),
+        };
+        let words = match &refused {
+            Loss::Rejected(reason) | Loss::ConnectFailed(reason) => reason.as_str(),
+            _ => "",
+        };
+        // The first refusal says which revisions the server speaks.
+        if !initialize.step_down(words) {
+            return Err(first_refusal.unwrap_or(refused));
+        }
+        first_refusal.get_or_insert(refused);
+    }
+}
+
+async fn handshake(link: &Arc<SseLink>, initialize: &Initialize) -> Result<Frame, Interruption> {
+    let exchange = SseExchange::start(link, None, |id| initialize.request(id));
     let exchange = exchange.map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
     Exchange::from(exchange)
         .answer_within(&Budget::new(MAX_GREETING))
         .await
 }
 
-async fn subscribe(
-    target: Target,
-    launch: &HttpLaunch,
-    limit: usize,
-) -> Result<(Events, Target), Loss> {
-    let uri = target.uri.clone();
-    let (response, target) = target
-        .follow("GET", &[("accept", "text/event-stream")], None)
+async fn subscribe(target: &Target, launch: &HttpLaunch, limit: usize) -> Result<Events, Loss> {
+    let get = target.template("GET", &[("accept", "text/event-stream")]);
+    let response = target
+        .follow(&get, None)
         .await
-        .map_err(|error| refusals::unanswered(&uri, &error))?;
+        .map_err(|error| refusals::unanswered(&target.uri(), &error))?;
     match response.head.status {
         401 | 403 => Err(refusals::unauthorized(&response.head, launch)),
-        200..300 if response.head.is_event_stream => Ok((Events::new(response, limit), target)),
+        200..300 if response.head.is_event_stream => Ok(Events::new(response, limit)),
         status @ 200..300 => {
             let body = http_client::error_text(response).await;
-            let mut refusal = refusals::Refusal::new(&target.uri, status, "GET", &body);
+            let mut refusal = refusals::Refusal::new(&target.uri(), status, "GET", &body);
             if !refusal.said.starts_with("a web page") {
                 "the answer to GET is no event stream".clone_into(&mut refusal.said);
             }
             Err(Loss::ConnectFailed(refusal.whole()))
         }
-        _ => Err(http_client::unavailable(&target.uri, response, "GET").await),
+        _ => Err(http_client::unavailable(&target.uri(), response, "GET").await),
     }
 }
 
@@ -179,6 +196,7 @@ impl Stream {
         let loss = tokio::select! {
             () = close.cancelled() => Loss::Disconnected("stopped".to_owned()),
             loss = self.read() => loss,
+            () = link.expired.cancelled() => Loss::SessionExpired,
             () = posting => Loss::Disconnected("its task ended".to_owned()),
         };
         link.pending.end();

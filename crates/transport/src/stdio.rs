@@ -8,11 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::{
-    config::StdioLaunch,
-    era::{Era, Eras},
-    lifecycle::Loss,
-};
+use mainstay_core::{config::StdioLaunch, era::Era, lifecycle::Loss};
 use mainstay_platform::{
     blocking::try_off_the_runtime,
     descriptors::{self, Descriptors},
@@ -29,6 +25,7 @@ use super::{
     Approach, LineWriter, Liveness, Opening, Resolution, Running, Session, Stop, Unopened, command,
     environment,
     handshake::{Ungreeted, shake_hands},
+    initialize::Initialize,
     link::Link,
     listening::Listening,
     message_router::MessageRouter,
@@ -52,50 +49,60 @@ const TERM_GRACE: Duration = Duration::from_secs(5);
 /// How long the last output of an exited server may take: its children may hold the pipe open.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-/// Starts the process, and opens a session with it. A process that ends at `server/discover` has not
-/// crashed: it does not know the request. It is started once more, and greeted with `initialize`.
+/// Starts the process, and opens a session with it. A process that does not bear `server/discover` is started
+/// once more, and greeted with `initialize`. One that ends because of the revision in `initialize` is started
+/// for another.
 pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
-    let loss = match start(opening, launch).await {
-        Ok(opened) => return Ok(opened),
-        Err(Unstarted::Unopened(unopened)) => return Err(unopened),
-        Err(Unstarted::EndedAtProbe(loss)) => loss,
-    };
-    // A process that is known to understand `server/discover` has crashed.
-    if opening.approach != Approach::Detect(None) || opening.stop.close.is_cancelled() {
-        return Err(loss.into());
-    }
-    opening
-        .log
-        .note("it ended at server/discover, and is started again without");
-    let other_way = Opening {
-        approach: Approach::Detect(Some(Era::Legacy)),
-        ..opening.clone()
-    };
-    match start(&other_way, launch).await {
-        Ok((mut session, running)) => {
-            if session.era() == Era::Legacy {
-                session.eras = Eras::only(Era::Legacy);
+    let mut initialize = Initialize::of(opening);
+    let mut approach = opening.approach;
+    let mut first_refusal = None;
+    loop {
+        let attempt = Opening {
+            approach,
+            initialize: initialize.params().into(),
+            // A process that is refused is closed, and the next one is not.
+            stop: opening.stop.child(),
+            ..opening.clone()
+        };
+        let unopened = match start(&attempt, launch).await {
+            Ok((mut session, running)) => {
+                session.avoids_probe = approach != opening.approach;
+                return Ok((session, running));
             }
-            Ok((session, running))
+            Err(unopened) => unopened,
+        };
+        let is_stopped = opening.stop.close.is_cancelled();
+        if !is_stopped && approach == Approach::Detect(None) && may_be_spoiled(&unopened) {
+            opening.log.note(&format!(
+                "it failed after server/discover, and is started again without: {}; \"protocol\": \"legacy\" in its entry spares it that",
+                unopened.loss
+            ));
+            approach = Approach::Detect(Some(Era::Legacy));
+            continue;
         }
-        Err(Unstarted::Unopened(unopened)) => Err(unopened),
-        Err(Unstarted::EndedAtProbe(loss)) => Err(loss.into()),
+        let is_crash = matches!(unopened.loss, Loss::Crashed { .. });
+        let last_words = || opening.log.tail.texts().join("\n");
+        if !is_stopped && is_crash && initialize.step_down(&last_words()) {
+            opening
+                .log
+                .note("it ended because of its protocol revision, and is started for another");
+            first_refusal.get_or_insert(unopened);
+            continue;
+        }
+        return Err(first_refusal.unwrap_or(unopened));
     }
 }
 
-/// Why there is no session with a process, of which nothing is left.
-enum Unstarted {
-    Unopened(Unopened),
-    EndedAtProbe(Loss),
+/// Whether `server/discover` may be the reason why a process was not opened.
+fn may_be_spoiled(unopened: &Unopened) -> bool {
+    let is_reason = matches!(
+        unopened.loss,
+        Loss::Crashed { .. } | Loss::Rejected(_) | Loss::Unresponsive(_)
+    );
+    is_reason && unopened.eras.modern != Some(true)
 }
 
-impl From<Loss> for Unstarted {
-    fn from(loss: Loss) -> Self {
-        Self::Unopened(loss.into())
-    }
-}
-
-async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unstarted> {
+async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
     let descriptors = descriptors::take(DESCRIPTORS)
         .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
     let marks = opening.lineage.marks(&opening.tag);
@@ -157,12 +164,11 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
 
     let greeted = match shake_hands(&link, opening).await {
         Ok(greeted) => greeted,
-        Err(Ungreeted::Gone { probed: false }) => return Err(ended.await.into()),
-        Err(Ungreeted::Gone { probed: true }) => return Err(Unstarted::EndedAtProbe(ended.await)),
+        Err(Ungreeted::Gone) => return Err(ended.await.into()),
         Err(Ungreeted::Refused(refused)) => {
             stop.close.cancel();
             ended.await;
-            return Err(Unstarted::Unopened(refused));
+            return Err(refused);
         }
     };
     let mut session = Session {
@@ -174,11 +180,15 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         server: opening.server.clone(),
         link,
         listening: None,
+        avoids_probe: false,
+        is_probed: false,
     };
     // No other place sets it.
     era.set(session.era()).ok();
     match session.era() {
         Era::Legacy => {
+            session.is_probed =
+                matches!(opening.approach, Approach::Detect(None | Some(Era::Modern)));
             session.initialized().await;
             Ok((session, Box::pin(ended)))
         }

@@ -13,10 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Budget, Exchange, Frame, Opening, Running, Session, Unopened,
     detect::{read_greeting, refused_initialize},
+    get_stream::GetStream,
     http_client::{self, POST_HEADERS, Target},
     http_exchange::HttpExchange,
     http_link::{GOODBYE_LIMIT, HttpLink, SESSION_ID},
     http1,
+    initialize::Initialize,
     link::Link,
     opening::MAX_GREETING,
     refusals,
@@ -34,6 +36,20 @@ pub enum NotOpened {
     /// The URL may be no Streamable HTTP endpoint.
     NotSpoken(refusals::Refusal),
     Unopened(Unopened),
+}
+
+impl NotOpened {
+    /// The words of a refusal; empty where the server has not refused.
+    fn words(&self) -> &str {
+        match self {
+            Self::NotSpoken(refusal) => &refusal.said,
+            Self::Unopened(Unopened {
+                loss: Loss::Rejected(reason),
+                ..
+            }) => reason,
+            Self::Unopened(_) => "",
+        }
+    }
 }
 
 impl From<NotOpened> for Unopened {
@@ -73,22 +89,38 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
     Err(Loss::Disconnected("stopped".to_owned()).into())
 }
 
+/// Greets the server, and again for another revision where it refuses the one that was asked for.
 async fn greet_server(
     opening: &Opening,
     launch: &HttpLaunch,
 ) -> Result<(Session, Running), NotOpened> {
+    let mut initialize = Initialize::of(opening);
+    let mut first_refusal = None;
+    loop {
+        match greet_once(opening, launch, &initialize).await {
+            Err(refused) if initialize.step_down(refused.words()) => {
+                first_refusal.get_or_insert(refused);
+            }
+            // The first refusal says which revisions the server speaks.
+            Err(refused) => return Err(first_refusal.unwrap_or(refused)),
+            opened => return opened,
+        }
+    }
+}
+
+async fn greet_once(
+    opening: &Opening,
+    launch: &HttpLaunch,
+    initialize: &Initialize,
+) -> Result<(Session, Running), NotOpened> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
-    let body = format!(
-        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}}"#,
-        opening.initialize
-    );
-    let uri = target.uri.clone();
-    let (response, target) = target
-        .follow("POST", &POST_HEADERS, Some(&body))
+    let post = target.template("POST", &POST_HEADERS);
+    let response = target
+        .follow(&post, Some(&initialize.request("0")))
         .await
-        .map_err(|error| refusals::unanswered(&uri, &error))?;
-    let uri = target.uri.clone();
+        .map_err(|error| refusals::unanswered(&target.uri(), &error))?;
+    let uri = target.uri();
     let status = response.head.status;
     let session_id = response.head.get(SESSION_ID).map(str::to_owned);
     let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
@@ -131,13 +163,7 @@ async fn greet_server(
     })?;
     let greeting = read_greeting(&answer)
         .map_err(|loss| NotOpened::Unopened(refused_initialize(&answer, loss)))?;
-    link.greeted(
-        session_id,
-        greeting
-            .revision
-            .sends_version_header()
-            .then(|| greeting.revision.as_str()),
-    );
+    link.greeted(session_id, &greeting);
 
     let session = Session {
         greeting,
@@ -146,6 +172,8 @@ async fn greet_server(
             modern: None,
             legacy: Some(true),
         },
+        avoids_probe: false,
+        is_probed: false,
         pid: None,
         liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
@@ -182,7 +210,7 @@ async fn run(
         }
     };
     let listening = async {
-        link.listen(unanswered).await;
+        GetStream::new(Arc::clone(&link)).run(unanswered).await;
         std::future::pending::<()>().await;
     };
     tokio::select! {

@@ -60,10 +60,11 @@ impl Webhook {
 
     /// Posts JSON text; what takes longer than `limit` is given up.
     pub async fn post(&self, json: &str, limit: Duration) -> Result<(), NotTaken> {
-        let headers = [("content-type", "application/json")];
+        // Each message begins at the configured URL.
+        let target = self.0.at((*self.0.uri()).clone());
+        let template = target.template("POST", &[("content-type", "application/json")]);
         let exchange = async {
-            let posted = self.0.clone().follow("POST", &headers, Some(json));
-            let (response, _) = posted.await?;
+            let response = target.follow(&template, Some(json)).await?;
             let (status, taken) = (response.head.status, response.head.is_success());
             let wait = response.head.get("retry-after");
             let retry_after = wait.and_then(|wait| retry_after(wait, SystemTime::now()));

@@ -100,6 +100,7 @@ fn opening(name: &str, launch: Launch) -> Opening {
         tag: format!("{name}:1"),
         launch,
         approach: Approach::Legacy,
+        steps_down: true,
         initialize: transport::own_initialize(Revision::LATEST_LEGACY, &ClientCapabilities::none()),
         max_message_bytes: 1024 * 1024,
         hang_after: Duration::from_secs(120),

@@ -108,6 +108,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .and_then(|heard| SystemTime::now().checked_sub(ago(heard)))
             .map(utc::rfc3339),
         last_error: last_error(&view),
+        listening: listening(&view),
         starting: server.start_words(),
         next_step: step
             .as_ref()
@@ -163,6 +164,15 @@ fn action(step: &NextStep) -> api::NextAction {
         NextStep::SetCredentials => api::NextAction::SetCredentials,
         NextStep::Wait => api::NextAction::Wait,
     }
+}
+
+/// Whether the server can tell of changes.
+fn listening(view: &ServerView) -> Option<api::Listening> {
+    let state = view.session.as_ref()?.stream_state()?;
+    Some(api::Listening {
+        open: state.is_open(),
+        reason: state.reason().map(str::to_owned),
+    })
 }
 
 /// What is wrong with the server, or else what is to be noted of its lists.

@@ -18,6 +18,8 @@ use super::{
 pub(super) enum AttemptError {
     /// The server cannot have seen it: another attempt is safe.
     NotSent(Failure),
+    /// The server redirected it, and has not run it.
+    Redirected(Failure),
     /// It may have run, and there will be no answer.
     Lost(Failure),
     Final(Failure),
@@ -26,13 +28,19 @@ pub(super) enum AttemptError {
 impl AttemptError {
     pub fn failure(&self) -> &Failure {
         match self {
-            Self::NotSent(failure) | Self::Lost(failure) | Self::Final(failure) => failure,
+            Self::NotSent(failure)
+            | Self::Redirected(failure)
+            | Self::Lost(failure)
+            | Self::Final(failure) => failure,
         }
     }
 
     pub fn into_failure(self) -> Failure {
         match self {
-            Self::NotSent(failure) | Self::Lost(failure) | Self::Final(failure) => failure,
+            Self::NotSent(failure)
+            | Self::Redirected(failure)
+            | Self::Lost(failure)
+            | Self::Final(failure) => failure,
         }
     }
 }
@@ -180,9 +188,12 @@ impl Call<'_> {
         let name = &self.upstream.server().name;
         let kind = match (&why.kind, why.state) {
             (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,
-            (InterruptionKind::Lost | InterruptionKind::Unanswered, CallState::Sent) => {
-                FailureKind::OutcomeUnknown
-            }
+            (
+                InterruptionKind::Lost
+                | InterruptionKind::Unanswered
+                | InterruptionKind::SessionExpired,
+                CallState::Sent,
+            ) => FailureKind::OutcomeUnknown,
             // A proxy says so of a server that may have been at work (invariant 6).
             (
                 InterruptionKind::Refused {
@@ -204,6 +215,7 @@ impl Call<'_> {
             return AttemptError::Lost(failure);
         }
         match (why.state, why.kind) {
+            (_, InterruptionKind::Redirected) => AttemptError::Redirected(failure),
             (
                 CallState::NotSent,
                 InterruptionKind::Lost

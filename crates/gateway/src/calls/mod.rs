@@ -27,6 +27,7 @@ mod tasks;
 use std::{future::poll_fn, pin::pin, time::Duration};
 
 use mainstay_core::{failure::Failure, record::State};
+use mainstay_transport::MAX_REDIRECTS;
 use tokio::{sync::oneshot, time::Instant};
 
 use self::{
@@ -110,7 +111,7 @@ impl Calls {
         // Once more on a new session, and only if nothing of the call can have run, or running it
         // twice is as good as once (invariant 6). The second attempt of a call that was lost may be the
         // first to learn that its session is gone, too, and then was not sent.
-        let (mut not_sent_before, mut lost_before) = (false, false);
+        let (mut not_sent_before, mut lost_before, mut redirects) = (false, false, 0);
         let outcome = loop {
             let attempted = {
                 let mut attempt = pin!(call.attempt(cancel.as_mut()));
@@ -118,6 +119,10 @@ impl Calls {
                 poll_fn(|context| span.in_scope(|| attempt.as_mut().poll(context))).await
             };
             match attempted {
+                Err(AttemptError::Redirected(why)) if redirects < MAX_REDIRECTS => {
+                    redirects += 1;
+                    call.account.failed(State::NotSent, &why);
+                }
                 Err(AttemptError::NotSent(why)) if !not_sent_before && !self.closing.is_over() => {
                     not_sent_before = true;
                     call.account.failed(State::NotSent, &why);

@@ -63,6 +63,15 @@ pub fn is_forwarded(config: &ServerConfig) -> bool {
     )
 }
 
+/// Whether a server may be asked for another revision than [`initialize`] names. `"protocol": "legacy"` means any
+/// revision that opens that way.
+pub fn steps_down(config: &ServerConfig) -> bool {
+    match config.protocol {
+        Protocol::Auto => true,
+        Protocol::At(revision) => revision == Revision::LATEST_LEGACY,
+    }
+}
+
 /// The eras of a server whose revision the configuration states.
 pub fn pinned(config: &ServerConfig) -> Option<Eras> {
     match config.protocol {

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use mainstay_core::{
-    health::{BUSY_SHARE, Excuse, Method as ProbeMethod, Outcome, Policy},
+    health::{BUSY_SHARE, Excuse, Fault, FaultKind, Method as ProbeMethod, Outcome, Policy},
     ids::{Epoch, ServerName},
     message::Method,
 };
@@ -112,20 +112,32 @@ async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Opt
         (ProbeMethod::Ping | ProbeMethod::Http, _) => session.probe(),
         (ProbeMethod::ToolsList, _) => Method::ToolsList,
     };
-    judge(&session.ask(method, None).await)
+    let asked_at = Instant::now();
+    let answer = session.ask(method, None).await;
+    // A server that refuses `ping` has proved by a list that its session lives.
+    judge(&answer).filter(|_| !(is_refusal(&answer) && session.liveness.is_heard_since(asked_at)))
 }
 
-/// The outcome that an answer stands for. A message of JSON-RPC proves life: an error such as −32601 does, too,
-/// and whatever the HTTP status is. Anything else speaks against the server.
+/// Whether the question was refused as a whole.
+fn is_refusal(answer: &Result<Frame, Interruption>) -> bool {
+    match answer {
+        Ok(frame) => frame.error().is_some(),
+        Err(interruption) => matches!(interruption.kind, InterruptionKind::Refused { .. }),
+    }
+}
+
+/// The outcome that an answer stands for. An answer to the question proves life: an error such as −32601 does,
+/// too. Anything else speaks against the server, also an error that names no request.
 fn judge(answer: &Result<Frame, Interruption>) -> Option<Outcome> {
     match answer {
+        Ok(frame) if frame.names_nothing() => Some(Outcome::Broken(Fault {
+            kind: FaultKind::Foreign,
+            reason: format!(
+                "the server refused the question: {}",
+                frame.error().unwrap_or_default()
+            ),
+        })),
         Ok(_) => None,
-        Err(Interruption {
-            kind: InterruptionKind::Refused {
-                is_message: true, ..
-            },
-            ..
-        }) => None,
         Err(interruption) => Some(match interruption.fault() {
             Some(fault) => Outcome::Broken(fault),
             None => Outcome::Failed(interruption.to_string()),

@@ -84,6 +84,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             tag: format!("it:{epoch}"),
             launch: Launch::Stdio(launch.clone()),
             approach: Approach::Legacy,
+            steps_down: true,
             initialize: transport::own_initialize(
                 Revision::LATEST_LEGACY,
                 &ClientCapabilities::none(),

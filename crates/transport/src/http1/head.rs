@@ -15,12 +15,14 @@ pub const SPEAKS_TLS: &str = "it is TLS";
 const TLS_RECORDS: [[u8; 2]; 2] = [[0x15, 3], [0x16, 3]];
 
 /// A response's head: what its framing needs, and the fields.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Head {
     pub status: u16,
     pub keeps_alive: bool,
     /// Whether the body is a stream of server-sent events.
     pub is_event_stream: bool,
+    /// Whether it has `Set-Cookie`.
+    pub sets_cookies: bool,
     pub(super) length: Option<u64>,
     pub(super) chunked: bool,
     raw: Bytes,
@@ -55,6 +57,7 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, &'static str> {
             status,
             keeps_alive: response.version == Some(1),
             is_event_stream: false,
+            sets_cookies: false,
             length: None,
             chunked: false,
             raw: Bytes::new(),
@@ -106,6 +109,8 @@ impl Head {
                     .any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
             };
             self.keeps_alive = has(b"keep-alive") || self.keeps_alive && !has(b"close");
+        } else if is("set-cookie") {
+            self.sets_cookies = true;
         }
         Ok(())
     }
@@ -120,6 +125,21 @@ impl Head {
             .iter()
             .find(|field| field.name.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(field.value).ok()
+    }
+
+    /// All fields of this name that are text.
+    pub fn all(&self, name: &str) -> Vec<String> {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut response = httparse::Response::new(&mut fields);
+        if response.parse(&self.raw).is_err() {
+            return Vec::new();
+        }
+        response
+            .headers
+            .iter()
+            .filter(|field| field.name.eq_ignore_ascii_case(name))
+            .filter_map(|field| String::from_utf8(field.value.to_vec()).ok())
+            .collect()
     }
 
     pub fn is_success(&self) -> bool {

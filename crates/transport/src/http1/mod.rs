@@ -7,6 +7,7 @@
 mod body;
 mod connect_error;
 mod connection;
+mod cookies;
 mod error;
 mod head;
 
@@ -26,6 +27,7 @@ use tracing::{Instrument as _, Span};
 use self::{
     body::{BodyDecoder, Decoded},
     connection::{Connection, Endpoint},
+    cookies::CookieJar,
 };
 pub use self::{
     error::{CollectError, Error, Unusable},
@@ -47,6 +49,7 @@ const MAX_LINGERING: usize = 64;
 #[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
+    pub cookies: CookieJar,
     idle: Mutex<Vec<(Connection, Instant)>>,
     /// Responses whose message has been read, but not their end.
     lingering: Mutex<Vec<Response>>,
@@ -69,6 +72,7 @@ impl Client {
         Ok(Arc::new(Self {
             reset_wait,
             endpoint: Endpoint::new(uri)?,
+            cookies: CookieJar::new(uri),
             idle: Mutex::default(),
             lingering: Mutex::default(),
             span: Span::current(),
@@ -262,6 +266,9 @@ impl Future for Responding {
                 Phase::Reading { mut connection } => {
                     match head::take(&mut connection.buffer) {
                         Ok(Some(head)) => {
+                            if head.sets_cookies {
+                                this.client.cookies.take(&head);
+                            }
                             return Poll::Ready(Response::new(&this.client, connection, head));
                         }
                         Ok(None) => {}

@@ -68,6 +68,8 @@ impl Task {
         };
         if operation != Operation::Stop {
             self.allow_all();
+            self.avoids_probe = false;
+            self.first = self.known_first();
         }
         self.want(operation != Operation::Stop);
         self.step(SessionKey::Shared, event);

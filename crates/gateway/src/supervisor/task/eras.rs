@@ -4,12 +4,12 @@
 use mainstay_core::{
     config::Protocol,
     era::{Era, Eras},
-    lifecycle::Loss,
+    lifecycle::{Event, Loss},
 };
 use mainstay_transport::Approach;
 
 use super::Task;
-use crate::supervisor::{declared::pinned, session_key::SessionKey};
+use crate::supervisor::{declared::pinned, listing::Outcome, session_key::SessionKey};
 
 impl Task {
     /// How a session is opened: a client's own with the client's `initialize`, the shared one as the
@@ -47,9 +47,57 @@ impl Task {
         }
         self.learn(eras);
         if which == SessionKey::Shared {
-            // A process that dies with the new question and without it is not given both again.
-            self.first = matches!(loss, Loss::Crashed { .. }).then_some(Era::Legacy);
+            self.first = self.first_after(loss);
         }
+    }
+
+    /// In which era the server is spoken to first after a failed attempt. The attempt may have failed because of
+    /// `server/discover`, so the next one does without.
+    fn first_after(&self, loss: &Loss) -> Option<Era> {
+        match loss {
+            // A process that dies with the new question and without it is not given both again.
+            Loss::Crashed { .. } => Some(Era::Legacy),
+            Loss::Rejected(_)
+            | Loss::ConnectTimeout(_)
+            | Loss::SilentStart(_)
+            | Loss::Unresponsive(_)
+                if self.first.is_none() =>
+            {
+                self.log.note(
+                    "the next attempt does without server/discover; \"protocol\": \"legacy\" in its entry has all of them do so",
+                );
+                Some(Era::Legacy)
+            }
+            _ => self.avoids_probe.then_some(Era::Legacy),
+        }
+    }
+
+    /// In which era the server is spoken to first, as far as that is known.
+    pub(super) fn known_first(&self) -> Option<Era> {
+        let first = self.view.borrow().eras.first();
+        first.or(self.avoids_probe.then_some(Era::Legacy))
+    }
+
+    /// The server lists no tools. If it was sent `server/discover` on its connection, that may be the reason: it is
+    /// started once more without.
+    pub(super) fn suspect_probe(&mut self, tools: &Outcome) {
+        let Some(session) = &self.shared.session else {
+            return;
+        };
+        if self.avoids_probe || !session.is_probed || !session.greeting.capabilities.tools {
+            return;
+        }
+        let what = match tools {
+            Outcome::Failed(_) => "its tools cannot be listed after server/discover",
+            Outcome::Read | Outcome::Cut(_) => "it lists no tools after server/discover",
+        };
+        tracing::info!(server = %self.config.name, "{what}: it is started again without");
+        self.log.note(&format!(
+            "{what}, and is started again without; \"protocol\": \"legacy\" in its entry spares it that"
+        ));
+        self.avoids_probe = true;
+        self.first = Some(Era::Legacy);
+        self.step(SessionKey::Shared, Event::Reconnect);
     }
 
     /// Forgets the eras, because the server is reached in another way now.
@@ -60,6 +108,7 @@ impl Task {
             None => Eras::UNKNOWN,
         };
         self.view.send_modify(|view| view.eras = eras);
+        self.avoids_probe = false;
         self.first = eras.first();
     }
 }

@@ -95,6 +95,15 @@ impl Task {
         if let Some(kind) = listed.tools_changed {
             self.tell(kind);
         }
+        let tools = listed
+            .lists
+            .iter()
+            .find(|(kind, _)| *kind == ListKind::Tools);
+        if let Some((_, outcome)) = tools
+            && catalog.tools.is_empty()
+        {
+            self.suspect_probe(outcome);
+        }
     }
 
     /// Tells once which names of its deny and allow lists protect nothing.

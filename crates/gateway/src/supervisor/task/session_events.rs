@@ -16,6 +16,7 @@ use tracing::Instrument as _;
 use super::{Task, history::Exit};
 use crate::supervisor::{
     attempt::{Ending, connect},
+    declared::steps_down,
     fleet::Report,
     pace::Wish,
     probe,
@@ -50,6 +51,7 @@ impl Task {
             launch: self.config.launch.clone(),
             approach: self.approach(which),
             initialize,
+            steps_down: matches!(which, SessionKey::Isolated(_)) || steps_down(&self.config),
             max_message_bytes: self.config.max_message_bytes,
             hang_after,
             listener,
@@ -111,10 +113,12 @@ impl Task {
             return;
         }
         let (eras, transport) = (session.eras, session.transport());
+        let avoids_probe = session.avoids_probe;
         managed.session = Some(session);
         self.learn(eras);
         if which == SessionKey::Shared {
-            self.first = self.view.borrow().eras.first();
+            self.avoids_probe |= avoids_probe;
+            self.first = self.known_first();
             self.asked.send_replace(false);
             let begun = self.shared.status().begun;
             let now = Instant::now().into_std();

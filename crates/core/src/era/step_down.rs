@@ -1,0 +1,102 @@
+//! Which revision is asked for next after a server has refused `initialize` for its revision.
+//!
+//! A server that does not speak the requested revision answers with one that it speaks (specification
+//! 2025-11-25, "Lifecycle"). Some servers refuse `initialize` instead, in an error, a text, or by ending.
+
+use super::Revision;
+use crate::message::{self, Span};
+
+/// The revision that is asked for next, after those in `tried` were refused, at last in these words. `None` if
+/// the words are not about the revision, or no revision is left.
+pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
+    let is_open = |revision: &Revision| !tried.contains(revision);
+    let named = |revision: &Revision| words.contains(revision.as_str());
+    let mut newest_first = Revision::LEGACY.into_iter().rev().filter(is_open);
+    if let Some(named) = newest_first.clone().find(named) {
+        return Some(named);
+    }
+    let names_modern = words.contains(Revision::LATEST.as_str());
+    let lower = words.to_ascii_lowercase();
+    let is_about_revision = ["protocol", "version", "revision"]
+        .iter()
+        .filter(|word| lower.contains(*word))
+        .count()
+        >= 2
+        || tried.iter().any(named);
+    if names_modern || !is_about_revision {
+        return None;
+    }
+    newest_first.next()
+}
+
+/// The revision that these `initialize` parameters (JSON text) ask for; the latest in place of an unknown one.
+/// `None` if they name none.
+pub fn asked_revision(params: &str) -> Option<Revision> {
+    let asked = message::text_member(params, "protocolVersion")?;
+    Some(Revision::parse(&asked).unwrap_or(Revision::LATEST))
+}
+
+/// These `initialize` parameters (JSON text), asking for this revision.
+pub fn with_revision(params: &str, revision: Revision) -> String {
+    let version = message::quote(revision.as_str());
+    match message::locate(params, Span::whole(params), &["protocolVersion"]) {
+        Some(span) => message::splice(params, &mut [(span, &version)]),
+        None => params.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_names_its_revisions_is_asked_for_the_newest_of_them() {
+        let latest = [Revision::LATEST_LEGACY];
+        for (words, expected) in [
+            (
+                r#"{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2024-11-05","2025-03-26"],"requested":"2025-11-25"}}"#,
+                Some(Revision::V2025_03_26),
+            ),
+            (
+                "Bad Request: Unsupported protocol version (supported versions: 2024-11-05)",
+                Some(Revision::V2024_11_05),
+            ),
+            (
+                "Unsupported protocol version: 2025-11-25",
+                Some(Revision::V2025_06_18),
+            ),
+            ("bad version of the protocol", Some(Revision::V2025_06_18)),
+            ("2025-11-25 is not supported", Some(Revision::V2025_06_18)),
+            // It speaks no revision that opens with `initialize`.
+            (
+                r#"{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"]}}"#,
+                None,
+            ),
+            ("a newer version of node is needed", None),
+            ("unauthorized", None),
+            ("", None),
+        ] {
+            assert_eq!(next_revision(&latest, words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn the_known_revisions_are_tried_newest_first_and_once() {
+        let mut tried = vec![Revision::LATEST_LEGACY];
+        while let Some(next) = next_revision(&tried, "unsupported protocol version") {
+            tried.push(next);
+        }
+        let newest_first: Vec<_> = Revision::LEGACY.into_iter().rev().collect();
+        assert_eq!(tried, newest_first);
+        assert_eq!(next_revision(&tried, "supported: 2024-11-05"), None);
+    }
+
+    #[test]
+    fn only_the_revision_of_the_parameters_changes() {
+        let params = r#"{"protocolVersion": "2025-11-25","capabilities":{"x":1.0}}"#;
+        let stepped = with_revision(params, Revision::V2024_11_05);
+        assert_eq!(stepped, params.replace("2025-11-25", "2024-11-05"));
+        assert_eq!(asked_revision(&stepped), Some(Revision::V2024_11_05));
+        assert_eq!(with_revision("{}", Revision::V2024_11_05), "{}");
+    }
+}

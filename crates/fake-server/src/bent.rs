@@ -1,0 +1,162 @@
+//! What bends ([`Bend`]) make of requests before they reach a transport or an era.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, LOCATION, SET_COOKIE};
+
+use crate::action::Action;
+use crate::bend::Bend;
+use crate::message::{self, Message, RpcError};
+use crate::reply::{Reply, header, json, plain};
+use crate::script::Script;
+use crate::service::{Received, Service};
+
+/// The only revision that a fake speaks which refuses others.
+const REVISION: &str = "2025-03-26";
+
+/// What [`Bend::StickyCookie`] sets.
+const COOKIE: &str = "node=a1";
+
+/// What [`Bend::SessionRedirect`] puts behind a path.
+const MOVED: [(&str, &str); 2] = [("/mcp", "/moved"), ("/messages", "&moved")];
+
+/// Answers a request in place of the fake, or changes what it is taken for.
+pub(crate) fn answer(script: &Script, received: &mut Received) -> Option<Reply> {
+    let method = received.method();
+    let method = method.as_deref();
+    if script.bends(Bend::Discover401) && method == Some("server/discover") {
+        return Some(plain(StatusCode::UNAUTHORIZED, "unauthorized"));
+    }
+    if script.bends(Bend::RevisionText)
+        && method == Some("initialize")
+        && !received.body.contains(REVISION)
+    {
+        let text = format!("Bad Request: Unsupported protocol version (supported: {REVISION})");
+        return Some(plain(StatusCode::BAD_REQUEST, &text));
+    }
+    if script.bends(Bend::StickyCookie) && !opens(received) {
+        let sent = header(&received.headers, "cookie").unwrap_or_default();
+        if !sent.split("; ").any(|cookie| cookie == COOKIE) {
+            return Some(plain(StatusCode::NOT_FOUND, "session not found"));
+        }
+    }
+    if script.bends(Bend::SessionRedirect) && !opens(received) {
+        return redirect(received);
+    }
+    None
+}
+
+/// Whether a request opens a session.
+fn opens(received: &Received) -> bool {
+    match received.verb.as_str() {
+        "GET" => received.path.starts_with("/sse"),
+        _ => matches!(
+            received.method().as_deref(),
+            Some("initialize" | "server/discover")
+        ),
+    }
+}
+
+/// Redirects a request, or takes one that was redirected for what it is.
+fn redirect(received: &mut Received) -> Option<Reply> {
+    let (_, moved) = MOVED
+        .into_iter()
+        .find(|(path, _)| received.path.starts_with(path))?;
+    if let Some(path) = received.path.strip_suffix(moved) {
+        received.path = path.to_owned();
+        return None;
+    }
+    let mut reply = plain(StatusCode::TEMPORARY_REDIRECT, "moved");
+    let location = HeaderValue::from_str(&format!("{}{moved}", received.path));
+    let location = location.expect("a path is a header value");
+    reply.headers_mut().insert(LOCATION, location);
+    Some(reply)
+}
+
+/// How a session is refused that is not known: with 404, or as real servers do.
+pub(crate) fn lost_session(script: &Script, received: &Received) -> Reply {
+    let error = |id: &str| {
+        let error = RpcError::new(-32000, "Bad Request: No valid session ID provided");
+        message::error(id, &error)
+    };
+    let bent = script.bends.iter().find_map(|bend| match bend {
+        Bend::LostSession400 => Some(json(StatusCode::BAD_REQUEST, error("null"))),
+        Bend::LostSession400Text => Some(plain(
+            StatusCode::BAD_REQUEST,
+            "Invalid or missing session ID",
+        )),
+        Bend::LostSession410 => Some(plain(StatusCode::GONE, "session terminated")),
+        Bend::LostSession500 => Some(plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Cannot read properties of undefined (reading 'handleRequest')",
+        )),
+        Bend::LostSession200 => {
+            let id = match Message::parse(received.body.as_bytes()) {
+                Ok(Message::Request { id, .. }) => id,
+                Ok(Message::Notification { .. } | Message::Response { .. }) | Err(_) => "null",
+            };
+            Some(json(StatusCode::OK, error(id)))
+        }
+        Bend::LostSession200Null => Some(json(StatusCode::OK, error("null"))),
+        _ => None,
+    });
+    bent.unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "session not found"))
+}
+
+/// Changes the fake's own reply.
+pub(crate) fn change(script: &Script, received: &Received, reply: &mut Reply) {
+    if script.bends(Bend::StickyCookie) && opens(received) {
+        let cookie = HeaderValue::from_static("node=a1; Path=/; HttpOnly");
+        reply.headers_mut().insert(SET_COOKIE, cookie);
+    }
+}
+
+/// What a bend makes of a legacy request in place of its answer.
+pub(crate) fn act(
+    service: &Service,
+    script: &Script,
+    message: &Message,
+) -> Option<Result<Vec<Action>, RpcError>> {
+    let Message::Request { method, params, .. } = message else {
+        return None;
+    };
+    let is_probed = service.shared().probed;
+    match &**method {
+        "server/discover" => {
+            service.shared().probed = true;
+            None
+        }
+        _ if is_probed && script.bends(Bend::SpoiledAnswers) => Some(Ok(vec![Action::Hang])),
+        "initialize" if is_probed && script.bends(Bend::SpoiledInitialize) => {
+            // A process is spoiled for good, and ended for it. A server over HTTP lives on.
+            service.shared().probed = false;
+            Some(Err(RpcError::new(
+                -32600,
+                "the session is in a wrong state",
+            )))
+        }
+        "initialize" if !params.contains(REVISION) => refuse_revision(script),
+        "ping" if script.bends(Bend::RefusedPing) => {
+            Some(Err(RpcError::new(-32600, "no such request")))
+        }
+        _ => None,
+    }
+}
+
+fn refuse_revision(script: &Script) -> Option<Result<Vec<Action>, RpcError>> {
+    let refused = |message: &str| RpcError::new(-32602, message);
+    if script.bends(Bend::RevisionSupported) {
+        let supported = serde_json::json!({"supported": [REVISION, "2024-11-05"]});
+        return Some(Err(RpcError {
+            data: Some(supported),
+            ..refused("Unsupported protocol version")
+        }));
+    }
+    if script.bends(Bend::RevisionError) {
+        return Some(Err(refused("Unsupported protocol version")));
+    }
+    if script.bends(Bend::RevisionExit) {
+        crate::flood::complain("Error: unsupported protocol version");
+        return Some(Ok(vec![Action::Exit(1)]));
+    }
+    None
+}

@@ -1,0 +1,214 @@
+//! Sessions that servers forget, refuse, tie to cookies and redirect.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::failure,
+    gateway::{Gateway, until},
+    rest_client::{asked, promptly},
+};
+
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// The ways in which servers refuse a session that they do not know.
+const LOST_SESSIONS: [&str; 7] = [
+    "",
+    "--bend=lost-session400",
+    "--bend=lost-session400-text",
+    "--bend=lost-session410",
+    "--bend=lost-session500",
+    "--bend=lost-session200",
+    "--bend=lost-session200-null",
+];
+
+/// These bends over HTTP+SSE, where an answer to a POST has no message, and over Streamable HTTP.
+fn lost_sessions() -> impl Iterator<Item = (Kind, &'static str)> {
+    let over = |kind| LOST_SESSIONS.into_iter().map(move |bend| (kind, bend));
+    let sse = over(Kind::Sse).filter(|(_, bend)| !bend.contains("200"));
+    over(Kind::Http).chain(sse)
+}
+
+async fn start(kind: Kind, bend: &str) -> Backend {
+    let flags: Vec<_> = [bend].into_iter().filter(|bend| !bend.is_empty()).collect();
+    Backend::start(kind, &flags).await
+}
+
+/// The server is greeted anew, and a call that cannot have run is sent once more.
+#[tokio::test]
+async fn a_lost_session_is_found_out_however_it_is_refused() {
+    for (kind, bend) in lost_sessions() {
+        let may_have_run = bend.ends_with("500");
+        for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
+            let backend = start(kind, bend).await.option("reconnect", promptly());
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let client = gateway.client_at(path).await;
+            let echo = format!("{prefix}echo");
+            client.hears(&echo).await;
+            let (greeted, runs) = (backend.count("initialize"), backend.runs("echo"));
+            backend.fake().lose_sessions();
+            let result = client.call(&echo, json!({"text": "hello"})).await;
+            if may_have_run {
+                assert_eq!(
+                    failure(&result)["kind"],
+                    "outcome_unknown",
+                    "{bend}: {result}"
+                );
+            } else {
+                assert_eq!(
+                    result["content"][0]["text"], "hello",
+                    "{kind:?} {bend}: {result}"
+                );
+                assert_eq!(backend.runs("echo"), runs + 1, "{kind:?} {bend}");
+            }
+            client.hears(&echo).await;
+            assert!(backend.count("initialize") > greeted, "{kind:?} {bend}");
+        }
+    }
+}
+
+/// Twenty calls that find the session lost share one new session.
+#[tokio::test]
+async fn a_lost_session_is_renewed_once_for_all_calls() {
+    let backend = start(Kind::Http, "--bend=lost-session400").await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    backend.fake().lose_sessions();
+    futures_util::future::join_all((0..20).map(|_| client.hears("x__echo"))).await;
+    assert_eq!(backend.count("initialize"), 2);
+    assert_eq!(backend.runs("echo"), 21);
+}
+
+/// A ping that is refused is no evidence that calls work.
+#[tokio::test]
+async fn a_probe_finds_a_lost_session_out() {
+    for (kind, bend) in lost_sessions() {
+        let backend = start(kind, bend).await;
+        let backend = backend
+            .option("health", asked(OFTEN, "verify"))
+            .option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        gateway.rest().until_status("x", "connected").await;
+        let greeted = backend.count("initialize");
+        backend.fake().lose_sessions();
+        until(&format!("{kind:?} {bend}: a new session"), || {
+            backend.count("initialize") > greeted
+        })
+        .await;
+    }
+}
+
+over_every_transport! {
+    /// A server that refuses `ping` and answers lists has its session.
+    async fn a_server_that_refuses_pings_keeps_its_session(kind) {
+        let mut health = asked(OFTEN, "reconnect");
+        health["threshold"] = json!(1);
+        let backend = Backend::start(kind, &["--bend=refused-ping"]).await;
+        let backend = backend.option("health", health);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        backend.until_count("ping", 5).await;
+        let shown = gateway.rest().server("x").await;
+        assert_eq!(shown["healthStatus"], "healthy", "{shown}");
+        assert_eq!(backend.count("initialize"), 1);
+    }
+}
+
+/// An error of a tool that servers also use for lost sessions.
+#[tokio::test]
+async fn a_refused_call_of_a_living_session_fails_alone() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    for (status, body) in [
+        (
+            400,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#,
+        ),
+        (400, "bad arguments"),
+        (500, "it broke"),
+    ] {
+        backend.fake().edit(|script| {
+            script.status = Some(status);
+            script.status_times = Some(1);
+            script.status_body = Some(body.to_owned());
+        });
+        let answer = client
+            .request(
+                "tools/call",
+                json!({"name": "x__echo", "arguments": {"text": "a"}}),
+            )
+            .await;
+        let failed = answer["error"].is_object() || answer["result"]["isError"] == true;
+        assert!(failed, "{status} {body}: {answer}");
+        client.hears("x__echo").await;
+    }
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+/// Load balancers stick clients to a server by a cookie.
+#[tokio::test]
+async fn cookies_go_back_with_every_request_of_a_session() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &["--bend=sticky-cookie"]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        until("the stream upstream", || backend.fake().streams() == 1).await;
+        client.hears("x__echo").await;
+        assert_eq!(backend.count("initialize"), 1, "{kind:?}");
+    }
+}
+
+/// A redirect that begins in a living session is followed under the rules of the start.
+#[tokio::test]
+async fn redirects_within_a_session_are_followed() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        backend
+            .fake()
+            .edit(|script| script.bends.push(fake_server::Bend::SessionRedirect));
+        for _ in 0..3 {
+            client.hears("x__echo").await;
+        }
+        client.tools().await;
+        assert_eq!(backend.runs("echo"), 4, "{kind:?}");
+        assert_eq!(backend.count("initialize"), 1, "{kind:?}");
+        let moved = |received: &fake_server::Received| received.path.contains("moved");
+        // Only the first request of them is redirected.
+        let received = backend.fake().received();
+        let calls = received
+            .iter()
+            .filter(|it| it.method().as_deref() == Some("tools/call"));
+        assert_eq!(calls.filter(|call| moved(call)).count(), 3, "{kind:?}");
+    }
+}
+
+/// Elsewhere than to the same origin a redirect is not followed, and the reason says where it leads.
+#[tokio::test]
+async fn a_redirect_to_another_origin_is_named() {
+    let backend = Backend::http()
+        .await
+        .option("health", asked(OFTEN, "verify"));
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    backend.fake().edit(|script| {
+        script.status = Some(307);
+        script.location = Some("http://127.0.0.2:1/mcp".to_owned());
+    });
+    let result = client.call("x__echo", json!({"text": "a"})).await;
+    let words = failure(&result).to_string() + &result["content"].to_string();
+    assert!(words.contains("127.0.0.2:1/mcp"), "{result}");
+    let is_named = |server: &Value| {
+        let reason = server["lastError"].as_str().unwrap_or_default();
+        reason.contains("127.0.0.2:1/mcp") && reason.contains("`url`")
+    };
+    gateway.rest().until("x", "the reason", is_named).await;
+}

@@ -1,0 +1,91 @@
+//! Event streams that end at once, are refused once, or lack their last line.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    backend::{Backend, Kind},
+    gateway::{Gateway, found, until},
+};
+
+/// When the server was asked for its stream.
+fn gets(backend: &Backend) -> Vec<Instant> {
+    let received = backend.fake().received();
+    let gets = received
+        .into_iter()
+        .filter(|received| received.verb == "GET");
+    gets.map(|received| received.at).collect()
+}
+
+/// `retry: 0` does not have a server asked without a pause.
+#[tokio::test]
+async fn a_stream_that_ends_at_once_is_opened_with_growing_pauses() {
+    let backend = Backend::start(Kind::Http, &["--bend=stream-ends"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    until("three streams", || gets(&backend).len() == 3).await;
+    let gets = gets(&backend);
+    assert!(gets[2] - gets[0] >= Duration::from_millis(2900), "{gets:?}");
+    gateway.client().await.hears("x__echo").await;
+    let shown = gateway.rest().server("x").await;
+    assert_eq!(shown["listening"]["open"], false, "{shown}");
+    let reason = shown["listening"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("ended the stream"), "{shown}");
+}
+
+/// What a server announces is heard after its first refusal.
+#[tokio::test]
+async fn a_stream_that_is_refused_once_is_opened_later() {
+    let backend = Backend::start(Kind::Http, &["--bend=stream-refused"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let rest = gateway.rest();
+    let refused = found("the refusal", async || {
+        let shown = rest.server("x").await;
+        let reason = shown["listening"]["reason"].as_str()?.to_owned();
+        Some(reason)
+    })
+    .await;
+    assert!(refused.contains("HTTP 409"), "{refused}");
+    until("the stream", || backend.fake().streams() == 1).await;
+    rest.until("x", "listening", |server| {
+        server["listening"]["open"] == true
+    })
+    .await;
+    let listed = backend.count("tools/list");
+    backend
+        .fake()
+        .publish(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+    backend.until_count("tools/list", listed + 1).await;
+}
+
+/// A server without a stream is not asked again, and is shown as one that is not heard.
+#[tokio::test]
+async fn a_server_without_a_stream_is_shown_so() {
+    let backend = Backend::start(Kind::Http, &["--no-get"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    gateway.client().await.hears("x__echo").await;
+    let shown = gateway.rest().server("x").await;
+    assert_eq!(shown["listening"]["open"], false, "{shown}");
+    let reason = shown["listening"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("HTTP 405"), "{shown}");
+    assert_eq!(gets(&backend).len(), 1);
+}
+
+/// A message is whole though the blank line or the end of the body behind it is missing.
+#[tokio::test]
+async fn answers_that_end_early_are_answers() {
+    for flags in [
+        ["--bend=no-blank-line", "--answer=sse"],
+        ["--bend=early-end", "--answer=json"],
+    ] {
+        let backend = Backend::start(Kind::Http, &flags).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, own) = (
+            gateway.client().await,
+            gateway.client_at("/servers/x/mcp").await,
+        );
+        for _ in 0..3 {
+            client.hears("x__echo").await;
+            own.hears("echo").await;
+        }
+        assert_eq!(backend.runs("echo"), 6, "{flags:?}");
+    }
+}
