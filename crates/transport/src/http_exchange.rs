@@ -9,7 +9,7 @@ use mainstay_core::{
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
-    Budget, CallState, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
+    Budget, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
     answer_reader::{AnswerReader, JsonBody, Piece},
     http_client,
     http_link::HttpLink,
@@ -21,9 +21,10 @@ use crate::logs::MESSAGE_COST;
 /// The status of an answer on an event stream.
 const STREAMED: u16 = 200;
 
-/// Pauses between resumptions of a stream that ends without a message grow up to here, or to the time that the
-/// server named.
-const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(10);
+/// The shortest pauses between resumptions of a stream that ends without a message. They double from the first to
+/// the last, whatever time the server names.
+const FIRST_RESUMPTION_PAUSE: Duration = Duration::from_millis(100);
+const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +62,8 @@ struct Proving {
     /// Resolves to whether the session is lost.
     proof: Pin<Box<dyn Future<Output = bool> + Send>>,
     answer: Result<Frame, Interruption>,
-    /// How far the request got if the session is lost.
-    state: CallState,
+    /// The interruption of the request if the session is lost.
+    expired: Interruption,
 }
 
 impl std::fmt::Debug for HttpExchange {
@@ -179,10 +180,9 @@ impl HttpExchange {
         let position = self.reader.position();
         let resumes = position.last_event.is_some() && self.link.resumes();
         if resumes {
-            let grown = position
-                .retry
-                .saturating_mul(2u32.saturating_pow(self.empty_streams));
-            let pause = grown.min(position.retry.max(LAST_RESUMPTION_PAUSE));
+            let doubled = 2u32.saturating_pow(self.empty_streams);
+            let shortest = FIRST_RESUMPTION_PAUSE.saturating_mul(doubled);
+            let pause = position.retry.max(shortest.min(LAST_RESUMPTION_PAUSE));
             self.empty_streams = self.empty_streams.saturating_add(1);
             self.state = State::Parted(Box::pin(sleep(pause)));
         }
@@ -260,16 +260,19 @@ impl HttpExchange {
             }
             Some(SessionDoubt::Ended) => {
                 self.link.lose(Loss::SessionExpired);
-                let expired = InterruptionKind::SessionExpired;
+                let expired = InterruptionKind::SessionExpired(format!("HTTP {status}"));
                 Some(Err(Interruption::not_sent(expired)))
             }
             Some(SessionDoubt::Refused(refused)) => {
-                let state = refused.state;
+                let expired = Interruption {
+                    state: refused.state,
+                    kind: InterruptionKind::SessionExpired(refused.to_string()),
+                };
                 let proof = Box::pin(Arc::clone(&self.link).loses_session(refused));
                 self.state = State::Proving(Box::new(Proving {
                     proof,
                     answer,
-                    state,
+                    expired,
                 }));
                 None
             }
@@ -290,13 +293,11 @@ impl HttpExchange {
 
     /// Takes the answer once the proof is there.
     fn proven(&self, proving: Proving, is_lost: bool) -> Result<Frame, Interruption> {
-        let Proving { answer, state, .. } = proving;
         if is_lost {
-            let kind = InterruptionKind::SessionExpired;
-            return Err(Interruption { state, kind });
+            return Err(proving.expired);
         }
-        self.link.liveness.weigh(&answer);
-        answer
+        self.link.liveness.weigh(&proving.answer);
+        proving.answer
     }
 
     /// A message of the stream, of so many bytes.

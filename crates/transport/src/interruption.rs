@@ -28,9 +28,9 @@ pub enum InterruptionKind {
     /// HTTP 307 or 308 within the origin. The next request goes where it leads.
     #[error("the server redirected the request")]
     Redirected,
-    /// The server does not know the session any more.
-    #[error("the server ended the session")]
-    SessionExpired,
+    /// The server does not know the session any more, as it showed by this answer.
+    #[error("the server ended the session: it answered {0}")]
+    SessionExpired(String),
     #[error("the server answered HTTP {status}{}{}", detail(body), advice(*status))]
     Refused { status: u16, body: String },
     #[error("the server's answer is not a JSON-RPC message: {0}")]
@@ -91,7 +91,7 @@ impl Interruption {
             InterruptionKind::Lost => FaultKind::Cut,
             InterruptionKind::Unreachable(_) => FaultKind::Unreachable,
             InterruptionKind::Redirected
-            | InterruptionKind::SessionExpired
+            | InterruptionKind::SessionExpired(_)
             | InterruptionKind::TooLarge(_)
             | InterruptionKind::Asked
             | InterruptionKind::InvalidTool(_) => return None,

@@ -171,7 +171,7 @@ async fn accept(link: Arc<SseLink>, posted: Responding) -> Result<(), Interrupti
     {
         return Err(Interruption {
             state: refused.state,
-            kind: InterruptionKind::SessionExpired,
+            kind: InterruptionKind::SessionExpired(refused.to_string()),
         });
     }
     Err(http_client::refused(status, body.as_bytes()))

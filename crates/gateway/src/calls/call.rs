@@ -191,7 +191,7 @@ impl Call<'_> {
             (
                 InterruptionKind::Lost
                 | InterruptionKind::Unanswered
-                | InterruptionKind::SessionExpired,
+                | InterruptionKind::SessionExpired(_),
                 CallState::Sent,
             ) => FailureKind::OutcomeUnknown,
             // A proxy says so of a server that may have been at work (invariant 6).
@@ -219,7 +219,7 @@ impl Call<'_> {
             (
                 CallState::NotSent,
                 InterruptionKind::Lost
-                | InterruptionKind::SessionExpired
+                | InterruptionKind::SessionExpired(_)
                 | InterruptionKind::Unreachable(_),
             ) => AttemptError::NotSent(failure),
             _ => AttemptError::Final(failure),

@@ -219,7 +219,9 @@ async fn an_http_error_is_the_calls_error() {
             (503, "outcome_unknown"),
             (429, "call_failed"),
         ] {
-            backend.fake().edit(|script| script.status = Some(status));
+            backend.fake().edit(|script| {
+                (script.status, script.status_times) = (Some(status), Some(1));
+            });
             let result = client.call("x__echo", json!({})).await;
             assert_eq!(failure(&result)["kind"], expected, "{result}");
             assert!(

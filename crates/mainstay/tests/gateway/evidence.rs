@@ -179,23 +179,26 @@ async fn a_failed_call_among_good_ones_degrades_no_server() {
     }
 }
 
-/// An error of JSON-RPC is an answer, whatever its HTTP status.
+/// An error that names no request is no sign of life: the server is greeted anew, and while it refuses that, too, the
+/// reason quotes it.
 #[tokio::test]
-async fn an_error_of_the_protocol_is_a_sign_of_life() {
-    let backend = asked_often(Kind::Http, "reconnect").await;
+async fn an_error_that_names_no_request_is_no_sign_of_life() {
+    let backend = asked_often(Kind::Http, "verify")
+        .await
+        .option("reconnect", promptly());
     let (_gateway, client, rest) = before(&backend).await;
     backend.fake().edit(|script| {
         script.status = Some(400);
         script.status_body = Some(ERROR.to_owned());
     });
-    for _ in 0..5 {
-        let error = client.error("tools/call", json!({"name": "x__echo"})).await;
-        assert_eq!(error["code"], -32600, "{error}");
-    }
-    backend.until_count("ping", 5).await;
-    let shown = rest.server("x").await;
-    assert_eq!(shown["healthStatus"], "healthy", "{shown}");
-    assert_eq!(backend.count("initialize"), 1);
+    let is_named = |server: &Value| {
+        let reason = server["lastError"].as_str().unwrap_or_default();
+        server["status"] == "reconnecting" && reason.contains("not like this")
+    };
+    rest.until("x", "refused", is_named).await;
+    backend.fake().edit(|script| script.status = None);
+    rest.until_status("x", "connected").await;
+    client.hears("x__echo").await;
 }
 
 /// A response to a request of a session, in one piece.

@@ -143,7 +143,11 @@ async fn a_gateway_error_is_an_unknown_outcome() {
             let gateway = Gateway::of(&[("x", &backend)]).await;
             let client = gateway.client().await;
             client.hears("x__echo").await;
-            backend.fake().edit(|script| script.status = Some(status));
+            backend.fake().edit(|script| {
+                // The proof of the session comes after the call.
+                let times = if status == 500 { 1 } else { 9 };
+                (script.status, script.status_times) = (Some(status), Some(times));
+            });
             let result = client.call("x__count", json!({})).await;
             let found = failure(&result);
             assert_eq!(found["kind"], kind, "{status} {transport:?}: {found}");

@@ -68,6 +68,8 @@ impl Task {
         };
         if operation != Operation::Stop {
             self.allow_all();
+        }
+        if operation == Operation::Start {
             self.avoids_probe = false;
             self.first = self.known_first();
         }

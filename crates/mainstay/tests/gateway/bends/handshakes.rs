@@ -1,10 +1,11 @@
 //! Handshakes that servers refuse for `server/discover` or for the revision.
 
+use mainstay_gateway::GatewayOptions;
 use serde_json::json;
 
 use crate::{
     backend::{Backend, Kind},
-    gateway::Gateway,
+    gateway::{Gateway, config, found},
     rest_client::promptly,
 };
 
@@ -39,11 +40,21 @@ async fn a_server_that_discover_spoils_is_greeted_without() {
 #[tokio::test]
 async fn the_log_names_the_setting_that_spares_a_server_the_probe() {
     for bend in ["--bend=spoiled-initialize", "--bend=spoiled-lists"] {
+        let state = tempfile::tempdir().expect("a temporary folder");
+        let options = GatewayOptions {
+            state: Some(state.path().to_owned()),
+            ..GatewayOptions::default()
+        };
         let backend = Backend::start(Kind::Stdio, &[bend]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
         gateway.client().await.hears("x__echo").await;
-        let log = gateway.rest().get("/api/servers/x/logs").await.to_string();
-        assert!(log.contains(r#"\"protocol\": \"legacy\""#), "{bend}: {log}");
+        let rest = gateway.rest();
+        found("the line in the log", async || {
+            let log = rest.get("/api/servers/x/logs").await.to_string();
+            log.contains(r#"\"protocol\": \"legacy\""#)
+                .then_some(())
+        })
+        .await;
     }
 }
 
