@@ -321,6 +321,7 @@ export const texts = {
       uptime: 'Running for',
       handshake: 'Handshake',
       ping: 'Last check',
+      listening: 'Tells of changes',
       crashes: 'Crashes',
       lastCrash: 'Last crash',
       calls: 'Calls in the last minute',

@@ -71,6 +71,9 @@ pub struct Server {
     /// HTTP+SSE), and while it is not connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listening: Option<Listening>,
+    /// What to set in its entry, though it is connected: Mainstay had to depart from its usual way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
     /// What the start of its process does that is under way, and the last line of its stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starting: Option<String>,

@@ -3524,6 +3524,12 @@ export interface components {
             /** @description Whether a server of that name gets this entry. */
             replace?: boolean;
         };
+        /** @description Whether the stream is open on which a server tells of changes. */
+        Listening: {
+            open: boolean;
+            /** @description Why it is not open. */
+            reason?: string | null;
+        };
         LogLine: {
             /** @description `stderr`, `stdout`, or `mainstay` for what Mainstay says about the server. */
             source: string;
@@ -3750,6 +3756,8 @@ export interface components {
         };
         /** @description A server and its status. */
         Server: {
+            /** @description What to set in its entry, though it is connected: Mainstay had to depart from its usual way. */
+            advice?: string | null;
             /**
              * Format: int64
              * @description Since when a call or a health probe waits for an answer and the server has said nothing, in
@@ -3804,6 +3812,7 @@ export interface components {
             lastPingMs?: number | null;
             /** @description When the server was last heard; RFC 3339. */
             lastSuccessAt?: string | null;
+            listening?: components["schemas"]["Listening"] | null;
             /** @description Whether they are an earlier run's, until the server answers. */
             listsStale: boolean;
             name: string;

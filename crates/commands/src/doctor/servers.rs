@@ -55,7 +55,7 @@ fn of_running(server: &Server, health: Option<&ServerHealth>) -> Finding {
                 answers.unwrap_or_default(),
                 offer(server)
             );
-            with_stderr(Finding::ok("server.connected", what).of(name), server)
+            with_stderr(connected(server, what).of(name), server)
         }
         Some(health) if server.connected => {
             let message = health.message.clone();
@@ -66,6 +66,19 @@ fn of_running(server: &Server, health: Option<&ServerHealth>) -> Finding {
                 .mend(format!("mainstay restart {name}"))
         }
         _ => down(server),
+    }
+}
+
+/// A server that is well, with what to set in its entry nevertheless.
+fn connected(server: &Server, what: String) -> Finding {
+    match &server.advice {
+        Some(advice) => Finding::note("server.advice", format!("{what}; {advice}"))
+            .why("each start of Mainstay starts it twice until then")
+            .mend(format!(
+                "mainstay config edit  # the entry of {}",
+                server.name
+            )),
+        None => Finding::ok("server.connected", what),
     }
 }
 
@@ -176,7 +189,7 @@ fn of_started(server: &Server, limit: Duration) -> Finding {
                 .why("clients that start it themselves may give it up")
                 .mend("mainstay service install  # a daemon keeps it running")
         } else {
-            Finding::ok("server.connected", what)
+            connected(server, what)
         };
         return with_stderr(finding.of(name), server);
     }

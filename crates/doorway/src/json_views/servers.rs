@@ -109,6 +109,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .map(utc::rfc3339),
         last_error: last_error(&view),
         listening: listening(&view),
+        advice: view.avoids_probe.then(|| SPARE_PROBE.to_owned()),
         starting: server.start_words(),
         next_step: step
             .as_ref()
@@ -165,6 +166,9 @@ fn action(step: &NextStep) -> api::NextAction {
         NextStep::Wait => api::NextAction::Wait,
     }
 }
+
+/// The advice for a server that fails after `server/discover`.
+const SPARE_PROBE: &str = "it fails after server/discover, and is spoken to without; \"protocol\": \"legacy\" in its entry spares it that at every start";
 
 /// Whether the server can tell of changes.
 fn listening(view: &ServerView) -> Option<api::Listening> {

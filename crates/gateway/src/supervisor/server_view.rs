@@ -45,6 +45,8 @@ pub struct ServerView {
     pub sessions: u64,
     /// Which eras it speaks, as far as that is known; kept between runs.
     pub eras: Eras,
+    /// It failed after `server/discover`, and is not sent it until its operator starts it.
+    pub avoids_probe: bool,
     pub crashes: Crashes,
 }
 

@@ -100,8 +100,6 @@ pub struct Task {
     offered_to: Declarations,
     /// The era in which the server is spoken to first; `None` is to be found out.
     first: Option<Era>,
-    /// The server has failed after `server/discover`, and is not sent it until its operator starts it.
-    avoids_probe: bool,
     observer: Observer,
     /// What was put on record last of its status.
     recorded: Option<Recorded>,
@@ -161,6 +159,7 @@ impl Task {
             spoken: None,
             sessions: 0,
             eras,
+            avoids_probe: false,
             crashes: Crashes::default(),
         });
         let task = Self {
@@ -183,7 +182,6 @@ impl Task {
             kept_eras,
             offered_to,
             first: eras.first(),
-            avoids_probe: false,
             observer: Observer::default(),
             recorded: None,
             last_exit: None,

@@ -70,7 +70,7 @@ impl Task {
             self.allow_all();
         }
         if operation == Operation::Start {
-            self.avoids_probe = false;
+            self.avoid_probe(false);
             self.first = self.known_first();
         }
         self.want(operation != Operation::Stop);

@@ -68,14 +68,25 @@ impl Task {
                 );
                 Some(Era::Legacy)
             }
-            _ => self.avoids_probe.then_some(Era::Legacy),
+            _ => self.avoids_probe().then_some(Era::Legacy),
         }
     }
 
     /// In which era the server is spoken to first, as far as that is known.
     pub(super) fn known_first(&self) -> Option<Era> {
         let first = self.view.borrow().eras.first();
-        first.or(self.avoids_probe.then_some(Era::Legacy))
+        first.or(self.avoids_probe().then_some(Era::Legacy))
+    }
+
+    /// Whether the server failed after `server/discover`, and is not sent it until its operator starts it.
+    fn avoids_probe(&self) -> bool {
+        self.view.borrow().avoids_probe
+    }
+
+    pub(super) fn avoid_probe(&self, avoids_probe: bool) {
+        self.view.send_if_modified(|view| {
+            avoids_probe != std::mem::replace(&mut view.avoids_probe, avoids_probe)
+        });
     }
 
     /// The server lists no tools. If it was sent `server/discover` on its connection, that may be the reason: it is
@@ -84,7 +95,7 @@ impl Task {
         let Some(session) = &self.shared.session else {
             return;
         };
-        if self.avoids_probe || !session.is_probed || !session.greeting.capabilities.tools {
+        if self.avoids_probe() || !session.is_probed || !session.greeting.capabilities.tools {
             return;
         }
         let what = match tools {
@@ -95,7 +106,7 @@ impl Task {
         self.log.note(&format!(
             "{what}, and is started again without; \"protocol\": \"legacy\" in its entry spares it that"
         ));
-        self.avoids_probe = true;
+        self.avoid_probe(true);
         self.first = Some(Era::Legacy);
         self.step(SessionKey::Shared, Event::Reconnect);
     }
@@ -108,7 +119,7 @@ impl Task {
             None => Eras::UNKNOWN,
         };
         self.view.send_modify(|view| view.eras = eras);
-        self.avoids_probe = false;
+        self.avoid_probe(false);
         self.first = eras.first();
     }
 }

@@ -117,7 +117,9 @@ impl Task {
         managed.session = Some(session);
         self.learn(eras);
         if which == SessionKey::Shared {
-            self.avoids_probe |= avoids_probe;
+            if avoids_probe {
+                self.avoid_probe(true);
+            }
             self.first = self.known_first();
             self.asked.send_replace(false);
             let begun = self.shared.status().begun;

@@ -51,8 +51,7 @@ async fn the_log_names_the_setting_that_spares_a_server_the_probe() {
         let rest = gateway.rest();
         found("the line in the log", async || {
             let log = rest.get("/api/servers/x/logs").await.to_string();
-            log.contains(r#"\"protocol\": \"legacy\""#)
-                .then_some(())
+            log.contains(r#"\"protocol\": \"legacy\""#).then_some(())
         })
         .await;
     }
