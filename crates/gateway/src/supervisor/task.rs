@@ -100,6 +100,8 @@ pub struct Task {
     offered_to: Declarations,
     /// The era in which the server is spoken to first; `None` is to be found out.
     first: Option<Era>,
+    /// Until when a server is spared `server/discover` that failed after it.
+    avoids_probe_until: Instant,
     observer: Observer,
     /// What was put on record last of its status.
     recorded: Option<Recorded>,
@@ -182,6 +184,7 @@ impl Task {
             kept_eras,
             offered_to,
             first: eras.first(),
+            avoids_probe_until: Instant::now(),
             observer: Observer::default(),
             recorded: None,
             last_exit: None,

@@ -71,7 +71,7 @@ impl Task {
         }
         if operation == Operation::Start {
             self.avoid_probe(false);
-            self.first = self.known_first();
+            self.first = self.view.borrow().eras.first();
         }
         self.want(operation != Operation::Stop);
         self.step(SessionKey::Shared, event);

@@ -1,15 +1,21 @@
 //! The eras that the server speaks: how they are learned, and how they decide the next attempt's first words
 //! (docs/dev/design.md, "Eras").
 
+use std::time::Duration;
+
 use mainstay_core::{
     config::Protocol,
     era::{Era, Eras},
     lifecycle::{Event, Loss},
 };
 use mainstay_transport::Approach;
+use tokio::time::Instant;
 
 use super::Task;
 use crate::supervisor::{declared::pinned, listing::Outcome, session_key::SessionKey};
+
+/// A server that failed after `server/discover` is not sent it for this time, unless its operator starts it.
+const PROBE_AGAIN: Duration = Duration::from_hours(1);
 
 impl Task {
     /// How a session is opened: a client's own with the client's `initialize`, the shared one as the
@@ -17,7 +23,7 @@ impl Task {
     pub(super) fn approach(&self, which: SessionKey) -> Approach {
         match (which, self.config.protocol) {
             (SessionKey::Isolated(_), _) => Approach::Legacy,
-            (SessionKey::Shared, Protocol::Auto) => Approach::Detect(self.first),
+            (SessionKey::Shared, Protocol::Auto) => Approach::Detect(self.first_era()),
             (SessionKey::Shared, Protocol::At(revision)) => match revision.era() {
                 Era::Legacy => Approach::Legacy,
                 Era::Modern => Approach::Modern,
@@ -61,29 +67,31 @@ impl Task {
             | Loss::ConnectTimeout(_)
             | Loss::SilentStart(_)
             | Loss::Unresponsive(_)
-                if self.first.is_none() =>
+                if self.first_era().is_none() =>
             {
                 self.log.note(
                     "the next attempt does without server/discover; \"protocol\": \"legacy\" in its entry has all of them do so",
                 );
                 Some(Era::Legacy)
             }
-            _ => self.avoids_probe().then_some(Era::Legacy),
+            _ => None,
         }
     }
 
-    /// In which era the server is spoken to first, as far as that is known.
-    pub(super) fn known_first(&self) -> Option<Era> {
-        let first = self.view.borrow().eras.first();
-        first.or(self.avoids_probe().then_some(Era::Legacy))
+    /// In which era the server is spoken to first; `None` is to be found out.
+    fn first_era(&self) -> Option<Era> {
+        self.first
+            .or_else(|| self.avoids_probe().then_some(Era::Legacy))
     }
 
-    /// Whether the server failed after `server/discover`, and is not sent it until its operator starts it.
+    /// Whether the server failed after `server/discover`, and is not sent it for now.
     fn avoids_probe(&self) -> bool {
-        self.view.borrow().avoids_probe
+        self.view.borrow().avoids_probe && self.avoids_probe_until > Instant::now()
     }
 
-    pub(super) fn avoid_probe(&self, avoids_probe: bool) {
+    /// The failure may have had another reason, so the server is sent `server/discover` again some time.
+    pub(super) fn avoid_probe(&mut self, avoids_probe: bool) {
+        self.avoids_probe_until = Instant::now() + PROBE_AGAIN;
         self.view.send_if_modified(|view| {
             avoids_probe != std::mem::replace(&mut view.avoids_probe, avoids_probe)
         });
@@ -107,7 +115,6 @@ impl Task {
             "{what}, and is started again without; \"protocol\": \"legacy\" in its entry spares it that"
         ));
         self.avoid_probe(true);
-        self.first = Some(Era::Legacy);
         self.step(SessionKey::Shared, Event::Reconnect);
     }
 

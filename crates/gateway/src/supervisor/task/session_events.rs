@@ -120,7 +120,7 @@ impl Task {
             if avoids_probe {
                 self.avoid_probe(true);
             }
-            self.first = self.known_first();
+            self.first = self.view.borrow().eras.first();
             self.asked.send_replace(false);
             let begun = self.shared.status().begun;
             let now = Instant::now().into_std();

@@ -109,3 +109,29 @@ async fn a_stated_revision_is_not_left() {
     let is_stated = |it: &serde_json::Value| it["params"]["protocolVersion"] == "2025-06-18";
     assert!(greetings.iter().all(is_stated), "{greetings:?}");
 }
+
+/// A first start that dies of something else makes no server of both eras legacy for ever.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_first_start_that_dies_of_something_else_hides_no_era() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let flags = ["--revisions", "2025-11-25,2026-07-28"];
+    let mut backend = Backend::start(Kind::Stdio, &flags).await;
+    let script = r#"[ -e "$0" ] || { touch "$0"; echo "no network" >&2; exit 1; }; exec "$@""#;
+    let mut args = vec![
+        json!("-c"),
+        json!(script),
+        json!(folder.path().join("network")),
+    ];
+    args.push(backend.entry["command"].take());
+    args.extend(backend.entry["args"].as_array().expect("a list").clone());
+    backend.entry["command"] = json!("sh");
+    backend.entry["args"] = json!(args);
+    let backend = backend.option("reconnect", promptly());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    gateway.client().await.hears("x__echo").await;
+    gateway.rest().done("x", "restart").await;
+    gateway.client().await.hears("x__echo").await;
+    // Only a modern session has one.
+    backend.until_count("subscriptions/listen", 1).await;
+}
