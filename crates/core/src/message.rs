@@ -8,6 +8,7 @@
 mod address;
 mod envelope;
 mod keys;
+pub mod lenient;
 pub mod meta;
 mod method;
 mod object;

@@ -15,6 +15,7 @@ use super::{
     http_client,
     http_link::HttpLink,
     http1::{Error, Responding, Response},
+    leftovers::Leftovers,
 };
 use crate::logs::MESSAGE_COST;
 
@@ -29,6 +30,7 @@ pub struct HttpExchange {
     is_call: bool,
     state: State,
     reader: AnswerReader,
+    leftovers: Leftovers,
 }
 
 enum State {
@@ -56,6 +58,7 @@ impl HttpExchange {
             is_call,
             state: State::Reading,
             reader,
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -68,6 +71,7 @@ impl HttpExchange {
             is_call: false,
             state: State::Reading,
             reader: AnswerReader::answered(response, JsonBody::Whole, limit, budget),
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -97,13 +101,11 @@ impl HttpExchange {
                             return Ok(said);
                         }
                     }
-                    Piece::Ended if self.part() => {
+                    Piece::Ended if !self.leftovers.has_response() && self.part() => {
                         let retry = self.reader.position().retry;
                         return Ok(ServerMessage::Parted { retry });
                     }
-                    Piece::Ended => {
-                        return Err(Interruption::sent(InterruptionKind::Unanswered));
-                    }
+                    Piece::Ended => return self.leftovers.settle().map(ServerMessage::Message),
                     Piece::Broken(error) => {
                         tracing::debug!(server = %self.link.router.server(), %error, "an event stream broke off");
                         if !self.part() {
@@ -206,6 +208,7 @@ impl HttpExchange {
             Ok(frame) => frame,
             Err(error) => {
                 self.link.router.unreadable(&error);
+                self.leftovers.unreadable(&error);
                 self.spend(bytes);
                 return None;
             }
@@ -220,6 +223,7 @@ impl HttpExchange {
         match kind {
             Kind::Response { .. } => {
                 self.link.router.unknown_id(frame.id());
+                self.leftovers.foreign(frame);
                 None
             }
             Kind::Notification {

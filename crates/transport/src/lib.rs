@@ -25,6 +25,7 @@ mod http_exchange;
 mod http_link;
 mod interruption;
 mod json_values;
+mod leftovers;
 mod line_reader;
 mod line_writer;
 mod link;

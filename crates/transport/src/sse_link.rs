@@ -42,6 +42,7 @@ impl SseLink {
 
     /// Posts a notification or an answer.
     pub async fn send(&self, text: String) {
+        self.pending.sent_unasking();
         http_client::deliver(&self.server, &self.endpoint, &self.post, &text).await;
     }
 

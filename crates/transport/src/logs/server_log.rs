@@ -2,12 +2,13 @@
 
 use std::{
     borrow::Cow,
+    collections::VecDeque,
     io,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use mainstay_core::{
@@ -35,6 +36,12 @@ const MAX_LINE: usize = 64 * 1024;
 /// A line longer than this is an overflow.
 const MAX_READ_LINE: usize = 1024 * 1024;
 
+/// Foreign ids that are named where a call waits in vain.
+const MAX_FOREIGN_ANSWERS: usize = 3;
+
+/// How long a foreign id explains why a server is not connected.
+const RECENT: Duration = Duration::from_mins(2);
+
 #[derive(Debug)]
 pub struct ServerLog {
     server: ServerName,
@@ -50,6 +57,8 @@ pub struct ServerLog {
     merged_notifications: AtomicU64,
     dropped_notifications: AtomicU64,
     faults: Mutex<Throttle>,
+    /// The ids of the last responses that answered no request, and when they came.
+    foreign_answers: Mutex<VecDeque<(tokio::time::Instant, Box<str>)>>,
 }
 
 #[derive(Debug)]
@@ -101,7 +110,35 @@ impl ServerLog {
             merged_notifications: AtomicU64::default(),
             dropped_notifications: AtomicU64::default(),
             faults: Mutex::default(),
+            foreign_answers: Mutex::default(),
         }
+    }
+
+    /// A response came under an id (JSON text) that no request has.
+    pub fn foreign_answer(&self, id: &str) {
+        // Held for a few operations, never across an await.
+        let mut kept = self.foreign_answers.lock();
+        if kept.len() == MAX_FOREIGN_ANSWERS {
+            kept.pop_front();
+        }
+        kept.push_back((tokio::time::Instant::now(), id.into()));
+    }
+
+    /// Says under which ids responses have come since then that no request has.
+    pub fn foreign_ids(&self, since: tokio::time::Instant) -> Option<String> {
+        // Held for a few operations, never across an await.
+        let kept = self.foreign_answers.lock();
+        let ids = kept.iter().filter(|(at, _)| *at >= since);
+        let mut ids: Vec<&str> = ids.map(|(_, id)| &**id).collect();
+        ids.dedup();
+        let ids = ids.join(", ");
+        (!ids.is_empty()).then(|| format!("responses came with ids that no request has: {ids}"))
+    }
+
+    /// The same of a connection that does not come about.
+    pub fn recent_foreign_ids(&self) -> Option<String> {
+        let since = tokio::time::Instant::now().checked_sub(RECENT)?;
+        self.foreign_ids(since)
     }
 
     pub fn server(&self) -> &ServerName {
@@ -130,6 +167,7 @@ impl ServerLog {
     pub fn forget(&self) {
         self.tail.clear();
         self.stray_output.clear();
+        self.foreign_answers.lock().clear();
     }
 
     pub fn secrets(&self) -> Option<Arc<Secrets>> {

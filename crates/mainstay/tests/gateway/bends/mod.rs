@@ -1,0 +1,4 @@
+//! Peers that bend the protocol, as real ones do.
+
+mod ids;
+mod spelling;
