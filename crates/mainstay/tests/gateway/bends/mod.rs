@@ -1,4 +1,6 @@
 //! Peers that bend the protocol, as real ones do.
 
 mod ids;
+mod pages;
 mod spelling;
+mod stderr;
