@@ -1,6 +1,7 @@
 //! Prints MCP content for people: text as it is, everything else in a few words.
 
 use mainstay_command_line::{CommandError, output};
+use mainstay_core::message::foreign;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -16,7 +17,7 @@ pub struct ToolResult {
 impl ToolResult {
     /// A result of another shape shows as nothing; `--json` shows it as it is.
     pub fn read(result: &RawValue) -> Self {
-        serde_json::from_str(result.get()).unwrap_or_default()
+        foreign::read(result.get()).unwrap_or_default()
     }
 
     pub fn print(&self) -> Result<(), CommandError> {

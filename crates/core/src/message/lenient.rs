@@ -151,7 +151,7 @@ pub fn values(text: &[u8], most: usize) -> Option<Vec<Range<usize>>> {
 }
 
 /// How long the value is with which a text begins.
-fn value_length(text: &str) -> Option<usize> {
+pub(super) fn value_length(text: &str) -> Option<usize> {
     let mut scanner = Scanner::new(text);
     scanner.value().ok()?;
     Some(scanner.position())

@@ -4,7 +4,10 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use mainstay_core::message::{items, member, text_member};
+use mainstay_core::message::{
+    foreign::{exact, written},
+    items, member, shown_member,
+};
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -126,7 +129,7 @@ fn text_of(object: &str) -> Option<String> {
         .unwrap_or_default();
     let texts: Vec<_> = content
         .into_iter()
-        .filter_map(|block| text_member(block, "text"))
+        .filter_map(|block| shown_member(block, "text"))
         .collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
@@ -166,11 +169,16 @@ fn at(text: &str, path: &str) -> Result<String, Unreadable> {
         return Err(Unreadable::TooLarge);
     }
     let path = JsonPath::parse(path)?;
-    let document: Value = serde_json::from_str(text).map_err(Unreadable::NotJson)?;
+    let document = exact(text).map_err(Unreadable::NotJson)?;
     Ok(match path.query(&document).all().as_slice() {
-        [Value::String(text)] => text.clone(),
-        [value] => value.to_string(),
-        several => serde_json::to_string(several).unwrap_or_default(),
+        [value] => written(value, |value| match value {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        }),
+        several => {
+            let several: Value = several.iter().map(|value| (*value).clone()).collect();
+            written(&several, Value::to_string)
+        }
     })
 }
 
