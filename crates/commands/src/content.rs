@@ -65,6 +65,17 @@ mod tests {
 
     use super::*;
 
+    /// A string or a number that Rust's types cannot hold costs no other block.
+    #[test]
+    fn one_bad_block_hides_no_other() {
+        let result = r#"{"content":[{"type":"text","text":"well"},{"type":"text","text":"a\ud800b"}],"structuredContent":{"x":1e400},"isError":true}"#;
+        let result = RawValue::from_string(result.to_owned()).expect("JSON");
+        let read = ToolResult::read(&result);
+        let shown: Vec<String> = read.content.iter().map(describe).collect();
+        assert_eq!(shown, ["well", "a\u{fffd}b"]);
+        assert!(read.is_error);
+    }
+
     #[test]
     fn content_is_shown_in_a_few_words() {
         for (item, expected) in [

@@ -371,6 +371,16 @@ fn with_tasks(capabilities: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Half a character in a text about the server keeps it from nothing.
+    #[test]
+    fn a_greeting_with_half_a_character_is_read() {
+        let greeting = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"a\ud800","version":"1"},"x":1e400}"#;
+        let greeting = Greeting::read(greeting).expect("a greeting");
+        assert!(greeting.capabilities.tools);
+        let name = greeting.server_info.map(|(name, _)| name);
+        assert_eq!(name.as_deref(), Some("a\u{fffd}"));
+    }
+
     #[test]
     fn the_extension_joins_what_is_with_tasks() {
         assert_eq!(

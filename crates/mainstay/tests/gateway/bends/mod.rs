@@ -4,3 +4,4 @@ mod ids;
 mod pages;
 mod spelling;
 mod stderr;
+mod text;
