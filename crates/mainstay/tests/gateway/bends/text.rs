@@ -10,7 +10,7 @@ use crate::{
     rogue,
 };
 
-const TOOL: &str = r#"{"name":"odd","title":"Odd \udc00","description":"Reads \ud800 files","inputSchema":{"type":"object","properties":{"\ud800":{},"path":{"type":"string"}}}}"#;
+const TOOL: &str = r#"{"name":"odd","title":"Odd \udc00","description":"Reads \ud800 files","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}"#;
 
 over_every_transport! {
     /// On the wire the bytes stay; where people look, only the bad character is replaced.
