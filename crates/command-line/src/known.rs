@@ -1,7 +1,7 @@
 //! What completion knows: a snapshot of the names that the daemon has.
 
 use mainstay_api as api;
-use mainstay_core::display;
+use mainstay_core::{display, message::foreign};
 use serde_json::Value;
 
 /// Names and schemas, as they were last read.
@@ -94,7 +94,7 @@ fn headline(text: &str) -> String {
 
 /// The arguments that a tool's schema names.
 fn of_schema(schema: &str) -> Vec<Argument> {
-    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    let schema: Value = foreign::read(schema).unwrap_or_default();
     let properties = schema["properties"].as_object().into_iter().flatten();
     let arguments = properties.map(|(name, property)| Argument {
         name: name.clone(),
@@ -126,7 +126,7 @@ fn values(property: &Value) -> Vec<String> {
 }
 
 fn of_prompt(arguments: &str) -> Vec<Argument> {
-    let arguments: Vec<Value> = serde_json::from_str(arguments).unwrap_or_default();
+    let arguments: Vec<Value> = foreign::read(arguments).unwrap_or_default();
     let arguments = arguments.iter().filter_map(|argument| {
         let text = |member: &str| argument[member].as_str();
         Some(Argument {

@@ -1,6 +1,7 @@
 //! `-o` and `--format`: in which form a command prints what it lists.
 
 use clap::{Args, ValueEnum};
+use mainstay_core::message::foreign;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::PartialSchema;
@@ -192,7 +193,7 @@ fn with_name((name, mut item): (String, Value)) -> Value {
 /// It goes through text, since raw parts serialize to nothing else.
 pub fn value(whole: &impl Serialize) -> Result<Value, CommandError> {
     let text = serde_json::to_string(whole);
-    let value = text.and_then(|text| serde_json::from_str(&text));
+    let value = text.and_then(|text| foreign::read(&text));
     value.map_err(|error| CommandError::Output(error.into()))
 }
 

@@ -1,6 +1,7 @@
 //! Prints MCP content for people: text as it is, everything else in a few words.
 
 use mainstay_command_line::{CommandError, output};
+use mainstay_core::message::foreign;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -16,7 +17,7 @@ pub struct ToolResult {
 impl ToolResult {
     /// A result of another shape shows as nothing; `--json` shows it as it is.
     pub fn read(result: &RawValue) -> Self {
-        serde_json::from_str(result.get()).unwrap_or_default()
+        foreign::read(result.get()).unwrap_or_default()
     }
 
     pub fn print(&self) -> Result<(), CommandError> {
@@ -63,6 +64,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A string or a number that Rust's types cannot hold costs no other block.
+    #[test]
+    fn one_bad_block_hides_no_other() {
+        let result = r#"{"content":[{"type":"text","text":"well"},{"type":"text","text":"a\ud800b"}],"structuredContent":{"x":1e400},"isError":true}"#;
+        let result = RawValue::from_string(result.to_owned()).expect("JSON");
+        let read = ToolResult::read(&result);
+        let shown: Vec<String> = read.content.iter().map(describe).collect();
+        assert_eq!(shown, ["well", "a\u{fffd}b"]);
+        assert!(read.is_error);
+    }
 
     #[test]
     fn content_is_shown_in_a_few_words() {

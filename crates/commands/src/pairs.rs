@@ -39,7 +39,7 @@ pub fn strings(pairs: &[Pair<'_>]) -> Raw {
 /// Each value as JSON of a type that the schema has for its key, else as a string.
 pub fn typed(pairs: &[Pair<'_>], schema: Option<&str>) -> Raw {
     let schema: Value = schema
-        .and_then(|schema| serde_json::from_str(schema).ok())
+        .and_then(|schema| message::foreign::read(schema).ok())
         .unwrap_or_default();
     object(pairs.iter().map(|(key, value)| {
         let json = serde_json::from_str::<Value>(value).ok();

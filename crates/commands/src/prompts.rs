@@ -11,6 +11,7 @@ use mainstay_command_line::{
     stderr::complain,
     table::Column,
 };
+use mainstay_core::message::foreign;
 use serde_json::Value;
 
 use super::{content, pairs};
@@ -100,7 +101,7 @@ impl Prompts {
         if is_json {
             return output::json(&answer.result);
         }
-        let result: Value = serde_json::from_str(answer.result.get()).unwrap_or_default();
+        let result: Value = foreign::read(answer.result.get()).unwrap_or_default();
         for message in result["messages"].as_array().into_iter().flatten() {
             let role = message["role"].as_str().unwrap_or("unknown role");
             output::data(&format!(
@@ -114,7 +115,7 @@ impl Prompts {
 
 /// `name style?`: the optional ones with a question mark.
 fn arguments(prompt: &api::Prompt) -> String {
-    let arguments: Vec<Value> = serde_json::from_str(prompt.arguments.get()).unwrap_or_default();
+    let arguments: Vec<Value> = foreign::read(prompt.arguments.get()).unwrap_or_default();
     let shown: Vec<String> = arguments
         .iter()
         .filter_map(|argument| {

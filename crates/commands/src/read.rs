@@ -3,6 +3,7 @@
 use clap::Args;
 use mainstay_api as api;
 use mainstay_command_line::{CommandError, Exit, connect::DaemonArgs, host::Host, output};
+use mainstay_core::message::foreign;
 use serde_json::Value;
 
 use super::content;
@@ -42,7 +43,7 @@ impl Read {
             output::json(&read.result)?;
             return Ok(Exit::DONE);
         }
-        let result: Value = serde_json::from_str(read.result.get()).unwrap_or_default();
+        let result: Value = foreign::read(read.result.get()).unwrap_or_default();
         for item in result["contents"].as_array().into_iter().flatten() {
             output::data(&content::describe(item))?;
         }

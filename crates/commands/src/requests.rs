@@ -12,6 +12,7 @@ use mainstay_command_line::{
     table::Column,
     time,
 };
+use mainstay_core::message::foreign;
 use serde_json::{Value, value::RawValue};
 
 const EXAMPLES: &str = "\
@@ -130,7 +131,7 @@ pub(super) const COLUMNS: [Column; 5] = [
 
 /// What a person must know of a request: its message, else all of it.
 fn gist(params: &RawValue) -> String {
-    let value: Value = serde_json::from_str(params.get()).unwrap_or_default();
+    let value: Value = foreign::read(params.get()).unwrap_or_default();
     match value["message"].as_str() {
         Some(message) => message.to_owned(),
         None => params.get().to_owned(),

@@ -12,6 +12,7 @@ use mainstay_command_line::{
     suggest,
     table::Column,
 };
+use mainstay_core::message::foreign;
 use serde_json::Value;
 
 const EXAMPLES: &str = "\
@@ -168,7 +169,7 @@ fn show(tool: &api::Tool) -> Result<(), CommandError> {
         output::text(&format!("\n{}", tool.description.trim_end()))?;
     }
     // A schema of any other shape is shown by --json.
-    let schema: Value = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
+    let schema: Value = foreign::read(tool.input_schema.get()).unwrap_or_default();
     let required: Vec<&str> = schema["required"]
         .as_array()
         .into_iter()

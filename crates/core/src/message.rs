@@ -7,7 +7,9 @@
 
 mod address;
 mod envelope;
+pub mod foreign;
 mod keys;
+pub mod lenient;
 pub mod meta;
 mod method;
 mod object;
@@ -17,6 +19,7 @@ mod text;
 pub use self::{
     address::{Address, InvalidParams, Reference, Text, address, named},
     envelope::{ANSWERS, Envelope, Kind, MAX_DEPTH, Malformed, batch, is_batch, peek, with_body},
+    foreign::{shown_member, shown_text},
     method::Method,
     object::{Object, array, items},
     text::{

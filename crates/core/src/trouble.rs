@@ -1,9 +1,15 @@
 //! Why a server is down, in words for people: the reason, the process's last words, and the next step.
 
-use crate::lifecycle::State;
+use crate::{display::escapes, lifecycle::State};
 
 /// The longest line of stderr that is quoted, in bytes.
 const LONGEST_LINE: usize = 240;
+
+/// How much of a long line is quoted before the word that marks an error, in bytes.
+const SHOWN_BEFORE: usize = 40;
+
+/// How much behind such a word has to be quoted with it.
+const LEAST_BEHIND: usize = 60;
 
 /// Words by which programs mark what went wrong.
 const MARKS: [&str; 16] = [
@@ -41,6 +47,10 @@ const ENDINGS: [&str; 9] = [
 /// The line of a process's last stderr that says best why it ended: the last one that is marked as an
 /// error, else the last one that says anything.
 pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
+    let stderr: Vec<_> = stderr
+        .iter()
+        .map(|line| escapes::without(line.as_ref()))
+        .collect();
     let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
     let line = of_npm(&lines).or_else(|| {
         let mut said = lines.iter().rev().filter(|line| says_something(line));
@@ -75,12 +85,26 @@ fn is_marked(line: &str) -> bool {
     !line.starts_with(char::is_whitespace) && MARKS.iter().any(|mark| lower.contains(mark))
 }
 
+/// The part of a line that is quoted: its beginning, or what is marked as an error where that stands
+/// further back.
 fn shortened(line: &str) -> String {
     if line.len() <= LONGEST_LINE {
         return line.to_owned();
     }
-    let end = line.floor_char_boundary(LONGEST_LINE);
-    format!("{}…", &line[..end])
+    let lower = line.to_ascii_lowercase();
+    let mark = MARKS.iter().filter_map(|mark| lower.rfind(mark)).min();
+    let is_behind = |mark: &usize| *mark + LEAST_BEHIND > LONGEST_LINE;
+    let Some(mark) = mark.filter(is_behind) else {
+        let end = line.floor_char_boundary(LONGEST_LINE);
+        return format!("{}…", &line[..end]);
+    };
+    let start = line.floor_char_boundary(mark.saturating_sub(SHOWN_BEFORE));
+    // From the beginning of a word, if there is one.
+    let word = line[start..mark].find(char::is_whitespace);
+    let start = word.map_or(mark, |space| start + space + 1);
+    let end = line.floor_char_boundary((start + LONGEST_LINE).min(line.len()));
+    let more = if end < line.len() { "…" } else { "" };
+    format!("…{}{more}", line[start..end].trim())
 }
 
 /// The reason, with what the process said last: on stderr, or else on stdout, where only messages belong.
@@ -94,6 +118,7 @@ pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>)
 
 /// What a process does that says this on stdout.
 pub fn misplaced(line: &str) -> String {
+    let line = escapes::without(line);
     let line = shortened(line.trim());
     format!("writes to stdout what is no MCP message: \"{line}\"")
 }
@@ -213,6 +238,12 @@ mod tests {
             "Error: API_KEY environment variable is required\nshutting down\n",
             Some("Error: API_KEY environment variable is required"),
         );
+        check(
+            "\u{1b}[31mError:\u{1b}[0m no licence\n",
+            Some("Error: no licence"),
+        );
+        let behind = format!("{} Error: no licence", ".".repeat(1000));
+        check(&behind, Some("…Error: no licence"));
         let long = "e".repeat(1000);
         let shown = telling_line(&[&long]).expect("a line");
         assert_eq!(shown.chars().count(), LONGEST_LINE + 1);

@@ -46,6 +46,36 @@ pub enum Bend {
     NoBlankLine,
     /// http: JSON bodies end without their end: the connection closes behind the message
     EarlyEnd,
+    /// Answers carry the request's id as a string
+    IdText,
+    /// Answers carry the request's id as a number with a fraction, such as `7.0`
+    IdFloat,
+    /// Answers carry the id `null`
+    IdNull,
+    /// Answers that are errors carry the id `null`
+    ErrorIdNull,
+    /// Answers carry an id of the server's own
+    IdForeign,
+    /// stdio, sse: notifications are answered by an error of the id `null`
+    AnswersNotifications,
+    /// Messages begin with a byte order mark
+    ByteOrderMark,
+    /// stdio: messages stand between escape sequences that set and reset a colour
+    Colours,
+    /// stdio: carriage returns stand before and behind messages, and between their tokens
+    CarriageReturns,
+    /// stdio: a progress bar stands before each message, on the same line
+    ProgressOnStdout,
+    /// stdio: a NUL stands behind each message
+    Nul,
+    /// stdio: a notification stands before each message, on the same line
+    TwoOnALine,
+    /// Answers have both `result` and `error`, one of which is `null`
+    NullMembers,
+    /// Answers have no `jsonrpc`
+    NoVersion,
+    /// Results with structured content have a member that is NaN, which is no JSON
+    NotANumber,
 }
 
 /// A transport that has a bend.
@@ -78,11 +108,85 @@ impl Bend {
             | Self::LostSession500
             | Self::StickyCookie
             | Self::SessionRedirect => &[BendTransport::Http, BendTransport::Sse],
-            Self::RefusedPing | Self::RevisionSupported | Self::RevisionError => &[
+            Self::RefusedPing
+            | Self::RevisionSupported
+            | Self::RevisionError
+            | Self::IdText
+            | Self::IdFloat
+            | Self::IdNull
+            | Self::ErrorIdNull
+            | Self::IdForeign
+            | Self::ByteOrderMark
+            | Self::NullMembers
+            | Self::NoVersion
+            | Self::NotANumber => &[
                 BendTransport::Stdio,
                 BendTransport::Http,
                 BendTransport::Sse,
             ],
+            Self::AnswersNotifications => &[BendTransport::Stdio, BendTransport::Sse],
+            Self::Colours
+            | Self::CarriageReturns
+            | Self::ProgressOnStdout
+            | Self::Nul
+            | Self::TwoOnALine => &[BendTransport::Stdio],
         }
+    }
+
+    /// A message as it is sent with this bend.
+    pub(crate) fn message(self, text: String) -> String {
+        let is_error = text.contains(r#","error":{"#);
+        match self {
+            Self::IdText => with_id(text, |id| format!("\"{id}\"")),
+            Self::IdFloat => with_id(text, |id| format!("{id}.0")),
+            Self::IdNull => with_id(text, |_| "null".to_owned()),
+            Self::ErrorIdNull if is_error => with_id(text, |_| "null".to_owned()),
+            Self::IdForeign => with_id(text, |id| format!("\"of-the-server-{id}\"")),
+            Self::ByteOrderMark => format!("\u{feff}{text}"),
+            Self::Colours => format!("\u{1b}[0m{text}\u{1b}[0m"),
+            Self::CarriageReturns => {
+                format!(
+                    "\r{}\r\r",
+                    text.replacen(r#"{"jsonrpc""#, "{\r\"jsonrpc\"", 1)
+                )
+            }
+            Self::ProgressOnStdout => format!("loading 50%\rloading 100%\r{text}"),
+            Self::Nul => format!("{text}\0"),
+            Self::TwoOnALine => {
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/vendor"}}{text}"#)
+            }
+            Self::NullMembers => match answered(&text) {
+                Some((_, rest)) if is_error => {
+                    text.replacen(rest, &format!(r#","result":null{rest}"#), 1)
+                }
+                Some(_) => format!(r#"{},"error":null}}"#, &text[..text.len() - 1]),
+                None => text,
+            },
+            Self::NoVersion if answered(&text).is_some() => {
+                text.replacen(r#""jsonrpc":"2.0","#, "", 1)
+            }
+            Self::NotANumber => text.replacen(
+                r#""structuredContent":"#,
+                r#""score":NaN,"structuredContent":"#,
+                1,
+            ),
+            // The others are about something else.
+            _ => text,
+        }
+    }
+}
+
+/// The numeric id of an answer that the fake has written, and what stands behind it.
+fn answered(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)?;
+    let (id, rest) = text.split_at(text.find(',')?);
+    let is_answer = rest.starts_with(r#","result":"#) || rest.starts_with(r#","error":"#);
+    (is_answer && id.bytes().all(|byte| byte.is_ascii_digit())).then_some((id, rest))
+}
+
+fn with_id(text: String, other: impl Fn(&str) -> String) -> String {
+    match answered(&text) {
+        Some((id, rest)) => format!(r#"{{"jsonrpc":"2.0","id":{}{rest}"#, other(id)),
+        None => text,
     }
 }

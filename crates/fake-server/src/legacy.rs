@@ -56,7 +56,14 @@ pub(crate) fn receive(
             };
             answer(&request).unwrap_or_else(|error| vec![Action::Send(message::error(id, &error))])
         }
-        Message::Notification { method, params } => notified(service, session, &method, params),
+        Message::Notification { method, params } => {
+            let mut actions = notified(service, session, &method, params);
+            if service.script().bends(Bend::AnswersNotifications) {
+                let error = RpcError::method_not_found(&method);
+                actions.push(Action::Send(message::error("null", &error)));
+            }
+            actions
+        }
         Message::Response { id, answer } => {
             session.answered(id, answer);
             Vec::new()

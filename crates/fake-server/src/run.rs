@@ -60,10 +60,12 @@ async fn perform(
     // Held until all is done, or nothing is left but to listen.
     mut turn: Turn,
 ) {
-    let send = |text, last| match &outlet {
+    let bends = service.script().bends;
+    let bent = |text| bends.iter().fold(text, |text, bend| bend.message(text));
+    let send = |text, last| match (bent(text), &outlet) {
         // The client may have left; its call runs on all the same.
-        Some(outlet) => drop(outlet.send(Outgoing::Message { text, last })),
-        None => session.publish(text),
+        (text, Some(outlet)) => drop(outlet.send(Outgoing::Message { text, last })),
+        (text, None) => session.publish(text),
     };
     let count = actions.len();
     for (position, action) in actions.into_iter().enumerate() {

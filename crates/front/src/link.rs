@@ -242,7 +242,7 @@ async fn open_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Daemon, Unatta
     let answer = Frame::read(answer).map_err(|error| Unattached::NoSession(error.to_string()))?;
     let (Some(id), Some(_)) = (id, answer.result()) else {
         let error = answer.error().unwrap_or("{}");
-        let why = message::text_member(error, "message").unwrap_or_default();
+        let why = message::shown_member(error, "message").unwrap_or_default();
         return Err(match status {
             503 => Unattached::Refused(status),
             _ => Unattached::NoSession(why.into_owned()),

@@ -75,13 +75,13 @@ pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
         return resource_not_found(&uri).of_server(&server.name);
     }
     let words =
-        message::text_member(error, "message").unwrap_or_else(|| "the server refused".into());
+        message::shown_member(error, "message").unwrap_or_else(|| "the server refused".into());
     let mut failure = failed(server, &words);
     if let Some(rpc_code) = rpc_code {
         failure = failure.with("rpcCode", rpc_code);
     }
     if let Some(data) = message::member(error, "data")
-        .and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok())
+        .and_then(|data| message::foreign::read::<serde_json::Value>(data).ok())
     {
         failure = failure.with("data", data);
     }

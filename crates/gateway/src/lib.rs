@@ -45,5 +45,6 @@ pub use self::{
     ask::{ask, refused, resource_not_found},
     gateway::{DRAIN_LIMIT, Gateway, SERVERS_LIMIT, SessionCount},
     options::GatewayOptions,
+    owners::shared_page,
     view::{Unseen, View},
 };

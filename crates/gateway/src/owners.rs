@@ -3,8 +3,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use mainstay_core::{
-    catalog::{Owner, Target},
-    ids::ProfileName,
+    catalog::{Owner, Target, address, is_page},
+    failure::{Failure, FailureKind},
+    ids::{ProfileName, ServerName},
 };
 use parking_lot::Mutex;
 
@@ -48,6 +49,25 @@ fn or_found(owner: Owner, found: impl FnOnce() -> Option<Target>) -> Owner {
     }
 }
 
+/// The failure of a request about a page that each of these servers has.
+pub fn shared_page(uri: &str, servers: &[ServerName]) -> Failure {
+    let list = |item: &dyn Fn(&ServerName) -> String, or: &str| {
+        let items: Vec<String> = servers.iter().map(item).collect();
+        items.join(or)
+    };
+    let (names, addresses) = (
+        list(&|server| server.to_string(), " and "),
+        list(&|server| address(server, uri), " or "),
+    );
+    let message = format!(
+        "{uri} is a page of the servers {names}, and does not say whose is meant; ask for {addresses}, or connect to /servers/NAME/mcp"
+    );
+    let servers: Vec<&str> = servers.iter().map(ServerName::as_str).collect();
+    Failure::new(FailureKind::ResourceNotFound, message)
+        .with("uri", uri)
+        .with("servers", servers)
+}
+
 impl Gateway {
     /// The owner of a resource among the servers that a client sees, as far as is known.
     pub fn owner(&self, view: &View, uri: &str) -> Owner {
@@ -71,14 +91,27 @@ impl Gateway {
         profile: Option<&Profile>,
         servers: Vec<Arc<Server>>,
         uri: &str,
-    ) -> Option<Target> {
-        let server = self.calls.find_owner(servers, uri).await?;
+    ) -> Owner {
+        let found = if is_page(uri) {
+            // Another server's page must not be taken for it.
+            self.calls.find_owners(servers, uri).await
+        } else {
+            Vec::from_iter(self.calls.find_owner(servers, uri).await)
+        };
+        let server = match &found[..] {
+            [] => return Owner::Unlisted,
+            [server] => server.name.clone(),
+            _ => {
+                let servers = found.iter().map(|server| server.name.clone());
+                return Owner::Shared(servers.collect());
+            }
+        };
         let owner = Target {
-            server: server.name.clone(),
+            server,
             original: uri.into(),
         };
         self.found_owners.add(profile, uri, owner.clone());
-        Some(owner)
+        Owner::Server(owner)
     }
 
     /// The owner of a resource among the servers that a client sees; where no list names it, the servers
@@ -87,10 +120,11 @@ impl Gateway {
         self.registry.profile_settled(&view.profile).await;
         match self.owner(view, uri) {
             Owner::Server(owner) => return Some(owner),
-            Owner::Absent(_) => return None,
+            Owner::Absent(_) | Owner::Shared(_) => return None,
             Owner::Unlisted => {}
         }
         self.find_owner(Some(&view.profile), self.servers_of(view), uri)
             .await
+            .target()
     }
 }

@@ -101,7 +101,10 @@ impl Trial {
         }
         let (stderr, stray) = (self.stderr(), self.server.log.last_stray_line());
         let reason = match (&status.reason, view.list_note()) {
-            (Some(reason), _) => trouble::explained(reason, &stderr, stray.as_deref()),
+            (Some(reason), _) => {
+                let reason = trouble::explained(reason, &stderr, stray.as_deref());
+                self.server.with_foreign_ids(reason, &view)
+            }
             (None, Some(note)) => note,
             (None, None) => "it was not up in time".to_owned(),
         };

@@ -99,6 +99,17 @@ impl View {
             {
                 Owner::Absent(None)
             }
+            Owner::Shared(mut servers) => {
+                servers.retain(|server| self.has_server(server));
+                match &servers[..] {
+                    [] => Owner::Absent(None),
+                    [server] => Owner::Server(Target {
+                        server: server.clone(),
+                        original: uri.into(),
+                    }),
+                    _ => Owner::Shared(servers),
+                }
+            }
             owner => owner,
         }
     }

@@ -10,7 +10,7 @@ use mainstay_core::{
     message::{self, Method},
     names::Unresolved,
 };
-use mainstay_gateway::{resource_not_found, supervisor::Server};
+use mainstay_gateway::{resource_not_found, shared_page, supervisor::Server};
 
 use crate::{
     RestDoor,
@@ -158,11 +158,16 @@ async fn read_anywhere(call: &mut Call, uri: &str) -> Result<api::WholeRead, Ref
             &server,
         )),
         Owner::Absent(None) => Err(resource_not_found(uri)),
+        Owner::Shared(servers) => Err(shared_page(uri, &servers)),
         Owner::Unlisted => {
             let found = gateway
                 .find_owner(None, gateway.registry.servers(), uri)
                 .await;
-            found.ok_or_else(|| resource_not_found(uri))
+            match found {
+                Owner::Server(owner) => Ok(owner),
+                Owner::Shared(servers) => Err(shared_page(uri, &servers)),
+                Owner::Absent(_) | Owner::Unlisted => Err(resource_not_found(uri)),
+            }
         }
     };
     let owner = owner?;

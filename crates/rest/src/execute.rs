@@ -7,7 +7,7 @@ use mainstay_api::{self as api, Raw};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     lifecycle::State as Lifecycle,
-    message::{self, Method},
+    message::{self, Method, foreign},
 };
 use mainstay_gateway::supervisor::Server;
 use serde::Deserialize;
@@ -180,7 +180,7 @@ fn error_text(result: &Raw) -> Option<String> {
     struct Content {
         text: Option<String>,
     }
-    let outcome: Outcome = serde_json::from_str(result.get()).ok()?;
+    let outcome: Outcome = foreign::read(result.get()).ok()?;
     let texts: Vec<String> = outcome
         .content
         .into_iter()

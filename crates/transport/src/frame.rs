@@ -6,7 +6,10 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use mainstay_core::{
     era::code,
-    message::{self, Envelope, Kind, Malformed, Method, Span},
+    message::{
+        self, Envelope, Kind, Malformed, Method, Span,
+        lenient::{bare, mended_response, whole_number},
+    },
 };
 use mainstay_platform::blocking::{LONG, off_the_runtime, off_the_runtime_if_long};
 
@@ -70,21 +73,30 @@ impl Frame {
         Ok(Self { text, envelope })
     }
 
-    /// Reads a server's message. An answer that cannot be passed on becomes an error, so that the call
-    /// does not wait for another.
+    /// Reads a server's message, as generously as it can be meant in one way only. An answer that cannot be
+    /// passed on becomes an error, so that the call does not wait for another.
     pub fn of_server(bytes: Bytes) -> Result<Self, Unreadable> {
-        match Self::read(bytes) {
-            Err(Unreadable::Malformed(Malformed::Dangerous {
+        let bytes = without_margins(bytes);
+        // Text in another encoding can stand in strings alone: what is not in a string would be no JSON.
+        let text = ByteString::try_from(bytes.clone())
+            .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into());
+        match message::peek(&text) {
+            Ok(envelope) => Ok(Self { text, envelope }),
+            Err(Malformed::Dangerous {
                 danger,
                 id: Some(id),
                 is_response: true,
                 ..
-            })) => {
+            }) => {
                 let reason = format!("the server's answer is {danger}");
                 let error = message::error_response(Some(&id), code::INTERNAL_ERROR, &reason, None);
                 Self::read(error.into())
             }
-            read => read,
+            Err(malformed @ Malformed::Envelope { .. }) => match mended_response(&text) {
+                Some(mended) => Self::read(mended.into()),
+                None => Err(malformed.into()),
+            },
+            Err(malformed) => Err(malformed.into()),
         }
     }
 
@@ -174,18 +186,22 @@ impl Frame {
         message::member(self.error()?, "code")?.parse().ok()
     }
 
-    /// Whether it is the response to our request of this id, which alone was posted: an error whose id is
+    /// Whether it is the response to our request of this id, which alone was posted: a response whose id is
     /// `null` can be no one else's.
     pub fn answers(&self, id: u64) -> bool {
-        self.answered_id().is_some_and(|named| {
-            named.parse() == Ok(id) || named == "null" && self.error().is_some()
-        })
+        self.answered_id()
+            .is_some_and(|named| is_spelling_of(named, id) || named == "null")
     }
 
     /// Whether it is a response with this id.
     pub fn names(&self, id: u64) -> bool {
-        let named = self.answered_id();
-        named.is_some_and(|named| named.parse() == Ok(id))
+        self.answered_id()
+            .is_some_and(|named| is_spelling_of(named, id))
+    }
+
+    /// Whether it is a response, whatever its id.
+    pub fn is_response(&self) -> bool {
+        matches!(self.envelope.kind, Kind::Response { .. })
     }
 
     /// Whether it is an error of `id: null`, which refuses a request as a whole.
@@ -256,6 +272,21 @@ impl Frame {
     pub fn param(&self, name: &str) -> Option<&str> {
         message::member(self.params()?, name)
     }
+}
+
+/// A message without white space, byte order marks and escape sequences around it.
+fn without_margins(bytes: Bytes) -> Bytes {
+    // As nearly all messages come.
+    if bytes.first() == Some(&b'{') && bytes.last() == Some(&b'}') {
+        return bytes;
+    }
+    let message = bare(&bytes);
+    bytes.slice(message)
+}
+
+/// Whether an id (JSON text) of a server stands for an id of ours.
+fn is_spelling_of(named: &str, id: u64) -> bool {
+    named.parse() == Ok(id) || whole_number(named) == Some(id)
 }
 
 #[cfg(test)]

@@ -303,7 +303,8 @@ pub fn interruption(error: &Error) -> Interruption {
     }
 }
 
-/// An answer in one piece: the response to the request of this id, or an HTTP error.
+/// An answer in one piece: the response to the request of this id, or an HTTP error. The response to one POST
+/// is the response to its request, whatever id it names.
 pub fn answer(
     status: u16,
     body: &Bytes,
@@ -313,7 +314,8 @@ pub fn answer(
     let unreadable = |reason| Interruption::sent(InterruptionKind::Unreadable(reason));
     match read {
         Ok(frame) if frame.answers(id) => Ok(frame),
-        Ok(_) if is_success(status) => Err(unreadable("it answers another request".to_owned())),
+        Ok(frame) if is_success(status) && frame.is_response() => Ok(frame),
+        Ok(_) if is_success(status) => Err(unreadable("it is no response".to_owned())),
         Err(error) if is_success(status) => Err(unreadable(error.to_string())),
         _ => Err(refused(status, body)),
     }

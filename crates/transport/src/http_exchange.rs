@@ -14,6 +14,7 @@ use super::{
     http_client,
     http_link::HttpLink,
     http1::{Error, Responding, Response},
+    leftovers::Leftovers,
     session_doubt::{self, SessionDoubt},
 };
 use crate::logs::MESSAGE_COST;
@@ -46,6 +47,7 @@ pub struct HttpExchange {
     reader: AnswerReader,
     /// How often in a row the stream has ended without a message.
     empty_streams: u32,
+    leftovers: Leftovers,
 }
 
 enum State {
@@ -85,6 +87,7 @@ impl HttpExchange {
             state: State::Reading,
             reader,
             empty_streams: 0,
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -98,6 +101,7 @@ impl HttpExchange {
             state: State::Reading,
             reader: AnswerReader::answered(response, JsonBody::Whole, limit, budget),
             empty_streams: 0,
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -131,12 +135,15 @@ impl HttpExchange {
                             return said;
                         }
                     }
-                    Piece::Ended if self.part() => {
+                    Piece::Ended if !self.leftovers.has_response() && self.part() => {
                         let retry = self.reader.position().retry;
                         return Ok(ServerMessage::Parted { retry });
                     }
                     Piece::Ended => {
-                        return Err(Interruption::sent(InterruptionKind::Unanswered));
+                        let answer = self.leftovers.settle();
+                        if let Some(answer) = self.conclude(STREAMED, answer) {
+                            return answer.map(ServerMessage::Message);
+                        }
                     }
                     Piece::Broken(error) => {
                         tracing::debug!(server = %self.link.router.server(), %error, "an event stream broke off");
@@ -310,6 +317,7 @@ impl HttpExchange {
             Ok(frame) => frame,
             Err(error) => {
                 self.link.router.unreadable(&error);
+                self.leftovers.unreadable(&error);
                 self.spend(bytes);
                 return None;
             }
@@ -325,6 +333,7 @@ impl HttpExchange {
         match kind {
             Kind::Response { .. } => {
                 self.link.router.unknown_id(frame.id());
+                self.leftovers.foreign(frame);
                 None
             }
             Kind::Notification {

@@ -35,6 +35,9 @@ pub enum InterruptionKind {
     Refused { status: u16, body: String },
     #[error("the server's answer is not a JSON-RPC message: {0}")]
     Unreadable(String),
+    /// Answers came under these ids (JSON texts), which name none of the requests that wait.
+    #[error("the server answers under ids that no request has: {0}")]
+    Misaddressed(String),
     #[error("the server's answer exceeds {0} bytes")]
     TooLarge(usize),
     #[error("the server ended its answer without a result")]
@@ -100,7 +103,9 @@ impl Interruption {
                 429 => FaultKind::Throttled,
                 _ => FaultKind::Foreign,
             },
-            InterruptionKind::Unreadable(_) | InterruptionKind::Unanswered => FaultKind::Foreign,
+            InterruptionKind::Unreadable(_)
+            | InterruptionKind::Misaddressed(_)
+            | InterruptionKind::Unanswered => FaultKind::Foreign,
         };
         let reason = self.kind.reason();
         Some(Fault { kind, reason })

@@ -27,6 +27,7 @@ mod http_link;
 mod initialize;
 mod interruption;
 mod json_values;
+mod leftovers;
 mod line_reader;
 mod line_writer;
 mod link;

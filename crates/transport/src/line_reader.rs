@@ -3,6 +3,7 @@
 use std::{io, mem, time::Duration};
 
 use bytes::{Buf, Bytes, BytesMut};
+use mainstay_core::message::lenient;
 use mainstay_platform::scratch;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -14,6 +15,9 @@ const READ_SIZE: usize = scratch::SIZE;
 /// A line that is longer than this gets a buffer of the largest size at once. Memory that is not written
 /// costs nothing, but the buffers that a growing buffer leaves behind do.
 const LARGE: usize = 4 * 1024 * 1024;
+
+/// How much that means nothing may stand before a message: blanks, escape sequences.
+const MAX_MARGIN: usize = READ_SIZE;
 
 /// How much of an oversized line is kept, to say whose answer it was.
 const KEPT_HEAD: usize = 1024;
@@ -157,17 +161,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         loop {
             let rest = &self.buffer[from..];
             if matches!(self.line, LineKind::Unknown) {
-                self.line = match rest.iter().find(|byte| !matches!(byte, b' ' | b'\t')) {
-                    Some(b'{' | b'[') => LineKind::Message,
-                    // A message with more blanks than this before it is none.
-                    None if rest.len() < READ_SIZE => LineKind::Unknown,
-                    _ => LineKind::Stray,
-                };
+                self.line = kind(rest);
             }
             if !matches!(self.line, LineKind::Stray) {
                 return from;
             }
-            match memchr::memchr(b'\n', rest) {
+            // A carriage return ends text, as of a progress bar, and is white space in a message.
+            match memchr::memchr2(b'\n', b'\r', rest) {
                 Some(end) => {
                     from += end + 1;
                     self.line = LineKind::Unknown;
@@ -235,6 +235,18 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer = larger;
         }
         self.input.read_buf(&mut self.buffer).await
+    }
+}
+
+/// What a line is that begins in this way.
+fn kind(text: &[u8]) -> LineKind {
+    let margin = lenient::margin(&text[..text.len().min(MAX_MARGIN)]);
+    match margin.map(|length| text.get(length)) {
+        Some(Some(b'{' | b'[')) => LineKind::Message,
+        Some(Some(_)) => LineKind::Stray,
+        Some(None) | None if text.len() < MAX_MARGIN => LineKind::Unknown,
+        // A message with more than this before it is none.
+        Some(None) | None => LineKind::Stray,
     }
 }
 

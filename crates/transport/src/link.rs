@@ -97,7 +97,8 @@ impl Link {
     /// Sends a notification or an answer. A failure is the connection's, and is reported there.
     pub async fn send(&self, server: &ServerName, text: String) {
         match self {
-            Self::Piped { writer, .. } => {
+            Self::Piped { pending, writer } => {
+                pending.sent_unasking();
                 if writer.send(&text).await.is_err() {
                     tracing::debug!(%server, "a message for a closed connection was dropped");
                 }

@@ -9,7 +9,7 @@ use std::{
 use mainstay_core::{
     era::Era,
     ids::ServerName,
-    message::{self, Kind, Method, meta::SUBSCRIPTION_ID},
+    message::{self, Kind, Method, lenient::shown_id, meta::SUBSCRIPTION_ID},
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -196,8 +196,12 @@ impl MessageRouter {
 
     /// Reports a response that answers no request of ours.
     pub fn unknown_id(&self, id: Option<&str>) {
+        let id = shown_id(id.unwrap_or_default());
+        self.log.foreign_answer(&id);
         if let Some(times) = self.fault() {
-            tracing::warn!(server = %self.server(), id, times, "received a JSON-RPC response with an unknown id");
+            tracing::warn!(server = %self.server(), %id, times, "received a JSON-RPC response with an unknown id");
+            self.log
+                .note(&format!("a response has the id {id}, which no request has"));
         }
     }
 

@@ -17,6 +17,7 @@ use super::{
     detect::{self, Evidence},
     http_client,
     http1::{Responding, Response},
+    leftovers::Leftovers,
     modern_link::ModernLink,
     modern_post::{ModernPost, Unpostable},
 };
@@ -39,6 +40,7 @@ pub struct ModernExchange {
     call: Option<ModernPost>,
     state: State,
     reader: AnswerReader,
+    leftovers: Leftovers,
 }
 
 enum State {
@@ -96,6 +98,7 @@ impl ModernExchange {
             call: (method == Method::ToolsCall).then_some(post),
             state: State::Reading,
             reader,
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -116,6 +119,7 @@ impl ModernExchange {
             call: None,
             state: State::Reading,
             reader: AnswerReader::answered(response, json_body(method), limit, budget),
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -144,11 +148,11 @@ impl ModernExchange {
                 refreshing.await;
                 self.repeat()?;
             }
-            let read = read_and_learn(Arc::clone(&self.link), self.method, self.id);
+            let read = read_and_learn(Arc::clone(&self.link), self.method);
             let said = match self.reader.next(read).await {
                 Piece::Body { status, body, read } => Some(self.body(status, &body, read)),
                 Piece::Message { bytes, read } => self.message(bytes, read),
-                Piece::Ended => Some(Err(Interruption::sent(InterruptionKind::Unanswered))),
+                Piece::Ended => Some(self.leftovers.settle()),
                 Piece::Broken(error) => {
                     tracing::debug!(server = %self.link.server, %error, "a stream of messages broke off");
                     Some(Err(Interruption::sent(InterruptionKind::Lost)))
@@ -230,6 +234,7 @@ impl ModernExchange {
             Ok(frame) => frame,
             Err(error) => {
                 self.link.router.unreadable(&error);
+                self.leftovers.unreadable(&error);
                 self.spend(bytes);
                 return None;
             }
@@ -244,6 +249,7 @@ impl ModernExchange {
         match kind {
             Kind::Response { .. } => {
                 self.link.router.unknown_id(frame.id());
+                self.leftovers.foreign(frame);
                 None
             }
             // Changes belong on the stream of `subscriptions/listen`. Here they belong to no request.
@@ -323,11 +329,10 @@ fn json_body(method: Method) -> JsonBody {
 fn read_and_learn(
     link: Arc<ModernLink>,
     method: Method,
-    id: u64,
 ) -> impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static {
     move |bytes| {
         let frame = Frame::of_server(bytes)?;
-        Ok(if method == Method::ToolsList && frame.answers(id) {
+        Ok(if method == Method::ToolsList && frame.is_response() {
             link.tools.learn(&link.server, frame)
         } else {
             frame

@@ -72,6 +72,7 @@ pub struct Stop {
 
 impl Stop {
     /// Asks one of several connections to end. It ends with the others, too.
+    #[must_use]
     pub fn child(&self) -> Self {
         Self {
             close: self.close.child_token(),

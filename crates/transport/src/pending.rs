@@ -1,6 +1,7 @@
 //! Requests that wait for their answers on one shared connection, by the id that Mainstay gave them.
 
 mod inbox;
+mod unaddressed;
 
 use std::{
     cmp::Reverse,
@@ -15,10 +16,17 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use mainstay_core::{ids::ServerName, message::Method, suspects::MAX_SUSPECTS};
+use mainstay_core::{
+    ids::ServerName,
+    message::{Method, lenient::whole_number},
+    suspects::MAX_SUSPECTS,
+};
 
 pub use self::inbox::Broken;
-use self::inbox::Inbox;
+use self::{
+    inbox::Inbox,
+    unaddressed::{Unaddressed, Unasking},
+};
 use super::{
     Asker, Frame, OpenQuestions, PossibleSuspect, Question, ServerMessage, line_writer::Mark,
 };
@@ -29,6 +37,9 @@ const MAX_ABANDONED: usize = 256;
 
 /// How long a call that was given up may cause questions: a server that obeys never answers it.
 const ABANDONED_FOR: Duration = Duration::from_mins(1);
+
+/// How much of the end of an answer is looked at for its id, in bytes.
+const TAIL: usize = 64;
 
 /// The receiver of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +57,8 @@ pub struct Pending {
     server: ServerName,
     next_id: AtomicU64,
     calls: Mutex<Calls>,
+    /// Beside the calls: a question is refused while these are locked.
+    unasking: Mutex<Unasking>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +68,7 @@ struct Calls {
     abandoned: HashMap<u64, Abandoned>,
     /// Up to this id, some calls were given up that are no longer in `abandoned`.
     forgotten: u64,
+    unaddressed: Unaddressed,
     ended: bool,
     /// The calls that were in flight at the end.
     lost: Vec<(PossibleSuspect, Mark)>,
@@ -100,6 +114,28 @@ impl Calls {
         }
     }
 
+    /// The requests up to this id that wait for an answer.
+    fn waiting(&self, last_id: u64) -> Vec<u64> {
+        let waiting = self.by_id.iter();
+        let waiting = waiting.filter(|(id, inbox)| **id <= last_id && !inbox.is_subscribed());
+        waiting.map(|(id, _)| *id).collect()
+    }
+
+    /// The calls that wait, where as many answers have come that do not say whose they are: none of these
+    /// calls will get another.
+    fn all_answered(&mut self) -> Vec<Arc<Inbox>> {
+        if !self.unaddressed.is_any() {
+            return Vec::new();
+        }
+        let waiting = self.waiting(self.unaddressed.last_id());
+        if waiting.len() > self.unaddressed.count() {
+            return Vec::new();
+        }
+        self.unaddressed.clear();
+        let inboxes = waiting.iter().filter_map(|id| self.by_id.remove(id));
+        inboxes.collect()
+    }
+
     /// The clients of calls that were given up and may still be at work.
     fn still_at_work(&self) -> impl Iterator<Item = Asker> {
         let abandoned = self.abandoned.values();
@@ -114,6 +150,7 @@ impl Pending {
             server,
             next_id: AtomicU64::new(0),
             calls: Mutex::default(),
+            unasking: Mutex::default(),
         }
     }
 
@@ -146,23 +183,76 @@ impl Pending {
         })
     }
 
-    /// Hands an answer to its call.
+    /// Hands an answer to its call. An id counts in every spelling: no two of ours have the same value.
     pub fn answer(&self, id: &str, frame: Frame) -> Addressee {
-        let Ok(id) = id.parse::<u64>() else {
-            return Addressee::Nobody;
+        let Some(id) = id.parse().ok().or_else(|| whole_number(id)) else {
+            return if id == "null" {
+                self.answer_without_id(frame)
+            } else {
+                Addressee::Nobody
+            };
         };
         let mut calls = self.calls();
         let Some(inbox) = calls.by_id.remove(&id) else {
             return calls.addressee(id);
         };
+        let answered = calls.all_answered();
         drop(calls);
         inbox.push_answer(frame);
+        misaddressed(answered);
         Addressee::Call
+    }
+
+    /// An answer whose id is `null`: it is the answer to the only request that waits, unless it may answer what
+    /// needed no answer.
+    fn answer_without_id(&self, frame: Frame) -> Addressee {
+        let last_id = self.next_id.load(Ordering::Relaxed);
+        let mut calls = self.calls();
+        let waiting = calls.waiting(u64::MAX);
+        if self.unasking.lock().may_be_answered(last_id, &waiting) {
+            return Addressee::Nobody;
+        }
+        if let [only] = waiting[..]
+            && !calls.unaddressed.is_any()
+        {
+            let inbox = calls.by_id.remove(&only);
+            drop(calls);
+            if let Some(inbox) = inbox {
+                inbox.push_answer(frame);
+            }
+            return Addressee::Call;
+        }
+        if waiting.is_empty() {
+            return Addressee::Nobody;
+        }
+        calls.unaddressed.came(last_id);
+        let answered = calls.all_answered();
+        drop(calls);
+        misaddressed(answered);
+        Addressee::Nobody
+    }
+
+    /// A message was sent that needs no answer. Some servers answer it all the same, under the id `null`.
+    pub fn sent_unasking(&self) {
+        let last_id = self.next_id.load(Ordering::Relaxed);
+        self.unasking.lock().sent(last_id);
+    }
+
+    /// Breaks the call off whose answer came and cannot be read, if it says which it is.
+    pub fn unreadable(&self, text: &[u8], why: &str) -> Option<u64> {
+        let is_message = memchr::memmem::find(text, b"\"jsonrpc\"").is_some();
+        if !is_message || is_request(text) {
+            return None;
+        }
+        let id = id_in_head(text).or_else(|| id_in_tail(text))?;
+        let inbox = self.calls().by_id.remove(&id)?;
+        inbox.break_off(Broken::Unreadable(why.into()));
+        Some(id)
     }
 
     /// Hands a notification to the request that it names, by a progress token or a subscription's id.
     pub fn about(&self, id: &str, frame: Frame) -> bool {
-        let Ok(id) = id.parse::<u64>() else {
+        let Some(id) = id.parse().ok().or_else(|| whole_number(id)) else {
             return false;
         };
         let inbox = self.calls().by_id.get(&id).cloned();
@@ -337,6 +427,13 @@ impl Drop for Ticket {
     }
 }
 
+/// Breaks calls off whose answers came without an id.
+fn misaddressed(calls: Vec<Arc<Inbox>>) {
+    for inbox in calls {
+        inbox.break_off(Broken::Misaddressed("null".into()));
+    }
+}
+
 /// The latest of the calls that were queued, for a server that crashed.
 fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(PossibleSuspect, Mark)> {
     let mut calls: Vec<_> = ended
@@ -369,6 +466,15 @@ fn id_in_head(head: &[u8]) -> Option<u64> {
     digits[..end].parse().ok()
 }
 
+/// The id of a response that ends with it.
+fn id_in_tail(text: &[u8]) -> Option<u64> {
+    let tail = &text[text.len().saturating_sub(TAIL)..];
+    let at = memchr::memmem::rfind(tail, b"\"id\"")?;
+    let number = std::str::from_utf8(&tail[at + b"\"id\"".len()..]).ok()?;
+    let number = number.trim_start().strip_prefix(':')?.trim_end();
+    number.strip_suffix('}')?.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,6 +491,110 @@ mod tests {
         );
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","result":{"id":17,"#), None);
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
+    }
+
+    fn error_without_id() -> Frame {
+        let text = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":""}}"#;
+        Frame::read(text.into()).expect("a response")
+    }
+
+    fn has_come(ticket: &mut Ticket) -> Option<Result<(), Broken>> {
+        let said = futures_util::FutureExt::now_or_never(ticket.next());
+        said.map(|said| said.map(|_| ()))
+    }
+
+    #[test]
+    fn an_id_counts_in_every_spelling() {
+        let pending = pending();
+        for spelling in ["\"N\"", "N.0", "Ne0"] {
+            let mut call = pending.register(None, None).expect("open");
+            let id = spelling.replace('N', &call.id.to_string());
+            assert_eq!(pending.answer(&id, error_without_id()), Addressee::Call);
+            assert_eq!(has_come(&mut call), Some(Ok(())), "{id}");
+        }
+        let given_up = pending.register(None, None).expect("open").id;
+        let id = format!("\"{given_up}\"");
+        assert_eq!(pending.answer(&id, error_without_id()), Addressee::GaveUp);
+    }
+
+    #[test]
+    fn an_answer_without_an_id_goes_to_the_only_call() {
+        let pending = pending();
+        let null = || pending.answer("null", error_without_id());
+        assert_eq!(null(), Addressee::Nobody);
+        let mut call = pending.register(None, None).expect("open");
+        assert_eq!(null(), Addressee::Call);
+        assert_eq!(has_come(&mut call), Some(Ok(())));
+    }
+
+    /// Some servers answer notifications.
+    #[test]
+    fn an_answer_without_an_id_may_answer_a_notification() {
+        let pending = pending();
+        let null = || pending.answer("null", error_without_id());
+        pending.sent_unasking();
+        let mut first = pending.register(None, None).expect("open");
+        assert_eq!(null(), Addressee::Nobody);
+        assert_eq!(has_come(&mut first), None);
+        // One notification has one answer.
+        assert_eq!(null(), Addressee::Call);
+        // A server that has answered a later request has passed the notification.
+        pending.sent_unasking();
+        let [second, mut third] = [(); 2].map(|()| pending.register(None, None).expect("open"));
+        pending.answer(&second.id.to_string(), error_without_id());
+        assert_eq!(null(), Addressee::Call);
+        assert_eq!(has_come(&mut third), Some(Ok(())));
+    }
+
+    /// Among several calls none is the one that an answer without an id is meant for, but once there are as
+    /// many answers as calls, no call has to wait.
+    #[test]
+    fn as_many_answers_without_an_id_as_calls_end_all_of_them() {
+        let pending = pending();
+        let null = || pending.answer("null", error_without_id());
+        let mut calls = [(); 3].map(|()| pending.register(None, None).expect("open"));
+        assert_eq!(null(), Addressee::Nobody);
+        let mut later = pending.register(None, None).expect("open");
+        assert!(calls.iter_mut().all(|call| has_come(call).is_none()));
+        // It was not sent when the answer came.
+        pending.answer(&calls[0].id.to_string(), error_without_id());
+        assert_eq!(has_come(&mut calls[0]), Some(Ok(())));
+        assert_eq!(has_come(&mut calls[1]), None);
+        pending.answer(&calls[1].id.to_string(), error_without_id());
+        let misaddressed = Some(Err(Broken::Misaddressed("null".into())));
+        assert_eq!(has_come(&mut calls[2]), misaddressed);
+        assert_eq!(has_come(&mut later), None);
+        let mut latest = pending.register(None, None).expect("open");
+        assert_eq!(null(), Addressee::Nobody);
+        assert_eq!(null(), Addressee::Nobody);
+        assert_eq!(has_come(&mut later), misaddressed);
+        assert_eq!(has_come(&mut latest), misaddressed);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_ends_its_call() {
+        let pending = pending();
+        for text in [
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}"#,
+            r#"{"result":{"x":NaN},"jsonrpc":"2.0","id": ID }"#,
+        ] {
+            let mut call = pending.register(None, None).expect("open");
+            let text = text.replace("ID", &call.id.to_string());
+            assert_eq!(pending.unreadable(text.as_bytes(), "why"), Some(call.id));
+            let unreadable = Some(Err(Broken::Unreadable("why".into())));
+            assert_eq!(has_come(&mut call), unreadable, "{text}");
+        }
+        let mut call = pending.register(None, None).expect("open");
+        for text in [
+            r#"{"id":ID,"x":NaN}"#,
+            r#"{"jsonrpc":"2.0","id":ID,"method":"x","params":NaN}"#,
+            r#"{"jsonrpc":"2.0","id":"#,
+            r#"{"jsonrpc":"2.0","result":{"id":ID"#,
+        ] {
+            let text = text.replace("ID", &call.id.to_string());
+            assert_eq!(pending.unreadable(text.as_bytes(), "why"), None, "{text}");
+        }
+        assert_eq!(has_come(&mut call), None);
     }
 
     /// A late answer to a request that was given up is expected, our own requests included. A duplicate

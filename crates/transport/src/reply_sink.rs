@@ -6,7 +6,7 @@ use mainstay_core::ids::ServerName;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::LineWriter;
+use super::{LineWriter, pending::Pending};
 use crate::logs::Throttle;
 
 /// Sends answers to a server's requests without waiting: the reader of the server's messages must not be
@@ -20,7 +20,7 @@ pub struct ReplySink {
 #[derive(Clone, Debug)]
 enum Queue {
     /// Standard input of a process.
-    Pipe(Arc<LineWriter>),
+    Pipe(Arc<LineWriter>, Arc<Pending>),
     /// A task of the session posts what is sent here.
     Posts(mpsc::Sender<String>),
     /// Servers of 2026-07-28 make no requests. Those that they make have no answers.
@@ -28,8 +28,8 @@ enum Queue {
 }
 
 impl ReplySink {
-    pub fn pipe(server: ServerName, writer: Arc<LineWriter>) -> Self {
-        let queue = Queue::Pipe(writer);
+    pub fn pipe(server: ServerName, writer: Arc<LineWriter>, pending: Arc<Pending>) -> Self {
+        let queue = Queue::Pipe(writer, pending);
         Self { server, queue }
     }
 
@@ -50,7 +50,10 @@ impl ReplySink {
     /// Queues an answer (JSON text). Drops it if too many wait already.
     pub fn reply(&self, text: String) {
         let taken = match &self.queue {
-            Queue::Pipe(writer) => matches!(writer.try_send(&text), Ok(Some(_))),
+            Queue::Pipe(writer, pending) => {
+                pending.sent_unasking();
+                matches!(writer.try_send(&text), Ok(Some(_)))
+            }
             Queue::Posts(posts) => posts.try_send(text).is_ok(),
             Queue::None => false,
         };

@@ -223,12 +223,15 @@ impl Stream {
                 continue;
             };
             let bytes = data.len();
-            let wait = match Frame::of_server_aside(data).await {
+            let wait = match Frame::of_server_aside(data.clone()).await {
                 Ok(frame) => {
                     self.liveness.hear();
                     self.router.sort(frame, &self.link.pending)
                 }
-                Err(error) => self.router.skip(bytes, &error),
+                Err(error) => {
+                    self.link.pending.unreadable(&data, &error.to_string());
+                    self.router.skip(bytes, &error)
+                }
             };
             pause(wait).await;
         }

@@ -51,6 +51,7 @@ impl SseLink {
 
     /// Posts a notification or an answer.
     pub async fn send(&self, text: String) {
+        self.pending.sent_unasking();
         let status = self.deliver(&text).await;
         if let Some(refused) = status.and_then(Refused::notification) {
             self.loses_session(&refused).await;

@@ -19,6 +19,7 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
@@ -123,7 +124,11 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     };
     let stop = opening.stop.clone();
     let router = MessageRouter::new(
-        ReplySink::pipe(opening.server.clone(), Arc::clone(&writer)),
+        ReplySink::pipe(
+            opening.server.clone(),
+            Arc::clone(&writer),
+            Arc::clone(&pending),
+        ),
         Arc::clone(&opening.listener),
         Arc::clone(&opening.log),
     );
@@ -141,6 +146,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(Loss::CannotSpawn("its pipes are missing".to_owned()).into());
     };
+    let exited = CancellationToken::new();
     let pipes = Pipes {
         pending,
         writer: Arc::clone(&writer),
@@ -149,10 +155,13 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
             async move { writer.run(stdin).await }
         }),
         read: tokio::spawn(reader.run(stdout)),
-        stderr: tokio::spawn(log.stream(Source::Stderr).drain(stderr, {
+        stderr: tokio::spawn({
             let signs = Arc::clone(&opening.signs);
-            move |bytes| signs.stderr(bytes)
-        })),
+            let heard = move |bytes| signs.stderr(bytes);
+            let stream = log.stream(Source::Stderr);
+            stream.drain(stderr, heard, exited.clone())
+        }),
+        exited,
         _descriptors: descriptors,
     };
     let running = tokio::spawn(run(child, pipes, stop.clone(), marks).instrument(opening.span()));
@@ -302,6 +311,8 @@ struct Pipes {
     write: JoinHandle<io::Result<()>>,
     read: JoinHandle<()>,
     stderr: JoinHandle<()>,
+    /// Cancelled once the process is gone.
+    exited: CancellationToken,
     _descriptors: Descriptors,
 }
 
@@ -343,6 +354,7 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop, marks: Marks) -> Lo
     process::end_marked(&marks).await;
     pipes.writer.abandon();
     pipes.pending.end();
+    pipes.exited.cancel();
     timeout(DRAIN_GRACE, &mut pipes.stderr).await.ok();
     for task in [&pipes.read, &pipes.stderr] {
         task.abort();

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use mainstay_core::{ids::ServerName, message};
+use mainstay_core::{
+    ids::ServerName,
+    message::{self, lenient},
+};
 use tokio::io::AsyncRead;
 
 use super::{
@@ -14,6 +17,9 @@ use crate::logs::{MESSAGE_COST, ServerLog, pause};
 
 /// The longest message that no call can be waiting for.
 const MAX_UNASKED: usize = 4 * 1024 * 1024;
+
+/// Messages on one line, as they come of threads that write at the same time.
+const MAX_ON_A_LINE: usize = 1000;
 
 /// Reads the messages of one process.
 pub struct StdoutReader {
@@ -65,8 +71,19 @@ impl StdoutReader {
     fn line(&mut self, line: &Bytes, read: Result<Frame, Unreadable>) -> Duration {
         match read {
             Ok(frame) => self.frame(frame),
-            Err(_) if line.starts_with(b"[") => self.batch(line),
-            Err(error) => self.broken(line, &error.to_string()),
+            Err(error) => {
+                let line = line.slice(lenient::bare(line));
+                if line.starts_with(b"[") {
+                    return self.batch(&line);
+                }
+                match lenient::values(&line, MAX_ON_A_LINE) {
+                    Some(values) => {
+                        let messages = values.into_iter().map(|value| line.slice(value));
+                        self.messages(messages)
+                    }
+                    None => self.broken(&line, &error.to_string()),
+                }
+            }
         }
     }
 
@@ -75,7 +92,9 @@ impl StdoutReader {
         self.router.sort(frame, &self.pending)
     }
 
+    /// A line that begins as a message, and is none. The call that it may answer does not wait for another.
     fn broken(&mut self, line: &[u8], why: &str) -> Duration {
+        self.pending.unreadable(line, why);
         self.stray_output.broken(line, why);
         self.router.count(line.len() + MESSAGE_COST)
     }
@@ -88,17 +107,20 @@ impl StdoutReader {
             .and_then(|text| message::batch(text).ok());
         match items {
             Some(items) => {
-                let pauses = items.into_iter().map(|item| {
-                    let item = line.slice_ref(item.as_bytes());
-                    match Frame::of_server(item.clone()) {
-                        Ok(frame) => self.frame(frame),
-                        Err(error) => self.broken(&item, &error.to_string()),
-                    }
-                });
-                pauses.max().unwrap_or_default()
+                let items = items.into_iter();
+                self.messages(items.map(|item| line.slice_ref(item.as_bytes())))
             }
             None => self.broken(line, "no batch of messages"),
         }
+    }
+
+    /// Several messages of one line.
+    fn messages(&mut self, messages: impl Iterator<Item = Bytes>) -> Duration {
+        let pauses = messages.map(|message| match Frame::of_server(message.clone()) {
+            Ok(frame) => self.frame(frame),
+            Err(error) => self.broken(&message, &error.to_string()),
+        });
+        pauses.max().unwrap_or_default()
     }
 
     fn too_long(&self, head: &[u8], limit: usize) {
@@ -140,7 +162,7 @@ mod tests {
     fn reader(pending: &Arc<Pending>) -> StdoutReader {
         let server = server();
         let log = Logs::default().server(&server);
-        let replies = ReplySink::pipe(server.clone(), Arc::default());
+        let replies = ReplySink::pipe(server.clone(), Arc::default(), Arc::clone(pending));
         StdoutReader {
             pending: Arc::clone(pending),
             router: MessageRouter::new(replies, Arc::new(Nobody), Arc::clone(&log)),
@@ -155,6 +177,88 @@ mod tests {
     fn answer(id: u64, bytes: usize) -> String {
         let text = "x".repeat(bytes);
         format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"x\":\"{text}\"}}}}\n")
+    }
+
+    /// The calls of these lines' messages, which are all answered. `ID` stands for the next id.
+    async fn answered(lines: &str) -> Vec<String> {
+        let pending = Arc::new(Pending::new(server()));
+        let mut calls = Vec::new();
+        let mut text = String::new();
+        for (at, part) in lines.split("ID").enumerate() {
+            if at > 0 {
+                let call = pending.register(None, None).expect("open");
+                text.push_str(&call.id.to_string());
+                calls.push(call);
+            }
+            text.push_str(part);
+        }
+        reader(&pending).run(text.as_bytes()).await;
+        let said = calls.iter_mut().map(|call| {
+            let said = call.next().now_or_never();
+            match said {
+                Some(Ok(crate::ServerMessage::Message(frame))) => frame.text().to_owned(),
+                other => format!("{other:?}"),
+            }
+        });
+        said.collect()
+    }
+
+    /// What means nothing around a message hides none, nor do other messages on its line.
+    #[tokio::test]
+    async fn harmless_bytes_hide_no_message() {
+        const ANSWER: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{}}"#;
+        for around in [
+            "*\n",
+            "\u{feff}*\n",
+            "\u{1b}[0m*\u{1b}[0m\n",
+            "\r*\r\n",
+            "\u{1b}[2K\r\u{1b}[?25h *\r\r\n",
+            "\0*\0\n",
+            "\u{1b}]0;a title\u{7}*\n",
+            "50%\r100%\r*\n",
+            "**\n",
+            "* \r*\u{1b}[0m\n",
+            "[*,*]\n",
+            "\u{feff}[*,*]\u{1b}[0m\n",
+        ] {
+            let lines = around.replace('*', ANSWER);
+            for said in answered(&lines).await {
+                assert!(said.starts_with(r#"{"jsonrpc""#), "{around:?}: {said}");
+            }
+        }
+        let [said] =
+            &answered("{\r \"jsonrpc\":\r\"2.0\",\"id\":ID,\"result\":{}\r}\r\n").await[..]
+        else {
+            panic!("one call");
+        };
+        assert!(said.contains("jsonrpc"), "{said}");
+    }
+
+    /// An answer that cannot be read ends its call, and says why.
+    #[tokio::test]
+    async fn a_call_does_not_wait_behind_an_answer_that_cannot_be_read() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}"#,
+            r#"{"jsonrpc":"3.0","id":ID,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":ID,"result":{}} and more"#,
+        ] {
+            let said = answered(&format!("{line}\n")).await;
+            assert!(said[0].contains("Unreadable"), "{line}: {said:?}");
+        }
+        // Text in another encoding is shown where it stands.
+        let pending = Arc::new(Pending::new(server()));
+        let mut call = pending.register(None, None).expect("open");
+        let line = [
+            br#"{"jsonrpc":"2.0","id":1,"result":"caf"#.as_slice(),
+            b"\xe9",
+            b"\"}\n",
+        ]
+        .concat();
+        reader(&pending).run(&line[..]).await;
+        let Some(Ok(crate::ServerMessage::Message(frame))) = call.next().now_or_never() else {
+            panic!("an answer");
+        };
+        assert_eq!(frame.result(), Some("\"caf\u{fffd}\""));
     }
 
     /// The runtime's thread does not read a long message, and what follows it waits.

@@ -4,6 +4,7 @@ use std::{fs, io, io::Read as _};
 
 use mainstay_api::{self as api, Raw};
 use mainstay_command_line::{CommandError, screen};
+use mainstay_core::message::foreign;
 use mainstay_install::question::{Answers, Format, Question};
 use serde_json::{Value, value::RawValue};
 
@@ -74,7 +75,7 @@ impl Given {
         };
         let given = pairs::split(&words)?;
         let schema = tool.map(|tool| tool.input_schema.get());
-        let parsed = schema.and_then(|schema| serde_json::from_str(schema).ok());
+        let parsed = schema.and_then(|schema| foreign::read(schema).ok());
         let missing = missing(&parsed.unwrap_or_default(), &given);
         let answers = if missing.is_empty() {
             Vec::new()

@@ -24,6 +24,7 @@ use mainstay_platform::utc;
 
 use mainstay_core::{
     display,
+    message::foreign,
     record::{Door, RecordId, Status, TraceId},
 };
 
@@ -434,9 +435,7 @@ fn described(record: &WholeCallRecord) -> String {
 }
 
 fn pretty(payload: &Raw) -> String {
-    let value: Option<serde_json::Value> = serde_json::from_str(payload.get()).ok();
-    let text = value.map_or_else(|| payload.get().to_owned(), |value| format!("{value:#}"));
-    display::json(&text).into_owned()
+    display::json(&foreign::pretty(payload.get())).into_owned()
 }
 
 #[cfg(test)]

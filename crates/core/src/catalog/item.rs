@@ -117,7 +117,7 @@ impl Item {
 
     /// A member that holds a text, for surfaces that show a few of them.
     pub fn text(&self, member: &str) -> Option<String> {
-        message::text_member(&self.raw, member).map(std::borrow::Cow::into_owned)
+        message::shown_member(&self.raw, member).map(std::borrow::Cow::into_owned)
     }
 
     /// A member as it stands.

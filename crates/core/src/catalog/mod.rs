@@ -7,6 +7,7 @@ mod claims;
 mod item;
 mod kept;
 mod listing;
+mod pages;
 mod resources;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,8 @@ pub use self::{
     item::{ITEM_OVERHEAD, Item, ListKind, NotAList, Page, digest_of, page},
     kept::{KeptCatalog, Unusable},
     listing::without_output_schema,
-    resources::Owner,
+    pages::is_page,
+    resources::{Owner, address},
 };
 use self::{
     listing::{Listing, prompts, tools},

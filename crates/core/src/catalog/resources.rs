@@ -2,7 +2,11 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
-use super::{Claims, Item, ListKind, Part, Target, listing::Listing};
+use super::{
+    Claims, Item, ListKind, Part, Target,
+    listing::Listing,
+    pages::{Pages, is_page},
+};
 use crate::{config::Profile, ids::ServerName};
 
 /// The scheme of Mainstay's own URIs: `mainstay+SERVER:URI` is an address, `mainstay://objects/CID` an object.
@@ -15,6 +19,8 @@ pub enum Owner {
     /// It belongs to this server, which does not offer it now, or to no server of the profile. No other
     /// server may be asked for it.
     Absent(Option<ServerName>),
+    /// It is a page that each of these servers has, and none may be asked for another's.
+    Shared(Vec<ServerName>),
     /// No list names it: only the servers themselves can tell.
     Unlisted,
 }
@@ -24,7 +30,7 @@ impl Owner {
     pub fn target(self) -> Option<Target> {
         match self {
             Self::Server(target) => Some(target),
-            Self::Absent(_) | Self::Unlisted => None,
+            Self::Absent(_) | Self::Shared(_) | Self::Unlisted => None,
         }
     }
 }
@@ -40,6 +46,7 @@ pub struct Resources {
     patterns: Vec<Pattern>,
     /// What is not offered any more, by its URI or template.
     gone: HashMap<Box<str>, ServerName>,
+    pages: Pages,
     /// The servers that an address can reach.
     servers: HashMap<Box<str>, ServerName>,
     claims: Arc<Claims>,
@@ -70,12 +77,27 @@ impl Resources {
                 .entry(key.into())
                 .or_insert_with(|| server.clone());
         }
+        for (server, uri) in gone(ListKind::Resources) {
+            merged.pages.add(uri, server, false);
+        }
+        for Part {
+            server, catalog, ..
+        } in parts
+        {
+            for page in &catalog.resources {
+                merged.pages.add(&page.key, server, true);
+            }
+            for tool in &catalog.tools {
+                merged.pages.add_of_tool(tool, server);
+            }
+        }
         let places = claims.places();
         for part in parts {
             // The first in the file has a URI, whether it offers it now or not.
             let is_others = |uri: &str| {
                 let owner = merged.gone.get(uri);
-                owner.is_some_and(|owner| places.get(owner) < places.get(&part.server))
+                merged.pages.is_shared(uri)
+                    || owner.is_some_and(|owner| places.get(owner) < places.get(&part.server))
             };
             let name = part.server.as_str().into();
             merged.servers.insert(name, part.server.clone());
@@ -111,6 +133,9 @@ impl Resources {
 
     /// The listing says whose a URI is, else its address, else the templates.
     pub fn owner(&self, uri: &str) -> Owner {
+        if is_page(uri) {
+            return self.page_owner(uri);
+        }
         if let Some(index) = self.by_uri.get(uri) {
             return Owner::Server(self.listing.targets[*index].clone());
         }
@@ -128,6 +153,42 @@ impl Resources {
                 original: uri.into(),
             }),
             None => Owner::Unlisted,
+        }
+    }
+
+    /// Whose a page is: the only server that lists it or whose tools name it, else the only one whose templates it
+    /// may come from.
+    fn page_owner(&self, uri: &str) -> Owner {
+        let named = self.pages.servers(uri).iter();
+        let mut servers: Vec<(&ServerName, bool)> = named
+            .map(|server| (&server.name, server.is_offered))
+            .collect();
+        if servers.is_empty() {
+            let patterns = self.patterns.iter().filter(|pattern| {
+                is_page(&pattern.template) && template_matches(&pattern.template, uri)
+            });
+            for pattern in patterns {
+                let is_offered = !pattern.is_gone;
+                match servers
+                    .iter_mut()
+                    .find(|(known, _)| **known == pattern.server)
+                {
+                    Some((_, known)) => *known |= is_offered,
+                    None => servers.push((&pattern.server, is_offered)),
+                }
+            }
+        }
+        match servers[..] {
+            [] => Owner::Unlisted,
+            [(server, true)] => Owner::Server(Target {
+                server: server.clone(),
+                original: uri.into(),
+            }),
+            [(server, false)] => Owner::Absent(Some(server.clone())),
+            _ => {
+                let servers = servers.into_iter();
+                Owner::Shared(servers.map(|(server, _)| server.clone()).collect())
+            }
         }
     }
 
@@ -152,6 +213,11 @@ impl Resources {
     }
 }
 
+/// The URI that is the resource of this server and of no other.
+pub fn address(server: &ServerName, uri: &str) -> String {
+    format!("{SCHEME}+{server}:{uri}")
+}
+
 /// Adds an item under its own URI. Where that is another server's, or reads like one of ours, the item is
 /// listed under its address.
 fn add(
@@ -162,7 +228,7 @@ fn add(
 ) {
     let uri = &item.key;
     let exposed = if is_others || taken.contains_key(uri) || is_ours(uri) {
-        format!("{SCHEME}+{server}:{uri}").into()
+        address(server, uri).into()
     } else {
         uri.clone()
     };

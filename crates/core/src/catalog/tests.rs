@@ -46,8 +46,80 @@ fn owner(catalog: &Catalog, uri: &str) -> Option<String> {
             "absent {}",
             server.map_or_else(String::new, |it| it.to_string())
         )),
+        Owner::Shared(servers) => {
+            let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
+            Some(format!("shared {}", servers.join(" ")))
+        }
         Owner::Unlisted => None,
     }
+}
+
+/// A tool of a part, with a page.
+fn with_tool(mut part: Part, tool: &str) -> Part {
+    let tools = page(ListKind::Tools, &format!(r#"{{"tools":[{tool}]}}"#), 1).expect("a list");
+    let catalog = Arc::make_mut(&mut part.catalog);
+    catalog.set(ListKind::Tools, tools.items);
+    part
+}
+
+/// A page whose URI two servers have is neither's; each is reached by its address.
+#[test]
+fn a_page_of_two_servers_has_no_owner() {
+    let page = "ui://app/main";
+    let catalog = merged(vec![
+        part("a", &[], &[page, "ui://app/own"], &[]),
+        part("b", &[], &[page, "x://b"], &[]),
+    ]);
+    assert_eq!(owner(&catalog, page).as_deref(), Some("shared a b"));
+    assert_eq!(
+        owner(&catalog, "ui://app/own").as_deref(),
+        Some("a ui://app/own")
+    );
+    for server in ["a", "b"] {
+        let address = format!("mainstay+{server}:{page}");
+        let expected = format!("{server} {page}");
+        assert_eq!(owner(&catalog, &address), Some(expected));
+        let listed = catalog.items(ListKind::Resources).iter();
+        assert_eq!(listed.filter(|item| item.contains(&address)).count(), 1);
+    }
+}
+
+/// Tools name pages that no list has, and templates stand for them.
+#[test]
+fn a_page_belongs_to_the_server_whose_tools_name_it() {
+    for meta in [
+        r#""ui":{"resourceUri":"ui://app/main"}"#,
+        r#""ui/resourceUri":"ui://app/main""#,
+        r#""openai/outputTemplate":"ui://app/main""#,
+    ] {
+        let tool = format!(r#"{{"name":"show","_meta":{{{meta}}}}}"#);
+        let of_tool = |server| with_tool(part(server, &[], &[], &[]), &tool);
+        let one = merged(vec![part("a", &[], &[], &[]), of_tool("b")]);
+        assert_eq!(
+            owner(&one, "ui://app/main").as_deref(),
+            Some("b ui://app/main")
+        );
+        let two = merged(vec![part("a", &[], &["ui://app/main"], &[]), of_tool("b")]);
+        assert_eq!(owner(&two, "ui://app/main").as_deref(), Some("shared a b"));
+        // Who names it knows it better than who has a template for it.
+        let template = "ui://{app}/main";
+        let template = merged(vec![part("a", &[], &[], &[template]), of_tool("b")]);
+        assert_eq!(
+            owner(&template, "ui://app/main").as_deref(),
+            Some("b ui://app/main")
+        );
+        assert_eq!(
+            owner(&template, "ui://other/main").as_deref(),
+            Some("a ui://other/main")
+        );
+        assert_eq!(owner(&template, "ui://other"), None);
+    }
+    let templates = ["ui://{app}/main", "ui://app/{page}"];
+    let two = merged(vec![
+        part("a", &[], &[], &templates[..1]),
+        part("b", &[], &[], &templates[1..]),
+    ]);
+    assert_eq!(owner(&two, "ui://app/main").as_deref(), Some("shared b a"));
 }
 
 /// J4: the same tool name on two servers: both present. Invariant 5: only the name changes.

@@ -8,6 +8,7 @@
 //! [`word`] is for text that a person is asked to agree to: it is quoted, and characters that look
 //! like others are escaped, too ([`lookalike`]).
 
+pub mod escapes;
 pub mod lookalike;
 
 use std::{borrow::Cow, fmt::Write as _};

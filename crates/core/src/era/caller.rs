@@ -167,7 +167,7 @@ fn client_info(text: &str) -> Arc<str> {
     ];
     let mut short = Object::default();
     for (member, most) in words {
-        if let Some(word) = message::text_member(text, member) {
+        if let Some(word) = message::shown_member(text, member) {
             let word = &word[..word.floor_char_boundary(most)];
             info.set_text(member, word);
             short.set_text(member, word);

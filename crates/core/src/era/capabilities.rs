@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Era, Revision};
-use crate::message::{self, Method, Object, meta::SERVER_INFO};
+use crate::message::{self, Method, Object, foreign, meta::SERVER_INFO};
 
 /// The name of the tasks extension.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -88,7 +88,7 @@ pub enum Unwelcome {
 impl Greeting {
     /// Reads the result of `initialize`.
     pub fn read(result: &str) -> Result<Self, Unwelcome> {
-        let value: Value = serde_json::from_str(result).map_err(|_| Unwelcome::Shape)?;
+        let value: Value = foreign::read(result).map_err(|_| Unwelcome::Shape)?;
         let version = value["protocolVersion"].as_str().ok_or(Unwelcome::Shape)?;
         let revision = Revision::parse_legacy(version)
             .ok_or_else(|| Unwelcome::Revision(version.to_owned()))?;
@@ -103,7 +103,7 @@ impl Greeting {
     /// Reads the result of `server/discover`. Whatever lacks `supportedVersions` is the answer of a
     /// legacy server that knows no better.
     pub fn discovered(result: &str) -> Result<Self, Unwelcome> {
-        let value: Value = serde_json::from_str(result).map_err(|_| Unwelcome::NotDiscovered)?;
+        let value: Value = foreign::read(result).map_err(|_| Unwelcome::NotDiscovered)?;
         let versions = value["supportedVersions"].as_array();
         let versions: Vec<&str> = versions
             .ok_or(Unwelcome::NotDiscovered)?
@@ -154,7 +154,7 @@ impl ClientCapabilities {
     /// Reads `capabilities` of an `initialize`, or their member in a modern `_meta` (JSON text). What
     /// is no object declares nothing.
     pub fn read(raw: &str) -> Self {
-        let Ok(declared @ Value::Object(_)) = serde_json::from_str::<Value>(raw) else {
+        let Ok(declared @ Value::Object(_)) = foreign::read::<Value>(raw) else {
             return Self::none();
         };
         let elicitation = &declared["elicitation"];
@@ -370,6 +370,16 @@ fn with_tasks(capabilities: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Half a character in a text about the server keeps it from nothing.
+    #[test]
+    fn a_greeting_with_half_a_character_is_read() {
+        let greeting = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"a\ud800","version":"1"},"x":1e400}"#;
+        let greeting = Greeting::read(greeting).expect("a greeting");
+        assert!(greeting.capabilities.tools);
+        let name = greeting.server_info.map(|(name, _)| name);
+        assert_eq!(name.as_deref(), Some("a\u{fffd}"));
+    }
 
     #[test]
     fn the_extension_joins_what_is_with_tasks() {

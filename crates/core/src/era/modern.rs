@@ -241,7 +241,7 @@ pub fn is_modern_error(error: &str) -> bool {
 
 /// The revisions that an `error` −32022 (JSON text) offers instead, of those we know, as it lists them.
 pub fn offered_instead(error: &str) -> Vec<Revision> {
-    let value: Value = serde_json::from_str(error).unwrap_or_default();
+    let value: Value = message::foreign::read(error).unwrap_or_default();
     let supported = value["data"]["supported"].as_array();
     supported
         .into_iter()

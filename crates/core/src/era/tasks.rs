@@ -101,7 +101,7 @@ fn about(id: &str, method: Method, task: &str, responses: Option<&str>, caller: 
 
 /// What people are told of a task at work.
 pub fn status_message(task: &str) -> Option<Cow<'_, str>> {
-    message::text_member(task, "statusMessage")
+    message::shown_member(task, "statusMessage")
 }
 
 /// The answer to `tasks/get` (JSON text) as the `params` of a notification.

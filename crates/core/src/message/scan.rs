@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::Span;
+use super::{Span, shown_text};
 
 /// The text is not valid JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,8 @@ impl<'a> Scanner<'a> {
             loop {
                 let (key, is_escaped) = self.key()?;
                 let key = if is_escaped {
-                    serde_json::from_str(key.get(self.text)).map_err(|_| Invalid)?
+                    // One that is no text hides none of the others.
+                    shown_text(key.get(self.text)).ok_or(Invalid)?
                 } else {
                     Cow::Borrowed(&self.text[key.start() + 1..key.end() - 1])
                 };

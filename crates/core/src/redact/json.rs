@@ -9,7 +9,7 @@ use super::{
     edits::Edits,
     names::{Naming, is_number, is_word, may_be_name},
 };
-use crate::message;
+use crate::message::{self, shown_text};
 
 /// JSON inside strings inside strings, as results of tools have it. Each such level doubles the escapes of
 /// its members, so that no message has room for more of them.
@@ -357,9 +357,7 @@ fn decoded(literal: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return inner.into();
     }
-    // One with half a character in it is no text. It is looked at as it is written.
-    let said = serde_json::from_str::<String>(literal);
-    said.map_or(inner.into(), Cow::Owned)
+    shown_text(literal).unwrap_or(inner.into())
 }
 
 /// Where the value that begins here ends.

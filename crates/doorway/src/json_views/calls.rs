@@ -1,7 +1,10 @@
 //! Mainstay's own requests to servers, and their answers.
 
 use mainstay_api::{self as api, Raw};
-use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    message::foreign,
+};
 use mainstay_gateway::resource_not_found;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -26,7 +29,7 @@ pub fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failu
         )
         .with("uri", uri)
     };
-    let read: Contents = serde_json::from_str(result.get()).map_err(|_| unusable())?;
+    let read: Contents = foreign::read(result.get()).map_err(|_| unusable())?;
     let first = read
         .contents
         .into_iter()

@@ -107,7 +107,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .heard()
             .and_then(|heard| SystemTime::now().checked_sub(ago(heard)))
             .map(utc::rfc3339),
-        last_error: last_error(&view),
+        last_error: last_error(&view).map(|reason| server.with_foreign_ids(reason, &view)),
         listening: listening(&view),
         advice: view.avoids_probe.then(|| SPARE_PROBE.to_owned()),
         starting: server.start_words(),

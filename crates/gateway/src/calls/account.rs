@@ -273,7 +273,7 @@ fn trouble(outcome: &Result<Answer, Failure>, said: &Outcome) -> Option<Trouble>
             let code = message::member(error, "code");
             Some(Trouble {
                 kind: code.map_or(kind.code().into(), |code| code.to_owned().into()),
-                message: message::text_member(error, "message").map(String::from),
+                message: message::shown_member(error, "message").map(String::from),
                 is_rpc: code.is_some(),
             })
         }

@@ -97,7 +97,11 @@ impl Call<'_> {
     }
 
     pub(super) fn timed_out(&self) -> Failure {
-        let message = format!("timeout after {}", seconds(self.limit));
+        let mut message = format!("timeout after {}", seconds(self.limit));
+        let log = &self.upstream.server().log;
+        if let Some(ids) = log.foreign_ids(self.deadline - self.limit) {
+            message = format!("{message}; {ids}");
+        }
         self.diagnosed(self.failure(FailureKind::CallTimeout, message))
     }
 

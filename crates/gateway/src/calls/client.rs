@@ -153,7 +153,7 @@ impl Client {
 /// The client at this door, for records.
 pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
     let declared = caller.client_info.as_deref().and_then(|info| {
-        let text = |member| message::text_member(info, member).map(String::from);
+        let text = |member| message::shown_member(info, member).map(String::from);
         Some(ClientInfo {
             name: text("name")?,
             version: text("version").unwrap_or_default(),

@@ -62,7 +62,7 @@ pub(super) fn answered(frame: &Frame, is_kept: bool) -> Outcome {
 
 /// A server's own error.
 fn refused(error: &str) -> RecordError {
-    let words = message::text_member(error, "message").unwrap_or_default();
+    let words = message::shown_member(error, "message").unwrap_or_default();
     let code = message::member(error, "code").unwrap_or("?");
     RecordError {
         kind: Cow::Borrowed(FailureKind::CallFailed.code()),
@@ -86,7 +86,7 @@ fn tool_error(result: &str) -> Option<RecordError> {
     let texts: Vec<_> = content
         .unwrap_or_default()
         .into_iter()
-        .filter_map(|item| message::text_member(item, "text"))
+        .filter_map(|item| message::shown_member(item, "text"))
         .collect();
     Some(RecordError {
         kind: Cow::Borrowed(TOOL_ERROR),

@@ -76,6 +76,32 @@ impl Calls {
         best.map(|(_, server)| server)
     }
 
+    /// All of these servers that can read a resource; none where one of them has not answered in time, since it
+    /// may have the resource, too. The questions are as those of [`find_owner`](Self::find_owner).
+    pub async fn find_owners(
+        &self,
+        servers: impl IntoIterator<Item = Arc<Server>>,
+        uri: &str,
+    ) -> Vec<Arc<Server>> {
+        let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+        let asked = servers.into_iter().filter_map(|server| {
+            let session = server.view().session?;
+            let has_resources = session.greeting.capabilities.resources;
+            let params = &params;
+            has_resources.then_some(async move {
+                let has = self.can_read(session, params).await;
+                has.then_some(server)
+            })
+        });
+        let searching = async {
+            // The semaphore is never closed.
+            let _turn = self.searches.0.acquire().await;
+            let asked = futures_util::stream::iter(asked).buffered(SIDE_BY_SIDE);
+            asked.filter_map(std::future::ready).collect().await
+        };
+        timeout(SEARCH_LIMIT, searching).await.unwrap_or_default()
+    }
+
     async fn can_read(&self, session: Arc<Session>, params: &str) -> bool {
         let Ok(exchange) = session.start(Method::ResourcesRead, Some(params)).await else {
             return false;

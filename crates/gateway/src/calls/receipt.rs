@@ -197,7 +197,7 @@ impl RequestedCall {
         else {
             return None;
         };
-        let name: String = serde_json::from_str(name).unwrap_or_default();
+        let name = message::shown_text(name).unwrap_or_default();
         is_recorded(*method).then(|| Self::new(*method, cut(&name)))
     }
 

@@ -262,11 +262,10 @@ fn each_text(tool: &Tool<'_>, found: &mut impl FnMut(&str)) {
         found(&tool.target.original);
     }
     for member in ["title", "description"] {
-        found(&message::text_member(tool.item, member).unwrap_or_default());
+        found(&message::shown_member(tool.item, member).unwrap_or_default());
     }
     let schema = message::member(tool.item, "inputSchema").unwrap_or("{}");
-    // A schema of a depth that is not read has no words.
-    if let Ok(schema) = serde_json::from_str(schema) {
+    if let Ok(schema) = message::foreign::read(schema) {
         each_parameter(&schema, found);
     }
 }

@@ -22,7 +22,7 @@ pub fn capabilities(session: &Session) -> Value {
     answer
         .and_then(|result| message::member(result, "capabilities"))
         .filter(|text| text.len() <= MAX_CAPABILITIES)
-        .and_then(|text| serde_json::from_str(text).ok())
+        .and_then(|text| message::foreign::read(text).ok())
         .unwrap_or_default()
 }
 

@@ -97,12 +97,22 @@ impl Server {
         if let Some(reason) = &view.status.reason {
             let (stderr, stdout) = (self.log.tail.texts(), self.log.last_stray_line());
             let why = trouble::explained(reason, &stderr, stdout.as_deref());
+            let why = self.with_foreign_ids(why, view);
             explanation = format!("{explanation}: {why}{step}");
         }
         if let Some(words) = self.start_words() {
             explanation = format!("{explanation}; starting: {words}");
         }
         explanation
+    }
+
+    /// The reason, with the ids of responses that may have answered the handshake.
+    pub fn with_foreign_ids(&self, reason: String, view: &ServerView) -> String {
+        let is_down = view.state() != State::Connected;
+        match self.log.recent_foreign_ids().filter(|_| is_down) {
+            Some(ids) if !reason.contains(&ids) => format!("{reason}; {ids}"),
+            _ => reason,
+        }
     }
 
     /// What a person can do about a server that is not connected.

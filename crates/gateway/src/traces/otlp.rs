@@ -260,7 +260,7 @@ fn common(call: &CallTrace) -> Vec<Attribute<'_>> {
 
 /// A number as it is spelled, a text without its quotes.
 fn id(json: &str) -> Cow<'_, str> {
-    message::text(json).unwrap_or(Cow::Borrowed(json))
+    message::shown_text(json).unwrap_or(Cow::Borrowed(json))
 }
 
 fn nanos(time: SystemTime) -> String {

@@ -250,11 +250,11 @@ async fn answers_that_are_none_are_errors() {
             "call_failed",
         ),
         (
-            "another's id",
+            "no response",
             |_| {
                 rogue::http(
                     "application/json",
-                    r#"{"jsonrpc":"2.0","id":"x","result":{}}"#,
+                    r#"{"jsonrpc":"2.0","id":"x","method":"ping"}"#,
                 )
             },
             "call_failed",
@@ -272,14 +272,12 @@ async fn answers_that_are_none_are_errors() {
             "outcome_unknown",
         ),
         (
-            "a stream with another's answer",
+            "a stream with several others' answers",
             |_| {
-                rogue::http(
-                    "text/event-stream",
-                    &rogue::event(&json!({"jsonrpc": "2.0", "id": "x", "result": {}})),
-                )
+                let answer = |id| rogue::event(&json!({"jsonrpc": "2.0", "id": id, "result": {}}));
+                rogue::http("text/event-stream", &[answer("x"), answer("y")].concat())
             },
-            "outcome_unknown",
+            "call_failed",
         ),
         (
             "a connection that breaks in the body",

@@ -117,6 +117,6 @@ async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
     }
     let posts = backend.fake().received();
     let posts = posts.iter().filter(|it| it.verb == "POST");
-    let posts: Vec<_> = posts.filter_map(|it| it.method()).collect();
+    let posts: Vec<_> = posts.filter_map(fake_server::Received::method).collect();
     assert_eq!(posts, ["server/discover", "initialize"]);
 }

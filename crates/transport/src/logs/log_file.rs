@@ -193,26 +193,28 @@ impl LogFile {
 
     fn write(&self, disk: &mut Disk) {
         let spare = std::mem::take(&mut disk.spare);
-        let taken = {
+        let mut taken = {
             let mut queue = self.queue.lock();
             queue.take(spare)
         };
         disk.not_before = (taken.dropped > 0).then(|| Instant::now() + FLUSH_AFTER);
-        let mut batch = match self.redaction {
-            Redaction::AtWriting => shown(&taken.text, self.secrets.load().as_deref()),
-            Redaction::Done => Cow::Borrowed(&*taken.text),
-        };
-        let mut lines = taken.lines as u64;
         disk.unsaid += taken.dropped;
         self.counts
             .dropped
             .fetch_add(taken.dropped, Ordering::Relaxed);
+        let told = (taken.lines + taken.last.len()) as u64;
+        let mut lines = told;
         if disk.unsaid > 0 {
             let (time, mark) = (utc::rfc3339(SystemTime::now()), Source::Mainstay.as_str());
             let said = format!("{time} {mark} … {} lines dropped\n", disk.unsaid);
-            batch.to_mut().push_str(&said);
+            taken.text.push_str(&said);
             lines += 1;
         }
+        taken.text.extend(taken.last);
+        let batch = match self.redaction {
+            Redaction::AtWriting => shown(&taken.text, self.secrets.load().as_deref()),
+            Redaction::Done => Cow::Borrowed(&*taken.text),
+        };
         if lines > 0 {
             match disk.file.write(batch.as_bytes()) {
                 Ok(rotated) => {
@@ -224,7 +226,7 @@ impl LogFile {
                     disk.written += lines;
                     disk.tell(&batch);
                 }
-                Err(error) => self.failed(disk, taken.lines as u64, &error),
+                Err(error) => self.failed(disk, told, &error),
             }
         }
         // A burst's room is given back: it may be the last one for long.

@@ -2,12 +2,13 @@
 
 use std::{
     borrow::Cow,
+    collections::VecDeque,
     io,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use mainstay_core::{
@@ -19,11 +20,12 @@ use mainstay_core::{
 use mainstay_platform::{scratch, utc};
 use parking_lot::Mutex;
 use tokio::{io::AsyncRead, sync::broadcast};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Followed, Line, Source,
     log_file::{LogFile, Tail as From},
-    queue::Queue,
+    queue::{KEPT_LAST, Queue},
     tail::{Tail, text},
     throttle::Throttle,
     token_bucket::{TokenBucket, rest},
@@ -32,8 +34,20 @@ use super::{
 /// Longest line in a file, in bytes; a longer one is cut.
 const MAX_LINE: usize = 64 * 1024;
 
+/// How much of the end of a line is kept that comes in pieces, at least.
+const KEPT_TAIL: usize = 2048;
+
+/// How much of its beginning.
+const KEPT_HEAD: usize = MAX_LINE - 2 * KEPT_TAIL - " … ".len();
+
 /// A line longer than this is an overflow.
 const MAX_READ_LINE: usize = 1024 * 1024;
+
+/// Foreign ids that are named where a call waits in vain.
+const MAX_FOREIGN_ANSWERS: usize = 3;
+
+/// How long a foreign id explains why a server is not connected.
+const RECENT: Duration = Duration::from_mins(2);
 
 #[derive(Debug)]
 pub struct ServerLog {
@@ -50,6 +64,8 @@ pub struct ServerLog {
     merged_notifications: AtomicU64,
     dropped_notifications: AtomicU64,
     faults: Mutex<Throttle>,
+    /// The ids of the last responses that answered no request, and when they came.
+    foreign_answers: Mutex<VecDeque<(tokio::time::Instant, Box<str>)>>,
 }
 
 #[derive(Debug)]
@@ -101,7 +117,45 @@ impl ServerLog {
             merged_notifications: AtomicU64::default(),
             dropped_notifications: AtomicU64::default(),
             faults: Mutex::default(),
+            foreign_answers: Mutex::default(),
         }
+    }
+
+    /// A response came under an id (JSON text) that no request has.
+    pub fn foreign_answer(&self, id: &str) {
+        // Held for a few operations, never across an await.
+        let mut kept = self.foreign_answers.lock();
+        if kept.len() == MAX_FOREIGN_ANSWERS {
+            kept.pop_front();
+        }
+        kept.push_back((tokio::time::Instant::now(), id.into()));
+    }
+
+    /// Says under which ids responses have come since then that no request has.
+    pub fn foreign_ids(&self, since: tokio::time::Instant) -> Option<String> {
+        self.foreign_ids_but(since, None)
+    }
+
+    fn foreign_ids_but(
+        &self,
+        since: tokio::time::Instant,
+        left_out: Option<&str>,
+    ) -> Option<String> {
+        // Held for a few operations, never across an await.
+        let kept = self.foreign_answers.lock();
+        let ids = kept.iter().filter(|(at, _)| *at >= since);
+        let ids = ids.map(|(_, id)| &**id);
+        let mut ids: Vec<&str> = ids.filter(|id| Some(*id) != left_out).collect();
+        ids.dedup();
+        let ids = ids.join(", ");
+        (!ids.is_empty()).then(|| format!("responses came with ids that no request has: {ids}"))
+    }
+
+    /// The same of a connection that does not come about.
+    pub fn recent_foreign_ids(&self) -> Option<String> {
+        let since = tokio::time::Instant::now().checked_sub(RECENT)?;
+        // Without an id a server may have answered a notification.
+        self.foreign_ids_but(since, Some("null"))
     }
 
     pub fn server(&self) -> &ServerName {
@@ -130,6 +184,7 @@ impl ServerLog {
     pub fn forget(&self) {
         self.tail.clear();
         self.stray_output.clear();
+        self.foreign_answers.lock().clear();
     }
 
     pub fn secrets(&self) -> Option<Arc<Secrets>> {
@@ -197,8 +252,8 @@ impl ServerLog {
         LogStream {
             log: Arc::clone(self),
             source,
-            line: Vec::new(),
-            length: 0,
+            line: GrowingLine::default(),
+            after_return: false,
         }
     }
 
@@ -283,9 +338,16 @@ fn push_all(queue: &mut Queue, time: &str, source: Source, lines: &[u8]) -> u64 
     let (mut rest, mut pushed) = (lines, 0);
     while let Some(end) = memchr::memchr(b'\n', rest) {
         if queue.is_full() {
-            let dropped = memchr::memchr_iter(b'\n', rest).count() as u64;
-            queue.drop(dropped);
-            return pushed + dropped;
+            // All but the last lines.
+            let kept = memchr::memrchr_iter(b'\n', rest).nth(KEPT_LAST);
+            if let Some(kept) = kept {
+                let (dropped, last) = rest.split_at(kept + 1);
+                let dropped = memchr::memchr_iter(b'\n', dropped).count() as u64;
+                queue.drop(dropped);
+                pushed += dropped;
+                rest = last;
+                continue;
+            }
         }
         let (line, after) = rest.split_at(end + 1);
         pushed += push(queue, time, source, line);
@@ -307,23 +369,95 @@ fn is_silent(source: Source, line: &[u8]) -> bool {
     source == Source::Stdout && line.trim_ascii().is_empty()
 }
 
-/// Splits what a pipe says into lines, and never holds more of one than the log keeps.
+/// Splits what a pipe says into lines, and never holds more of one than the log keeps. Dropping it ends the
+/// last line.
 #[derive(Debug)]
 pub struct LogStream {
     log: Arc<ServerLog>,
     source: Source,
-    /// The beginning of a line whose end has not come yet.
-    line: Vec<u8>,
-    /// How long that line is by now.
+    /// The line whose end has not come yet.
+    line: GrowingLine,
+    /// A carriage return has ended the line before: a line feed that comes next belongs to it.
+    after_return: bool,
+}
+
+/// The beginning and the end of a line that grows.
+#[derive(Debug, Default)]
+struct GrowingLine {
+    head: Vec<u8>,
+    /// What came behind `head`, at least the last of it.
+    tail: Vec<u8>,
     length: usize,
 }
 
+impl GrowingLine {
+    fn push(&mut self, piece: &[u8]) {
+        self.length += piece.len();
+        let room = KEPT_HEAD.saturating_sub(self.head.len());
+        let (head, tail) = piece.split_at(piece.len().min(room));
+        self.head.extend_from_slice(head);
+        let tail = &tail[tail.len().saturating_sub(KEPT_TAIL)..];
+        if self.tail.len() + tail.len() > 2 * KEPT_TAIL {
+            let surplus = (self.tail.len() + tail.len() - KEPT_TAIL).min(self.tail.len());
+            self.tail.drain(..surplus);
+        }
+        self.tail.extend_from_slice(tail);
+    }
+
+    /// The line, of which the middle is left out where it was too long.
+    fn take(&mut self) -> Vec<u8> {
+        let Self {
+            mut head,
+            tail,
+            length,
+        } = std::mem::take(self);
+        if head.len() + tail.len() < length {
+            head.extend_from_slice(" … ".as_bytes());
+        }
+        head.extend_from_slice(&tail);
+        head
+    }
+}
+
 impl LogStream {
-    /// Takes the next piece; returns how many lines ended in it.
+    /// Takes the next piece; returns how many lines ended in it. A carriage return ends a line, too: what a
+    /// progress bar writes again and again must not hide the error behind it.
     pub fn write(&mut self, piece: &[u8]) -> u64 {
         self.log
             .bytes
             .fetch_add(piece.len() as u64, Ordering::Relaxed);
+        if !self.after_return && memchr::memchr(b'\r', piece).is_none() {
+            return self.write_lines(piece);
+        }
+        let lines = self.with_line_feeds(piece);
+        self.write_lines(&lines)
+    }
+
+    /// The piece with a line feed at each end of a line. Lines that would be empty but for carriage returns are
+    /// none.
+    fn with_line_feeds(&mut self, piece: &[u8]) -> Vec<u8> {
+        let mut lines = Vec::with_capacity(piece.len());
+        let has_begun = self.line.length > 0;
+        for byte in piece {
+            match byte {
+                b'\r' => {
+                    let is_empty = lines.last().map_or(!has_begun, |last| *last == b'\n');
+                    if !is_empty {
+                        lines.push(b'\n');
+                        self.after_return = true;
+                    }
+                }
+                b'\n' if self.after_return => self.after_return = false,
+                byte => {
+                    lines.push(*byte);
+                    self.after_return = false;
+                }
+            }
+        }
+        lines
+    }
+
+    fn write_lines(&mut self, piece: &[u8]) -> u64 {
         let Some(end) = memchr::memchr(b'\n', piece) else {
             self.begin(piece);
             return 0;
@@ -331,25 +465,21 @@ impl LogStream {
         let (first, rest) = piece.split_at(end + 1);
         let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
         let (others, next) = rest.split_at(whole);
-        let lines = if self.length == 0 {
+        let lines = if self.line.length == 0 {
             self.log.append(self.source, first, others)
         } else {
             self.begin(first);
-            let gathered = std::mem::take(&mut self.line);
+            let gathered = self.line.take();
             self.log.append(self.source, &gathered, others)
         };
-        self.length = 0;
         self.begin(next);
         lines
     }
 
     fn begin(&mut self, piece: &[u8]) {
-        // One byte more than is kept shows that the line is to be cut.
-        let room = (MAX_LINE + 1).saturating_sub(self.line.len());
-        self.line.extend_from_slice(&piece[..piece.len().min(room)]);
-        let before = self.length;
-        self.length += piece.len();
-        if before <= MAX_READ_LINE && self.length > MAX_READ_LINE {
+        let before = self.line.length;
+        self.line.push(piece);
+        if before <= MAX_READ_LINE && self.line.length > MAX_READ_LINE {
             let source = self.source.as_str();
             self.log
                 .oversized(&format!("a line on {source} exceeds {MAX_READ_LINE} bytes"));
@@ -359,14 +489,20 @@ impl LogStream {
     /// The end of the pipe: a line without an end counts, for it may be the last word of a server
     /// that died.
     pub fn end(&mut self) {
-        if self.length > 0 {
-            self.write(b"\n");
+        if self.line.length > 0 {
+            self.write_lines(b"\n");
         }
     }
 
     /// Reads a pipe to its end, so that the server never waits for us. `heard` is told how many bytes
-    /// come.
-    pub async fn drain(mut self, mut pipe: impl AsyncRead + Unpin, heard: impl Fn(usize)) {
+    /// come. Once the process has `exited`, what it has left behind is read without pauses: the end of it says
+    /// why.
+    pub async fn drain(
+        mut self,
+        mut pipe: impl AsyncRead + Unpin,
+        heard: impl Fn(usize),
+        exited: CancellationToken,
+    ) {
         let mut allowance = TokenBucket::for_reading();
         loop {
             let take = |piece: &[u8]| {
@@ -377,7 +513,13 @@ impl LogStream {
             match scratch::read(&mut pipe, take).await {
                 Ok(0) => break,
                 // A flood has always more to say; others have their turn.
-                Ok(bytes) => rest(allowance.spend(bytes)).await,
+                Ok(bytes) => {
+                    let pause = rest(allowance.spend(bytes));
+                    tokio::select! {
+                        () = pause => {}
+                        () = exited.cancelled() => tokio::task::yield_now().await,
+                    }
+                }
                 Err(error) => {
                     let (server, pipe) = (&self.log.server, self.source.as_str());
                     tracing::debug!(%server, %error, "{pipe} cannot be read any more");
@@ -385,6 +527,12 @@ impl LogStream {
                 }
             }
         }
+        self.end();
+    }
+}
+
+impl Drop for LogStream {
+    fn drop(&mut self) {
         self.end();
     }
 }

@@ -3,7 +3,10 @@
 use std::{borrow::Cow, collections::VecDeque, time::SystemTime};
 
 use arc_swap::ArcSwapOption;
-use mainstay_core::redact::{Secrets, shown};
+use mainstay_core::{
+    display::escapes,
+    redact::{Secrets, shown},
+};
 use mainstay_platform::utc;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -14,6 +17,8 @@ const KEPT_LINES: usize = 20;
 
 /// Longest line that is kept, in bytes; a longer one is cut.
 const MAX_LINE: usize = 2048;
+
+const ESCAPE: u8 = 0x1B;
 
 #[derive(Debug, Default)]
 pub struct Tail {
@@ -69,12 +74,42 @@ impl Tail {
     }
 }
 
-/// A line as text, without its end; one of more than `limit` bytes is cut, and says so.
+/// A line as text, without its end and without escape sequences of terminals; one of more than `limit` bytes
+/// is cut.
 pub fn text(line: &[u8], limit: usize) -> Cow<'_, str> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    match line.get(..limit) {
-        Some(head) if line.len() > limit => format!("{}…", String::from_utf8_lossy(head)).into(),
-        _ => String::from_utf8_lossy(line),
+    if !line.contains(&ESCAPE) {
+        return cut(line, limit);
+    }
+    let text = String::from_utf8_lossy(line);
+    cut(escapes::without(&text).as_bytes(), limit)
+        .into_owned()
+        .into()
+}
+
+/// At most `limit` bytes of a text: its beginning and its end, which says what went wrong.
+pub fn cut(text: &[u8], limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return String::from_utf8_lossy(text);
+    }
+    let half = limit / 2;
+    let [begin, end] =
+        [&text[..half], &text[text.len() - half..]].map(|part| String::from_utf8_lossy(part));
+    format!("{begin} … {end}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_in_the_middle_and_shows_no_escapes() {
+        let check = |line: &str, limit, expected: &str| {
+            assert_eq!(text(line.as_bytes(), limit), expected, "{line:?}");
+        };
+        check("plain\r\n", 10, "plain");
+        check("\u{1b}[31mError: no\u{1b}[0m\n", 10, "Error: no");
+        check("0123456789end", 10, "01234 … 89end");
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 const MAX_UNREAD: usize = 1024;
 
 /// Why no answer will come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// The connection ended first.
     Ended,
@@ -27,6 +27,10 @@ pub enum Broken {
     TooLarge(usize),
     /// The server asks where it must not, and nothing it says of this call counts any more.
     Asked,
+    /// It came, and cannot be read: why.
+    Unreadable(Arc<str>),
+    /// It came, and does not say whose answer it is: the ids.
+    Misaddressed(Arc<str>),
 }
 
 impl From<Broken> for InterruptionKind {
@@ -35,6 +39,8 @@ impl From<Broken> for InterruptionKind {
             Broken::Ended => Self::Lost,
             Broken::TooLarge(limit) => Self::TooLarge(limit),
             Broken::Asked => Self::Asked,
+            Broken::Unreadable(why) => Self::Unreadable(why.as_ref().to_owned()),
+            Broken::Misaddressed(ids) => Self::Misaddressed(ids.as_ref().to_owned()),
         }
     }
 }
@@ -157,8 +163,8 @@ impl Inbox {
             if let Some(said) = state.unread.pop_front() {
                 return Poll::Ready(Ok(said));
             }
-            if let Some(why) = state.broken {
-                return Poll::Ready(Err(why));
+            if let Some(why) = &state.broken {
+                return Poll::Ready(Err(why.clone()));
             }
             if !state
                 .reader

@@ -40,7 +40,7 @@ pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, InvalidHead
     if !input_schema.contains(ANNOTATION) && !input_schema.contains("\\u") {
         return Ok(Vec::new());
     }
-    let schema: Value = serde_json::from_str(input_schema).unwrap_or_default();
+    let schema: Value = message::foreign::read(input_schema).unwrap_or_default();
     let mut found = Found::default();
     found.walk(&schema, true)?;
     Ok(found.headers)

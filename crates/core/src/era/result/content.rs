@@ -61,7 +61,7 @@ fn audio(block: &str) -> Option<String> {
 
 /// A link becomes a text that says the same; what it has of a block stays.
 fn link(block: &str) -> String {
-    let word = |name| message::text_member(block, name);
+    let word = |name| message::shown_member(block, name);
     let uri = word("uri").unwrap_or_default();
     let mut said = match word("title").or_else(|| word("name")) {
         Some(name) => format!("{name}: {uri}"),

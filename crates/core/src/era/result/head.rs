@@ -48,7 +48,7 @@ pub fn head(result: &str, most: usize, whole: Whole<'_>, revision: Revision) -> 
 
 /// A block of text with so much of it as takes `room` bytes in its encoding at most.
 fn cut(block: &str, room: usize) -> Option<String> {
-    let text = message::text_member(block, "text")?;
+    let text = message::shown_member(block, "text")?;
     if message::text_member(block, "type").as_deref() != Some("text") {
         return None;
     }

@@ -4,7 +4,10 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use mainstay_core::message::{items, member, text_member};
+use mainstay_core::message::{
+    foreign::{exact, written},
+    items, member, shown_member,
+};
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -126,7 +129,7 @@ fn text_of(object: &str) -> Option<String> {
         .unwrap_or_default();
     let texts: Vec<_> = content
         .into_iter()
-        .filter_map(|block| text_member(block, "text"))
+        .filter_map(|block| shown_member(block, "text"))
         .collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
@@ -166,11 +169,17 @@ fn at(text: &str, path: &str) -> Result<String, Unreadable> {
         return Err(Unreadable::TooLarge);
     }
     let path = JsonPath::parse(path)?;
-    let document: Value = serde_json::from_str(text).map_err(Unreadable::NotJson)?;
+    let document = exact(text).map_err(Unreadable::NotJson)?;
     Ok(match path.query(&document).all().as_slice() {
-        [Value::String(text)] => text.clone(),
-        [value] => value.to_string(),
-        several => serde_json::to_string(several).unwrap_or_default(),
+        // A number that is kept as text is written as one.
+        [value] => match (value, written(value, Value::to_string)) {
+            (Value::String(text), written) if written.starts_with('"') => text.clone(),
+            (_, written) => written,
+        },
+        several => {
+            let several: Value = several.iter().map(|value| (*value).clone()).collect();
+            written(&several, Value::to_string)
+        }
     })
 }
 
@@ -260,6 +269,29 @@ mod tests {
         ] {
             let excerpt = read(object, wanted.clone()).expect("readable");
             assert_eq!(excerpt.text, expected, "{wanted}");
+        }
+    }
+
+    /// What Rust's types cannot hold hides nothing beside it, and no digit is lost.
+    #[test]
+    fn paths_reach_what_stands_beside_odd_values() {
+        let data = r#"{"big":1e400,"id":12345678901234567890123,"odd":"\ud800","name":"x","more":[1e400,0.1]}"#;
+        let object = format!(
+            r#"{{"content":[{{"type":"text","text":{}}}]}}"#,
+            json!(data)
+        );
+        let object = Object::new(object.into_bytes());
+        for (path, expected) in [
+            ("$.name", "x"),
+            ("$.id", "12345678901234567890123"),
+            ("$.big", "1e400"),
+            ("$.odd", "\u{fffd}"),
+            ("$.more", "[1e400,0.1]"),
+            ("$.more[*]", "[1e400,0.1]"),
+        ] {
+            let wanted = json!({"cid": "x", "path": path});
+            let wanted: ExcerptQuery = serde_json::from_value(wanted).expect("arguments");
+            assert_eq!(wanted.of(&object).expect(path).text, expected, "{path}");
         }
     }
 

@@ -93,7 +93,7 @@ async fn list_resources(context: &Context<'_>) -> Outcome {
             "server": target.server.as_str(),
             "name": text(item, "name"),
             "description": text(item, "description"),
-            "mime_type": message::text_member(item, "mimeType"),
+            "mime_type": message::shown_member(item, "mimeType"),
         })
     });
     Ok(ToolOutput::json(&json!({"resources": resources.await?})))
@@ -113,7 +113,7 @@ async fn each(
 
 /// An absent description is an empty text.
 fn text<'i>(item: &'i str, member: &str) -> Cow<'i, str> {
-    message::text_member(item, member).unwrap_or_default()
+    message::shown_member(item, member).unwrap_or_default()
 }
 
 #[derive(Deserialize)]

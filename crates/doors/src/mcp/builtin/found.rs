@@ -70,7 +70,7 @@ impl Found {
 
 /// One tool among others: enough to call it, and how its server is, unless it is well.
 pub fn tool(exposed: &str, target: &Target, item: &str, status: Option<&str>) -> String {
-    let description = message::text_member(item, "description").unwrap_or_default();
+    let description = message::shown_member(item, "description").unwrap_or_default();
     let mut tool = format!(
         r#"{{"name":{},"server":{},"description":{},"inputSchema":{}"#,
         quote(exposed),

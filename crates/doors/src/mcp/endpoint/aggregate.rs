@@ -8,7 +8,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::{Method, Reference},
 };
-use mainstay_gateway::{View, calls::Answer};
+use mainstay_gateway::{View, calls::Answer, shared_page};
 
 use super::{
     lists,
@@ -122,6 +122,7 @@ impl RequestContext<'_> {
                 match owner {
                     Owner::Server(target) => self.forward(&target, uri).await,
                     Owner::Absent(server) => Err(self.absent(&uri.value, server)),
+                    Owner::Shared(servers) => Err(shared_page(&uri.value, &servers)),
                     Owner::Unlisted => Err(unknown_resource(&uri.value)),
                 }
             }

@@ -15,6 +15,7 @@ use mainstay_core::{
 use mainstay_gateway::{
     Unseen, View,
     calls::{Answer, CallSink, Client, Receipt, Request, Upstream},
+    shared_page,
     supervisor::Server,
 };
 use mainstay_transport::Frame;
@@ -203,6 +204,7 @@ impl<'a> RequestContext<'a> {
         let target = match self.shared.gateway.owner(&self.view, &uri.value) {
             Owner::Server(target) => target,
             Owner::Absent(server) => return Err(self.absent(&uri.value, server)),
+            Owner::Shared(servers) => return Err(shared_page(&uri.value, &servers)),
             Owner::Unlisted => self.find_owner(&uri.value).await?,
         };
         let answer = self.forward(&target, uri).await?;
@@ -227,7 +229,11 @@ impl<'a> RequestContext<'a> {
             }
         };
         tokio::select! {
-            found = searching => found.ok_or_else(|| unknown_resource(uri)),
+            found = searching => match found {
+                Owner::Server(target) => Ok(target),
+                Owner::Shared(servers) => Err(shared_page(uri, &servers)),
+                Owner::Absent(_) | Owner::Unlisted => Err(unknown_resource(uri)),
+            },
             reason = cancelled => {
                 let message = format!("cancelled: {reason}");
                 Err(Failure::new(FailureKind::Cancelled, message))

@@ -80,7 +80,7 @@ impl Refusal {
 impl Answering for Refusal {
     fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         let error = message::member(&self.body, "error").unwrap_or_default();
-        let why = message::text_member(error, "message").unwrap_or_default();
+        let why = message::shown_member(error, "message").unwrap_or_default();
         let failure = Failure::new(self.kind, why);
         Some(Cow::Owned(failure.into()))
     }

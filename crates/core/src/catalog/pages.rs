@@ -1,0 +1,75 @@
+//! Pages of tools (MCP Apps): resources whose URIs begin with `ui://`. A tool names its page by URI, and says
+//! nothing of the server, because a client of one server needs no more. If several servers have a page under one
+//! URI, a URI alone does not say which of them is meant, and a foreign page must not show another tool's data.
+
+use std::collections::HashMap;
+
+use super::Item;
+use crate::{
+    ids::ServerName,
+    message::{member, text_member},
+};
+
+const SCHEME: &str = "ui://";
+
+/// The servers of each page, by its URI.
+#[derive(Debug, Default)]
+pub struct Pages(HashMap<Box<str>, Vec<PageServer>>);
+
+#[derive(Debug)]
+pub struct PageServer {
+    pub name: ServerName,
+    /// Whether the server offers it now.
+    pub is_offered: bool,
+}
+
+/// Whether this is the URI of a page, or a template of such URIs.
+pub fn is_page(uri: &str) -> bool {
+    let begin = uri.as_bytes().get(..SCHEME.len());
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(SCHEME.as_bytes()))
+}
+
+impl Pages {
+    /// Adds the server of a page; other resources are left out.
+    pub fn add(&mut self, uri: &str, server: &ServerName, is_offered: bool) {
+        if !is_page(uri) {
+            return;
+        }
+        let servers = self.0.entry(uri.into()).or_default();
+        match servers.iter_mut().find(|known| known.name == *server) {
+            Some(known) => known.is_offered |= is_offered,
+            None => servers.push(PageServer {
+                name: server.clone(),
+                is_offered,
+            }),
+        }
+    }
+
+    /// Adds the pages that a tool names.
+    pub fn add_of_tool(&mut self, tool: &Item, server: &ServerName) {
+        if memchr::memmem::find(tool.raw.as_bytes(), SCHEME.as_bytes()).is_none() {
+            return;
+        }
+        let Some(meta) = member(&tool.raw, "_meta") else {
+            return;
+        };
+        // Of the extension, of its draft, and of clients before it.
+        let named = [
+            member(meta, "ui").and_then(|ui| text_member(ui, "resourceUri")),
+            text_member(meta, "ui/resourceUri"),
+            text_member(meta, "openai/outputTemplate"),
+        ];
+        for uri in named.into_iter().flatten() {
+            self.add(&uri, server, true);
+        }
+    }
+
+    pub fn servers(&self, uri: &str) -> &[PageServer] {
+        self.0.get(uri).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether several servers have the page.
+    pub fn is_shared(&self, uri: &str) -> bool {
+        self.servers(uri).len() > 1
+    }
+}

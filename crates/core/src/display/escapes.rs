@@ -1,0 +1,137 @@
+//! Escape sequences of terminals (ECMA-48): colours, movements of the cursor, titles of windows.
+
+use std::borrow::Cow;
+
+const ESCAPE: u8 = 0x1B;
+const BELL: u8 = 0x07;
+
+/// The longest sequence that is looked for, in bytes. Longer ones are text.
+const MAX_LENGTH: usize = 4096;
+
+/// How long the escape sequence at the beginning of a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    Whole(usize),
+    /// It goes on behind the text.
+    Unfinished,
+    /// There is none.
+    None,
+}
+
+/// How long the escape sequence is with which `text` begins.
+pub fn length(text: &[u8]) -> Length {
+    let Some((&ESCAPE, rest)) = text.split_first() else {
+        return Length::None;
+    };
+    let text = &text[..text.len().min(MAX_LENGTH)];
+    let unfinished = if text.len() == MAX_LENGTH {
+        Length::None
+    } else {
+        Length::Unfinished
+    };
+    match rest.first() {
+        None => Length::Unfinished,
+        // CSI: parameters, intermediate bytes, one final byte.
+        Some(b'[') => {
+            let body = &text[2..];
+            let end = body.iter().position(|byte| !matches!(byte, 0x20..=0x3F));
+            match end.map(|end| (end, body[end])) {
+                Some((end, 0x40..=0x7E)) => Length::Whole(2 + end + 1),
+                Some(_) => Length::None,
+                None => unfinished,
+            }
+        }
+        // OSC, DCS, SOS, PM and APC: text up to BEL or `ESC \`.
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => {
+            let body = &text[2..];
+            match body
+                .iter()
+                .position(|byte| matches!(*byte, BELL | ESCAPE | b'\n'))
+            {
+                Some(end) if body[end] == BELL => Length::Whole(2 + end + 1),
+                Some(end) if body[end] == ESCAPE => match body.get(end + 1) {
+                    Some(b'\\') => Length::Whole(2 + end + 2),
+                    Some(_) => Length::None,
+                    None => unfinished,
+                },
+                Some(_) => Length::None,
+                None => unfinished,
+            }
+        }
+        // Others: intermediate bytes and one final byte, such as `ESC ( B`.
+        Some(_) => {
+            let body = &text[1..];
+            let end = body.iter().position(|byte| !matches!(byte, 0x20..=0x2F));
+            match end.map(|end| (end, body[end])) {
+                Some((end, 0x30..=0x7E)) => Length::Whole(1 + end + 1),
+                Some(_) => Length::None,
+                None => unfinished,
+            }
+        }
+    }
+}
+
+/// The text without escape sequences.
+pub fn without(text: &str) -> Cow<'_, str> {
+    let Some(first) = memchr::memchr(ESCAPE, text.as_bytes()) else {
+        return text.into();
+    };
+    let mut out = String::with_capacity(text.len());
+    out.push_str(&text[..first]);
+    let mut rest = &text[first..];
+    while !rest.is_empty() {
+        let skipped = match length(rest.as_bytes()) {
+            Length::Whole(length) => length,
+            // A sequence that was cut off, or no sequence: the escape character alone.
+            Length::Unfinished | Length::None => 1,
+        };
+        rest = &rest[skipped..];
+        let next = memchr::memchr(ESCAPE, rest.as_bytes()).unwrap_or(rest.len());
+        out.push_str(&rest[..next]);
+        rest = &rest[next..];
+    }
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_are_left_out() {
+        for (text, expected) in [
+            ("plain", "plain"),
+            ("\u{1b}[31mError:\u{1b}[0m no licence", "Error: no licence"),
+            ("\u{1b}[38;2;255;0;0mred\u{1b}[m", "red"),
+            ("\u{1b}[2K\u{1b}[1Gdone\u{1b}[?25h", "done"),
+            ("\u{1b}]0;a title\u{7}text", "text"),
+            ("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
+            ("\u{1b}(Btext\u{1b}=", "text"),
+            ("\u{1b}Pq data\u{1b}\\é", "é"),
+            ("cut \u{1b}[3", "cut [3"),
+            ("cut \u{1b}", "cut "),
+            ("\u{1b}é", "é"),
+            ("\u{1b}[é", "[é"),
+            ("\u{1b}]never ends\nnext", "]never ends\nnext"),
+        ] {
+            assert_eq!(without(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_sequence_that_may_go_on_is_no_whole_one() {
+        for text in [
+            "\u{1b}",
+            "\u{1b}[",
+            "\u{1b}[3;",
+            "\u{1b}]0;t",
+            "\u{1b}(",
+            "\u{1b}]0;t\u{1b}",
+        ] {
+            assert_eq!(length(text.as_bytes()), Length::Unfinished, "{text:?}");
+        }
+        let endless = format!("\u{1b}]{}", "x".repeat(MAX_LENGTH));
+        assert_eq!(length(endless.as_bytes()), Length::None);
+        assert_eq!(length(b"x"), Length::None);
+    }
+}

@@ -1,0 +1,302 @@
+//! Reads JSON of others as far as it can be read.
+//!
+//! Valid JSON may hold what Rust's types cannot: strings with half of a surrogate pair (`"\ud800"`), numbers
+//! beyond a double (`1e400`), more levels than a reader that recurses takes. On the wire they keep their bytes.
+//! Where people read, such a string shows U+FFFD in its place, and hurts nothing beside it.
+
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{lenient::value_length, member, text};
+
+/// Levels of objects and arrays that are read; `serde_json` takes 128. What stands deeper is left out.
+const MAX_LEVELS: usize = 100;
+
+/// What stands for a value that is too deep.
+const TOO_DEEP: &str = r#""…""#;
+
+/// Significant digits that every double keeps.
+const EXACT_DIGITS: usize = 15;
+
+/// Stands before a number that is kept as text, of which no digit is lost: a private character.
+const MARK: &str = "\u{F8FF}#";
+
+/// What becomes of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Numbers {
+    /// Those beyond a double become strings.
+    AsRead,
+    /// Those that lose a digit become marked strings.
+    Exact,
+}
+
+/// Reads JSON of others, as far as it can be read.
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    let error = match serde_json::from_str(text) {
+        Ok(read) => return Ok(read),
+        Err(error) => error,
+    };
+    let mended = mended(text, Numbers::AsRead);
+    if let Ok(read) = serde_json::from_str(&mended) {
+        return Ok(read);
+    }
+    // A member that occurs twice counts once as a value.
+    let value: Result<Value, _> = serde_json::from_str(&mended);
+    let read = value
+        .ok()
+        .and_then(|value| serde_json::from_value(value).ok());
+    read.ok_or(error)
+}
+
+/// Reads JSON of others as a value whose numbers keep all digits once it is [`written`] again.
+pub fn exact(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(&mended(text, Numbers::Exact))
+}
+
+/// The text of a value that was read by [`exact`], as `write` writes it.
+pub fn written(value: &Value, write: impl FnOnce(&Value) -> String) -> String {
+    let text = write(value);
+    let open = format!("\"{MARK}");
+    if !text.contains(&open) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = &*text;
+    while let Some(at) = rest.find(&open) {
+        let behind = &rest[at + open.len()..];
+        let end = behind.find('"').unwrap_or(behind.len());
+        out.push_str(&rest[..at]);
+        if is_number(&behind[..end]) && end < behind.len() {
+            out.push_str(&behind[..end]);
+            rest = &behind[end + 1..];
+        } else {
+            out.push_str(&open);
+            rest = behind;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The JSON text with line breaks and indents, for people; as it is where it is no JSON.
+pub fn pretty(text: &str) -> Cow<'_, str> {
+    match exact(text) {
+        Ok(value) => written(&value, |value| format!("{value:#}")).into(),
+        Err(_) => text.into(),
+    }
+}
+
+/// What a string (JSON text) says to people; `None` where it is none.
+pub fn shown_text(raw: &str) -> Option<Cow<'_, str>> {
+    text(raw).or_else(|| {
+        let said: String = serde_json::from_str(&mended(raw, Numbers::AsRead)).ok()?;
+        Some(said.into())
+    })
+}
+
+/// Like [`shown_text`], for a member of an object.
+pub fn shown_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    shown_text(member(object, name)?)
+}
+
+/// The text with what cannot be read replaced. A text that is no JSON stays none.
+fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let mut edits: Vec<(usize, usize, Cow<'_, str>)> = Vec::new();
+    let (mut at, mut depth) = (0, 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = mend_string(bytes, at, &mut edits),
+            b'{' | b'[' if depth == MAX_LEVELS => match value_length(&text[at..]) {
+                Some(length) => {
+                    edits.push((at, at + length, TOO_DEEP.into()));
+                    at += length;
+                }
+                None => return text.into(),
+            },
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                at += 1;
+            }
+            b'-' | b'0'..=b'9' => {
+                let is_part =
+                    |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
+                let length = bytes[at..].iter().take_while(|byte| is_part(byte)).count();
+                let number = &text[at..at + length];
+                match numbers {
+                    Numbers::AsRead if is_infinite(number) => {
+                        edits.push((at, at + length, format!("\"{number}\"").into()));
+                    }
+                    Numbers::Exact if is_number(number) && !is_exact(number) => {
+                        edits.push((at, at + length, format!("\"{MARK}{number}\"").into()));
+                    }
+                    Numbers::AsRead | Numbers::Exact => {}
+                }
+                at += length;
+            }
+            _ => at += 1,
+        }
+    }
+    if edits.is_empty() {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for (start, end, with) in edits {
+        out.push_str(&text[from..start]);
+        out.push_str(&with);
+        from = end;
+    }
+    out.push_str(&text[from..]);
+    out.into()
+}
+
+/// Replaces halves of surrogate pairs in the string that begins here. Returns where it ends.
+fn mend_string(bytes: &[u8], from: usize, edits: &mut Vec<(usize, usize, Cow<'_, str>)>) -> usize {
+    let mut at = from + 1;
+    loop {
+        match bytes.get(at) {
+            None => return at,
+            Some(b'"') => return at + 1,
+            Some(b'\\') => match unit(bytes, at) {
+                None => at += 2,
+                Some(0xD800..=0xDBFF) if matches!(unit(bytes, at + 6), Some(0xDC00..=0xDFFF)) => {
+                    at += 12;
+                }
+                Some(0xD800..=0xDFFF) => {
+                    edits.push((at, at + 6, "\\ufffd".into()));
+                    at += 6;
+                }
+                Some(_) => at += 6,
+            },
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// The code unit of an escape such as `\ud800` that begins here.
+fn unit(bytes: &[u8], at: usize) -> Option<u32> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    // It would take a sign, too.
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex.then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+/// Whether a number is beyond a double.
+fn is_infinite(number: &str) -> bool {
+    number.parse().is_ok_and(f64::is_infinite)
+}
+
+fn is_number(text: &str) -> bool {
+    text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && value_length(text) == Some(text.len())
+}
+
+/// Whether a number keeps its value where it is read.
+fn is_exact(number: &str) -> bool {
+    if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
+        return true;
+    }
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit);
+    let significant = digits.skip_while(|digit| *digit == b'0').count();
+    let value = number.parse::<f64>().unwrap_or_default();
+    let is_in_range = value.is_normal() || significant == 0;
+    significant <= EXACT_DIGITS && is_in_range
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn half_a_character_hurts_nothing_beside_it() {
+        for (text, expected) in [
+            (r#""\ud800""#, "\u{fffd}"),
+            (r#""a\udc00b\uD83D\uDE00c\ud83d""#, "a\u{fffd}b😀c\u{fffd}"),
+            (r#""\ud800\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""\\ud800""#, "\\ud800"),
+            (r#""é\u0041""#, "éA"),
+        ] {
+            assert_eq!(shown_text(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["7", r#""\ud80""#, r#""x"#, "", r#""\u+800""#] {
+            assert_eq!(shown_text(text), None, "{text}");
+        }
+        let object = r#"{"\udfff":1,"a":"\ud800","b":"well"}"#;
+        assert_eq!(shown_member(object, "b").as_deref(), Some("well"));
+        let value: Value = read(object).expect("JSON");
+        assert_eq!(value, json!({"\u{fffd}": 1, "a": "\u{fffd}", "b": "well"}));
+    }
+
+    #[test]
+    fn a_number_hurts_nothing_beside_it() {
+        let text = r#"{"big":1e400,"small":-1e400,"id":7,"name":"x"}"#;
+        let value: Value = read(text).expect("JSON");
+        let expected = json!({"big": "1e400", "small": "-1e400", "id": 7, "name": "x"});
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn digits_are_kept() {
+        for text in [
+            "[1,18446744073709551615,-9223372036854775808,0.5,100,-7]",
+            "[12345678901234567890123,0.1234567890123456789,1e400,-1e-400,1E+309]",
+            r#"{"a":123456789012345678901234567890,"b":"\u{F8FF}#x"}"#,
+        ] {
+            let text = text.replace("\\u{F8FF}", "\u{F8FF}");
+            let value = exact(&text).expect("JSON");
+            assert_eq!(written(&value, Value::to_string), text);
+        }
+        assert_eq!(pretty("[1e400]"), "[\n  1e400\n]");
+        assert_eq!(pretty("[1e400"), "[1e400");
+    }
+
+    #[test]
+    fn what_is_too_deep_is_left_out() {
+        let deep = format!(r#"{{"a":1,"b":{}{}}}"#, "[".repeat(500), "]".repeat(500));
+        let value: Value = read(&deep).expect("JSON");
+        assert_eq!(value["a"], 1);
+        assert!(exact(&deep).is_ok());
+        let open = "[".repeat(500);
+        assert!(read::<Value>(&open).is_err());
+    }
+
+    /// A type is read though a member of it occurs twice, or holds what it cannot.
+    #[test]
+    fn types_are_read() {
+        #[derive(Debug, serde::Deserialize, PartialEq)]
+        struct Text {
+            text: String,
+        }
+        for text in [
+            r#"{"text":"a","text":"\ud800"}"#,
+            r#"{"x":1e400,"text":"\ud800"}"#,
+        ] {
+            let text: Text = read(text).expect("JSON");
+            assert_eq!(text.text, "\u{fffd}");
+        }
+        assert!(read::<Text>("{}").is_err());
+    }
+
+    proptest! {
+        /// No text makes a reader panic, and what can be read is read as ever.
+        #[test]
+        fn texts_of_all_kinds_are_read(text in r#"[\[\]{}",:0-2eE+.\-\\uDdCc8é \n]{0,24}"#) {
+            let _ = (exact(&text), pretty(&text), shown_text(&text));
+            if let Ok(value) = serde_json::from_str::<Value>(&text) {
+                prop_assert_eq!(read::<Value>(&text).ok(), Some(value));
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Messages that are spelled as the specification does not have them: among harmless bytes, or with members
+//! of other versions of JSON-RPC.
+
+use serde_json::json;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::text,
+    gateway::{Gateway, soon},
+};
+
+async fn works(kind: Kind, flags: &[&str]) {
+    let backend = Backend::start(kind, flags).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let own = gateway.client_at("/servers/x/mcp").await;
+    for _ in 0..3 {
+        client.hears("x__echo").await;
+        own.hears("echo").await;
+    }
+    let error = client.error("tools/call", json!({"name": "x__rpc_error"}));
+    assert_eq!(error.await["message"], "the request failed");
+    let params =
+        json!({"name": "x__progress", "arguments": {"steps": 3}, "_meta": {"progressToken": 1}});
+    let said = client.exchange("tools/call", &params.to_string()).await;
+    assert_eq!(said.len(), 4, "{flags:?}: {said:?}");
+}
+
+over_every_transport! {
+    async fn a_byte_order_mark_hides_no_message(kind) {
+        works(kind, &["--bend", "byte-order-mark"]).await;
+    }
+
+    async fn members_of_other_versions_hide_no_answer(kind) {
+        for bend in ["null-members", "no-version"] {
+            works(kind, &["--bend", bend]).await;
+        }
+    }
+
+    /// An answer that is no JSON ends its call at once, and the failure says why.
+    async fn an_answer_that_cannot_be_read_is_named(kind) {
+        for form in ["json", "sse"] {
+            let backend = Backend::start(kind, &["--bend", "not-a-number", "--answer", form]).await;
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let client = gateway.client().await;
+            let failed = soon("a failure", client.call("x__echo", json!({"text": "x"}))).await;
+            let said = text(&failed);
+            assert!(said.contains("is not a JSON-RPC message: not JSON"), "{said}");
+            assert_eq!(client.say("x__add", json!({"a": 1, "b": 2})).await, "3");
+        }
+    }
+}
+
+#[tokio::test]
+async fn harmless_bytes_on_stdout_hide_no_message() {
+    for bend in [
+        "colours",
+        "carriage-returns",
+        "progress-on-stdout",
+        "nul",
+        "two-on-a-line",
+    ] {
+        works(Kind::Stdio, &["--bend", bend]).await;
+    }
+    // Whatever of it comes together.
+    let all = [
+        "--bend",
+        "colours",
+        "--bend",
+        "carriage-returns",
+        "--bend",
+        "byte-order-mark",
+    ];
+    works(Kind::Stdio, &all).await;
+}

@@ -1,0 +1,62 @@
+//! Strings with half a character in them (`"\ud800"`), as programs on UTF-16 send them: valid JSON that few
+//! types can hold.
+
+use serde_json::json;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::raw,
+    gateway::Gateway,
+    rogue,
+};
+
+const TOOL: &str = r#"{"name":"odd","title":"Odd \udc00","description":"Reads \ud800 files","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}"#;
+
+over_every_transport! {
+    /// On the wire the bytes stay; where people look, only the bad character is replaced.
+    async fn half_a_character_is_shown_as_one(kind) {
+        let backend = Backend::start(kind, &["--tool", TOOL]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        let params = r#"{"name":"x__echo","arguments":{"text":"a\ud800b","n":1e400}}"#;
+        let said = client.ask("tools/call", params).await;
+        let text = r#"{"content":[{"type":"text","text":"a\ud800b"}]"#;
+        assert!(said.contains(text) && said.contains("1e400"), "{said}");
+        let listed = client.ask("tools/list", "{}").await;
+        assert!(listed.contains(r#""description":"Reads \ud800 files""#), "{listed}");
+
+        let tools = rest.get("/api/mcp-tools").await;
+        let tools = tools["tools"].as_array().expect("a list");
+        let odd = tools.iter().find(|tool| tool["original_name"] == "odd");
+        let odd = odd.unwrap_or_else(|| panic!("the tool in {tools:?}"));
+        assert_eq!(odd["description"], "Reads \u{fffd} files", "{odd}");
+        assert_eq!(odd["title"], "Odd \u{fffd}", "{odd}");
+    }
+}
+
+/// The error text of a tool keeps what can be read.
+#[tokio::test]
+async fn an_error_text_with_half_a_character_is_shown() {
+    let entry = rogue::start(|id| {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"no \ud800 licence"}},{{"type":"text","text":"ask for one"}}],"isError":true}}}}"#
+        );
+        format!(
+            "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    })
+    .await;
+    let gateway = Gateway::start(&json!({"mcpServers": {"x": entry}})).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    let said = client
+        .ask("tools/call", r#"{"name":"x__act","arguments":{}}"#)
+        .await;
+    let content = raw(raw(&said, "result"), "content");
+    assert!(content.contains(r"no \ud800 licence"), "{content}");
+    let (_, answer) = rest
+        .raw("/api/servers/x/tools/act/call", r#"{"arguments":{}}"#)
+        .await;
+    let error = answer["error"].as_str().unwrap_or_default();
+    assert_eq!(error, "no \u{fffd} licence\nask for one", "{answer}");
+}
