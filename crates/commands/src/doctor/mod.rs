@@ -8,13 +8,21 @@ mod daemon;
 mod finding;
 mod install;
 mod machine;
+mod network;
 mod servers;
 mod tokens;
 
-use std::{error::Error, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{error::Error, path::PathBuf, time::Duration};
 
 use clap::Args;
-use mainstay_command_line::{CommandError, Exit, host::Host, output, starting, stderr::complain};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    output,
+    starting::{self, Listen},
+    stderr::complain,
+};
+use mainstay_core::config::Environment as _;
 use mainstay_platform::{
     environment::{LoadError, Loaded, Origin, Process},
     state::StateDir,
@@ -55,7 +63,7 @@ pub struct Doctor {
     timeout: u64,
     /// Where the daemon is to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = starting::address)]
-    listen: SocketAddr,
+    listen: Listen,
     /// Print the findings as JSON on stdout
     #[arg(long)]
     pub json: bool,
@@ -84,6 +92,7 @@ impl Doctor {
         if let Some(config) = config {
             findings.extend(commands::check(config, path.as_deref()).await);
             findings.extend(tokens::of_servers(config, path.as_deref()));
+            findings.extend(network::unused_proxies(config, |name| Process.var(name)));
         }
         let (client, found) = daemon::find(state.as_ref(), self.listen).await;
         findings.extend(found);

@@ -27,6 +27,7 @@ mod killed;
 mod logs;
 mod man;
 mod manners;
+mod network;
 mod occasion;
 mod operate;
 mod records;
