@@ -16,6 +16,10 @@ pub enum Bend {
     LostSession200,
     /// http: … with 200 and a JSON-RPC error of `id: null`
     LostSession200Null,
+    /// the numbers of progress do not rise
+    FlatProgress,
+    /// cursors are numbers, and are taken as numbers only
+    NumericCursors,
 }
 
 /// A transport that has a bend.
@@ -36,6 +40,11 @@ impl Bend {
             | Self::LostSession500
             | Self::LostSession200
             | Self::LostSession200Null => &[BendTransport::Http],
+            Self::FlatProgress | Self::NumericCursors => &[
+                BendTransport::Stdio,
+                BendTransport::Http,
+                BendTransport::Sse,
+            ],
         }
     }
 }

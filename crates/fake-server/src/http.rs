@@ -192,6 +192,7 @@ fn lost_session(script: &Script, received: &Received) -> Refusal {
             Some(Refusal::Json(StatusCode::OK, error(id)))
         }
         Bend::LostSession200Null => Some(Refusal::Json(StatusCode::OK, error("null"))),
+        Bend::FlatProgress | Bend::NumericCursors => None,
     });
     bent.unwrap_or_else(|| Refusal::plain(StatusCode::NOT_FOUND, "session not found"))
 }
