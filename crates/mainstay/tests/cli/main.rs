@@ -48,3 +48,4 @@ mod top;
 mod ui;
 mod unreadable;
 mod why;
+mod windows_files;
