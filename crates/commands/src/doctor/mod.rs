@@ -4,6 +4,7 @@ mod bundle;
 mod clients;
 mod commands;
 mod configuration;
+mod credentials;
 mod daemon;
 mod finding;
 mod install;
@@ -30,6 +31,7 @@ use mainstay_platform::{
 
 use self::{
     bundle::Material,
+    credentials::Credentials,
     finding::{Finding, Level},
     servers::Asked,
 };
@@ -99,9 +101,10 @@ impl Doctor {
         findings.extend(tokens::of_clients(client.as_ref(), state.as_ref()).await);
         findings.extend(machine::clock(config, !self.no_start).await);
         findings.extend(clients::check());
+        let credentials = Credentials::of(path.as_deref(), text.as_deref());
         let asked = match &client {
-            Some(client) => servers::ask(client).await,
-            None => self.start(host, &loaded).await,
+            Some(client) => servers::ask(client, &credentials).await,
+            None => self.start(host, &loaded, &credentials).await,
         };
         let asked = match asked {
             Ok(asked) => asked,
@@ -143,6 +146,7 @@ impl Doctor {
         &self,
         host: &dyn Host,
         loaded: &Result<Loaded, LoadError>,
+        credentials: &Credentials<'_>,
     ) -> Result<Asked, CommandError> {
         let Ok(loaded) = loaded else {
             return Ok(Asked::default());
@@ -158,7 +162,7 @@ impl Doctor {
                 output::count(count, "server")
             ));
         }
-        servers::start(host, loaded, Duration::from_secs(self.timeout)).await
+        servers::start(host, loaded, Duration::from_secs(self.timeout), credentials).await
     }
 
     fn tell(&self, findings: &[Finding]) -> Result<Exit, CommandError> {

@@ -1,6 +1,9 @@
 //! The network as a machine has it: two families of addresses, and proxies.
 
-use std::net::{Ipv6Addr, TcpListener};
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv6Addr, TcpListener},
+};
 
 use mainstay_testkit::{Home, Run, Running, get, home, within};
 use rustix::process::Signal;
@@ -149,5 +152,69 @@ async fn a_proxy_that_is_not_used_is_named() {
         let all = examined(variables).await;
         assert!(!reason(&all, "far").contains("PROXY"), "{all:#?}");
         assert!(find(&all, "network.proxy_unused").is_none(), "{all:#?}");
+    }
+}
+
+/// A server that accepts nobody.
+fn refusing() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap_or_default();
+            if read > 0 {
+                let answer =
+                    "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer.as_bytes()).ok();
+            }
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+/// What mends a 401 is named down to the variable or file.
+#[tokio::test]
+async fn refused_credentials_are_traced_to_where_they_come_from() {
+    let home = home!();
+    let key = home.file("key", "k\n");
+    let url = refusing();
+    let config = json!({"mcpServers": {
+        "none": {"type": "http", "url": url},
+        "variable": {"type": "http", "url": url, "bearerToken": "${MAINSTAY_TEST_TOKEN}"},
+        "file": {"type": "http", "url": url, "headers": {"X-Api-Key": format!("${{file:{key}}}")}},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let arguments = [
+        "doctor",
+        "--config",
+        &config,
+        "--json",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let mut command = home.command(&arguments);
+    command.env("MAINSTAY_TEST_TOKEN", "t");
+    let output = within(command.output()).await.expect("it starts");
+    let all = findings(&Run::new(&arguments, &output));
+    for (server, expected) in [
+        (
+            "none",
+            "none has no credentials: give its entry `bearerToken` or `headers`".to_owned(),
+        ),
+        (
+            "variable",
+            "export MAINSTAY_TEST_TOKEN=… && mainstay serve  # `bearerToken`".to_owned(),
+        ),
+        (
+            "file",
+            format!("${{EDITOR:-vi}} {key} && mainstay restart file  # `headers.X-Api-Key`"),
+        ),
+    ] {
+        let mut all = all.iter().filter(|it| it["id"] == "server.down");
+        let down = all.find(|it| it["server"] == server).expect("it is down");
+        let mend = down["mend"].as_str().expect("text");
+        assert!(mend.contains(&expected), "{down}");
     }
 }
