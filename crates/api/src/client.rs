@@ -15,19 +15,23 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use mainstay_core::config::Secret;
+use mainstay_platform::dial;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::timeout,
+};
 
 use super::{
-    APPROVE, AddToken, AddedToken, Answer, Approval, CALL, CALL_RECORD, CALL_RECORDS, Call,
-    CallRecords, Cleared, ClientTokens, FIGURES, Figures, GET_PROMPT, GetPrompt, HAND_OVER, HEALTH,
-    HandOver, HandedOver, HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated, PROMPTS,
-    Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded, Removed,
-    RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS,
-    SESSION_LINKS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch,
-    SignInLink, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools,
-    USER_AGENT, WholeCallRecord, WholeRead,
+    ABOUT, APPROVE, About, AddToken, AddedToken, Answer, Approval, CALL, CALL_RECORD, CALL_RECORDS,
+    Call, CallRecords, Cleared, ClientTokens, FIGURES, Figures, GET_PROMPT, GetPrompt, HAND_OVER,
+    HEALTH, HandOver, HandedOver, HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated,
+    PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded,
+    Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS,
+    SERVERS, SESSION_LINKS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers,
+    SetSwitch, SignInLink, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS,
+    Templates, Tools, USER_AGENT, WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -153,6 +157,11 @@ impl Client {
 
     pub async fn servers(&self) -> Result<Servers, ClientError> {
         self.get(SERVERS).await
+    }
+
+    /// The daemon itself.
+    pub async fn about(&self) -> Result<About, ClientError> {
+        self.get(ABOUT).await
     }
 
     /// Calls of each server in the last minute, and what its processes hold.
@@ -429,7 +438,12 @@ impl Client {
         } else {
             format!("{}:80", self.authority)
         };
-        timeout(CONNECT_LIMIT, TcpStream::connect(address))
+        let connecting = async {
+            let found: Vec<_> = lookup_host(address).await?.collect();
+            let (stream, _) = dial::connect(&found, None).await?;
+            Ok::<_, io::Error>(stream)
+        };
+        timeout(CONNECT_LIMIT, connecting)
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(|error| self.unreachable(error))

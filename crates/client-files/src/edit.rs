@@ -3,10 +3,10 @@
 //! handed back instead.
 
 mod json;
-mod lines;
 mod toml;
 mod yaml;
 
+use mainstay_core::config::lines::spliced;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -78,7 +78,7 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
         remove: removed(changes),
     };
     let edited = edited.map_err(unwritable)?;
-    let edited = lines::spliced(plain, &edited);
+    let edited = spliced(plain, &edited);
     match document::value(file.format, &edited) {
         Ok(found) if is_same(&found, &after) => {}
         Ok(_) => return Err(unwritable("more than its servers would change".to_owned())),

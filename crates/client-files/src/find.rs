@@ -72,7 +72,7 @@ pub fn read(file: ClientFile) -> Option<FoundFile> {
     {
         return None;
     }
-    match files::foreign(&file.path) {
+    match files::configuration(&file.path) {
         Err(Unreadable::Absent) => None,
         text => Some(FoundFile { file, text }),
     }

@@ -47,5 +47,5 @@ pub use pasted::{MAX_PASTED, NotPasted, Pasted, PastedServer, pasted};
 pub use places::{ClientFile, Scope, Section, files_of};
 pub use read::{Fate, LeftOut, Note, Server, is_mainstay, servers};
 pub use revert::{Reverted, revert, unpatched};
-pub use save::{back_up, encoding, write, write_in};
+pub use save::{back_up, write, write_in};
 pub use write::{Written, entry_for};

@@ -2,32 +2,17 @@
 
 use std::{
     fs, io,
-    io::{Read as _, Write as _},
+    io::Write as _,
     path::{Path, PathBuf},
 };
 
 use mainstay_platform::encoding::Encoding;
 
-/// Bytes of a byte order mark.
-const MARK: u64 = 2;
-
 /// Writes the file whole: a reader has the old content or the new. It keeps its mode and its encoding, and
 /// where it is a link, what the link leads to is written and the link stays. A new file is in UTF-8, and can
 /// be read by its owner alone, because it may hold secrets.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
-    write_in(path, text, encoding(path)?)
-}
-
-/// The encoding of the file. One that is not there would be in UTF-8.
-pub fn encoding(path: &Path) -> io::Result<Encoding> {
-    let mut start = Vec::new();
-    match fs::File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        file => {
-            file?.take(MARK).read_to_end(&mut start)?;
-        }
-    }
-    Ok(Encoding::of(&start))
+    write_in(path, text, Encoding::of_file(path)?)
 }
 
 /// Writes the file in this encoding; see [`write`].
@@ -142,7 +127,7 @@ mod tests {
         let path = folder.path().join("windows.json");
         let old = Encoding::Utf16Le.encode("{}");
         fs::write(&path, &old).expect("written");
-        assert_eq!(files::foreign(&path).as_deref(), Ok("{}"));
+        assert_eq!(files::configuration(&path).as_deref(), Ok("{}"));
         write(&path, "{\"a\": \"\u{fc}\"}").expect("written");
         let new = fs::read(&path).expect("there");
         assert_eq!(new, Encoding::Utf16Le.encode("{\"a\": \"\u{fc}\"}"));

@@ -1,6 +1,6 @@
 //! Why a command failed: the text, the hint, and the exit code.
 
-use std::{error::Error, fmt, io, net::SocketAddr};
+use std::{error::Error, fmt, io};
 
 use http::StatusCode;
 use mainstay_api::ClientError;
@@ -15,6 +15,7 @@ use super::{
     fate::Fate,
     hint,
     screen::{complain, complain_json},
+    starting::Listen,
 };
 
 /// Exit codes of all commands.
@@ -80,10 +81,7 @@ pub enum CommandError {
         hint: Option<String>,
     },
     #[error("cannot listen on {address}")]
-    Listen {
-        address: SocketAddr,
-        source: io::Error,
-    },
+    Listen { address: Listen, source: io::Error },
     #[error("{what} not found")]
     NotFound { what: String, hint: String },
     #[error("cannot read {path}")]

@@ -231,7 +231,7 @@ fn of_client(client: Client, machine: &Machine) -> Result<Vec<Source>, CommandEr
 }
 
 fn of_file(path: &Path, machine: &Machine) -> Result<Source, CommandError> {
-    let text = files::foreign(path).map_err(|error| unreadable(path, &error.to_string()))?;
+    let text = files::configuration(path).map_err(|error| unreadable(path, &error.to_string()))?;
     let file = ClientFile::recognize(path, &text, machine);
     let file = file.ok_or_else(|| unrecognized(path, &text, machine))?;
     let source = Source::of(FoundFile {

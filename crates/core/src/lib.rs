@@ -18,6 +18,7 @@ pub mod message;
 pub mod names;
 pub mod principal;
 pub mod programs;
+pub mod proxy;
 pub mod record;
 pub mod redact;
 pub mod start;

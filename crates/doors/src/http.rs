@@ -2,8 +2,7 @@
 
 use std::{
     convert::Infallible,
-    io,
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -13,7 +12,7 @@ use std::{
 
 use axum::response::IntoResponse as _;
 use futures_util::FutureExt as _;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use mainstay_core::{era, message};
@@ -27,7 +26,7 @@ use mainstay_doorway::{
 use mainstay_transport::logs::Throttle;
 use serde_json::json;
 use tokio::{
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::TcpStream,
     sync::watch,
     time::{sleep, timeout},
 };
@@ -36,6 +35,8 @@ use tower_service::Service as _;
 
 use crate::{
     connections::{ConnectionGuard, Connections},
+    cors::{preflight, share},
+    listen::Listeners,
     mcp::{
         Mcp, ResponseBody, Scope,
         wire::{self, sse},
@@ -44,10 +45,6 @@ use crate::{
     unread::{Share, Unread},
     woken_only::WokenOnly,
 };
-
-/// Connections that may wait to be accepted, where the system allows as many: all clients of a Mainstay
-/// that was restarted come back at once.
-const BACKLOG: u32 = 1024;
 
 /// After an error of the listener itself, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -75,28 +72,14 @@ pub struct HttpServer {
     pub look: Duration,
 }
 
-/// Binds a listener.
-pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4(),
-        SocketAddr::V6(_) => TcpSocket::new_v6(),
-    }?;
-    // A port can be taken again while connections of an earlier run are closing. On Windows the option
-    // would let two programs have one port.
-    #[cfg(unix)]
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
 /// Accepts connections until `stop`; returns when they have ended, or were given up.
-pub async fn serve(listener: TcpListener, door: Arc<HttpServer>, stop: CancellationToken) {
+pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: CancellationToken) {
     let connections = TaskTracker::new();
     let mut refused = Throttle::default();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener) => accepted,
+            accepted = listeners.accept() => accepted,
         };
         match accepted {
             Ok((stream, address)) => {
@@ -118,17 +101,11 @@ pub async fn serve(listener: TcpListener, door: Arc<HttpServer>, stop: Cancellat
             }
         }
     }
-    drop(listener);
+    drop(listeners);
     connections.close();
     if timeout(CLOSE_LIMIT, connections.wait()).await.is_err() {
         tracing::warn!("connections were still open at the end");
     }
-}
-
-async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, IpAddr)> {
-    let (stream, address) = listener.accept().await?;
-    stream.set_nodelay(true)?;
-    Ok((stream, address.ip()))
 }
 
 /// Serves one connection until its client ends it, `stop`, or a [`Leave`].
@@ -471,46 +448,4 @@ fn challenged(mut response: Response<ResponseBody>, why: Unauthorized) -> Respon
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, why.challenge());
     response
-}
-
-/// The headers that a page of an allowed origin may send. Those of a tool's parameters have names of
-/// their own: the page says which.
-const SHARED: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, \
-    mcp-protocol-version, mcp-method, mcp-name";
-
-/// The answer to a browser that asks whether it may call us.
-fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
-    let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS);
-    let wanted = wanted.and_then(|wanted| wanted.to_str().ok());
-    let of_tools = wanted
-        .unwrap_or_default()
-        .split(',')
-        .map(|name| name.trim().to_ascii_lowercase())
-        .filter(|name| name.starts_with(era::headers::PARAM_PREFIX));
-    let allowed = of_tools.fold(SHARED.to_owned(), |allowed, name| allowed + ", " + &name);
-    let mut response = Response::new(ResponseBody::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let headers = response.headers_mut();
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static("GET, POST, DELETE"),
-    );
-    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
-    }
-    headers.insert(
-        header::ACCESS_CONTROL_MAX_AGE,
-        HeaderValue::from_static("600"),
-    );
-    response
-}
-
-/// Lets a page of an allowed origin read the answer, session id included.
-fn share(headers: &mut HeaderMap, origin: HeaderValue) {
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(
-        header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static("mcp-session-id"),
-    );
-    headers.append(header::VARY, HeaderValue::from_static("origin"));
 }

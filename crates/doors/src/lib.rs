@@ -1,7 +1,9 @@
 //! The doors: the listener, and MCP over HTTP, SSE and stdio.
 
 pub mod connections;
+mod cors;
 pub mod http;
+pub mod listen;
 pub mod mcp;
 mod traffic;
 pub mod unread;

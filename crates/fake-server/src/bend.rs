@@ -76,6 +76,10 @@ pub enum Bend {
     NoVersion,
     /// Results with structured content have a member that is NaN, which is no JSON
     NotANumber,
+    /// The numbers of progress do not rise
+    FlatProgress,
+    /// Cursors are numbers, and are taken as numbers only
+    NumericCursors,
 }
 
 /// A transport that has a bend.
@@ -119,7 +123,9 @@ impl Bend {
             | Self::ByteOrderMark
             | Self::NullMembers
             | Self::NoVersion
-            | Self::NotANumber => &[
+            | Self::NotANumber
+            | Self::FlatProgress
+            | Self::NumericCursors => &[
                 BendTransport::Stdio,
                 BendTransport::Http,
                 BendTransport::Sse,

@@ -17,7 +17,7 @@ use crate::tools;
 
 #[derive(Deserialize)]
 struct ListParams {
-    cursor: Option<String>,
+    cursor: Option<Value>,
 }
 
 /// The actions a request leads to; none for a method that the eras do not share.
@@ -30,7 +30,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
         } else {
             items
         };
-        catalog::page(key, items, cursor.as_deref(), script)
+        catalog::page(key, items, cursor.as_ref(), script)
     };
     let result = match request.method {
         "tools/list" => list("tools", &request.tools())?,

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use crate::action::{Action, finishing};
+use crate::bend::Bend;
 use crate::catalog::{self, WEIRD_RESULT};
 use crate::flood::{self, Flood, FloodText, Pipe};
 use crate::interview;
@@ -103,6 +104,8 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             for step in 1..=steps {
                 actions.push(Action::Wait(pause));
                 if let Some(token) = token {
+                    let is_flat = script.bends(Bend::FlatProgress);
+                    let step = if is_flat { 1 } else { step };
                     actions.push(Action::Send(progress(request, token.get(), step, steps)));
                 }
             }

@@ -92,6 +92,8 @@ struct State {
     questions: Questions<Arc<Daemon>>,
     /// Requests by their ids (JSON text).
     in_flight: HashMap<String, InFlight>,
+    /// The serial number of the last request.
+    last_serial: u64,
     /// Why there is no daemon.
     why: Option<Unattached>,
     /// The same for requests that cannot be sent.
@@ -105,6 +107,7 @@ struct InFlight {
     /// The daemon that it was sent to.
     at: Option<Arc<Daemon>>,
     is_modern: bool,
+    serial: u64,
     /// It has no answer before one side ends it.
     is_stream: bool,
     /// The client's own cancellation, once it has come.
@@ -272,9 +275,26 @@ impl Front {
     }
 
     /// A request is over. Says whether its client expects no answer.
-    fn forget(&self, id: &str) -> bool {
-        let over = self.state().in_flight.remove(id);
+    fn forget(&self, message: &Message) -> bool {
+        let mut state = self.state();
+        let own = state.in_flight.get(message.id());
+        if own.is_none_or(|request| request.serial != message.serial) {
+            // A batch has no entry. A request that was abandoned has none any more.
+            return message.cancelled.is_cancelled();
+        }
+        let over = state.in_flight.remove(message.id());
         over.is_some_and(|request| request.is_cancelled)
+    }
+
+    /// Abandons what the client has asked for in its session: it opens another one, and may give the same ids
+    /// to other requests. The end of the session cancels what runs.
+    fn abandon(state: &mut State) {
+        state.in_flight.retain(|_, request| {
+            if !request.is_modern {
+                request.give_up.cancel();
+            }
+            request.is_modern
+        });
     }
 
     /// Serves the client until it closes stdin and is answered.
@@ -396,6 +416,7 @@ impl Front {
                 frame: None,
                 is_modern: false,
                 cancelled,
+                serial: 0,
             });
         }
         let frame = match Frame::read(line.clone()) {
@@ -403,6 +424,7 @@ impl Front {
             Err(error) => return Sorted::Answer(unreadable(&error)),
         };
         let is_modern = modern::is_modern(frame.envelope(), None);
+        let mut serial = 0;
         match frame.envelope().kind {
             Kind::Response { .. } => {
                 self.answer_question(&frame);
@@ -423,6 +445,9 @@ impl Front {
                 if method == Method::Ping && !is_modern && (is_away || state.held.is_none()) {
                     return Sorted::Answer(message::response(id, "{}"));
                 }
+                if method == Method::Initialize && !is_modern {
+                    Self::abandon(&mut state);
+                }
                 if state.in_flight.contains_key(id) {
                     let why = format!("a request with id {id} is in flight already");
                     let id = Some(id);
@@ -435,10 +460,13 @@ impl Front {
                     let error = message::error_response(id, code::INVALID_REQUEST, &why, None);
                     return Sorted::Answer(error);
                 }
+                state.last_serial += 1;
+                serial = state.last_serial;
                 let request = InFlight {
                     is_cancelled: false,
                     at: None,
                     is_modern,
+                    serial,
                     is_stream: method == Method::Listen,
                     cancellation: None,
                     give_up: cancelled.clone(),
@@ -451,6 +479,7 @@ impl Front {
             frame: Some(frame),
             is_modern,
             cancelled,
+            serial,
         })
     }
 

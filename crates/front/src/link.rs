@@ -1,7 +1,7 @@
 //! The link to the daemon: finds it, keeps the client's session in it, and listens to what belongs to
 //! no call. When the daemon goes, the link waits for the next one.
 
-use std::{convert::Infallible, mem, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use mainstay_command_line::screen::complain;
@@ -315,26 +315,30 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
     let epoch = listening.daemon.epoch;
     loop {
         let is_lost = async { lost.wait_for(|lost| *lost >= epoch).await.is_ok() };
-        let Some(events) = &mut listening.events else {
-            tokio::select! {
-                _ = is_lost => return listening,
-                () = front.opened.notified() => {}
+        let event = async {
+            match &mut listening.events {
+                Some(events) => timeout(SILENCE, events.next()).await,
+                None => pending().await,
             }
-            let held = front.state().held.clone();
-            let daemon = Arc::new(listening.daemon.with_session(held));
-            listening.daemon = Arc::clone(&daemon);
-            match daemon.get(None).await {
-                Ok(response) if response.head.status == 200 => {
-                    listening.events = Some(Events::new(response, MAX_MESSAGE));
-                }
-                // Attached anew.
-                Ok(_) | Err(_) => return listening,
-            }
-            continue;
         };
         let event = tokio::select! {
             _ = is_lost => return listening,
-            event = timeout(SILENCE, events.next()) => event,
+            // The client's first session, or another one in its place.
+            () = front.opened.notified() => {
+                let held = front.state().held.clone();
+                let daemon = Arc::new(listening.daemon.with_session(held));
+                listening.daemon = Arc::clone(&daemon);
+                listening.last_event = None;
+                match daemon.get(None).await {
+                    Ok(response) if response.head.status == 200 => {
+                        listening.events = Some(Events::new(response, MAX_MESSAGE));
+                    }
+                    // Attached anew.
+                    Ok(_) | Err(_) => return listening,
+                }
+                continue;
+            }
+            event = event => event,
         };
         match event {
             Ok(Some(Ok(event))) => {
@@ -351,7 +355,13 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
             Ok(Some(Err(StreamBroken::TooLarge { limit, .. }))) => {
                 tracing::warn!(limit, "a message was too large, and is dropped");
             }
-            Ok(Some(Err(StreamBroken::Broken(_))) | None) | Err(_) => return listening,
+            Ok(Some(Err(StreamBroken::Broken(_))) | None) | Err(_) => {
+                if !front.has_another_session(&listening.daemon) {
+                    return listening;
+                }
+                // The stream of a session that has ended. That of the next one is opened in a moment.
+                listening.events = None;
+            }
         }
     }
 }

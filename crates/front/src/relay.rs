@@ -42,6 +42,8 @@ pub struct Message {
     pub is_modern: bool,
     /// The client waits for no answer.
     pub cancelled: CancellationToken,
+    /// Tells it from another of the same id.
+    pub serial: u64,
 }
 
 /// How one attempt ended.
@@ -107,7 +109,7 @@ impl Message {
     }
 
     /// The id of the request, as JSON text.
-    fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         self.frame.as_ref().and_then(Frame::id).unwrap_or("null")
     }
 
@@ -130,6 +132,8 @@ impl Message {
     pub fn post(&self, daemon: &Daemon) -> Responding {
         match &self.frame {
             Some(frame) if self.is_modern => daemon.post_modern(frame),
+            // The client may have had a session before.
+            Some(frame) if self.is_initialize() => daemon.with_session(None).post(frame.text()),
             _ => daemon.post(self.text()),
         }
     }
@@ -219,7 +223,7 @@ impl Front {
             () = message.cancelled.cancelled() => None,
             answer = self.answer(message, begun) => answer,
         };
-        let is_cancelled = self.forget(message.id());
+        let is_cancelled = self.forget(message);
         let Some(Answer { text, frame }) = answer else {
             return;
         };
@@ -466,6 +470,22 @@ impl Front {
         });
     }
 
+    /// Whether the client has opened a session in the place of this one.
+    pub fn has_another_session(&self, than: &Daemon) -> bool {
+        let id = |session: &Option<Session>| session.as_ref().map(|session| session.id.clone());
+        let held = id(&self.state().held);
+        held.is_some() && held != id(&than.session)
+    }
+
+    /// Ends a session that the client has no more. If that fails, the session ends by being idle.
+    fn end_session(&self, daemon: Arc<Daemon>) {
+        self.tasks.spawn(async move {
+            if let Err(error) = daemon.delete().await {
+                tracing::debug!(%error, "a session of before is not ended");
+            }
+        });
+    }
+
     /// The rest of a stream, from the daemon that has the session now.
     async fn resume(
         &self,
@@ -507,14 +527,20 @@ impl Front {
         let (Some(request), Some(frame)) = (&message.frame, &answer.frame) else {
             return;
         };
-        let session = {
+        let (session, before) = {
             let mut state = self.state();
+            state.session.forget();
             state.session.answered(request, frame);
+            // Nobody answers what the session before was asked.
+            state.questions.forget(|_| true);
             let version = state.session.version_header().map(str::to_owned);
             let session = Session { id, version };
-            state.held = Some(session.clone());
-            session
+            let before = state.held.replace(session.clone());
+            (session, before)
         };
+        if let Some(before) = before {
+            self.end_session(Arc::new(daemon.with_session(Some(before))));
+        }
         self.link.send_if_modified(|link| {
             let is_here = link.daemon().is_some_and(|it| it.epoch == daemon.epoch);
             if is_here {

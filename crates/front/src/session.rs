@@ -58,10 +58,23 @@ impl ClientSession {
             return;
         };
         match frame.envelope().kind {
-            Kind::Request { .. } => self.took(&frame, "{}"),
+            Kind::Request { method, .. } => {
+                if method == Method::Initialize {
+                    self.forget();
+                }
+                self.took(&frame, "{}");
+            }
             Kind::Notification { method } => self.notified(method),
             Kind::Response { .. } => {}
         }
+    }
+
+    /// The client opens another session: what it has made of the last one does not belong to it.
+    pub fn forget(&mut self) {
+        *self = Self {
+            next_id: self.next_id,
+            ..Self::default()
+        };
     }
 
     /// Whether the client has opened a session.
@@ -298,6 +311,20 @@ mod tests {
         let told = session.list_changes();
         assert_eq!(told.len(), 1, "only what was promised");
         assert!(told[0].contains("notifications/tools/list_changed"));
+    }
+
+    #[test]
+    fn a_client_that_initializes_again_begins_anew() {
+        let mut session = opened("2025-06-18");
+        let line = |method: &str, params: &str| request(method, params).text().to_owned();
+        session.sent(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        session.sent(line("logging/setLevel", r#"{"level":"debug"}"#).as_bytes());
+        assert_eq!(session.replay().len(), 1);
+        session.sent(line("initialize", r#"{"a":2}"#).as_bytes());
+        assert_eq!(session.initialized(), None);
+        assert!(session.replay().is_empty());
+        let initialize = session.initialize().expect("it was opened");
+        assert!(initialize.contains(r#""params":{"a":2}"#), "{initialize}");
     }
 
     #[test]

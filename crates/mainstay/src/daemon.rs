@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use mainstay_api::HandOver;
 use mainstay_client_files::Front;
 use mainstay_core::config::{Config, Secret};
-pub use mainstay_doors::http::bind;
+pub use mainstay_doors::listen::{Listeners, bind};
 use mainstay_doors::{
     connections::{Connections, Limits as ConnectionLimits},
     http::{self, HttpServer},
@@ -23,7 +23,6 @@ use mainstay_rest::Endpoint;
 use mainstay_tokens::Tokens;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
     sync::mpsc,
     task::JoinHandle,
     time::{Instant, sleep},
@@ -158,18 +157,22 @@ impl Daemon {
         }
     }
 
-    /// Serves HTTP on a listener bound to `address`, until the daemon stops, to clients with one of
+    /// Serves HTTP on listeners, the first of which is bound to `address`, until the daemon stops, to clients with one of
     /// these tokens: the REST door, and where a token is demanded the MCP paths. A [`Secret`] alone is
     /// a control token.
     ///
     /// [`Secret`]: mainstay_core::config::Secret
     pub fn serve_http(
         &self,
-        listener: TcpListener,
+        listeners: impl Into<Listeners>,
         address: SocketAddr,
         tokens: impl Into<Tokens>,
     ) -> JoinHandle<()> {
-        let tokens = tokens.into();
+        let (listeners, tokens) = (listeners.into(), tokens.into());
+        // Tests may have it seem to listen elsewhere.
+        let beside = listeners.addresses().skip(1);
+        let listen = std::iter::once(address).chain(beside);
+        let listen = listen.map(|it| it.to_string()).collect();
         let exposed = !address.ip().is_loopback();
         let authenticator = Authenticator::new(tokens.clone(), self.require_token, exposed);
         let endpoint = Endpoint {
@@ -178,24 +181,28 @@ impl Daemon {
         };
         let door = HttpServer {
             mcp: Arc::clone(&self.mcp),
-            rest: self.rest_at(Some(endpoint), tokens),
+            rest: self.rest_at(Some(endpoint), listen, tokens),
             guard: Guard::new(address, &self.hosts, &self.origins),
             authenticator,
             connections: Connections::new(self.connections.within(descriptors::limit())),
             unread: Unread::new(self.max_unread),
             look: self.look,
         };
-        tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
+        tokio::spawn(http::serve(listeners, Arc::new(door), self.stop.clone()))
     }
 
     /// The REST door, open to the control token, and the web page.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
-        self.rest_at(None, tokens.into())
+        self.rest_at(None, Vec::new(), tokens.into())
     }
 
-    /// The REST door at this endpoint, if it has one.
-    fn rest_at(&self, endpoint: Option<Endpoint>, tokens: Tokens) -> axum::Router {
-        let listen = endpoint.iter().map(|it| it.address.to_string()).collect();
+    /// The REST door at this endpoint, if it has one, which listens at these addresses.
+    fn rest_at(
+        &self,
+        endpoint: Option<Endpoint>,
+        listen: Vec<String>,
+        tokens: Tokens,
+    ) -> axum::Router {
         let rest = mainstay_rest::router(mainstay_rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
             tokens,

@@ -1,5 +1,11 @@
 //! Encodings in which other programs write their text files.
 
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+};
+
 use serde::{Deserialize, Serialize};
 
 /// The encoding of a text file. UTF-16 is known by its byte order mark, as Windows writes it.
@@ -11,6 +17,9 @@ pub enum Encoding {
     Utf16Le,
     Utf16Be,
 }
+
+/// Bytes of a byte order mark.
+const MARK: u64 = 2;
 
 const LE_MARK: &[u8] = &[0xff, 0xfe];
 const BE_MARK: &[u8] = &[0xfe, 0xff];
@@ -24,6 +33,18 @@ impl Encoding {
         } else {
             Self::Utf8
         }
+    }
+
+    /// The encoding of a file. One that is not there would be in UTF-8.
+    pub fn of_file(path: &Path) -> io::Result<Self> {
+        let mut start = Vec::new();
+        match fs::File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            file => {
+                file?.take(MARK).read_to_end(&mut start)?;
+            }
+        }
+        Ok(Self::of(&start))
     }
 
     /// The text of a file, without the mark of UTF-16. `None` if it is no text. Encoded again it has the same

@@ -116,13 +116,8 @@ impl Drop for ReadingSlot {
     }
 }
 
-/// The text of the configuration's file.
+/// The text of a configuration's file, ours or another program's, which may be in UTF-16.
 pub fn configuration(path: &Path) -> Result<String, Unreadable> {
-    one(path, read_now)
-}
-
-/// The text of another program's file, which may be in UTF-16.
-pub fn foreign(path: &Path) -> Result<String, Unreadable> {
     one(path, |path, most| {
         Encoding::decode(bytes_now(path, most)?).ok_or(Unreadable::NotText)
     })

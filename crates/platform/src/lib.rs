@@ -3,6 +3,7 @@
 pub mod blocking;
 pub mod clock;
 pub mod descriptors;
+pub mod dial;
 pub mod encoding;
 pub mod environment;
 pub mod event_stream;
@@ -12,6 +13,7 @@ pub mod guardian;
 pub mod huge_pages;
 pub mod lineage;
 #[cfg(target_os = "linux")]
+pub mod loopback;
 pub mod processes;
 pub mod scratch;
 pub mod state;

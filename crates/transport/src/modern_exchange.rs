@@ -5,6 +5,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use mainstay_core::{
+    catalog,
     era::{Era, code},
     lifecycle::Loss,
     message::{self, Kind, Method},
@@ -356,7 +357,7 @@ async fn refresh(link: Arc<ModernLink>, tool: String) {
             let found = tools.into_iter().flatten().any(|listed| {
                 message::text_member(listed, "name").is_some_and(|name| name == tool)
             });
-            let Some(cursor) = message::member(result, "nextCursor").filter(|_| !found) else {
+            let Some(cursor) = catalog::next_cursor(result).filter(|_| !found) else {
                 break;
             };
             params = Some(format!(r#"{{"cursor":{cursor}}}"#));

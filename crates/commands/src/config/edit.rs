@@ -10,6 +10,7 @@ use mainstay_command_line::{CommandError, connect, output, screen::complain};
 use mainstay_core::config::{ConfigError, ConfigErrors, Plan, edit};
 use mainstay_gateway::reload::schema_beside;
 use mainstay_platform::{
+    encoding::Encoding,
     environment::{LoadError, Loaded, Origin},
     state,
 };
@@ -227,7 +228,7 @@ impl Editing {
         loaded: Option<&Loaded>,
         json: bool,
     ) -> Result<(), CommandError> {
-        let now = fs::read_to_string(&self.path).ok();
+        let now = fs::read(&self.path).ok().and_then(Encoding::decode);
         if now != self.before {
             self.folder.disable_cleanup(true);
             return Err(CommandError::Cannot {

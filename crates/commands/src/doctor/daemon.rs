@@ -6,13 +6,16 @@ use std::{
 };
 
 use mainstay_api::{Client, ClientError};
-use mainstay_command_line::{CommandError, connect};
-use mainstay_platform::state::{StateDir, StateError};
+use mainstay_command_line::{CommandError, connect, starting::Listen};
+use mainstay_platform::{
+    loopback,
+    state::{StateDir, StateError},
+};
 
 use super::finding::{Finding, quoted};
 
 /// The daemon that can be asked, and what is found about it.
-pub async fn find(state: Option<&StateDir>, listen: SocketAddr) -> (Option<Client>, Vec<Finding>) {
+pub async fn find(state: Option<&StateDir>, listen: Listen) -> (Option<Client>, Vec<Finding>) {
     match connect::running(None) {
         Ok(client) => match client.servers().await {
             Ok(_) => {
@@ -21,7 +24,9 @@ pub async fn find(state: Option<&StateDir>, listen: SocketAddr) -> (Option<Clien
                     || "a daemon answers".to_owned(),
                     |daemon| format!("a daemon runs: {}, pid {}", daemon.url, daemon.pid),
                 );
-                (Some(client), vec![Finding::ok("daemon.running", what)])
+                let mut findings = vec![Finding::ok("daemon.running", what)];
+                findings.extend(beside_running(&client).await);
+                (Some(client), findings)
             }
             Err(error) => (None, vec![silent(state, &error)]),
         },
@@ -31,7 +36,7 @@ pub async fn find(state: Option<&StateDir>, listen: SocketAddr) -> (Option<Clien
                     .why("clients cannot use its URL")
                     .mend("mainstay service install"),
             ];
-            findings.extend(port(listen).await);
+            findings.extend(ports(listen).await);
             (None, findings)
         }
         Err(CommandError::State(StateError::Untrusted { .. })) => (None, Vec::new()),
@@ -67,35 +72,65 @@ fn silent(state: Option<&StateDir>, error: &ClientError) -> Finding {
     }
 }
 
-/// Whether the daemon could listen there.
-async fn port(listen: SocketAddr) -> Option<Finding> {
-    let Err(error) = TcpListener::bind(listen) else {
-        return None;
+/// Whether the daemon could listen there, and who listens beside it.
+async fn ports(listen: Listen) -> Vec<Finding> {
+    let addresses = listen.addresses();
+    let Some(first) = addresses.first().copied() else {
+        return Vec::new();
     };
-    let other = SocketAddr::new(listen.ip(), listen.port().wrapping_add(1).max(1024));
+    match TcpListener::bind(first) {
+        Err(error) => vec![port(listen, first, &error).await],
+        Ok(_) => beside(first).into_iter().collect(),
+    }
+}
+
+/// Why the daemon cannot listen at the first address of these.
+async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
+    let other = listen.at_port(listen.port().wrapping_add(1).max(1024));
     let mend = format!("mainstay serve --listen {other}");
     if error.kind() != io::ErrorKind::AddrInUse {
-        return Some(
-            Finding::error(
-                "port.unusable",
-                format!("cannot listen on {listen}: {error}"),
-            )
-            .why("the daemon cannot start")
-            .mend(mend),
-        );
+        return Finding::error(
+            "port.unusable",
+            format!("cannot listen on {listen}: {error}"),
+        )
+        .why("the daemon cannot start")
+        .mend(mend);
     }
-    Some(if is_mainstay(listen).await {
+    if is_mainstay(first).await {
         Finding::error(
             "port.other_mainstay",
-            format!("another Mainstay, with another state directory, listens on {listen}"),
+            format!("another Mainstay, with another state directory, listens on {first}"),
         )
         .why("clients that use that address get its servers, and the daemon cannot start there")
         .mend(format!("{mend}  # or stop the other one"))
     } else {
-        Finding::error("port.taken", format!("another program listens on {listen}"))
+        Finding::error("port.taken", format!("another program listens on {first}"))
             .why("the daemon cannot start there")
             .mend(mend)
-    })
+    }
+}
+
+/// Whether another program listens where `localhost` leads as well.
+fn beside(ours: SocketAddr) -> Option<Finding> {
+    let taken = loopback::taken_beside(ours)?;
+    let free = Listen::Localhost(ours.port().wrapping_add(1).max(1024));
+    Some(
+        Finding::warning("port.other_family", loopback::told(taken))
+            .why("a client's programming language decides which of the two addresses localhost is")
+            .mend(format!(
+                "mainstay serve --listen {free}  # or write {ours} into the clients' URLs"
+            )),
+    )
+}
+
+/// Whether another program listens beside the daemon that runs.
+async fn beside_running(client: &Client) -> Option<Finding> {
+    // An older daemon may not tell.
+    let about = client.about().await.ok()?;
+    match about.listen.as_slice() {
+        [only] => beside(only.parse().ok()?),
+        _ => None,
+    }
 }
 
 /// Only Mainstay refuses to show its servers in this way.

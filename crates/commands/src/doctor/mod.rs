@@ -4,17 +4,26 @@ mod bundle;
 mod clients;
 mod commands;
 mod configuration;
+mod credentials;
 mod daemon;
 mod finding;
 mod install;
 mod machine;
+mod network;
 mod servers;
 mod tokens;
 
-use std::{error::Error, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{error::Error, path::PathBuf, time::Duration};
 
 use clap::Args;
-use mainstay_command_line::{CommandError, Exit, host::Host, output, starting, stderr::complain};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    output,
+    starting::{self, Listen},
+    stderr::complain,
+};
+use mainstay_core::config::Environment as _;
 use mainstay_platform::{
     environment::{LoadError, Loaded, Origin, Process},
     state::StateDir,
@@ -22,6 +31,7 @@ use mainstay_platform::{
 
 use self::{
     bundle::Material,
+    credentials::Credentials,
     finding::{Finding, Level},
     servers::Asked,
 };
@@ -55,7 +65,7 @@ pub struct Doctor {
     timeout: u64,
     /// Where the daemon is to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = starting::address)]
-    listen: SocketAddr,
+    listen: Listen,
     /// Print the findings as JSON on stdout
     #[arg(long)]
     pub json: bool,
@@ -84,15 +94,17 @@ impl Doctor {
         if let Some(config) = config {
             findings.extend(commands::check(config, path.as_deref()).await);
             findings.extend(tokens::of_servers(config, path.as_deref()));
+            findings.extend(network::unused_proxies(config, |name| Process.var(name)));
         }
         let (client, found) = daemon::find(state.as_ref(), self.listen).await;
         findings.extend(found);
         findings.extend(tokens::of_clients(client.as_ref(), state.as_ref()).await);
         findings.extend(machine::clock(config, !self.no_start).await);
         findings.extend(clients::check());
+        let credentials = Credentials::of(path.as_deref(), text.as_deref());
         let asked = match &client {
-            Some(client) => servers::ask(client).await,
-            None => self.start(host, &loaded).await,
+            Some(client) => servers::ask(client, &credentials).await,
+            None => self.start(host, &loaded, &credentials).await,
         };
         let asked = match asked {
             Ok(asked) => asked,
@@ -134,6 +146,7 @@ impl Doctor {
         &self,
         host: &dyn Host,
         loaded: &Result<Loaded, LoadError>,
+        credentials: &Credentials<'_>,
     ) -> Result<Asked, CommandError> {
         let Ok(loaded) = loaded else {
             return Ok(Asked::default());
@@ -149,7 +162,7 @@ impl Doctor {
                 output::count(count, "server")
             ));
         }
-        servers::start(host, loaded, Duration::from_secs(self.timeout)).await
+        servers::start(host, loaded, Duration::from_secs(self.timeout), credentials).await
     }
 
     fn tell(&self, findings: &[Finding]) -> Result<Exit, CommandError> {

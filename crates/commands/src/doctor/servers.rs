@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mainstay_api::{Client, HealthStatus, Server, ServerHealth};
+use mainstay_api::{Client, HealthStatus, NextAction, Server, ServerHealth};
 use mainstay_command_line::{
     CommandError,
     host::{Host, Occasion},
@@ -12,7 +12,7 @@ use mainstay_command_line::{
 };
 use mainstay_platform::{environment::Loaded, lineage::Lineage};
 
-use super::finding::Finding;
+use super::{credentials::Credentials, finding::Finding};
 
 /// Lines of stderr that are shown of each server.
 const STDERR: usize = 5;
@@ -28,12 +28,16 @@ pub struct Asked {
 }
 
 /// Asks the daemon, which asks each server.
-pub async fn ask(client: &Client) -> Result<Asked, CommandError> {
+pub async fn ask(client: &Client, credentials: &Credentials<'_>) -> Result<Asked, CommandError> {
     let health = client.health(None).await?;
     let servers = client.servers().await?.servers;
     let findings = servers.iter().map(|server| {
         let mut health = health.servers.iter();
-        of_running(server, health.find(|it| it.name == server.name))
+        of_running(
+            server,
+            health.find(|it| it.name == server.name),
+            credentials,
+        )
     });
     Ok(Asked {
         findings: findings.collect(),
@@ -41,7 +45,11 @@ pub async fn ask(client: &Client) -> Result<Asked, CommandError> {
     })
 }
 
-fn of_running(server: &Server, health: Option<&ServerHealth>) -> Finding {
+fn of_running(
+    server: &Server,
+    health: Option<&ServerHealth>,
+    credentials: &Credentials<'_>,
+) -> Finding {
     let name = &server.name;
     if let Some(finding) = unwanted(server) {
         return finding;
@@ -65,7 +73,7 @@ fn of_running(server: &Server, health: Option<&ServerHealth>) -> Finding {
                 .why("its calls may hang or fail")
                 .mend(format!("mainstay restart {name}"))
         }
-        _ => down(server),
+        _ => down(server, credentials),
     }
 }
 
@@ -103,13 +111,22 @@ fn unwanted(server: &Server) -> Option<Finding> {
     Some(finding.of(name))
 }
 
-fn down(server: &Server) -> Finding {
+fn down(server: &Server, credentials: &Credentials<'_>) -> Finding {
     let name = &server.name;
     let what = trouble::trouble(server).unwrap_or_else(|| server.status.clone());
     let finding = Finding::error("server.down", format!("{}: {what}", server.status)).of(name);
     with_stderr(finding, server)
         .why("clients do not get its tools")
-        .mend(format!("mainstay logs {name}"))
+        .mend(if is_refused(server) {
+            credentials.mend(name)
+        } else {
+            format!("mainstay logs {name}")
+        })
+}
+
+/// Whether the server accepts no credentials of its entry.
+fn is_refused(server: &Server) -> bool {
+    server.next_action == Some(NextAction::SetCredentials)
 }
 
 fn with_stderr(mut finding: Finding, server: &Server) -> Finding {
@@ -144,6 +161,7 @@ pub async fn start(
     host: &dyn Host,
     loaded: &Loaded,
     limit: Duration,
+    credentials: &Credentials<'_>,
 ) -> Result<Asked, CommandError> {
     let mut config = loaded.config.clone();
     // This is an examination: nobody is to be told, and nothing is to be sent.
@@ -156,7 +174,7 @@ pub async fn start(
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
     let occasion = host.try_out(&config, lineage)?;
     let outcome = tokio::select! {
-        outcome = examined(&*occasion, limit) => outcome,
+        outcome = examined(&*occasion, limit, credentials) => outcome,
         signal = signals.next() => Err(CommandError::Interrupted {
             name: signal.name,
             exit: signal.exit_code(),
@@ -167,17 +185,23 @@ pub async fn start(
 }
 
 /// Waits for each server until it is up, or is known not to be.
-async fn examined(occasion: &dyn Occasion, limit: Duration) -> Result<Asked, CommandError> {
+async fn examined(
+    occasion: &dyn Occasion,
+    limit: Duration,
+    credentials: &Credentials<'_>,
+) -> Result<Asked, CommandError> {
     occasion.examined(limit).await;
     let servers = occasion.client().servers().await?.servers;
-    let findings = servers.iter().map(|server| of_started(server, limit));
+    let findings = servers
+        .iter()
+        .map(|server| of_started(server, limit, credentials));
     Ok(Asked {
         findings: findings.collect(),
         servers,
     })
 }
 
-fn of_started(server: &Server, limit: Duration) -> Finding {
+fn of_started(server: &Server, limit: Duration, credentials: &Credentials<'_>) -> Finding {
     let name = &server.name;
     if let Some(finding) = unwanted(server) {
         return finding;
@@ -207,7 +231,9 @@ fn of_started(server: &Server, limit: Duration) -> Finding {
     );
     with_stderr(Finding::error("server.down", reason).of(name), server)
         .why("clients do not get its tools")
-        .mend(format!(
-            "mainstay get {name}  # shows its entry; correct what the reason names"
-        ))
+        .mend(if is_refused(server) {
+            credentials.mend(name)
+        } else {
+            format!("mainstay get {name}  # shows its entry; correct what the reason names")
+        })
 }

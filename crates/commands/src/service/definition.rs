@@ -5,12 +5,11 @@ use std::{
     env,
     ffi::OsStr,
     io,
-    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use mainstay_command_line::CommandError;
+use mainstay_command_line::{CommandError, starting::Listen};
 use mainstay_core::config::Environment;
 use mainstay_gateway::SERVERS_LIMIT;
 use mainstay_platform::environment::Loaded;
@@ -42,7 +41,7 @@ impl Definition {
     /// a service starts in another folder.
     pub fn here(
         config: Option<&Path>,
-        listen: Option<SocketAddr>,
+        listen: Option<Listen>,
         loaded: &Loaded,
         environment: &dyn Environment,
     ) -> Result<Self, CommandError> {

@@ -7,12 +7,15 @@ mod systemd;
 
 use std::{
     io,
-    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
 use clap::{Args, Subcommand, ValueEnum};
-use mainstay_command_line::{CommandError, Exit, output, starting, stderr::complain};
+use mainstay_command_line::{
+    CommandError, Exit, output,
+    starting::{self, Listen},
+    stderr::complain,
+};
 use mainstay_platform::{
     environment::{self, Process},
     state::{self, StateDir, StateError},
@@ -57,7 +60,7 @@ enum Action {
         config: Option<PathBuf>,
         /// Where the service listens [default: 127.0.0.1:7420]
         #[arg(long, value_name = "ADDR", value_parser = starting::address)]
-        listen: Option<SocketAddr>,
+        listen: Option<Listen>,
         /// Write the file, and run nothing
         #[arg(long)]
         write_only: bool,
@@ -243,7 +246,7 @@ pub async fn uninstall(json: bool) -> Result<(), CommandError> {
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub config: Option<PathBuf>,
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<Listen>,
     /// Run nothing.
     pub write_only: bool,
 }

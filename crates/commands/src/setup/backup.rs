@@ -160,7 +160,7 @@ pub fn apply(state: &StateDir, changes: &[FileChange]) -> Result<Done, CommandEr
             before: before.transpose()?,
             after: Copy::make(&folder, format!("{index}-after"), &change.after)?,
             made: parent.map(Path::to_owned),
-            encoding: client_files::encoding(&change.path).map_err(failed(&change.path))?,
+            encoding: Encoding::of_file(&change.path).map_err(failed(&change.path))?,
         });
     }
     let done = Done { folder, manifest };

@@ -134,6 +134,7 @@ pub struct Page {
     pub unusable: usize,
     /// There were more items than were to be read.
     pub is_cut: bool,
+    /// JSON text: a string, or whatever else a server says, to be sent back as it came.
     pub next_cursor: Option<String>,
 }
 
@@ -156,8 +157,13 @@ pub fn page(kind: ListKind, result: &str, max: usize) -> Result<Page, NotAList> 
         unusable: read.unusable,
         is_cut: read.is_cut,
         items: read.items,
-        next_cursor: message::text_member(result, "nextCursor").map(std::borrow::Cow::into_owned),
+        next_cursor: next_cursor(result).map(str::to_owned),
     })
+}
+
+/// The cursor of the page after the one that this result has (JSON text).
+pub fn next_cursor(result: &str) -> Option<&str> {
+    message::member(result, "nextCursor").filter(|cursor| *cursor != "null")
 }
 
 /// Reads the items of an array one by one, so that those beyond `max` take no memory.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub use self::{
     claims::{Claims, MAX_FORMER},
-    item::{ITEM_OVERHEAD, Item, ListKind, NotAList, Page, digest_of, page},
+    item::{ITEM_OVERHEAD, Item, ListKind, NotAList, Page, digest_of, next_cursor, page},
     kept::{KeptCatalog, Unusable},
     listing::without_output_schema,
     pages::is_page,

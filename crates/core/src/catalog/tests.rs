@@ -359,9 +359,24 @@ fn a_page_keeps_its_cursor_and_counts_what_nobody_could_address() {
             found.unusable,
             found.next_cursor.as_deref()
         ),
-        (1, 2, Some("c"))
+        (1, 2, Some(r#""c""#))
     );
     assert!(page(ListKind::Tools, r#"{"content":[]}"#, 9).is_err());
+}
+
+#[test]
+fn a_cursor_is_kept_as_it_came() {
+    for (said, expected) in [
+        (r#","nextCursor":3"#, Some("3")),
+        (r#","nextCursor":"""#, Some(r#""""#)),
+        (r#","nextCursor":"\u00fc""#, Some(r#""\u00fc""#)),
+        (r#","nextCursor":null"#, None),
+        ("", None),
+    ] {
+        let text = format!(r#"{{"tools":[]{said}}}"#);
+        let found = page(ListKind::Tools, &text, 9).expect("a list");
+        assert_eq!(found.next_cursor.as_deref(), expected, "{said}");
+    }
 }
 
 #[test]
@@ -371,7 +386,7 @@ fn a_page_is_read_as_far_as_is_wanted() {
         let found = page(ListKind::Tools, text, max).expect("a list");
         let found_keys: String = found.items.iter().map(|item| &*item.key).collect();
         assert_eq!((found_keys.as_str(), found.is_cut), (keys, is_cut), "{max}");
-        assert_eq!(found.next_cursor.as_deref(), Some("d"));
+        assert_eq!(found.next_cursor.as_deref(), Some(r#""d""#));
     }
     // What follows is read all the same: half a list is no list.
     assert!(page(ListKind::Tools, r#"{"tools":[{"name":"a"},{"name":"#, 1).is_err());

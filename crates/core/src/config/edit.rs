@@ -4,7 +4,7 @@
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::{Map, Value};
 
-use super::{Syntax, server_name};
+use super::{Syntax, lines::spliced, server_name};
 use crate::ids::ServerName;
 
 /// What a file means that does not exist.
@@ -33,6 +33,8 @@ pub enum EditError {
 
 /// A text being changed.
 pub struct Document {
+    /// The text as it was, without the mark.
+    before: String,
     root: CstRootNode,
     /// Some editors on Windows begin a file with a byte order mark.
     mark: &'static str,
@@ -58,7 +60,8 @@ impl Document {
         };
         let root = CstRootNode::parse(text, &syntax.options())
             .map_err(|error| EditError::Unreadable(error.to_string()))?;
-        Ok(Self { root, mark })
+        let before = text.to_owned();
+        Ok(Self { before, root, mark })
     }
 
     /// All of it as JSON.
@@ -232,12 +235,14 @@ impl Document {
     }
 }
 
-/// The whole text, ending with a line break.
+/// The whole text, ending with a line break. New lines end as most others do.
 impl std::fmt::Display for Document {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = self.root.to_string();
-        let end = if text.ends_with('\n') { "" } else { "\n" };
-        write!(f, "{}{text}{end}", self.mark)
+        let mut text = self.root.to_string();
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        write!(f, "{}{}", self.mark, spliced(&self.before, &text))
     }
 }
 

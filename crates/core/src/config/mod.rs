@@ -21,6 +21,7 @@ mod glob;
 mod http;
 mod inline;
 mod journal;
+pub mod lines;
 mod location;
 pub mod masked_text;
 pub mod masking;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 pub(crate) use declared::{capabilities, is_absent, server_info};
 pub(crate) use eras::{questions_of_prompt, questions_of_resource};
 
+use crate::bend::Bend;
 use crate::message::RpcError;
 use crate::script::Script;
 
@@ -316,12 +317,12 @@ pub(crate) fn complete(params: &Value) -> Result<Value, RpcError> {
 pub(crate) fn page(
     key: &str,
     items: &[String],
-    cursor: Option<&str>,
+    cursor: Option<&Value>,
     script: &Script,
 ) -> Result<String, RpcError> {
     let start = match cursor {
         None => 0,
-        Some(cursor) => offset(cursor)
+        Some(cursor) => offset(cursor, script)
             .filter(|offset| *offset < items.len())
             .ok_or_else(|| RpcError::invalid_params("invalid cursor"))?,
     };
@@ -333,7 +334,7 @@ pub(crate) fn page(
         _ => None,
     };
     let next = next.map_or_else(String::new, |offset| {
-        format!(r#","nextCursor":"{}""#, cursor_at(offset))
+        format!(r#","nextCursor":{}"#, cursor_at(offset, script))
     });
     let list = items[start..end].join(",");
     let padding = match script.page_padding {
@@ -346,11 +347,17 @@ pub(crate) fn page(
 /// Cursors look like nothing, so that no client relies on their form.
 const CURSOR_KEY: usize = 0x5eed;
 
-fn cursor_at(offset: usize) -> String {
-    format!("c={:x}/", offset ^ CURSOR_KEY)
+fn cursor_at(offset: usize, script: &Script) -> Value {
+    if script.bends(Bend::NumericCursors) {
+        return offset.into();
+    }
+    format!("c={:x}/", offset ^ CURSOR_KEY).into()
 }
 
-fn offset(cursor: &str) -> Option<usize> {
-    let digits = cursor.strip_prefix("c=")?.strip_suffix('/')?;
+fn offset(cursor: &Value, script: &Script) -> Option<usize> {
+    if script.bends(Bend::NumericCursors) {
+        return cursor.as_u64()?.try_into().ok();
+    }
+    let digits = cursor.as_str()?.strip_prefix("c=")?.strip_suffix('/')?;
     Some(usize::from_str_radix(digits, 16).ok()? ^ CURSOR_KEY)
 }

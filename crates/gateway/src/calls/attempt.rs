@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::{
     bridge::Bridge,
     call::{AttemptError, Call, Round, seconds},
+    progress::Progress,
     request::{Answer, Upstream},
     rounds::MAX_ROUNDS,
     sink::log_level,
@@ -142,6 +143,7 @@ impl Call<'_> {
             reason = &mut cancel => return Err(AttemptError::Final(self.cancelled(&reason))),
         };
         self.account.sent();
+        let mut progress = Progress::default();
         // The server has closed its connection, and nothing has come since.
         let mut is_parted = false;
         let mut patience = None;
@@ -173,9 +175,9 @@ impl Call<'_> {
                     if method == Method::Cancelled && self.request.is_listening() {
                         return Ok(self.stopped(frame));
                     }
+                    self.progressed |= method == Method::Progress;
                     // Progress extends the deadline, up to the hard limit.
-                    if method == Method::Progress {
-                        self.progressed = true;
+                    if method == Method::Progress && progress.rises(&frame) {
                         self.deadline = (Instant::now() + self.limit).min(self.hard_deadline);
                         timer.as_mut().reset(self.deadline);
                     }

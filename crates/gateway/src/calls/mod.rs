@@ -14,6 +14,7 @@ mod large;
 mod names;
 mod outcome;
 mod owner;
+mod progress;
 mod receipt;
 mod refusal;
 mod repeat;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::{fs, io, path::Path};
 
 use mainstay_core::config::{self, edit::SCHEMA_FILE};
-use mainstay_platform::state;
+use mainstay_platform::{encoding::Encoding, state};
 
 /// Writes the file whole: a reader has the old content or the new, and so does the disk after a power
 /// cut. Only its owner can read it, because it may hold secrets. Reads it back at the end.
@@ -17,10 +17,12 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     state::create_private_dir(folder)?;
-    state::write_private(&path, text.as_bytes())?;
+    // A file in UTF-16 stays so: the programs that write it expect that.
+    let bytes = Encoding::of_file(&path)?.encode(text);
+    state::write_private(&path, &bytes)?;
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
-    if fs::read_to_string(&path)? == text {
+    if fs::read(&path)? == bytes {
         Ok(())
     } else {
         Err(io::Error::other("somebody else wrote it at the same time"))
@@ -63,6 +65,16 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
         assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 2);
+    }
+
+    #[test]
+    fn a_file_in_utf_16_stays_in_utf_16() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("config.json");
+        fs::write(&path, Encoding::Utf16Le.encode("{}")).expect("written");
+        save(&path, "{\"ü\": 1}").expect("saved");
+        let expected = Encoding::Utf16Le.encode("{\"ü\": 1}");
+        assert_eq!(fs::read(&path).expect("there"), expected);
     }
 
     /// The file is made by the first save, and its folder with it.

@@ -244,7 +244,7 @@ async fn pages(
         let Some(cursor) = page.next_cursor else {
             return Ok(Pages { items, cut: None });
         };
-        params = Some(format!(r#"{{"cursor":{}}}"#, message::quote(&cursor)));
+        params = Some(format!(r#"{{"cursor":{}}}"#, message::one_line(&cursor)));
         if !cursors.insert(cursor) {
             tracing::warn!(%server, "the pages of {} repeat themselves; the list ends there", kind.member());
             return Ok(Pages { items, cut: None });

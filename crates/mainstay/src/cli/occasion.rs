@@ -1,6 +1,10 @@
 //! A daemon that a command starts for itself.
 
-use std::{net::Ipv4Addr, pin::Pin, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    pin::Pin,
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use mainstay_api::Client;
@@ -43,9 +47,9 @@ impl OwnDaemon {
 
     /// The daemon of this configuration.
     pub fn of(config: &Config, lineage: Lineage, kept: Kept) -> Result<Self, CommandError> {
-        let any = (Ipv4Addr::LOCALHOST, 0).into();
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let unbound = |source| CommandError::Listen {
-            address: any,
+            address: any.into(),
             source,
         };
         let listener = daemon::bind(any).map_err(unbound)?;

@@ -17,7 +17,7 @@ use mainstay_command_line::{
     output,
     screen::{complain, stderr_is_terminal},
     signals::{Signal, Signals},
-    starting::{HealthInterval, address},
+    starting::{HealthInterval, Listen, address},
 };
 use mainstay_commands::own_entry;
 use mainstay_core::config::Config;
@@ -28,6 +28,7 @@ use mainstay_gateway::{
 use mainstay_platform::{
     environment::{Clients, LoadError, Loaded, Origin, Process},
     lineage::Lineage,
+    loopback,
     state::{self, Ownership, StateDir, StateError},
 };
 use mainstay_tokens::{self as tokens, Tokens};
@@ -41,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{status::Tellers, store};
 use crate::{
-    daemon::{self, Daemon, DaemonOptions},
+    daemon::{self, Daemon, DaemonOptions, Listeners},
     demo,
 };
 
@@ -76,9 +77,9 @@ pub struct Serve {
     /// The configuration [default: $MAINSTAY_CONFIG, or config.json in $MAINSTAY_HOME or ~/.config/mainstay]
     #[arg(long, value_name = "FILE", conflicts_with = "demo")]
     config: Option<PathBuf>,
-    /// Where to listen; port 0 takes a free one
+    /// Where to listen; port 0 takes a free one, localhost is IPv4 and IPv6
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = address)]
-    listen: SocketAddr,
+    listen: Listen,
     /// Start three small servers that are part of Mainstay, and no others
     #[arg(long, conflicts_with = "ClientsArgs")]
     demo: bool,
@@ -125,8 +126,12 @@ impl Serve {
             address: self.listen,
             source,
         };
-        let listener = daemon::bind(self.listen).map_err(unbound)?;
-        let address = listener.local_addr().map_err(unbound)?;
+        let bound = match self.listen {
+            Listen::Address(address) => daemon::bind(address).map(Listeners::from),
+            Listen::Localhost(port) => Listeners::localhost(port),
+        };
+        let listeners = bound.map_err(unbound)?;
+        let address = listeners.local_addr().map_err(unbound)?;
         let url = format!("http://{}", reachable(address));
         let is_announced = announce(&state, &url);
 
@@ -152,8 +157,12 @@ impl Serve {
             },
         );
         let tellers = Tellers::start(Arc::clone(&daemon.gateway.registry));
-        let doors = daemon.serve_http(listener, address, tokens.clone());
+        let taken = taken_beside(&listeners);
+        let doors = daemon.serve_http(listeners, address, tokens.clone());
         self.greet(&url, &loaded, state.path())?;
+        if let Some(taken) = taken {
+            complain(&format!("warning: {}", loopback::told(taken)));
+        }
         if loaded.config.page {
             name_page(&url, &tokens)?;
         }
@@ -189,7 +198,7 @@ impl Serve {
 
     /// An address that others can reach takes tokens, unless its operator knows better.
     fn check_exposure(&self, config: &Config, state: &StateDir) -> Result<(), CommandError> {
-        if self.listen.ip().is_loopback() || self.insecure {
+        if self.listen.is_loopback() || self.insecure {
             return Ok(());
         }
         let exposed = |why: &str, what: &str| CommandError::Usage {
@@ -235,7 +244,7 @@ impl Serve {
         state: &std::path::Path,
     ) -> Result<(), CommandError> {
         let asks_nobody = self.insecure && loaded.config.require_token != Some(true);
-        if asks_nobody && !self.listen.ip().is_loopback() {
+        if asks_nobody && !self.listen.is_loopback() {
             complain("warning: everyone who reaches this address can call every tool");
         }
         complain(&format!(
@@ -376,6 +385,15 @@ fn stopping(taken: &StateError) -> Option<(u32, Duration)> {
             daemon: Some(daemon),
             ..
         } => Some((daemon.pid, daemon.stops_within()?)),
+        _ => None,
+    }
+}
+
+/// The address to which `localhost` leads as well, if another program listens there.
+fn taken_beside(listeners: &Listeners) -> Option<SocketAddr> {
+    let mut addresses = listeners.addresses();
+    match (addresses.next(), addresses.next()) {
+        (Some(only), None) => loopback::taken_beside(only),
         _ => None,
     }
 }

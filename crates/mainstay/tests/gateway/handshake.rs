@@ -115,23 +115,6 @@ async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
     assert!(places.is_sorted() && places[0].is_some(), "{instructions}");
 }
 
-/// A session greets once.
-#[tokio::test]
-async fn a_second_initialize_is_refused() {
-    let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    let params = json!({"protocolVersion": LATEST, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    for path in ["/mcp", "/servers/x/mcp"] {
-        let client = gateway.client_at(path).await;
-        let error = client.error("initialize", params.clone()).await;
-        assert_eq!(error["code"], -32600, "{error}");
-    }
-    let mut pipe = gateway.pipe().await;
-    let again = pipe.ask("initialize", &params.to_string()).await;
-    assert!(again.contains("-32600"), "{again}");
-    pipe.hears("x__echo").await;
-}
-
 /// Specification, lifecycle: only pings before the handshake.
 #[tokio::test]
 async fn on_stdio_requests_wait_for_the_handshake() {

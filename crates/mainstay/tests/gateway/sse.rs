@@ -44,7 +44,7 @@ impl Sse {
         client
     }
 
-    async fn initialize(&mut self, revision: &str) -> Value {
+    pub async fn initialize(&mut self, revision: &str) -> Value {
         self.accepted(initialize(revision)).await;
         let answer = self.stream.message().await;
         assert_eq!(answer["id"], "hello", "{answer}");
@@ -69,7 +69,7 @@ impl Sse {
     }
 
     /// Posts a call; returns its id.
-    async fn begin(&mut self, tool: &str, params: Value) -> Value {
+    pub async fn begin(&mut self, tool: &str, params: Value) -> Value {
         self.next_id += 1;
         let mut params = params;
         params["name"] = tool.into();
@@ -95,7 +95,7 @@ impl Sse {
         self.until_answered(&id).await
     }
 
-    async fn hears(&mut self, tool: &str) {
+    pub async fn hears(&mut self, tool: &str) {
         let answer = self
             .call(tool, json!({"arguments": {"text": "hello"}}))
             .await;
@@ -265,8 +265,6 @@ async fn requests_wait_for_the_handshake() {
         let early = client.call(&format!("{prefix}echo"), json!({})).await;
         assert_eq!(early[0]["error"]["code"], -32600, "{early:?}");
         client.initialize(LATEST).await;
-        client.accepted(initialize(LATEST)).await;
-        assert_eq!(client.stream.message().await["error"]["code"], -32600);
         client.hears(&format!("{prefix}echo")).await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use mainstay_core::proxy;
 use rustls::{CertificateError, Error as TlsError};
 
 /// A connection that failed. Keeps the kind of the error.
@@ -28,6 +29,11 @@ pub fn unresolved(host: &str, error: &io::Error) -> io::Error {
 pub fn too_late(authority: &str, limit: Duration) -> io::Error {
     let words = format!("{authority} does not answer within {} s", limit.as_secs());
     io::Error::new(io::ErrorKind::TimedOut, words)
+}
+
+/// An error that a proxy may be the remedy for, which this variable names. Keeps the kind of the error.
+pub fn unproxied(error: &io::Error, variable: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{error}; {}", proxy::told(variable)))
 }
 
 /// A TLS handshake that failed.

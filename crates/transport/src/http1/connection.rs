@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll},
@@ -10,10 +11,17 @@ use std::{
 
 use bytes::BytesMut;
 use http::Uri;
+use mainstay_core::{
+    config::Environment as _,
+    proxy::{self, Place},
+};
 use mainstay_platform::{
     descriptors::{self, Descriptors},
+    dial,
+    environment::Process,
     scratch,
 };
+use parking_lot::Mutex;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tokio::{
     io::{AsyncWrite, Interest},
@@ -45,6 +53,8 @@ pub struct Endpoint {
     host: String,
     port: u16,
     tls: Option<ServerName<'static>>,
+    /// The address that answered last.
+    worked: Mutex<Option<SocketAddr>>,
     /// Host, and port where it is not the scheme's own.
     pub authority: String,
 }
@@ -80,6 +90,7 @@ impl Endpoint {
             host,
             port,
             tls,
+            worked: Mutex::default(),
             authority: shown.to_owned(),
         })
     }
@@ -90,11 +101,13 @@ impl Endpoint {
         let connecting = async {
             let found = lookup_host((host, self.port)).await;
             let found: Vec<_> = found
-                .map_err(|error| connect_error::unresolved(host, &error))?
+                .map_err(|error| self.unproxied(connect_error::unresolved(host, &error)))?
                 .collect();
-            let tcp = TcpStream::connect(&*found)
+            let worked = *self.worked.lock();
+            let (tcp, address) = dial::connect(&found, worked)
                 .await
-                .map_err(|error| connect_error::unconnected(authority, &error))?;
+                .map_err(|error| self.unproxied(connect_error::unconnected(authority, &error)))?;
+            *self.worked.lock() = Some(address);
             tcp.set_nodelay(true)?;
             watch(&tcp);
             let Some(name) = &self.tls else {
@@ -102,17 +115,35 @@ impl Endpoint {
             };
             let tls = TlsConnector::from(tls_config());
             let tls = tls.connect(name.clone(), tcp).await;
-            let tls = tls.map_err(|error| connect_error::unencrypted(host, authority, &error))?;
+            let tls = tls.map_err(|error| {
+                self.unproxied(connect_error::unencrypted(host, authority, &error))
+            })?;
             Ok(Stream::Tls(Box::new(tls)))
         };
         let stream = timeout(CONNECT_LIMIT, connecting)
             .await
-            .unwrap_or_else(|_| Err(connect_error::too_late(authority, CONNECT_LIMIT)))?;
+            .unwrap_or_else(|_| {
+                *self.worked.lock() = None;
+                Err(self.unproxied(connect_error::too_late(authority, CONNECT_LIMIT)))
+            })?;
         Ok(Connection {
             stream,
             buffer: BytesMut::new(),
             _descriptor: descriptor,
         })
+    }
+
+    /// The error with a word on the proxy that the environment names for this place, if it does.
+    fn unproxied(&self, error: io::Error) -> io::Error {
+        let place = Place {
+            is_encrypted: self.tls.is_some(),
+            host: &self.host,
+            port: self.port,
+        };
+        match proxy::unused(place, |name| Process.var(name)) {
+            Some(variable) => connect_error::unproxied(&error, variable),
+            None => error,
+        }
     }
 }
 

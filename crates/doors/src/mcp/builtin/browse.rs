@@ -29,7 +29,24 @@ const MAX_TAIL: usize = 500;
 #[serde(deny_unknown_fields)]
 struct List {
     server: Option<String>,
-    cursor: Option<String>,
+    cursor: Option<Cursor>,
+}
+
+/// Our cursors are the index of the next item. Models make a number of what looks like one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Cursor {
+    Text(String),
+    Number(usize),
+}
+
+impl Cursor {
+    fn start(&self) -> Option<usize> {
+        match self {
+            Self::Text(text) => text.parse().ok(),
+            Self::Number(number) => Some(*number),
+        }
+    }
 }
 
 /// Items as MCP lists them, without the schemas of tools: `describe_tool` and `search_tools` have them.
@@ -38,9 +55,9 @@ pub async fn list(kind: ListKind, context: &Context<'_>) -> Outcome {
     let only = context.only(server.as_deref())?;
     let catalog = context.catalog().await;
     let items: Vec<_> = context.items(&catalog, kind, only.as_deref()).collect();
-    let start = match cursor.map(|cursor| cursor.parse()) {
+    let start = match cursor.map(|cursor| cursor.start()) {
         None => 0,
-        Some(Ok(start)) if start < items.len() => start,
+        Some(Some(start)) if start < items.len() => start,
         Some(_) => return Err(Refusal::Arguments("unknown cursor".to_owned())),
     };
     let end = items.len().min(start + PAGE);

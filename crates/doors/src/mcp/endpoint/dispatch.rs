@@ -75,7 +75,8 @@ fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, Entry), R
         // Answered locally: it asks whether we are there.
         Method::Ping => return Err(Reply::result(id, "{}")),
         Method::Initialize => {
-            let reason = "this session is initialized already";
+            // Only a batch brings it here (specification 2025-03-26, "Lifecycle").
+            let reason = "initialize stands in no batch: send it alone";
             return Err(Reply::error(id, code::INVALID_REQUEST, reason));
         }
         _ => {}

@@ -26,7 +26,7 @@ const ENVELOPE: usize = 256;
 pub async fn answer(asked: RequestContext<'_>, kind: ListKind) -> Reply {
     asked.settled().await;
     let start = match asked.frame.param("cursor") {
-        None => 0,
+        None | Some("null") => 0,
         // One that is none stands behind all items.
         Some(cursor) => read_cursor(cursor).unwrap_or(usize::MAX),
     };
@@ -107,7 +107,8 @@ impl List {
     }
 }
 
-/// Our cursors are the index of the next item.
+/// Our cursors are the index of the next item. Some clients make a number of what looks like one.
 fn read_cursor(cursor: &str) -> Option<usize> {
-    cursor.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+    let quoted = cursor.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    quoted.unwrap_or(cursor).parse().ok()
 }

@@ -213,6 +213,18 @@ impl Conversation {
         if self.requests.cancel(&frame) {
             return Ok(());
         }
+        if let Kind::Request {
+            id,
+            method: Method::Initialize,
+        } = frame.envelope().kind
+            && self.begin()
+        {
+            let id = frame.get(id).to_owned();
+            let this = Arc::clone(self);
+            let greeting = async move { this.greet(&id, &frame).await };
+            self.tasks.spawn(greeting.boxed());
+            return Ok(());
+        }
         match (self.session(), frame.envelope().kind) {
             (Some(session), Kind::Request { .. }) => {
                 let permit = self.permit(&frame).await?;
@@ -226,11 +238,6 @@ impl Conversation {
             (None, Kind::Request { id, method }) => {
                 let id = frame.get(id).to_owned();
                 match method {
-                    Method::Initialize if self.begin() => {
-                        let this = Arc::clone(self);
-                        let greeting = async move { this.greet(&id, &frame).await };
-                        self.tasks.spawn(greeting.boxed());
-                    }
                     Method::Ping => self.say(&frame, Reply::result(&id, "{}")).await,
                     _ => {
                         let reply = Reply::error(&id, code::INVALID_REQUEST, "initialize first");
@@ -352,15 +359,23 @@ impl Conversation {
         self.tasks.spawn(answering.boxed());
     }
 
-    /// Whether this `initialize` is the first.
+    /// Begins a session; `false` where the client has gone. A stream has one session: a client that
+    /// initializes again has forgotten the earlier one, which ends. Its calls in flight are cancelled and have
+    /// no answers: the client may give their ids to other calls.
     fn begin(&self) -> bool {
-        self.phase.send_if_modified(|phase| {
-            let first = matches!(phase, Phase::Silent);
-            if first {
-                *phase = Phase::Greeting;
+        let mut before = None;
+        let has_begun = self.phase.send_if_modified(|phase| {
+            let may_begin = matches!(phase, Phase::Silent | Phase::Open { .. });
+            if may_begin {
+                before = Some(std::mem::replace(phase, Phase::Greeting));
             }
-            first
-        })
+            may_begin
+        });
+        if let Some(Phase::Open { session, .. }) = before {
+            self.clients
+                .end(&session.id, "the client has initialized anew");
+        }
+        has_begun
     }
 
     /// Answers `initialize`, then sends the messages outside of calls, until the session ends.

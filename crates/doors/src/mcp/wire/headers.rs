@@ -40,30 +40,22 @@ impl Accepts {
                 events: true,
             };
         }
-        let mut accepts = Self {
-            json: false,
-            events: false,
-        };
+        let (mut json, mut events) = (Range::default(), Range::default());
         let mut any = false;
         for value in headers.get_all(header::ACCEPT) {
-            any = true;
             for range in value.to_str().unwrap_or_default().split(',') {
-                match range.split(';').next().unwrap_or_default().trim() {
-                    "*/*" => {
-                        accepts = Self {
-                            json: true,
-                            events: true,
-                        }
-                    }
-                    "application/json" | "application/*" => accepts.json = true,
-                    "text/event-stream" | "text/*" => accepts.events = true,
-                    _ => {}
-                }
+                any |= !range.trim().is_empty();
+                json.hear("application", "json", range);
+                events.hear("text", "event-stream", range);
             }
+            any |= value.to_str().is_err();
         }
         // No header accepts everything (RFC 9110), but a client that says nothing expects no stream.
         if any {
-            accepts
+            Self {
+                json: json.is_accepted,
+                events: events.is_accepted,
+            }
         } else {
             Self {
                 json: true,
@@ -71,6 +63,50 @@ impl Accepts {
             }
         }
     }
+}
+
+/// What the ranges of an `Accept` say about one media type: the narrowest one decides (RFC 9110, 12.5.1).
+#[derive(Default)]
+struct Range {
+    narrowness: u8,
+    is_accepted: bool,
+}
+
+impl Range {
+    fn hear(&mut self, kind: &str, subtype: &str, range: &str) {
+        let mut parts = range.split(';').map(str::trim);
+        let Some((of_kind, of_subtype)) = parts.next().and_then(|it| it.split_once('/')) else {
+            return;
+        };
+        let narrowness = match (of_kind, of_subtype) {
+            ("*", "*") => 1,
+            (one, "*") if one.eq_ignore_ascii_case(kind) => 2,
+            (one, other)
+                if one.eq_ignore_ascii_case(kind) && other.eq_ignore_ascii_case(subtype) =>
+            {
+                3
+            }
+            _ => return,
+        };
+        let is_accepted = !parts.any(is_zero_quality);
+        if narrowness > self.narrowness {
+            *self = Self {
+                narrowness,
+                is_accepted,
+            };
+        } else if narrowness == self.narrowness {
+            self.is_accepted |= is_accepted;
+        }
+    }
+}
+
+/// Whether a parameter says that the range is not accepted: `q=0`, `q=0.000`.
+fn is_zero_quality(parameter: &str) -> bool {
+    let Some((name, value)) = parameter.split_once('=') else {
+        return false;
+    };
+    name.trim().eq_ignore_ascii_case("q")
+        && value.trim().parse::<f32>().is_ok_and(|value| value == 0.0)
 }
 
 /// What is asked of every POST.
@@ -119,4 +155,40 @@ pub fn admit(lineage: &Lineage, headers: &HeaderMap, id: Option<&str>) -> Result
         let body = message::error_response(id, code::INVALID_REQUEST, &error.to_string(), None);
         Refusal::saying(StatusCode::LOOP_DETECTED, body)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_narrowest_range_decides_what_is_accepted() {
+        for (said, json, events) in [
+            (&["application/json, text/event-stream"][..], true, true),
+            (&["Application/JSON, TEXT/Event-Stream"], true, true),
+            (&["application/json", "text/event-stream"], true, true),
+            (&["*/*"], true, true),
+            (&["application/*"], true, false),
+            (&["text/*;q=0.5"], false, true),
+            (&["application/json;q=0, */*"], false, true),
+            (&["*/*, text/event-stream; Q=0.000"], true, false),
+            (&["application/json;q=0"], false, false),
+            (&["*/*;q=0"], false, false),
+            (&["application/*;q=0, application/json"], true, false),
+            (&["application/json;charset=utf-8;q=1.0"], true, false),
+            (&["text/html"], false, false),
+            (&["*"], false, false),
+            (&["", " "], true, false),
+            (&[], true, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in said {
+                headers.append(header::ACCEPT, HeaderValue::from_static(value));
+            }
+            let accepts = Accepts::of(&headers);
+            assert_eq!((accepts.json, accepts.events), (json, events), "{said:?}");
+        }
+    }
 }

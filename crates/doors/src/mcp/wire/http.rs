@@ -186,7 +186,9 @@ async fn route(
         let caller = stateless_http::check(mcp.gateway(), scope, headers, frame, accepts).await?;
         return Ok(Route::Modern(caller));
     }
-    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
+    // Whatever session it names: a client that initializes again has forgotten that one, which is left to
+    // its limits. Its calls may still be waited for, and the client may hold the id of another process.
+    if frame.method() == Some(message::Method::Initialize) {
         headers::admit(&mcp.gateway().lineage, headers, frame.id())?;
         return Ok(Route::Initialize);
     }

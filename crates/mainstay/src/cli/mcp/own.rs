@@ -8,6 +8,7 @@ use mainstay_command_line::{
     CommandError, Exit,
     screen::{self, complain},
     signals::Signals,
+    starting::Listen,
 };
 use mainstay_front::{self as front, ClientInput, Finder, Leaving, Starter};
 use mainstay_gateway::GatewayOptions;
@@ -101,7 +102,7 @@ impl Announced {
         let address = listener
             .local_addr()
             .map_err(|source| CommandError::Listen {
-                address: (Ipv4Addr::LOCALHOST, 0).into(),
+                address: Listen::Address((Ipv4Addr::LOCALHOST, 0).into()),
                 source,
             })?;
         let http = daemon.serve_http(listener, address, tokens);

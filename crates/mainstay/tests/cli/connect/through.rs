@@ -3,7 +3,7 @@
 use mainstay_testkit::{found, home, limits::PROGRAMS, until};
 use serde_json::{Value, json};
 
-use super::front::Front;
+use super::front::{Front, initialize};
 use crate::fakes::fakes;
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn all_revisions_with_a_session_are_spoken_and_the_session_is_ended() {
     let metrics = mainstay_testkit::get(&daemon.url, "/metrics").await;
     let sessions = metrics
         .lines()
-        .find(|line| line.starts_with("mainstay_client_sessions "));
+        .find(|line| line.starts_with("mainstay_sessions "));
     if let Some(sessions) = sessions {
         assert!(sessions.ends_with(" 0"), "{sessions}");
     }
@@ -106,6 +106,42 @@ async fn progress_logs_questions_and_cancellations_pass_in_order() {
         "{rest:?}"
     );
     front.end().await;
+    daemon.stop().await;
+}
+
+/// A client that initializes again begins anew: a new session, whose calls may have the ids of earlier ones.
+#[tokio::test]
+async fn a_client_that_initializes_again_gets_a_new_session() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    for arguments in [&["connect"][..], &["connect", "--server", "fake"]] {
+        let prefix = if arguments.len() == 1 { "fake__" } else { "" };
+        let mut front = Front::open(&home, arguments, "2025-11-25").await;
+        let hang = json!({"name": format!("{prefix}hang"), "arguments": {}});
+        let hanging = front.ask("tools/call", &hang).await;
+        let asked = front.ask("initialize", &initialize("2025-06-18")).await;
+        let answer = front.answer(asked).await;
+        assert_eq!(
+            answer["result"]["protocolVersion"], "2025-06-18",
+            "{answer}"
+        );
+        front.initialized().await;
+        let echo = json!({"name": format!("{prefix}echo"), "arguments": {"text": "hello"}});
+        let call = json!({"jsonrpc": "2.0", "id": hanging, "method": "tools/call", "params": echo});
+        front.say(&call).await;
+        let said = front.answer(hanging).await;
+        assert_eq!(said["result"]["content"][0]["text"], "hello", "{said}");
+        found(PROGRAMS, "one session", async || {
+            let metrics = mainstay_testkit::get(&daemon.url, "/metrics").await;
+            metrics
+                .lines()
+                .any(|line| line == "mainstay_sessions 1")
+                .then_some(())
+        })
+        .await;
+        front.end().await;
+    }
     daemon.stop().await;
 }
 

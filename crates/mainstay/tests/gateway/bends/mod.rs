@@ -1,8 +1,12 @@
 //! Peers that bend the protocol (docs/dev/peers.md): what can be taken is taken, and what cannot is named.
 
+mod browsers;
+mod cursors;
 mod handshakes;
 mod ids;
+mod initialize_again;
 mod pages;
+mod progress;
 mod sessions;
 mod spelling;
 mod stderr;

@@ -39,7 +39,14 @@ pub fn spliced(original: &str, edited: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::spliced;
+    use crate::config::{
+        Syntax,
+        edit::{Document, Entry},
+    };
+    use crate::ids::ServerName;
 
     #[test]
     fn lines_that_did_not_change_keep_their_ends() {
@@ -48,5 +55,39 @@ mod tests {
         assert_eq!(spliced("", "a\n"), "a\n");
         assert_eq!(spliced("a\r\n", "a\n"), "a\r\n");
         assert_eq!(spliced("a\na\n", "a\n"), "a\n");
+    }
+
+    /// A file of Windows has no line of another kind after an edit.
+    #[test]
+    fn what_is_added_to_a_document_ends_as_its_other_lines_do() {
+        let text = "\u{feff}{\r\n  // mine\r\n  \"mcpServers\": {\r\n    \"a\": {\"url\": \"u\"}\r\n  }\r\n}";
+        let entry: Entry = [
+            ("command".to_owned(), json!("npx")),
+            ("args".to_owned(), json!(["-y", "thing"])),
+        ]
+        .into_iter()
+        .collect();
+        let document = Document::read(text, Syntax::Jsonc).expect("read");
+        for name in ["a", "b"] {
+            let name = ServerName::new(name).expect("a name");
+            document.put(&name, &entry).expect("put");
+            document.switch(&name, false).expect("there");
+        }
+        let edited = document.to_string();
+        assert_eq!(
+            edited.replace("\r\n", "").find(['\r', '\n']),
+            None,
+            "{edited:?}"
+        );
+        assert!(edited.starts_with("\u{feff}{\r\n  // mine\r\n") && edited.ends_with("}\r\n"));
+        document
+            .remove(&ServerName::new("b").expect("a name"))
+            .expect("removed");
+        let edited = document.to_string();
+        assert_eq!(
+            edited.replace("\r\n", "").find(['\r', '\n']),
+            None,
+            "{edited:?}"
+        );
     }
 }

@@ -1,0 +1,223 @@
+//! Credentials that a server refuses: the setting that has them, where its value comes from, and the command
+//! that reads it again.
+
+use std::path::Path;
+
+use mainstay_core::{
+    config::{
+        Syntax,
+        edit::{Document, Entry},
+    },
+    ids::ServerName,
+};
+use serde_json::Value;
+
+use super::finding::{edit, quoted};
+
+/// The configuration's entries, as its file has them.
+#[derive(Debug)]
+pub struct Credentials<'a> {
+    path: Option<&'a Path>,
+    entries: Vec<(ServerName, Entry)>,
+}
+
+/// Where a setting's value comes from.
+#[derive(Debug, PartialEq, Eq)]
+enum Origin {
+    /// It stands there.
+    Literal,
+    /// A variable of Mainstay's environment.
+    Variable(String),
+    /// Another setting of the entry (`env.TOKEN`).
+    Setting(String),
+    File(String),
+}
+
+impl<'a> Credentials<'a> {
+    /// `text` is that of the file at `path`.
+    pub fn of(path: Option<&'a Path>, text: Option<&str>) -> Self {
+        let document =
+            text.map(|text| Document::read(text, Syntax::of(path.unwrap_or(Path::new("")))));
+        let entries = document.and_then(Result::ok);
+        Self {
+            path,
+            entries: entries.map(|it| it.entries()).unwrap_or_default(),
+        }
+    }
+
+    /// The command that gives this server other credentials.
+    pub fn mend(&self, server: &str) -> String {
+        let mut entries = self.entries.iter();
+        let entry = entries.find(|(name, _)| name.as_str() == server);
+        let Some((_, entry)) = entry else {
+            let what =
+                format!("give `bearerToken` or `headers` of {server} what the server accepts");
+            return edit(self.path, &what);
+        };
+        let Some((setting, value)) = setting(entry) else {
+            let what =
+                format!("{server} has no credentials: give its entry `bearerToken` or `headers`");
+            return edit(self.path, &what);
+        };
+        match origin(entry, value) {
+            Origin::Literal => {
+                let what = format!(
+                    "put valid credentials into `{setting}` of {server}; a daemon reads them at once"
+                );
+                edit(self.path, &what)
+            }
+            Origin::Setting(other) => {
+                let what = format!(
+                    "put valid credentials into `{other}` of {server}, to which `{setting}` refers; a daemon reads them at once"
+                );
+                edit(self.path, &what)
+            }
+            Origin::Variable(name) => format!(
+                "export {name}=… && mainstay serve  # `{setting}` of {server} is this variable; a daemon has it from its own start"
+            ),
+            Origin::File(file) => format!(
+                "${{EDITOR:-vi}} {} && mainstay restart {server}  # `{setting}` of {server} is read from this file",
+                quoted(Path::new(&file))
+            ),
+        }
+    }
+}
+
+/// The setting that most probably has the credentials, and its value as it stands in the file.
+fn setting(entry: &Entry) -> Option<(String, &str)> {
+    let text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    if let Some(token) = entry.get("bearerToken").filter(|it| text(it)) {
+        return Some(("bearerToken".to_owned(), token.as_str()?));
+    }
+    let of_fetch = entry
+        .get("requestInit")
+        .and_then(|init| init.get("headers"));
+    let places = [
+        ("headers", entry.get("headers")),
+        ("requestInit.headers", of_fetch),
+    ];
+    let mut headers: Vec<_> = places
+        .iter()
+        .flat_map(|(place, headers)| {
+            let headers = headers.and_then(Value::as_object);
+            headers
+                .into_iter()
+                .flatten()
+                .map(move |(name, value)| (*place, name, value))
+        })
+        .filter(|(_, _, value)| text(value))
+        .collect();
+    // Names of headers for credentials are many; that of the standard is the first to be looked at.
+    headers.sort_by_key(|(_, name, _)| !name.eq_ignore_ascii_case("authorization"));
+    let (place, name, value) = headers.into_iter().next()?;
+    Some((format!("{place}.{name}"), value.as_str()?))
+}
+
+/// Where a value comes from: its first reference, or itself.
+fn origin(entry: &Entry, value: &str) -> Origin {
+    let Some(reference) = reference(value) else {
+        return Origin::Literal;
+    };
+    let name = match reference.split_once(':') {
+        Some(("file", file)) => {
+            let file = file.split_once(":-").map_or(file, |(file, _)| file);
+            return Origin::File(file.to_owned());
+        }
+        Some(("env" | "input", rest)) => rest,
+        _ => reference,
+    };
+    let name = name.split_once(":-").map_or(name, |(name, _)| name);
+    for place in ["inputParams", "env"] {
+        if let Some(own) = entry.get(place).and_then(|it| it.get(name)?.as_str()) {
+            return match origin(&Entry::new(), own) {
+                Origin::Literal => Origin::Setting(format!("{place}.{name}")),
+                elsewhere => elsewhere,
+            };
+        }
+    }
+    if reference.starts_with("input:") {
+        let name: String = name
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_uppercase()
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        return Origin::Variable(format!("INPUT_{name}"));
+    }
+    Origin::Variable(name.to_owned())
+}
+
+/// What stands between the braces of the first reference. `$${` is none.
+fn reference(value: &str) -> Option<&str> {
+    let mut rest = value;
+    loop {
+        let at = rest.find("${")?;
+        if at > 0 && rest.as_bytes()[at - 1] == b'$' {
+            rest = &rest[at + 2..];
+            continue;
+        }
+        return rest[at + 2..].split_once('}').map(|(inner, _)| inner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mend(entry: &Value) -> String {
+        let text = json!({"mcpServers": {"s": entry}}).to_string();
+        let path = Path::new("/c.json");
+        Credentials::of(Some(path), Some(&text)).mend("s")
+    }
+
+    #[test]
+    fn the_setting_and_what_it_comes_from_are_named() {
+        for (entry, expected) in [
+            (
+                json!({"url": "u"}),
+                "mainstay config edit --config /c.json  # s has no credentials: give its entry `bearerToken` or `headers`",
+            ),
+            (
+                json!({"bearerToken": "t"}),
+                "mainstay config edit --config /c.json  # put valid credentials into `bearerToken` of s; a daemon reads them at once",
+            ),
+            (
+                json!({"bearerToken": "${GH:-none}"}),
+                "export GH=… && mainstay serve  # `bearerToken` of s is this variable; a daemon has it from its own start",
+            ),
+            (
+                json!({"bearerToken": "$${GH}"}),
+                "mainstay config edit --config /c.json  # put valid credentials into `bearerToken` of s; a daemon reads them at once",
+            ),
+            (
+                json!({"headers": {"x-team": "a", "Authorization": "Bearer ${file:~/my token}"}}),
+                "${EDITOR:-vi} '~/my token' && mainstay restart s  # `headers.Authorization` of s is read from this file",
+            ),
+            (
+                json!({"headers": {"x-api-key": "${env:KEY}"}, "env": {"KEY": "k"}}),
+                "mainstay config edit --config /c.json  # put valid credentials into `env.KEY` of s, to which `headers.x-api-key` refers; a daemon reads them at once",
+            ),
+            (
+                json!({"headers": {"x-api-key": "${KEY}"}, "env": {"KEY": "${file:/run/key}"}}),
+                "${EDITOR:-vi} /run/key && mainstay restart s  # `headers.x-api-key` of s is read from this file",
+            ),
+            (
+                json!({"requestInit": {"headers": {"authorization": "${input:api-key}"}}}),
+                "export INPUT_API_KEY=… && mainstay serve  # `requestInit.headers.authorization` of s is this variable; a daemon has it from its own start",
+            ),
+        ] {
+            assert_eq!(mend(&entry), expected, "{entry}");
+        }
+        let unknown = Credentials::of(None, None).mend("s");
+        assert!(
+            unknown.starts_with("mainstay config edit  # give `bearerToken`"),
+            "{unknown}"
+        );
+    }
+}

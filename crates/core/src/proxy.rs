@@ -1,0 +1,222 @@
+//! Proxies that the environment names. Mainstay uses none, and says so where that may be the reason for a
+//! server that cannot be reached.
+
+use std::net::IpAddr;
+
+/// Variables that name a proxy for each scheme, as most programs read them.
+const FOR_HTTPS: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+const FOR_HTTP: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'p> {
+    pub is_encrypted: bool,
+    /// A name or an address, without brackets.
+    pub host: &'p str,
+    pub port: u16,
+}
+
+impl<'p> Place<'p> {
+    /// Where requests for this URL go; `None` if it is none that we could use.
+    pub fn of(url: &'p str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let is_encrypted = scheme.eq_ignore_ascii_case("https");
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, it)| it);
+        let default = if is_encrypted { 443 } else { 80 };
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+            _ => (authority, default),
+        };
+        Some(Self {
+            is_encrypted,
+            host: host.trim_start_matches('[').trim_end_matches(']'),
+            port,
+        })
+    }
+}
+
+/// The variable of the environment that sends programs which use proxies through one, if they want to reach
+/// this place. `NO_PROXY` and this machine itself are exceptions.
+pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let variables = if place.is_encrypted {
+        FOR_HTTPS
+    } else {
+        FOR_HTTP
+    };
+    let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    let named = variables.into_iter().find(|name| value(name).is_some())?;
+    let host = Host::of(place.host);
+    let exceptions = EXCEPTIONS.into_iter().find_map(value).unwrap_or_default();
+    let is_excepted = exceptions
+        .split([',', ' ', '\t'])
+        .any(|entry| host.is_excepted(entry, place.port));
+    (!host.is_here() && !is_excepted).then_some(named)
+}
+
+/// What people are told of a variable that is not used.
+pub fn told(variable: &str) -> String {
+    format!("{variable} is set, and Mainstay uses no proxy")
+}
+
+/// The host of a place.
+enum Host {
+    Address(IpAddr),
+    /// In lower case, without the dot that may end it.
+    Name(String),
+}
+
+impl Host {
+    fn of(host: &str) -> Self {
+        match host.parse() {
+            Ok(address) => Self::Address(address),
+            Err(_) => {
+                let name = host.strip_suffix('.').unwrap_or(host);
+                Self::Name(name.to_ascii_lowercase())
+            }
+        }
+    }
+
+    /// Whether it is this machine.
+    fn is_here(&self) -> bool {
+        match self {
+            Self::Address(address) => address.is_loopback() || address.is_unspecified(),
+            Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+        }
+    }
+
+    /// Whether an entry of `NO_PROXY` is about it: `*`, a name with all below it, an address, a network,
+    /// each but `*` with or without a port.
+    fn is_excepted(&self, entry: &str, port: u16) -> bool {
+        let entry = entry.trim();
+        if entry == "*" {
+            return true;
+        }
+        let entry = match entry.rsplit_once(':') {
+            // The colons of an IPv6 address without brackets are its own.
+            Some((host, of_entry)) if !host.contains(':') || host.ends_with(']') => {
+                if of_entry.parse() != Ok(port) {
+                    return false;
+                }
+                host
+            }
+            _ => entry,
+        };
+        let entry = entry.trim_start_matches('[').trim_end_matches(']');
+        match self {
+            Self::Address(address) => is_within(*address, entry),
+            Self::Name(name) => {
+                let entry = entry.strip_prefix('*').unwrap_or(entry);
+                let domain = entry.trim_matches('.').to_ascii_lowercase();
+                let below = name.strip_suffix(domain.as_str());
+                !domain.is_empty()
+                    && below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
+            }
+        }
+    }
+}
+
+/// Whether an address is this one, or in this network (`10.0.0.0/8`).
+fn is_within(address: IpAddr, entry: &str) -> bool {
+    let (network, bits) = match entry.split_once('/') {
+        Some((network, bits)) => (network, bits.parse::<u32>().ok()),
+        None => (entry, Some(128)),
+    };
+    let (Ok(network), Some(bits)) = (network.parse(), bits) else {
+        return false;
+    };
+    let is_same = |differing: u128, width: u32| {
+        let host_bits = width.saturating_sub(bits);
+        differing.checked_shr(host_bits).unwrap_or(0) == 0
+    };
+    match (address, network) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            is_same(u128::from(one.to_bits() ^ other.to_bits()), 32)
+        }
+        (IpAddr::V6(one), IpAddr::V6(other)) => is_same(one.to_bits() ^ other.to_bits(), 128),
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(url: &str, variables: &[(&str, &str)]) -> Option<&'static str> {
+        let place = Place::of(url).expect("a URL");
+        unused(place, |name| {
+            let mut variables = variables.iter();
+            let found = variables.find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn places_are_read_from_urls() {
+        for (url, expected) in [
+            (
+                "https://api.example/mcp?key=a:b@c",
+                (true, "api.example", 443),
+            ),
+            ("http://api.example:8080", (false, "api.example", 8080)),
+            ("HTTPS://[2001:db8::1]:8443/", (true, "2001:db8::1", 8443)),
+            ("http://[::1]", (false, "::1", 80)),
+        ] {
+            let Place {
+                is_encrypted,
+                host,
+                port,
+            } = Place::of(url).expect(url);
+            assert_eq!((is_encrypted, host, port), expected, "{url}");
+        }
+        assert!(Place::of("api.example").is_none());
+    }
+
+    #[test]
+    fn a_proxy_is_named_for_the_scheme_that_it_is_for() {
+        let https = ("HTTPS_PROXY", "http://proxy.corp:3128");
+        let all = ("all_proxy", "socks5://proxy.corp");
+        for (url, variables, expected) in [
+            ("https://api.example", &[https][..], Some("HTTPS_PROXY")),
+            ("http://api.example", &[https], None),
+            ("http://api.example", &[https, all], Some("all_proxy")),
+            ("https://api.example", &[("https_proxy", " ")], None),
+            ("https://api.example", &[], None),
+            // This machine is reached by no proxy.
+            ("https://localhost", &[https], None),
+            ("https://127.0.0.1", &[https], None),
+            ("https://[::1]", &[https], None),
+        ] {
+            assert_eq!(of(url, variables), expected, "{url} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn places_that_are_excepted_need_no_proxy() {
+        for (url, exceptions, is_excepted) in [
+            ("https://api.corp", "*", true),
+            ("https://api.corp", "other, .corp", true),
+            ("https://API.corp.", "corp", true),
+            ("https://api.corp", "*.corp", true),
+            ("https://corp", ".corp", true),
+            ("https://notcorp", "corp", false),
+            ("https://api.corp", "corp:443", true),
+            ("https://api.corp", "corp:8443", false),
+            ("https://10.1.2.3", "10.0.0.0/8", true),
+            ("https://11.1.2.3", "10.0.0.0/8", false),
+            ("https://11.1.2.3", "0.0.0.0/0", true),
+            ("https://10.1.2.3", "10.1.2.3", true),
+            ("https://10.1.2.3", "10.1.2.4", false),
+            ("https://[2001:db8::1]", "2001:db8::1", true),
+            ("https://[2001:db8::1]", "[2001:db8::1]:443", true),
+            ("https://[2001:db8::1]", "2001:db8::/32", true),
+            ("https://[2001:db8::1]", "10.0.0.0/8", false),
+            ("https://api.corp", ", ,.,*.,/,:,[]:,1/x", false),
+        ] {
+            let variables = [("ALL_PROXY", "http://proxy:1"), ("NO_PROXY", exceptions)];
+            let expected = (!is_excepted).then_some("ALL_PROXY");
+            assert_eq!(of(url, &variables), expected, "{url} {exceptions}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Where the HTTP door listens: one address, or both of `localhost`.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
+
+use mainstay_platform::loopback;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// Connections that may wait to be accepted, where the system allows as many: all clients of a Mainstay
+/// that was restarted come back at once.
+const BACKLOG: u32 = 1024;
+
+/// Free ports of one family that are looked at for one that is free of the other family, too.
+const MAX_FREE_PORTS: usize = 8;
+
+/// The sockets of one door.
+#[derive(Debug)]
+pub struct Listeners {
+    first: TcpListener,
+    /// The same port of the other family.
+    second: Option<TcpListener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(first: TcpListener) -> Self {
+        Self {
+            first,
+            second: None,
+        }
+    }
+}
+
+/// Binds a listener.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // A port can be taken again while connections of an earlier run are closing. On Windows the option
+    // would let two programs have one port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+impl Listeners {
+    /// Binds a port of both families of loopback, where this machine has both. Without the first family the
+    /// second will do. Where another program has the port of the second family, the first is served alone.
+    ///
+    /// # Errors
+    ///
+    /// The port of the first family that there is cannot be had.
+    pub fn localhost(port: u16) -> io::Result<Self> {
+        let mut bound = Self::try_localhost(port)?;
+        if port == 0 {
+            for _ in 1..MAX_FREE_PORTS {
+                if !bound.has_taken_neighbour() {
+                    break;
+                }
+                bound = Self::try_localhost(port)?;
+            }
+        }
+        Ok(bound)
+    }
+
+    fn try_localhost(port: u16) -> io::Result<Self> {
+        let [v4, v6] = loopback::both(port);
+        let first = match bind(v4) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                // Its error is the one of most machines.
+                return bind(v6).map(Self::from).map_err(|_| error);
+            }
+            first => first?,
+        };
+        let mut at = v6;
+        at.set_port(first.local_addr()?.port());
+        let second = bind(at).ok();
+        Ok(Self { first, second })
+    }
+
+    fn has_taken_neighbour(&self) -> bool {
+        let address = self.addresses().next();
+        self.second.is_none() && address.and_then(loopback::taken_beside).is_some()
+    }
+
+    /// The address of the first socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.first.local_addr()
+    }
+
+    /// All addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let all = [Some(&self.first), self.second.as_ref()];
+        let all = all.into_iter().flatten();
+        all.filter_map(|listener| listener.local_addr().ok())
+    }
+
+    /// The next connection. Cancel-safe.
+    pub async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
+        let accepted = match &self.second {
+            None => self.first.accept().await,
+            Some(second) => tokio::select! {
+                accepted = self.first.accept() => accepted,
+                accepted = second.accept() => accepted,
+            },
+        };
+        let (stream, address) = accepted?;
+        stream.set_nodelay(true)?;
+        Ok((stream, address.ip()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn both_families_of_localhost_are_served() {
+        let listeners = Listeners::localhost(0).expect("a free port");
+        let addresses: Vec<_> = listeners.addresses().collect();
+        assert_eq!(addresses[0], listeners.local_addr().expect("bound"));
+        let has_v6 = bind(loopback::both(0)[1]).is_ok();
+        assert_eq!(addresses.len(), if has_v6 { 2 } else { 1 });
+        for address in addresses {
+            let connecting = TcpStream::connect(address);
+            let (client, accepted) = tokio::join!(connecting, listeners.accept());
+            client.expect("connected");
+            assert_eq!(accepted.expect("accepted").1, address.ip());
+        }
+    }
+
+    #[tokio::test]
+    async fn where_the_second_family_is_taken_the_first_is_served() {
+        let Ok(other) = bind(loopback::both(0)[1]) else {
+            return;
+        };
+        let taken = other.local_addr().expect("bound");
+        let listeners = Listeners::localhost(taken.port()).expect("the other family is free");
+        let addresses: Vec<_> = listeners.addresses().collect();
+        assert_eq!(addresses, [loopback::both(taken.port())[0]]);
+        assert_eq!(loopback::taken_beside(addresses[0]), Some(taken));
+        drop(other);
+        assert_eq!(loopback::taken_beside(addresses[0]), None);
+        // The first family is what most clients use.
+        let error = Listeners::localhost(taken.port()).expect_err("it is taken");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+}

@@ -1,0 +1,220 @@
+//! The network as a machine has it: two families of addresses, and proxies.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv6Addr, TcpListener},
+};
+
+use mainstay_testkit::{Home, Run, Running, get, home, within};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// A port of IPv6 loopback that another program has; `None` on a machine without IPv6.
+fn taken() -> Option<(TcpListener, u16)> {
+    let other = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).ok()?;
+    let port = other.local_addr().expect("an address").port();
+    Some((other, port))
+}
+
+/// `serve` at this address.
+fn serve(home: &Home, listen: &str) -> Running {
+    let config = home.file("servers.json", r#"{"mcpServers": {}}"#);
+    Running::start(home.command(&["serve", "--config", &config, "--listen", listen]))
+}
+
+async fn end(mut daemon: Running) {
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.ended().await.code(), Some(0));
+}
+
+/// The URL in the line that says where the daemon serves.
+async fn url(daemon: &mut Running) -> String {
+    let line = daemon.says(" serves ").await;
+    let (_, url) = line.split_once(" serves ").expect("it was found");
+    url.strip_suffix("/mcp").expect("an endpoint").to_owned()
+}
+
+fn findings(run: &Run) -> Vec<Value> {
+    run.json().as_array().expect("an array").clone()
+}
+
+fn find<'f>(findings: &'f [Value], id: &str) -> Option<&'f Value> {
+    findings.iter().find(|finding| finding["id"] == id)
+}
+
+#[tokio::test]
+async fn localhost_is_served_on_both_families() {
+    let Some((other, _)) = taken() else {
+        return;
+    };
+    drop(other);
+    let home = home!();
+    let mut daemon = serve(&home, "localhost:0");
+    let url = url(&mut daemon).await;
+    let port = url
+        .strip_prefix("http://127.0.0.1:")
+        .expect("IPv4 is named");
+    for url in [&url, &format!("http://[::1]:{port}")] {
+        let answer = get(url, "/healthz").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    assert!(!daemon.said.contains("warning"), "{}", daemon.said);
+    let all = findings(&home.run(&["doctor", "--json"]).await);
+    assert!(find(&all, "daemon.running").is_some(), "{all:#?}");
+    assert!(find(&all, "port.other_family").is_none(), "{all:#?}");
+    end(daemon).await;
+}
+
+/// Clients that are told localhost may reach the other program: at the start and later that is said.
+#[tokio::test]
+async fn another_program_at_the_other_family_is_told() {
+    for name in ["127.0.0.1", "localhost"] {
+        let Some((other, port)) = taken() else {
+            return;
+        };
+        let home = home!();
+        let told = format!(
+            "another program listens on [::1]:{port}, and clients that are told http://localhost:{port} may reach that one"
+        );
+        let listen = format!("{name}:{port}");
+        let is_told = async || {
+            let arguments = ["doctor", "--json", "--listen", &listen];
+            let all = findings(&home.run(&arguments).await);
+            let finding = find(&all, "port.other_family");
+            let finding = finding.unwrap_or_else(|| panic!("{all:#?}"));
+            assert_eq!(
+                (&finding["what"], &finding["level"]),
+                (&json!(told), &json!("warning"))
+            );
+        };
+        is_told().await;
+        let mut daemon = serve(&home, &listen);
+        assert_eq!(url(&mut daemon).await, format!("http://127.0.0.1:{port}"));
+        daemon.says(&format!("warning: {told}")).await;
+        is_told().await;
+        drop(other);
+        let all = findings(&home.run(&["doctor", "--json"]).await);
+        assert!(find(&all, "port.other_family").is_none(), "{all:#?}");
+        end(daemon).await;
+    }
+}
+
+/// Mainstay uses no proxy, and says so where others would use one.
+#[tokio::test]
+async fn a_proxy_that_is_not_used_is_named() {
+    let home = home!();
+    let config = json!({"mcpServers": {
+        "far": {"type": "http", "url": "https://mcp.invalid/mcp?key=sk-1"},
+        "near": {"type": "http", "url": "https://127.0.0.1:1/mcp"},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let examined = async |variables: &[(&str, &str)]| {
+        let arguments = [
+            "doctor",
+            "--config",
+            &config,
+            "--json",
+            "--listen",
+            "127.0.0.1:0",
+        ];
+        let mut command = home.command(&arguments);
+        for name in [
+            "HTTPS_PROXY",
+            "https_proxy",
+            "ALL_PROXY",
+            "all_proxy",
+            "NO_PROXY",
+            "no_proxy",
+        ] {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().copied());
+        let output = within(command.output()).await.expect("it starts");
+        findings(&Run::new(&arguments, &output))
+    };
+    let reason = |all: &[Value], server: &str| {
+        let mut all = all.iter().filter(|it| it["id"] == "server.down");
+        let down = all.find(|it| it["server"] == server).expect("it is down");
+        down["what"].as_str().expect("text").to_owned()
+    };
+    let told = "HTTPS_PROXY is set, and Mainstay uses no proxy";
+    let proxy = ("HTTPS_PROXY", "http://user:hunter2@proxy.corp:3128");
+    let all = examined(&[proxy]).await;
+    assert!(reason(&all, "far").ends_with(told), "{all:#?}");
+    assert!(!reason(&all, "near").contains("PROXY"), "{all:#?}");
+    let note = find(&all, "network.proxy_unused").expect("a note");
+    assert_eq!(
+        (&note["server"], &note["what"]),
+        (&json!("far"), &json!(told))
+    );
+    assert!(!json!(all).to_string().contains("hunter2"), "{all:#?}");
+    for variables in [&[][..], &[proxy, ("NO_PROXY", "localhost,.invalid")]] {
+        let all = examined(variables).await;
+        assert!(!reason(&all, "far").contains("PROXY"), "{all:#?}");
+        assert!(find(&all, "network.proxy_unused").is_none(), "{all:#?}");
+    }
+}
+
+/// A server that accepts nobody.
+fn refusing() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap_or_default();
+            if read > 0 {
+                let answer =
+                    "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer.as_bytes()).ok();
+            }
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+/// What mends a 401 is named down to the variable or file.
+#[tokio::test]
+async fn refused_credentials_are_traced_to_where_they_come_from() {
+    let home = home!();
+    let key = home.file("key", "k\n");
+    let url = refusing();
+    let config = json!({"mcpServers": {
+        "none": {"type": "http", "url": url},
+        "variable": {"type": "http", "url": url, "bearerToken": "${MAINSTAY_TEST_TOKEN}"},
+        "file": {"type": "http", "url": url, "headers": {"X-Api-Key": format!("${{file:{key}}}")}},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let arguments = [
+        "doctor",
+        "--config",
+        &config,
+        "--json",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let mut command = home.command(&arguments);
+    command.env("MAINSTAY_TEST_TOKEN", "t");
+    let output = within(command.output()).await.expect("it starts");
+    let all = findings(&Run::new(&arguments, &output));
+    for (server, expected) in [
+        (
+            "none",
+            "none has no credentials: give its entry `bearerToken` or `headers`".to_owned(),
+        ),
+        (
+            "variable",
+            "export MAINSTAY_TEST_TOKEN=… && mainstay serve  # `bearerToken`".to_owned(),
+        ),
+        (
+            "file",
+            format!("${{EDITOR:-vi}} {key} && mainstay restart file  # `headers.X-Api-Key`"),
+        ),
+    ] {
+        let mut all = all.iter().filter(|it| it["id"] == "server.down");
+        let down = all.find(|it| it["server"] == server).expect("it is down");
+        let mend = down["mend"].as_str().expect("text");
+        assert!(mend.contains(&expected), "{down}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Configurations as programs of Windows write them: in UTF-16, with a byte order mark, with CRLF.
+
+use std::fs;
+
+use mainstay_platform::encoding::Encoding;
+use mainstay_testkit::home;
+use serde_json::{Value, json};
+
+fn text() -> String {
+    let program = fake_server::binary();
+    let entry = json!({"one": {"command": program, "args": ["ü"], "disabled": true}});
+    let text = serde_json::to_string_pretty(&json!({"mcpServers": entry})).expect("JSON");
+    format!("{text}\n").replace('\n', "\r\n")
+}
+
+/// What is read is edited, and comes back as it was: its encoding, its mark, its line ends.
+#[tokio::test]
+async fn files_of_windows_are_read_and_edited_in_their_own_way() {
+    let marked = format!("\u{feff}{}", text()).into_bytes();
+    for bytes in [
+        Encoding::Utf16Le.encode(&text()),
+        Encoding::Utf16Be.encode(&text()),
+        marked,
+        text().into_bytes(),
+    ] {
+        let home = home!();
+        let path = home.file("servers.json", "");
+        fs::write(&path, &bytes).expect("written");
+        let run = home.run(&["validate", &path]).await;
+        assert_eq!(run.code, Some(0), "{run}");
+        let program = fake_server::binary();
+        let program = program.to_str().expect("UTF-8");
+        for arguments in [
+            &[
+                "add",
+                "two",
+                "--no-check",
+                "--config",
+                &path,
+                "--",
+                program,
+                "stdio",
+            ][..],
+            &["enable", "one", "--config", &path],
+            &["disable", "two", "--config", &path],
+        ] {
+            let run = home.run(arguments).await;
+            assert_eq!(run.code, Some(0), "{run}");
+        }
+        let edited = fs::read(&path).expect("there");
+        assert_eq!(Encoding::of(&edited), Encoding::of(&bytes));
+        let edited = Encoding::decode(edited).expect("a text");
+        assert_eq!(
+            edited.starts_with('\u{feff}'),
+            bytes.starts_with(b"\xef\xbb\xbf")
+        );
+        let lone = edited.replace("\r\n", "");
+        assert!(!lone.contains(['\r', '\n']), "{edited:?}");
+        let value: Value =
+            serde_json::from_str(edited.trim_start_matches('\u{feff}')).expect("JSON");
+        let servers = &value["mcpServers"];
+        assert_eq!(servers["one"]["disabled"], false, "{edited}");
+        assert_eq!(servers["one"]["args"][0], "ü", "{edited}");
+        assert_eq!(servers["two"]["args"][0], "stdio", "{edited}");
+        let list = home.run(&["config", "show", "--config", &path]).await;
+        assert!(
+            list.code == Some(0) && list.stdout.contains("two"),
+            "{list}"
+        );
+    }
+}

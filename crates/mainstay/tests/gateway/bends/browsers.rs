@@ -1,0 +1,122 @@
+//! Clients in browsers, and what clients say that they accept.
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use mainstay_core::config::Secret;
+use mainstay_gateway::GatewayOptions;
+use mainstay_tokens::Tokens;
+
+use crate::{
+    backend::Backend,
+    client::{Http, LATEST, initialize},
+    gateway::{Gateway, config},
+    rest_client::TOKEN,
+};
+
+const ORIGIN: &str = "http://localhost:6274";
+
+fn list(headers: &HeaderMap, name: header::HeaderName) -> Vec<String> {
+    let value = headers[name].to_str().expect("ASCII");
+    value.split(", ").map(str::to_owned).collect()
+}
+
+fn of_a_page(client: &Http) -> HeaderMap {
+    let mut headers = client.headers("application/json, text/event-stream");
+    headers.insert(header::ORIGIN, HeaderValue::from_static(ORIGIN));
+    headers
+}
+
+#[tokio::test]
+async fn a_page_may_send_and_read_what_the_protocol_has() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    for path in ["/mcp", "/servers/x/mcp", "/sse", "/servers/x/sse"] {
+        let client = gateway.stranger(path);
+        let mut headers = of_a_page(&client);
+        let wanted = "Traceparent,tracestate, Mcp-Param-Region,mcp-session-id, x-evil";
+        let wanted = HeaderValue::from_static(wanted);
+        headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, wanted);
+        let answer = client.send(Method::OPTIONS, headers, "").await;
+        let allowed = list(&answer.headers, header::ACCESS_CONTROL_ALLOW_HEADERS);
+        for name in [
+            "authorization",
+            "content-type",
+            "accept",
+            "mcp-session-id",
+            "mcp-protocol-version",
+            "mcp-method",
+            "mcp-name",
+            "mcp-param-region",
+            "last-event-id",
+            "traceparent",
+            "tracestate",
+        ] {
+            assert!(allowed.iter().any(|it| it == name), "{name}: {allowed:?}");
+        }
+        assert!(!allowed.iter().any(|it| it == "x-evil"), "{allowed:?}");
+        let exposed = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
+        for name in [
+            "mcp-session-id",
+            "mcp-protocol-version",
+            "www-authenticate",
+            "retry-after",
+        ] {
+            assert!(exposed.iter().any(|it| it == name), "{name}: {exposed:?}");
+        }
+    }
+}
+
+/// A page that is refused can read how it would be let in.
+#[tokio::test]
+async fn a_page_can_read_the_challenge() {
+    let backend = Backend::http().await;
+    let tokens = Tokens::from(Secret::new(TOKEN));
+    tokens.add("somebody", None).expect("added");
+    let all = config(&[("x", &backend)], serde_json::json!({}));
+    let gateway = Gateway::guarded(&all, GatewayOptions::default(), tokens, |it| it).await;
+    let client = gateway.stranger("/mcp");
+    let headers = of_a_page(&client);
+    let answer = client.send(Method::POST, headers, initialize(LATEST)).await;
+    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+    assert!(answer.headers.contains_key(header::WWW_AUTHENTICATE));
+    let exposed = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
+    assert!(
+        exposed.iter().any(|it| it == "www-authenticate"),
+        "{exposed:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_accepted_is_not_sent() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.stranger("/mcp");
+    for (accept, expected) in [
+        (
+            "Application/JSON, Text/Event-Stream",
+            Some("application/json"),
+        ),
+        ("application/*", Some("application/json")),
+        ("*/*", Some("application/json")),
+        ("application/json;q=0, */*", Some("text/event-stream")),
+        ("text/event-stream;q=0, */*", Some("application/json")),
+        ("application/json;q=0, text/event-stream;q=0", None),
+        ("*/*;q=0", None),
+    ] {
+        let mut session = gateway.client().await;
+        let request = session.request_text("tools/list", "{}");
+        let answer = session
+            .send(Method::POST, session.headers(accept), request)
+            .await;
+        let Some(expected) = expected else {
+            assert_eq!(answer.status, StatusCode::NOT_ACCEPTABLE, "{accept}");
+            continue;
+        };
+        assert_eq!(answer.status, StatusCode::OK, "{accept}");
+        let kind = answer.headers[header::CONTENT_TYPE]
+            .to_str()
+            .expect("ASCII");
+        assert!(kind.starts_with(expected), "{accept}: {kind}");
+        session.session = None;
+    }
+    drop(client);
+}

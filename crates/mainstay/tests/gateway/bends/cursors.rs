@@ -1,0 +1,59 @@
+//! Cursors that are numbers, of servers and of clients.
+
+use serde_json::json;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::names,
+    gateway::Gateway,
+};
+
+over_every_transport! {
+    /// A cursor goes back as it came.
+    async fn a_cursor_that_is_a_number_is_sent_back_as_one(kind) {
+        let flags = ["--tools", "20", "--page-size", "7", "--bend", "numeric-cursors"];
+        let backend = Backend::start(kind, &flags).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let tools = client.tools().await;
+        assert!(tools.len() > 20, "{tools:?}");
+        let shown = gateway.rest().server("x").await;
+        assert_eq!(shown["toolCount"], tools.len(), "{shown}");
+        // The transparent endpoint passes them on.
+        let client = gateway.client_at("/servers/x/mcp").await;
+        let page = client.result("tools/list", json!({})).await;
+        assert_eq!(page["nextCursor"], 7, "{page}");
+        let next = client.result("tools/list", json!({"cursor": 7})).await;
+        assert_ne!(names(&next["tools"]), names(&page["tools"]));
+    }
+}
+
+/// Our own cursors look like numbers, and some clients make numbers of them.
+#[tokio::test]
+async fn our_own_cursors_are_taken_as_numbers() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::with(&[("x", &backend)], json!({"pageSize": 5})).await;
+    let client = gateway.client().await;
+    let first = client.result("tools/list", json!({})).await;
+    let cursor = first["nextCursor"].as_str().expect("a cursor").to_owned();
+    let number: u64 = cursor.parse().expect("a number");
+    let second = client.result("tools/list", json!({"cursor": cursor})).await;
+    assert_eq!(
+        client.result("tools/list", json!({"cursor": number})).await,
+        second
+    );
+    assert_eq!(
+        client.result("tools/list", json!({"cursor": null})).await,
+        first
+    );
+    for cursor in [
+        json!(100_000),
+        json!(-1),
+        json!(2.5),
+        json!(["5"]),
+        json!("x"),
+    ] {
+        let error = client.error("tools/list", json!({"cursor": cursor})).await;
+        assert_eq!(error["code"], -32602, "{cursor}: {error}");
+    }
+}
