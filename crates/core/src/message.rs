@@ -14,17 +14,17 @@ pub mod meta;
 mod method;
 mod object;
 mod scan;
+mod surrogates;
 mod text;
 
 pub use self::{
     address::{Address, InvalidParams, Reference, Text, address, named},
     envelope::{ANSWERS, Envelope, Kind, MAX_DEPTH, Malformed, batch, is_batch, peek, with_body},
-    foreign::{shown_member, shown_text},
     method::Method,
     object::{Object, array, items},
     text::{
         error_response, has_members, locate, member, one_line, quote, request, response, shortened,
-        splice, text, text_member,
+        shown_member, shown_text, splice, text, text_member,
     },
 };
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mainstay_core::message::{self, Kind};
+use mainstay_core::message::{self, Kind, lenient};
 use mainstay_transport::{Frame, Line, LineReader, Stray};
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
@@ -34,7 +34,7 @@ pub fn check(data: &[u8]) {
         most(&input),
         Unfinished::Line,
     );
-    check_noise(&input, &lines, unfinished);
+    check_noise(&input);
     for line in found {
         if let Line::Whole(line) = line {
             check_message(&line);
@@ -91,7 +91,7 @@ fn split(bytes: &[u8]) -> (Vec<&[u8]>, &[u8]) {
 
 /// What begins as a message is read as it is without noise; everything else is noise, as it was
 /// written and in order.
-fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
+fn check_noise(input: &Input) {
     let mut reader = input.reader();
     let (mut found, mut noise) = (Vec::new(), Vec::new());
     loop {
@@ -106,26 +106,12 @@ fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
         };
         found.push(line);
     }
-    let begins = |line: &[u8]| {
-        let first = line.get(blanks(line));
-        first.map(|byte| matches!(byte, b'{' | b'['))
-    };
-    let is_message = |line: &&&[u8]| begins(line) == Some(true);
-    let (messages, rest): (Vec<&[u8]>, Vec<&[u8]>) = lines.iter().partition(is_message);
-    let mut expected = rest.join(&b'\n');
-    if !rest.is_empty() {
-        expected.push(b'\n');
-    }
-    // Blanks alone may begin a message or noise.
-    if begins(unfinished) == Some(false) {
-        expected.extend_from_slice(unfinished);
-    }
+    let (messages, expected, unfinished) = sorted(input.bytes);
     assert_eq!(noise, expected);
-    let unfinished = if begins(unfinished) == Some(true) {
-        unfinished
-    } else {
-        b""
-    };
+    let (messages, unfinished) = (
+        messages.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+        unfinished.as_slice(),
+    );
     // Blanks count only once it is known what they come before.
     let before = messages
         .iter()
@@ -142,9 +128,35 @@ fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
     );
 }
 
+/// What means nothing before a message.
 fn blanks(line: &[u8]) -> usize {
-    let first = line.iter().position(|byte| !matches!(byte, b' ' | b'\t'));
-    first.unwrap_or(line.len())
+    lenient::margin(line).unwrap_or(line.len())
+}
+
+/// The messages, the noise, and a message without an end. Noise ends at a carriage return, too; what means
+/// nothing may begin a message or noise.
+fn sorted(mut rest: &[u8]) -> (Vec<Vec<u8>>, Vec<u8>, Vec<u8>) {
+    let (mut messages, mut noise) = (Vec::new(), Vec::new());
+    loop {
+        let Some(first) = rest.get(blanks(rest)) else {
+            return (messages, noise, Vec::new());
+        };
+        let is_message = matches!(first, b'{' | b'[');
+        let ends = |byte: &u8| *byte == b'\n' || *byte == b'\r' && !is_message;
+        let Some(end) = rest.iter().position(ends) else {
+            let unfinished = if is_message { rest } else { b"" };
+            if !is_message {
+                noise.extend_from_slice(rest);
+            }
+            return (messages, noise, unfinished.to_vec());
+        };
+        if is_message {
+            messages.push(rest[..end].to_vec());
+        } else {
+            noise.extend_from_slice(&rest[..=end]);
+        }
+        rest = &rest[end + 1..];
+    }
 }
 
 /// The longest line that may be delivered: what one read brings may pass the limit.

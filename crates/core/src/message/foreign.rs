@@ -9,7 +9,10 @@ use std::borrow::Cow;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{lenient::value_length, member, text};
+use super::{
+    lenient::value_length,
+    surrogates::{self, HALF_LENGTH, REPLACEMENT},
+};
 
 /// Levels of objects and arrays that are read; `serde_json` takes 128. What stands deeper is left out.
 const MAX_LEVELS: usize = 100;
@@ -88,19 +91,6 @@ pub fn pretty(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a string (JSON text) says to people; `None` where it is none.
-pub fn shown_text(raw: &str) -> Option<Cow<'_, str>> {
-    text(raw).or_else(|| {
-        let said: String = serde_json::from_str(&mended(raw, Numbers::AsRead)).ok()?;
-        Some(said.into())
-    })
-}
-
-/// Like [`shown_text`], for a member of an object.
-pub fn shown_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
-    shown_text(member(object, name)?)
-}
-
 /// The text with what cannot be read replaced. A text that is no JSON stays none.
 fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
     let bytes = text.as_bytes();
@@ -108,7 +98,11 @@ fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
     let (mut at, mut depth) = (0, 0);
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b'"' => at = mend_string(bytes, at, &mut edits),
+            b'"' => {
+                at = surrogates::halves(bytes, at, |half| {
+                    edits.push((half, half + HALF_LENGTH, REPLACEMENT.into()));
+                });
+            }
             b'{' | b'[' if depth == MAX_LEVELS => match value_length(&text[at..]) {
                 Some(length) => {
                     edits.push((at, at + length, TOO_DEEP.into()));
@@ -157,38 +151,6 @@ fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
     out.into()
 }
 
-/// Replaces halves of surrogate pairs in the string that begins here. Returns where it ends.
-fn mend_string(bytes: &[u8], from: usize, edits: &mut Vec<(usize, usize, Cow<'_, str>)>) -> usize {
-    let mut at = from + 1;
-    loop {
-        match bytes.get(at) {
-            None => return at,
-            Some(b'"') => return at + 1,
-            Some(b'\\') => match unit(bytes, at) {
-                None => at += 2,
-                Some(0xD800..=0xDBFF) if matches!(unit(bytes, at + 6), Some(0xDC00..=0xDFFF)) => {
-                    at += 12;
-                }
-                Some(0xD800..=0xDFFF) => {
-                    edits.push((at, at + 6, "\\ufffd".into()));
-                    at += 6;
-                }
-                Some(_) => at += 6,
-            },
-            Some(_) => at += 1,
-        }
-    }
-}
-
-/// The code unit of an escape such as `\ud800` that begins here.
-fn unit(bytes: &[u8], at: usize) -> Option<u32> {
-    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
-    let digits = std::str::from_utf8(digits).ok()?;
-    // It would take a sign, too.
-    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hex.then(|| u32::from_str_radix(digits, 16).ok())?
-}
-
 /// Whether a number is beyond a double.
 fn is_infinite(number: &str) -> bool {
     number.parse().is_ok_and(f64::is_infinite)
@@ -218,6 +180,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::message::{shown_member, shown_text};
 
     #[test]
     fn half_a_character_hurts_nothing_beside_it() {

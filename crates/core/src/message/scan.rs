@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Span, shown_text};
+use super::{Span, surrogates};
 
 /// The text is not valid JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,11 @@ impl<'a> Scanner<'a> {
                 let (key, is_escaped) = self.key()?;
                 let key = if is_escaped {
                     // One that is no text hides none of the others.
-                    shown_text(key.get(self.text)).ok_or(Invalid)?
+                    let raw = key.get(self.text);
+                    let key = serde_json::from_str(raw)
+                        .ok()
+                        .or_else(|| surrogates::lossy(raw));
+                    Cow::Owned(key.ok_or(Invalid)?)
                 } else {
                     Cow::Borrowed(&self.text[key.start() + 1..key.end() - 1])
                 };

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::{
     Span,
     scan::{Invalid, Scanner, end_of_plain},
+    surrogates,
 };
 
 /// A plain `Cow` would always be read as owned.
@@ -59,6 +60,16 @@ pub fn text(raw: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Borrowed<'_>>(raw)
         .ok()
         .map(|text| text.0)
+}
+
+/// What a string (JSON text) says to people, with U+FFFD where it has half a character; `None` where it is none.
+pub fn shown_text(raw: &str) -> Option<Cow<'_, str>> {
+    text(raw).or_else(|| surrogates::lossy(raw).map(Cow::Owned))
+}
+
+/// Like [`shown_text`], for a member of an object.
+pub fn shown_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    shown_text(member(object, name)?)
 }
 
 /// Where the member at `path` (`["_meta", "progressToken"]`) stands in the object at `within`.

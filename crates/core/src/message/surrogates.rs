@@ -1,0 +1,56 @@
+//! Halves of surrogate pairs in JSON strings (`"\ud800"`): valid JSON that is no text. Programs that keep text
+//! in UTF-16 write them where they cut a text in the middle of a character.
+
+/// The length of an escape such as `\ud800`.
+pub(super) const HALF_LENGTH: usize = 6;
+
+/// What stands in the place of a half, as JSON.
+pub(super) const REPLACEMENT: &str = "\\ufffd";
+
+/// What a string (JSON text) says, with U+FFFD for each half of a pair; `None` where it is no string.
+pub(super) fn lossy(raw: &str) -> Option<String> {
+    let mut mended = String::with_capacity(raw.len());
+    let mut from = 0;
+    let end = halves(raw.as_bytes(), 0, |half| {
+        mended.push_str(&raw[from..half]);
+        mended.push_str(REPLACEMENT);
+        from = half + HALF_LENGTH;
+    });
+    mended.push_str(raw.get(from..end)?);
+    mended.push_str(&raw[end..]);
+    serde_json::from_str(&mended).ok()
+}
+
+/// Names each half of a pair in the string that begins at `from`. Returns where the string ends.
+pub(super) fn halves(text: &[u8], from: usize, mut each: impl FnMut(usize)) -> usize {
+    let mut at = from + 1;
+    loop {
+        match text.get(at) {
+            None => return text.len(),
+            Some(b'"') => return at + 1,
+            Some(b'\\') => match unit(text, at) {
+                None => at += 2,
+                Some(0xD800..=0xDBFF)
+                    if matches!(unit(text, at + HALF_LENGTH), Some(0xDC00..=0xDFFF)) =>
+                {
+                    at += 2 * HALF_LENGTH;
+                }
+                Some(0xD800..=0xDFFF) => {
+                    each(at);
+                    at += HALF_LENGTH;
+                }
+                Some(_) => at += HALF_LENGTH,
+            },
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// The code unit of an escape such as `\ud800` that begins here.
+fn unit(text: &[u8], at: usize) -> Option<u32> {
+    let digits = text.get(at..at + HALF_LENGTH)?.strip_prefix(b"\\u")?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    // A sign would be taken, too.
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex.then(|| u32::from_str_radix(digits, 16).ok())?
+}
