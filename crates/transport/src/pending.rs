@@ -220,12 +220,15 @@ impl Pending {
         question.of_calls(live.clone().map(|(.., inbox)| inbox.take_questions()));
         let mut askers = live.clone().map(|(_, asker, _)| asker);
         let Some(asker) = askers.next() else {
+            question.hindered("no call is in flight that can have caused it");
             return Err(question);
         };
         if askers
             .chain(calls.still_at_work())
             .any(|other| other != asker)
         {
+            let waiting = live.filter_map(|(.., inbox)| inbox.open_questions()?.waiting());
+            question.hindered(ambiguous(waiting.max()));
             return Err(question);
         }
         // Of one client's calls the latest is as good as any.
@@ -334,6 +337,19 @@ impl Drop for Ticket {
                 "progress or log messages of a call were dropped: its client reads too slowly"
             );
         }
+    }
+}
+
+/// Why a question has no addressee. The call that has waited for its client for the longest is named: it may
+/// be why calls of several clients are in flight.
+fn ambiguous(waiting: Option<Duration>) -> String {
+    let reason = "calls of several clients are in flight on the server's connection, and nobody can tell whose question this is";
+    match waiting {
+        Some(waiting) => format!(
+            "{reason}; one of them has waited for {} s for its client's answer (mainstay requests shows which)",
+            waiting.as_secs()
+        ),
+        None => reason.to_owned(),
     }
 }
 

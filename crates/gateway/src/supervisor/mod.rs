@@ -16,6 +16,7 @@ mod legacy_twin;
 mod listing;
 mod listing_schedule;
 mod managed_session;
+mod open_questions;
 mod pace;
 mod probe;
 mod queue;
@@ -36,6 +37,7 @@ pub use self::{
     fleet::{Fleet, Report},
     isolated_session::IsolatedSession,
     kept_down::KeptDown,
+    open_questions::{Answerer, OpenQuestion, OpenQuestions},
     pace::Pace,
     queue::{Queue, Queued},
     server::{Server, supervise},

@@ -33,6 +33,7 @@ use super::{
     fleet::Fleet,
     isolated_session::IsolatedSession,
     legacy_twin::LegacyTwin,
+    open_questions::{Answerer, OpenQuestion},
     queue::Queue,
     server_view::ServerView,
     session_key::{IsolatedSessionId, SessionKey},
@@ -398,6 +399,26 @@ impl Server {
     pub fn queue(&self, principal: &Principal, mut question: Question) {
         question.keep_waiting(None);
         self.queue.enter(&self.name, Some(principal), question);
+    }
+
+    /// Shows people that a client of this name is asked.
+    pub fn show_question(
+        &self,
+        name: Option<&str>,
+        principal: &Principal,
+        question: &mut Question,
+    ) {
+        let answerer = Answerer::Client {
+            name: name.map(str::to_owned),
+            principal: principal.clone(),
+        };
+        let open = self.queue.open_questions();
+        open.show(&self.name, answerer, question);
+    }
+
+    /// The oldest question of this server that waits for its answer, and how many do.
+    pub fn open_question(&self) -> Option<(OpenQuestion, usize)> {
+        self.queue.open_questions().oldest_of(&self.name)
     }
 
     /// Probes the shared session at once.
