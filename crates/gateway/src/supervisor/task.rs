@@ -34,6 +34,7 @@ use tokio::{
 use self::{
     history::{Exit, Recorded},
     isolated_sessions::IsolatedSessions,
+    lists::Untold,
 };
 use super::{
     attempt::{Ending, Progress},
@@ -91,6 +92,7 @@ pub struct Task {
     next_look: Instant,
     unsolicited: Unread,
     listings: Listings,
+    untold: Option<Untold>,
     /// The memory of the lists of the published catalog.
     shares: Shares,
     catalog_file: Option<CatalogFile>,
@@ -176,6 +178,7 @@ impl Task {
             unsolicited,
             unmatched: Vec::new(),
             listings: Listings::default(),
+            untold: None,
             shares: taken,
             catalog_file,
             kept_eras,
@@ -226,6 +229,7 @@ impl Task {
             .filter_map(ManagedSession::deadline)
             .chain(self.shared.deadline())
             .chain(self.listings.due())
+            .chain(self.untold.as_ref().map(|untold| untold.at))
             .chain(self.held_until)
             .chain(self.suspect_calls.due())
             .chain(look)
@@ -299,6 +303,7 @@ impl Task {
                 for id in self.isolated_sessions.ids() {
                     self.look(SessionKey::Isolated(id));
                 }
+                self.settle_lists();
                 if let Some((kinds, announced)) = self.listings.take_due() {
                     self.list(kinds, announced);
                 }
