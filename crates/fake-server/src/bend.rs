@@ -16,6 +16,16 @@ pub enum Bend {
     LostSession200,
     /// http: … with 200 and a JSON-RPC error of `id: null`
     LostSession200Null,
+    /// says that a list has changed whenever it is listed
+    AnnounceAtLists,
+    /// has tool `extra` in every other list of its tools, and says each time that they have changed
+    AlternatingTools,
+    /// does one request after the other, and waits for the answers to its questions meanwhile
+    OneAtATime,
+    /// modern: needs input for `ask_nothing` again and again, and asks nothing
+    EndlessInputRequired,
+    /// modern: asks in one set what the client declared and what it did not
+    UndeclaredQuestions,
 }
 
 /// A transport that has a bend.
@@ -36,6 +46,14 @@ impl Bend {
             | Self::LostSession500
             | Self::LostSession200
             | Self::LostSession200Null => &[BendTransport::Http],
+            Self::AnnounceAtLists | Self::AlternatingTools | Self::OneAtATime => &[
+                BendTransport::Stdio,
+                BendTransport::Http,
+                BendTransport::Sse,
+            ],
+            Self::EndlessInputRequired | Self::UndeclaredQuestions => {
+                &[BendTransport::Stdio, BendTransport::Http]
+            }
         }
     }
 }

@@ -192,6 +192,11 @@ fn lost_session(script: &Script, received: &Received) -> Refusal {
             Some(Refusal::Json(StatusCode::OK, error(id)))
         }
         Bend::LostSession200Null => Some(Refusal::Json(StatusCode::OK, error("null"))),
+        Bend::AnnounceAtLists
+        | Bend::AlternatingTools
+        | Bend::OneAtATime
+        | Bend::EndlessInputRequired
+        | Bend::UndeclaredQuestions => None,
     });
     bent.unwrap_or_else(|| Refusal::plain(StatusCode::NOT_FOUND, "session not found"))
 }

@@ -44,6 +44,7 @@ mod world;
 mod about;
 mod addressed;
 mod bad_input;
+mod bends;
 mod bound;
 mod builtin;
 mod calls;
