@@ -8,6 +8,7 @@ mod attempt;
 mod catalog_file;
 mod command;
 mod declared;
+mod entries;
 mod fleet;
 mod inbox;
 mod isolated_session;
@@ -34,6 +35,7 @@ mod usage;
 pub use self::{
     catalog_file::names as names_with_catalogs,
     command::Operation,
+    entries::Entries,
     fleet::{Fleet, Report},
     isolated_session::IsolatedSession,
     kept_down::KeptDown,

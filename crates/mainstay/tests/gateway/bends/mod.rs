@@ -1,4 +1,5 @@
 //! Peers that bend the protocol as real ones do (docs/dev/peers.md). Each module is about one kind.
 
 mod list_changes;
+mod secrets;
 mod unanswered;
