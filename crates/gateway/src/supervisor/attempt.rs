@@ -101,6 +101,11 @@ pub async fn connect(
         }
     }
     drop(known);
+    if fleet.pace.package_is_taken(&opening.launch) {
+        opening
+            .log
+            .note("waits for another start that fetches the same package");
+    }
     let slot = tokio::select! {
         slot = fleet.pace.turn(&opening.launch, wish) => slot,
         () = opening.stop.close.cancelled() => return stopped(),
@@ -149,7 +154,12 @@ async fn start(
     let mut opened = Box::pin(transport::open(opening));
     loop {
         let sight = tokio::select! {
-            opened = &mut opened => return opened,
+            opened = &mut opened => {
+                if opened.is_ok() {
+                    slot.succeeded();
+                }
+                return opened;
+            }
             sight = look(&signs, watch.due().into()) => sight,
         };
         let now = Instant::now();

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod catalog_file;
+mod cold_packages;
 mod command;
 mod declared;
 mod entries;
