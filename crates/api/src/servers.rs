@@ -105,6 +105,9 @@ pub struct Server {
     /// milliseconds since 1970; left out where none waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<u64>,
+    /// Its oldest question that waits for an answer; left out where none waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_question: Option<OpenQuestion>,
     /// Whether its lists are known.
     pub tools_ready: bool,
     /// Whether they are an earlier run's, until the server answers.
@@ -137,6 +140,29 @@ pub struct Listening {
     /// Why it is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// A question of a server that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenQuestion {
+    pub server: String,
+    /// `sampling/createMessage`, `elicitation/create`, …
+    pub method: String,
+    /// RFC 3339
+    pub asked_at: String,
+    /// Whether a person answers it by `mainstay requests`, and no client.
+    #[serde(default)]
+    pub by_hand: bool,
+    /// The name that the client declared which is asked; told to the operator only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// `operator` or `client:NAME`, where there was a token; told to the operator only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// How many questions of this server are open, where this is the oldest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
 }
 
 /// What a person can do about a server that is not connected.
@@ -294,6 +320,9 @@ pub struct Removed {
 pub struct ServerRequests {
     /// Oldest first.
     pub requests: Vec<ServerRequest>,
+    /// What clients are asked and have not answered, oldest first. Nobody can answer it for them.
+    #[serde(default)]
+    pub clients: Vec<OpenQuestion>,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mainstay_api::Server;
+use mainstay_api::{OpenQuestion, Server};
 use mainstay_core::trouble as words;
 
-use super::output;
+use super::{output, time};
 
 /// The canonical word of its status, or `disabled`.
 pub fn word(server: &Server) -> &str {
@@ -69,6 +69,7 @@ pub fn detail(server: &Server) -> String {
         return format!("enable it by \"mainstay enable {name}\"");
     }
     trouble(server)
+        .or_else(|| server.open_question.as_ref().map(open_question))
         .or_else(|| {
             let uptime = Duration::from_millis(server.uptime_ms?);
             let up = format!("up {}", output::span(uptime));
@@ -87,6 +88,37 @@ pub fn detail(server: &Server) -> String {
                 format!("not started by itself; start it by \"mainstay start {name}\"")
             }
         })
+}
+
+/// What a server asks, whom, and since when.
+fn open_question(question: &OpenQuestion) -> String {
+    let OpenQuestion {
+        method, asked_at, ..
+    } = question;
+    let asked_at = time::local(asked_at);
+    let whom = if question.by_hand {
+        "you; see \"mainstay requests\"".to_owned()
+    } else {
+        asked_client(question)
+    };
+    let more = match question.count.unwrap_or(1).saturating_sub(1) {
+        0 => String::new(),
+        more => format!(" ({more} more)"),
+    };
+    format!(
+        "waits since {asked_at} for an answer to {}{more} by {whom}",
+        output::one_line(method)
+    )
+}
+
+/// The client that is asked.
+pub fn asked_client(question: &OpenQuestion) -> String {
+    let name = question.client.as_deref().unwrap_or("a client");
+    let name = output::one_line(name);
+    match &question.principal {
+        Some(principal) => format!("{name} ({principal})"),
+        None => name.into_owned(),
+    }
 }
 
 /// Whether it is being connected, rather than waiting for that.
@@ -186,6 +218,36 @@ mod tests {
         for server in [server("connected"), server("disconnected"), disabled] {
             assert_eq!(trouble(&server), None, "{}", server.status);
         }
+    }
+
+    #[test]
+    fn a_server_that_waits_for_an_answer_says_whose() {
+        let asked = OpenQuestion {
+            server: "fs".to_owned(),
+            method: "elicitation/create".to_owned(),
+            asked_at: "then".to_owned(),
+            by_hand: false,
+            client: Some("inspector".to_owned()),
+            principal: Some("client:ada".to_owned()),
+            count: Some(3),
+        };
+        let waiting = |question| Server {
+            open_question: Some(question),
+            ..server("connected")
+        };
+        let by_hand = OpenQuestion {
+            by_hand: true,
+            count: Some(1),
+            ..asked.clone()
+        };
+        assert_eq!(
+            detail(&waiting(asked)),
+            "waits since then for an answer to elicitation/create (2 more) by inspector (client:ada)"
+        );
+        assert_eq!(
+            detail(&waiting(by_hand)),
+            "waits since then for an answer to elicitation/create by you; see \"mainstay requests\""
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `mainstay requests`: lists requests of servers that wait for an answer by hand, and answers them.
+//! `mainstay requests`: lists requests of servers that wait for an answer, and answers those that nobody else can.
 
 use clap::{Args, Subcommand};
 use mainstay_api as api;
@@ -10,7 +10,7 @@ use mainstay_command_line::{
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
-    time,
+    time, trouble,
 };
 use mainstay_core::message::foreign;
 use serde_json::{Value, value::RawValue};
@@ -104,7 +104,7 @@ impl Requests {
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
             return Ok(());
         };
-        if waiting.requests.is_empty() {
+        if waiting.requests.is_empty() && waiting.clients.is_empty() {
             complain("nothing waits; servers with \"serverRequests\": \"queue\" may ask here");
             return Ok(());
         }
@@ -114,18 +114,32 @@ impl Requests {
                 it.server.clone(),
                 it.method.clone(),
                 time::local(&it.asked_at),
+                "you".to_owned(),
                 gist(&it.params),
             ]
         };
-        output::rows_of(&COLUMNS, waiting.requests.iter().map(row), wide)
+        let of_client = |it: &api::OpenQuestion| {
+            [
+                "-".to_owned(),
+                it.server.clone(),
+                it.method.clone(),
+                time::local(&it.asked_at),
+                trouble::asked_client(it),
+                String::new(),
+            ]
+        };
+        let by_hand = waiting.requests.iter().map(row);
+        let rows = by_hand.chain(waiting.clients.iter().map(of_client));
+        output::rows_of(&COLUMNS, rows, wide)
     }
 }
 
-pub(super) const COLUMNS: [Column; 5] = [
+pub(super) const COLUMNS: [Column; 6] = [
     Column::new("ID"),
     Column::new("SERVER").cut_to(10),
     Column::new("METHOD").rank(1),
     Column::new("ASKED AT").rank(2),
+    Column::new("WAITS FOR").cut_to(16).rank(3),
     Column::new("WHAT").cut_to(20),
 ];
 

@@ -110,7 +110,7 @@ fn every_table_fits_the_terminal() {
         "requests",
         shown(
             &requests::COLUMNS,
-            ["3", "", "elicitation/create", "07:04:11.020", ""],
+            ["3", "", "elicitation/create", "07:04:11.020", "you", ""],
         ),
     );
     check("switches", shown(&switches::COLUMNS, ["", ""]));

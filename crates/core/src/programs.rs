@@ -1,5 +1,9 @@
 //! Programs that start servers, and the package that installs each of them.
 
+mod caches;
+
+pub use self::caches::{BrokenCache, CachedPackage};
+
 /// A package that brings programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Package {

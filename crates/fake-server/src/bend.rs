@@ -80,6 +80,16 @@ pub enum Bend {
     FlatProgress,
     /// Cursors are numbers, and are taken as numbers only
     NumericCursors,
+    /// Says that a list has changed whenever it is listed
+    AnnounceAtLists,
+    /// Has tool `extra` in every other list of its tools, and says each time that they have changed
+    AlternatingTools,
+    /// Does one request after the other, and waits for the answers to its questions meanwhile
+    OneAtATime,
+    /// Modern: needs input for `ask_nothing` again and again, and asks nothing
+    EndlessInputRequired,
+    /// Modern: asks in one set what the client declared and what it did not
+    UndeclaredQuestions,
 }
 
 /// A transport that has a bend.
@@ -125,11 +135,17 @@ impl Bend {
             | Self::NoVersion
             | Self::NotANumber
             | Self::FlatProgress
-            | Self::NumericCursors => &[
+            | Self::NumericCursors
+            | Self::AnnounceAtLists
+            | Self::AlternatingTools
+            | Self::OneAtATime => &[
                 BendTransport::Stdio,
                 BendTransport::Http,
                 BendTransport::Sse,
             ],
+            Self::EndlessInputRequired | Self::UndeclaredQuestions => {
+                &[BendTransport::Stdio, BendTransport::Http]
+            }
             Self::AnswersNotifications => &[BendTransport::Stdio, BendTransport::Sse],
             Self::Colours
             | Self::CarriageReturns

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::action::{Action, Asked};
+use crate::bend::Bend;
 use crate::message::{self, RpcError};
 use crate::modern::{result, rounds};
 use crate::questions::{Question, Rounds, Subject, collect, missing, visited};
@@ -16,7 +17,8 @@ pub(crate) fn interview(
     subject: Subject,
     rounds: Rounds,
 ) -> Result<Vec<Action>, RpcError> {
-    let missing = missing(&request.client.capabilities, &rounds);
+    let missing = missing(&request.client.capabilities, &rounds)
+        .filter(|_| !request.script.bends(Bend::UndeclaredQuestions));
     if request.is_modern() {
         return match missing {
             None => rounds::interview(request, &subject, &rounds),

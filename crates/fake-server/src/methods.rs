@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::action::Action;
+use crate::bend::Bend;
 use crate::catalog;
 use crate::interview;
 use crate::message::RpcError;
@@ -32,6 +33,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
         };
         catalog::page(key, items, cursor.as_ref(), script)
     };
+    tell_of_list(request);
     let result = match request.method {
         "tools/list" => list("tools", &request.tools())?,
         "tools/call" => return tools::call(request).map(Some),
@@ -69,6 +71,25 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
         result
     };
     Ok(Some(vec![request.answer(&result)]))
+}
+
+/// Bends what is told of the lists.
+fn tell_of_list(request: &Request) {
+    let (script, service) = (request.script, request.service);
+    let list = match request.method {
+        "tools/list" => "tools",
+        "resources/list" => "resources",
+        "prompts/list" => "prompts",
+        _ => return,
+    };
+    let alternates = list == "tools" && script.bends(Bend::AlternatingTools);
+    if alternates {
+        let mut shared = service.shared();
+        shared.extra_tool = !shared.extra_tool;
+    }
+    if alternates || script.bends(Bend::AnnounceAtLists) {
+        tools::changed(service, list);
+    }
 }
 
 /// Taints what a person is shown of a result.

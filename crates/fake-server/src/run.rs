@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::action::{Action, Asked, Heard};
+use crate::bend::Bend;
 use crate::flood;
 use crate::service::{Service, Turn};
 use crate::session::{Outgoing, Outlet, Session};
@@ -20,13 +21,18 @@ pub(crate) fn run(
     turn: Turn,
 ) {
     let stream = outlet.clone().filter(|_| session.ends_with_stream);
-    let work = perform(
-        Arc::clone(service),
-        Arc::clone(session),
-        actions,
-        outlet,
-        turn,
-    );
+    let one_at_a_time = call.is_some() && service.script().bends(Bend::OneAtATime);
+    let work = {
+        let (service, session) = (Arc::clone(service), Arc::clone(session));
+        async move {
+            let _turn = if one_at_a_time {
+                Some(service.next_request().await)
+            } else {
+                None
+            };
+            perform(Arc::clone(&service), session, actions, outlet, turn).await;
+        }
+    };
     let work = unless_closed(Arc::clone(service), call.map(str::to_owned), stream, work);
     session.drive(call, work);
 }

@@ -183,6 +183,11 @@ impl Service {
         Some(turn)
     }
 
+    /// Waits until the request before has been answered.
+    pub async fn next_request(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.flight).lock_owned().await
+    }
+
     /// Waits while the fake hangs.
     pub async fn responsive(&self) {
         self.until(|mood| mood != Mood::Hanging).await;

@@ -382,7 +382,7 @@ fn ask(request: &Request, method: &str, params: &str) -> Action {
 }
 
 /// Tells every session, and every subscription to it, that a list has changed.
-fn changed(service: &Service, list: &str) {
+pub(crate) fn changed(service: &Service, list: &str) {
     let method = format!("notifications/{list}/list_changed");
     let text = message::notification(&method, "{}");
     for session in service.sessions() {

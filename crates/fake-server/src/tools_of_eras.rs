@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::action::{Action, finishing};
+use crate::bend::Bend;
 use crate::interview;
 use crate::message::{self, RpcError};
 use crate::modern::{listen, tasks};
@@ -78,6 +79,9 @@ fn rounds(request: &Request, name: &str) -> Option<Rounds> {
         "url_required" if request.client.era == Era::Modern => vec![vec![url()]],
         "ask_in_turn" => vec![vec![Question::form()], vec![Question::sampling()]],
         "ask_together" => vec![vec![Question::form(), Question::sampling()]],
+        "ask_nothing" if request.script.bends(Bend::EndlessInputRequired) => {
+            vec![Vec::new(); AGAIN_AND_AGAIN]
+        }
         "ask_nothing" => vec![Vec::new()],
         "ask_again" => vec![vec![Question::form()]; AGAIN_AND_AGAIN],
         _ => return None,

@@ -5,6 +5,7 @@ mod announcement;
 mod approval;
 mod changes;
 mod desired;
+mod entries;
 mod merger;
 mod profiles;
 mod run_to_end;
@@ -40,6 +41,7 @@ pub use self::{
 };
 use self::{
     desired::{DesiredServers, watch},
+    entries::Entries,
     merger::{MAX_REPORTS, Merger},
     profiles::Profiles,
     servers::Servers,
@@ -70,7 +72,7 @@ pub struct Registry {
     /// Where the configuration comes from, if it can be read again.
     origin: Option<Origin>,
     /// The text of the file in force, if there is one.
-    text: ArcSwapOption<String>,
+    text: Arc<ArcSwapOption<String>>,
     /// One change at a time: held through it.
     desired: Mutex<DesiredServers>,
     /// Changes under way.
@@ -92,6 +94,11 @@ impl Registry {
             }
             made.is_ok()
         });
+        // It was read a moment ago; if it has gone since, there is none.
+        let text = options.origin.as_ref();
+        let text = text.and_then(|origin| origin.text().ok().flatten());
+        let text = Arc::new(ArcSwapOption::new(text.map(Arc::new)));
+        let entries = Entries::new(options.origin.clone(), Arc::clone(&text));
         let events = Events::default();
         events.keep_for(config.servers.len());
         let fleet = Arc::new(Fleet {
@@ -109,6 +116,7 @@ impl Registry {
             lineage: options.lineage,
             reserve: supervisor::reserve(),
             sole: options.sole_client.then(Sole::default),
+            entries: Some(Arc::new(entries.clone())),
             watched_file: options.origin.as_ref().and_then(Origin::path),
         });
         let mut supervisors = JoinSet::new();
@@ -128,6 +136,7 @@ impl Registry {
             list,
             HashMap::default(),
         )));
+        entries.set_servers(Arc::clone(&servers));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
         let (remerge, asked) = mpsc::channel(1);
         let nothing = Arc::new(Catalog::empty(&claims));
@@ -153,14 +162,7 @@ impl Registry {
             announcements,
             fleet,
             startup_wait: config.startup_wait,
-            // It was read a moment ago; if it has gone since, there is none.
-            text: ArcSwapOption::new(
-                options
-                    .origin
-                    .as_ref()
-                    .and_then(|origin| origin.text().ok().flatten())
-                    .map(Arc::new),
-            ),
+            text,
             origin: options.origin,
             desired: Mutex::new(DesiredServers {
                 supervisors,

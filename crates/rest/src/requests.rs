@@ -6,6 +6,7 @@ use mainstay_core::{
     event::Settled,
     failure::{Failure, FailureKind},
 };
+use mainstay_doorway::json_views::servers::{Disclosure, open_question};
 use mainstay_gateway::supervisor::Queued;
 use mainstay_platform::utc;
 
@@ -22,9 +23,13 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ServerRequests> {
         params: lists::raw(&queued.params),
         asked_at: utc::rfc3339(queued.asked_at),
     };
-    let waiting = door.gateway.registry.queue().list();
+    let queue = door.gateway.registry.queue();
+    let of_clients = queue.open_questions().of_clients().into_iter();
     Json(api::ServerRequests {
-        requests: waiting.into_iter().map(shown).collect(),
+        requests: queue.list().into_iter().map(shown).collect(),
+        clients: of_clients
+            .map(|open| open_question(open, Disclosure::Operator))
+            .collect(),
     })
 }
 

@@ -310,12 +310,15 @@ impl Pending {
         question.of_calls(live.clone().map(|(.., inbox)| inbox.take_questions()));
         let mut askers = live.clone().map(|(_, asker, _)| asker);
         let Some(asker) = askers.next() else {
+            question.hindered("no call is in flight that can have caused it");
             return Err(question);
         };
         if askers
             .chain(calls.still_at_work())
             .any(|other| other != asker)
         {
+            let waiting = live.filter_map(|(.., inbox)| inbox.open_questions()?.waiting());
+            question.hindered(ambiguous(waiting.max()));
             return Err(question);
         }
         // Of one client's calls the latest is as good as any.
@@ -431,6 +434,19 @@ impl Drop for Ticket {
 fn misaddressed(calls: Vec<Arc<Inbox>>) {
     for inbox in calls {
         inbox.break_off(Broken::Misaddressed("null".into()));
+    }
+}
+
+/// Why a question has no addressee. The call that has waited for its client for the longest is named: it may
+/// be why calls of several clients are in flight.
+fn ambiguous(waiting: Option<Duration>) -> String {
+    let reason = "calls of several clients are in flight on the server's connection, and nobody can tell whose question this is";
+    match waiting {
+        Some(waiting) => format!(
+            "{reason}; one of them has waited for {} s for its client's answer (mainstay requests shows which)",
+            waiting.as_secs()
+        ),
+        None => reason.to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! features).
 
 use std::{
+    fmt::Debug,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -34,7 +35,14 @@ struct AskedQuestion {
     calls: Vec<Arc<OpenQuestions>>,
     /// Whether these calls wait for people as long as the question is open.
     keeps_waiting: bool,
+    /// Why nobody can be asked, if it is another reason than what the client supports.
+    obstacle: Option<Box<str>>,
+    /// Dropped with the question.
+    note: Option<Box<dyn Note>>,
 }
+
+/// What shows an open question to people, for as long as it lives.
+pub trait Note: Debug + Send + Sync {}
 
 #[derive(Debug)]
 enum WayBack {
@@ -67,6 +75,8 @@ impl Question {
             way_back: Some(WayBack::Call(call)),
             calls: Vec::new(),
             keeps_waiting: false,
+            obstacle: None,
+            note: None,
         }));
         (question, answer)
     }
@@ -84,6 +94,8 @@ impl Question {
             way_back: Some(WayBack::Server(replies.clone())),
             calls: Vec::new(),
             keeps_waiting: false,
+            obstacle: None,
+            note: None,
         })))
     }
 
@@ -112,9 +124,7 @@ impl Question {
         if self.0.calls.is_empty() {
             self.0.calls.extend(call.cloned());
         }
-        for call in &self.0.calls {
-            call.open.fetch_add(1, Ordering::Relaxed);
-        }
+        self.0.calls.iter().for_each(|call| call.asked());
     }
 
     /// No person is asked after all: the calls' time goes on as if the question had not come.
@@ -124,6 +134,21 @@ impl Question {
                 call.open.fetch_sub(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// The reason for the refusal, should nobody answer the question.
+    pub fn hindered(&mut self, reason: impl Into<Box<str>>) {
+        self.0.obstacle = Some(reason.into());
+    }
+
+    /// Why nobody can be asked, where it is known.
+    pub fn obstacle(&self) -> Option<&str> {
+        self.0.obstacle.as_deref()
+    }
+
+    /// Shows the question to people, in place of what showed it before.
+    pub fn noted(&mut self, note: Option<Box<dyn Note>>) {
+        self.0.note = note;
     }
 
     /// Sends the client's response under the server's own id.
@@ -164,10 +189,15 @@ impl Drop for Question {
     fn drop(&mut self) {
         if self.0.way_back.is_some() {
             let name = self.0.frame.method_name();
-            tracing::debug!(server = %self.0.server, method = name, "a request of a server was refused");
-            let reason = format!("{name} is not supported by this client");
-            let text =
-                message::error_response(Some(self.id()), code::METHOD_NOT_FOUND, &reason, None);
+            let (code, reason) = match self.0.obstacle.take() {
+                Some(obstacle) => (code::INTERNAL_ERROR, obstacle),
+                None => {
+                    let unsupported = format!("{name} is not supported by this client");
+                    (code::METHOD_NOT_FOUND, unsupported.into())
+                }
+            };
+            tracing::debug!(server = %self.0.server, method = name, reason, "a request of a server was refused");
+            let text = message::error_response(Some(self.id()), code, &reason, None);
             self.send(text);
         }
         if self.0.keeps_waiting {
@@ -181,6 +211,8 @@ impl Drop for Question {
 #[derive(Debug, Default)]
 pub struct OpenQuestions {
     open: AtomicU32,
+    /// When a question came while none was open.
+    since: Mutex<Option<Instant>>,
     answered: Mutex<Option<Instant>>,
 }
 
@@ -192,6 +224,21 @@ impl OpenQuestions {
         }
         // Held for a copy, never across an await.
         Some(*self.answered.lock())
+    }
+
+    /// How long the call has waited for people; `None` while it does not.
+    pub fn waiting(&self) -> Option<Duration> {
+        if self.open.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        // Held for a copy, never across an await.
+        self.since.lock().map(|since| since.elapsed())
+    }
+
+    fn asked(&self) {
+        if self.open.fetch_add(1, Ordering::Relaxed) == 0 {
+            *self.since.lock() = Some(Instant::now());
+        }
     }
 
     fn answered(&self) {

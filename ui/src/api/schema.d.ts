@@ -3546,6 +3546,22 @@ export interface components {
          * @enum {string}
          */
         NextAction: "approve" | "enable" | "start" | "see_log" | "see_log_and_start" | "correct_entry" | "set_credentials" | "wait";
+        /** @description A question of a server that waits for its answer. */
+        OpenQuestion: {
+            /** @description RFC 3339 */
+            askedAt: string;
+            /** @description Whether a person answers it by `mainstay requests`, and no client. */
+            byHand?: boolean;
+            /** @description The name that the client declared which is asked; told to the operator only. */
+            client?: string | null;
+            /** @description How many questions of this server are open, where this is the oldest of them. */
+            count?: number | null;
+            /** @description `sampling/createMessage`, `elicitation/create`, … */
+            method: string;
+            /** @description `operator` or `client:NAME`, where there was a token; told to the operator only. */
+            principal?: string | null;
+            server: string;
+        };
         /**
          * @description `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and
          *     `POST /api/servers`
@@ -3821,6 +3837,7 @@ export interface components {
             nextRetryMs?: number | null;
             /** @description What a person can do about it where it is not connected. */
             nextStep?: string | null;
+            openQuestion?: components["schemas"]["OpenQuestion"] | null;
             pending?: components["schemas"]["Pending"] | null;
             /** Format: int32 */
             pid?: number | null;
@@ -3940,6 +3957,8 @@ export interface components {
         };
         /** @description `GET /api/server-requests`: what servers ask and no client could be asked. */
         ServerRequests: {
+            /** @description What clients are asked and have not answered, oldest first. Nobody can answer it for them. */
+            clients?: components["schemas"]["OpenQuestion"][];
             /** @description Oldest first. */
             requests: components["schemas"]["ServerRequest"][];
         };

@@ -10,6 +10,7 @@ use mainstay_command_line::{
     signals::Signals,
     trouble,
 };
+use mainstay_core::programs::BrokenCache;
 use mainstay_platform::{environment::Loaded, lineage::Lineage};
 
 use super::{credentials::Credentials, finding::Finding};
@@ -115,18 +116,35 @@ fn down(server: &Server, credentials: &Credentials<'_>) -> Finding {
     let name = &server.name;
     let what = trouble::trouble(server).unwrap_or_else(|| server.status.clone());
     let finding = Finding::error("server.down", format!("{}: {what}", server.status)).of(name);
-    with_stderr(finding, server)
-        .why("clients do not get its tools")
-        .mend(if is_refused(server) {
-            credentials.mend(name)
-        } else {
-            format!("mainstay logs {name}")
-        })
+    let finding = with_stderr(finding, server);
+    broken_cache(finding, server, |finding| {
+        finding
+            .why("clients do not get its tools")
+            .mend(if is_refused(server) {
+                credentials.mend(name)
+            } else {
+                format!("mainstay logs {name}")
+            })
+    })
 }
 
 /// Whether the server accepts no credentials of its entry.
 fn is_refused(server: &Server) -> bool {
     server.next_action == Some(NextAction::SetCredentials)
+}
+
+/// Names the cache of packages that its stderr shows to be broken, or else does `otherwise`.
+fn broken_cache(
+    finding: Finding,
+    server: &Server,
+    otherwise: impl FnOnce(Finding) -> Finding,
+) -> Finding {
+    match BrokenCache::in_lines(&server.stderr) {
+        Some(BrokenCache { folder, mend }) => finding
+            .why(format!("its package is broken in the cache {folder}"))
+            .mend(format!("{mend}  # then mainstay start {}", server.name)),
+        None => otherwise(finding),
+    }
 }
 
 fn with_stderr(mut finding: Finding, server: &Server) -> Finding {
@@ -229,11 +247,14 @@ fn of_started(server: &Server, limit: Duration, credentials: &Credentials<'_>) -
         &server.stderr,
         server.stdout.as_deref(),
     );
-    with_stderr(Finding::error("server.down", reason).of(name), server)
-        .why("clients do not get its tools")
-        .mend(if is_refused(server) {
-            credentials.mend(name)
-        } else {
-            format!("mainstay get {name}  # shows its entry; correct what the reason names")
-        })
+    let finding = with_stderr(Finding::error("server.down", reason).of(name), server);
+    broken_cache(finding, server, |finding| {
+        finding
+            .why("clients do not get its tools")
+            .mend(if is_refused(server) {
+                credentials.mend(name)
+            } else {
+                format!("mainstay get {name}  # shows its entry; correct what the reason names")
+            })
+    })
 }

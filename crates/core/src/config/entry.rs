@@ -64,6 +64,7 @@ impl<'e> Context<'e> {
             params: BTreeMap::new(),
             env: BTreeMap::new(),
             room: Cell::new(Some(MAX_EXPANDED)),
+            reads_files: Cell::new(false),
         }
     }
 }
@@ -135,6 +136,7 @@ fn read_fields<'e>(
     let mut server = ServerConfig::new(name, launch);
     let policies = Policies::read(&context.policies, &mut entry.fields, entry.report);
     entry.options(&mut server, policies);
+    server.reads_files = entry.scope.reads_files.get();
     entry.fields.finish(entry.report, FOREIGN, LATER);
     server
 }

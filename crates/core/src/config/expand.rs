@@ -62,6 +62,8 @@ pub(super) struct Scope<'s> {
     pub env: BTreeMap<String, Secret>,
     /// How many bytes of [`MAX_EXPANDED`] are left; `None` once a text had no room.
     pub room: Cell<Option<usize>>,
+    /// Whether a file was asked for.
+    pub reads_files: Cell<bool>,
 }
 
 /// Why a text cannot be expanded.
@@ -426,6 +428,7 @@ impl Scope<'_> {
     /// A file's text without its last line break, which editors add.
     pub fn file(&self, path: &str) -> Result<String, Unresolved> {
         let path = self.path(path)?;
+        self.reads_files.set(true);
         let mut text = self
             .environment
             .read_file(&path)

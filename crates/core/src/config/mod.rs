@@ -298,6 +298,8 @@ pub struct ServerConfig {
     pub roots: Vec<Root>,
     /// `healthCheckUrl`, checked like `url`. May hold a secret in its query.
     pub health_check_url: Option<Secret>,
+    /// Whether its values stand in files (`${file:…}`, `envFile`), which may be replaced at any time.
+    pub reads_files: bool,
 }
 
 impl ServerConfig {
@@ -330,6 +332,7 @@ impl ServerConfig {
             server_requests: None,
             roots: Vec::new(),
             health_check_url: None,
+            reads_files: false,
         }
     }
 
@@ -360,6 +363,17 @@ impl ServerConfig {
     /// Whether a session opened by this entry is no session of the other.
     pub fn is_reached_otherwise(&self, other: &Self) -> bool {
         self.launch != other.launch || self.protocol != other.protocol
+    }
+
+    /// This with the values that were read again of the files that its entry names.
+    #[must_use]
+    pub fn refreshed(&self, read: Self) -> Self {
+        Self {
+            launch: read.launch,
+            further_problems: read.further_problems,
+            health_check_url: read.health_check_url,
+            ..self.clone()
+        }
     }
 
     /// Whether nothing is wrong with the entry but files that cannot be read now.

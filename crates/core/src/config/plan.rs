@@ -171,6 +171,8 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         server_requests,
         roots,
         health_check_url,
+        // It follows from the values that are compared.
+        reads_files: _,
     } = new;
     // The file does not say the last two.
     let Policy {

@@ -370,6 +370,7 @@ fn options(server: &ServerConfig) -> Map<String, Value> {
         server_requests,
         roots,
         health_check_url,
+        reads_files: _,
     } = server;
     let list_changed = match list_changed {
         ListChanged::Propagate => "propagate",

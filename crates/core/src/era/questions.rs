@@ -26,6 +26,12 @@ pub fn may_ask(method: Method) -> bool {
     )
 }
 
+/// Whether a person may have to do something before the question is answered. A client answers for its roots by
+/// itself.
+pub fn needs_person(question: Method) -> bool {
+    question != Method::RootsList
+}
+
 /// `sampling/createMessage`, `elicitation/create` or `roots/list`, as modern revisions write them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputRequest {

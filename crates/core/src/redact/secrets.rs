@@ -57,14 +57,21 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Those of a server; `None` if it has none.
     pub fn of(config: &ServerConfig) -> Option<Self> {
+        Self::of_both(config, None)
+    }
+
+    /// The same with those that the server had before: sessions may still have them.
+    pub fn of_both(config: &ServerConfig, former: Option<&ServerConfig>) -> Option<Self> {
         let mut found = Found::default();
-        match &config.launch {
-            Launch::Http(launch) => found.http(launch),
-            Launch::Stdio(launch) => found.stdio(launch),
-            Launch::Broken(_) | Launch::Unapproved => {}
-        }
-        if let Some(url) = &config.health_check_url {
-            found.url(url.expose());
+        for config in std::iter::once(config).chain(former) {
+            match &config.launch {
+                Launch::Http(launch) => found.http(launch),
+                Launch::Stdio(launch) => found.stdio(launch),
+                Launch::Broken(_) | Launch::Unapproved => {}
+            }
+            if let Some(url) = &config.health_check_url {
+                found.url(url.expose());
+            }
         }
         let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
         (!found.0.is_empty() || !findings.is_empty()).then(|| Self {

@@ -11,12 +11,13 @@ use mainstay_core::{
     config::{Launch, Requested, Runtime, Standing, Target, edit::Entry},
     event::told_names,
     lifecycle::State,
+    principal::Principal,
     redact,
     trouble::NextStep,
 };
 use mainstay_gateway::{
     registry::Registry,
-    supervisor::{KeptDown, Server, ServerView},
+    supervisor::{Answerer, KeptDown, OpenQuestion, Server, ServerView},
 };
 use mainstay_platform::utc;
 use serde_json::{Map, Value};
@@ -138,6 +139,12 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .and_then(|session| session.liveness.asked())
             .and_then(|asked| SystemTime::now().checked_sub(asked.elapsed()))
             .map(unix_millis),
+        open_question: server
+            .open_question()
+            .map(|(oldest, count)| api::OpenQuestion {
+                count: Some(count),
+                ..open_question(oldest, disclosure)
+            }),
         tools_ready: view.catalog.is_some(),
         lists_stale: view.catalog.is_some() && view.listed.is_none(),
         tool_count: count(ListKind::Tools),
@@ -150,6 +157,29 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         prompt_count: count(ListKind::Prompts),
         stderr: server.log.tail.texts(),
         stdout: server.log.last_stray_line(),
+    }
+}
+
+/// A question that waits for its answer.
+pub fn open_question(open: OpenQuestion, disclosure: Disclosure) -> api::OpenQuestion {
+    let (client, principal) = match (&open.answerer, disclosure) {
+        (Answerer::Client { name, principal }, Disclosure::Operator) => {
+            let name = name
+                .as_deref()
+                .map(|name| redact::redact(name).into_owned());
+            let principal = (*principal != Principal::Anonymous).then(|| principal.to_string());
+            (name, principal)
+        }
+        (Answerer::Client { .. } | Answerer::Operator, _) => (None, None),
+    };
+    api::OpenQuestion {
+        server: open.server.to_string(),
+        method: open.method,
+        asked_at: utc::rfc3339(open.asked_at),
+        by_hand: open.answerer == Answerer::Operator,
+        client,
+        principal,
+        count: None,
     }
 }
 

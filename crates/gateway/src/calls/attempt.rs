@@ -7,7 +7,10 @@ use std::{
 
 use mainstay_core::{
     config::ServerRequests,
-    era::{listen, questions},
+    era::{
+        listen,
+        questions::{self, needs_person},
+    },
     message::{self, Method},
     trace,
 };
@@ -56,7 +59,8 @@ impl Call<'_> {
         }
         let mut bridge = Bridge::new(self.sink.caller(), server, self.request);
         let mut round = None::<Round>;
-        for _ in 0..=MAX_ROUNDS {
+        let (mut rounds, mut pauses) = (0, 0);
+        loop {
             let render = |id: &str| bridge.request(id, round.as_ref());
             let mut answer = self.exchange(&session, render, cancel.as_mut()).await?;
             if bridge.declares_tasks_for(&answer.frame) {
@@ -77,11 +81,20 @@ impl Call<'_> {
                 Ok(Some(required)) => required,
                 Err(error) => return Err(AttemptError::Final(self.unusable(&error.to_string()))),
             };
+            if required.requests.is_empty() {
+                pauses += 1;
+                Box::pin(self.pause(pauses, cancel.as_mut())).await?;
+                round = Some(Round::unasked(required.state));
+                continue;
+            }
+            rounds += 1;
+            if rounds > MAX_ROUNDS {
+                let reason = format!("it asked its client in more than {MAX_ROUNDS} rounds");
+                return Err(AttemptError::Final(self.unusable(&reason)));
+            }
             let client = bridge.client();
             round = Some(Box::pin(self.round(client, required, cancel.as_mut())).await?);
         }
-        let reason = format!("it asked its client in more than {MAX_ROUNDS} rounds");
-        Err(AttemptError::Final(self.unusable(&reason)))
     }
 
     /// Waits until the server has a session.
@@ -213,10 +226,15 @@ impl Call<'_> {
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
         }
-        question.keep_waiting(Some(patience));
+        // What the client answers by itself takes no more than the call's own time.
+        if needs_person(question.method()) {
+            question.keep_waiting(Some(patience));
+        }
+        self.show(&mut question);
         let Err(mut question) = self.sink.ask(&self.upstream.server().name, question) else {
             return;
         };
+        question.noted(None);
         question.keep_waiting_no_more();
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
@@ -224,6 +242,14 @@ impl Call<'_> {
             let principal = &self.sink.client.principal;
             self.upstream.server().queue(principal, question);
         }
+    }
+
+    /// Shows people that the client is asked.
+    pub(super) fn show(&self, question: &mut Question) {
+        let client = &self.sink.client;
+        let name = client.origin.client.as_ref().map(|it| it.name.as_str());
+        let server = self.upstream.server();
+        server.show_question(name, &client.principal, question);
     }
 
     /// While a person thinks, the call's time stands still: until when it goes on,

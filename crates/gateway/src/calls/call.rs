@@ -70,6 +70,17 @@ pub struct Round {
     pub elicitations: Vec<String>,
 }
 
+impl Round {
+    /// The next attempt at a call of which the server asked nothing.
+    pub fn unasked(state: Option<Box<str>>) -> Self {
+        Self {
+            responses: Vec::new(),
+            state,
+            elicitations: Vec::new(),
+        }
+    }
+}
+
 impl Call<'_> {
     /// Waits for a part of the call, unless it is cancelled or has no time left.
     pub(super) async fn meanwhile<T>(

@@ -9,16 +9,19 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
+
 use mainstay_core::{
-    era::{Caller, code},
+    era::{Caller, code, questions::needs_person},
     ids::ServerName,
-    message,
+    message::{self, Method},
     principal::Principal,
     record::{ClientInfo, Door, Origin},
 };
 use mainstay_transport::{Asker, Frame, Question};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::names::BoundNames;
 
@@ -26,8 +29,11 @@ use super::names::BoundNames;
 /// for more is refused.
 const MAX_QUESTIONS: usize = 64;
 
-/// How long a question waits for its answer.
+/// How long a question waits for a person.
 const PATIENCE: Duration = Duration::from_mins(10);
+
+/// How long a question waits that a client answers by itself.
+pub const PATIENCE_WITH_PROGRAMS: Duration = Duration::from_secs(10);
 
 /// One client, for as long as its session or, where it has none, its request.
 #[derive(Debug)]
@@ -123,6 +129,13 @@ impl Client {
         }
     }
 
+    /// Whether the client declared that it takes this request of a server.
+    pub(super) fn takes(&self, request: &Frame) -> bool {
+        let method = request.method().unwrap_or(Method::Other);
+        let params = request.params().unwrap_or("{}");
+        !matches!(self.asks, Asks::Nobody) && self.caller.takes(method, params)
+    }
+
     /// Asks the client. `Ok` may hold a request that must now be sent to it; a question that it cannot
     /// be asked is given back.
     pub(super) fn ask(
@@ -130,22 +143,20 @@ impl Client {
         server: &ServerName,
         question: Question,
     ) -> Result<Option<String>, Question> {
-        let params = question.frame().params().unwrap_or("{}");
-        if !self.caller.takes(question.method(), params) {
+        if !self.takes(question.frame()) {
             return Err(question);
         }
         match &self.asks {
             Asks::Nobody => Err(question),
             Asks::Session(questions) => questions.enter(server, question).map(Some),
-            Asks::Rounds(rounds) => {
-                rounds
-                    .try_send(question)
-                    .map(|()| None)
-                    .map_err(|error| match error {
-                        mpsc::error::TrySendError::Full(question)
-                        | mpsc::error::TrySendError::Closed(question) => question,
-                    })
-            }
+            Asks::Rounds(rounds) => rounds.try_send(question).map(|()| None).map_err(|error| {
+                let (mut question, why) = match error {
+                    mpsc::error::TrySendError::Full(question) => (question, TOO_MANY),
+                    mpsc::error::TrySendError::Closed(question) => (question, GONE),
+                };
+                question.hindered(why);
+                question
+            }),
         }
     }
 }
@@ -169,11 +180,17 @@ pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
     }
 }
 
+const TOO_MANY: &str = "too many questions wait for the client's answers";
+const GONE: &str = "the client has gone";
+
 /// Questions that wait for the answers of one client, by their ids on its side.
 #[derive(Debug, Default)]
 pub struct Questions {
     next_id: AtomicU64,
     waiting: Mutex<HashMap<u64, Waiting>>,
+    /// The id of the last question that the client should have answered by itself and did not; 0 is none.
+    /// It is not asked such a thing again before it is heard.
+    unanswered: AtomicU64,
     /// The client answers no more.
     is_closed: AtomicBool,
 }
@@ -182,7 +199,18 @@ pub struct Questions {
 struct Waiting {
     server: ServerName,
     question: Question,
-    since: Instant,
+    until: Instant,
+    /// Ends a question that does not wait for the sweeper.
+    _timer: Option<AbortOnDropHandle<()>>,
+}
+
+/// How long a question of this method waits.
+fn patience(question: Method) -> Duration {
+    if needs_person(question) {
+        PATIENCE
+    } else {
+        PATIENCE_WITH_PROGRAMS
+    }
 }
 
 impl Questions {
@@ -192,27 +220,59 @@ impl Questions {
     }
 
     /// Enters a question of this server; returns it as a request under an id of ours.
-    pub fn enter(&self, server: &ServerName, question: Question) -> Result<String, Question> {
+    pub fn enter(
+        self: &Arc<Self>,
+        server: &ServerName,
+        mut question: Question,
+    ) -> Result<String, Question> {
+        let method = question.method();
+        if !needs_person(method) && self.unanswered.load(Ordering::Relaxed) > 0 {
+            question.hindered(not_in_time(method));
+            return Err(question);
+        }
         let mut waiting = self.waiting();
-        if waiting.len() >= MAX_QUESTIONS || self.is_closed.load(Ordering::Relaxed) {
+        let is_closed = self.is_closed.load(Ordering::Relaxed);
+        if waiting.len() >= MAX_QUESTIONS || is_closed {
+            question.hindered(if is_closed { GONE } else { TOO_MANY });
             return Err(question);
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let text = question.frame().with_id(&id.to_string());
-        let since = Instant::now();
+        let until = Instant::now() + patience(method);
         let server = server.clone();
+        let timer = (!needs_person(method)).then(|| self.expire_at(until));
         let entry = Waiting {
             server,
             question,
-            since,
+            until,
+            _timer: timer,
         };
         waiting.insert(id, entry);
         Ok(text)
     }
 
+    fn expire_at(self: &Arc<Self>, until: Instant) -> AbortOnDropHandle<()> {
+        let questions = Arc::downgrade(self);
+        let expiring = async move {
+            tokio::time::sleep_until(until).await;
+            if let Some(questions) = questions.upgrade() {
+                questions.expire();
+            }
+        };
+        AbortOnDropHandle::new(tokio::spawn(expiring.boxed()))
+    }
+
+    /// The client has said something of its roots: it is asked for them again.
+    pub fn hear_of_roots(&self) {
+        self.unanswered.store(0, Ordering::Relaxed);
+    }
+
     /// Takes a client's response; `false` if it answers nothing that waits.
     pub fn answer(&self, id: &str, response: &Frame) -> bool {
         let Ok(id) = id.parse() else { return false };
+        if self.unanswered.load(Ordering::Relaxed) == id {
+            self.hear_of_roots();
+        }
         let waiting = self.waiting().remove(&id);
         waiting
             .map(|waiting| waiting.question.answer(response))
@@ -235,14 +295,19 @@ impl Questions {
     /// Refuses questions that have waited for too long.
     pub fn expire(&self) {
         let expired: Vec<_> = {
-            let mut waiting = self.waiting();
-            let old = waiting.extract_if(|_, waiting| waiting.since.elapsed() >= PATIENCE);
+            let (mut waiting, now) = (self.waiting(), Instant::now());
+            let old = waiting.extract_if(|_, waiting| waiting.until <= now);
             old.collect()
         };
-        for (_, waiting) in expired {
-            waiting
-                .question
-                .refuse(code::INTERNAL_ERROR, "the client did not answer in time");
+        for (id, waiting) in expired {
+            let (server, method) = (&waiting.server, waiting.question.method());
+            if !needs_person(method) {
+                self.unanswered.store(id, Ordering::Relaxed);
+                let method = method.name();
+                tracing::warn!(%server, method, "the client did not answer a question, and is not asked it again");
+            }
+            let reason = not_in_time(method);
+            waiting.question.refuse(code::INTERNAL_ERROR, &reason);
         }
     }
 
@@ -254,9 +319,15 @@ impl Questions {
             std::mem::take(&mut *waiting)
         };
         for waiting in all.into_values() {
-            waiting
-                .question
-                .refuse(code::INTERNAL_ERROR, "the client has gone");
+            waiting.question.refuse(code::INTERNAL_ERROR, GONE);
         }
     }
+}
+
+fn not_in_time(question: Method) -> String {
+    format!(
+        "the client did not answer {} within {} s",
+        question.name(),
+        patience(question).as_secs()
+    )
 }

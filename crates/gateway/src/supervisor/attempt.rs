@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mainstay_core::{
+    config::ServerConfig,
     era::Eras,
     ids::Epoch,
     lifecycle::Loss,
@@ -12,6 +13,7 @@ use mainstay_transport::{self as transport, Opening, Running, Session, SignsOfWo
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
+    entries::{Known, Reread},
     fleet::Fleet,
     pace::{Slot, Wish},
     session_key::SessionKey,
@@ -19,6 +21,8 @@ use super::{
 
 /// How an attempt gets on.
 pub enum Progress {
+    /// The files that its entry names have other values than this configuration had.
+    Refreshed(Arc<ServerConfig>, Box<ServerConfig>),
     /// Its turn has come.
     Begun,
     /// Its processes were seen at work.
@@ -46,19 +50,65 @@ impl From<Unopened> for Ending {
     }
 }
 
-/// One attempt, from its turn to the end of its session. Its supervisor ends a start after `silence`.
+/// What an attempt is to open, and how.
+pub struct Attempt {
+    pub known: Known,
+    pub opening: Opening,
+    pub wish: Wish,
+    /// The supervisor ends a start after this time without a sign of work.
+    pub silence: Duration,
+}
+
+/// One attempt, from its turn to the end of its session.
 pub async fn connect(
     fleet: Arc<Fleet>,
-    opening: Opening,
-    wish: Wish,
-    silence: Duration,
+    attempt: Attempt,
     which: SessionKey,
     epoch: Epoch,
     progress: mpsc::Sender<(SessionKey, Epoch, Progress)>,
 ) -> Ending {
+    let Attempt {
+        known,
+        mut opening,
+        wish,
+        silence,
+    } = attempt;
+    let stopped = || Loss::Disconnected("stopped".to_owned()).into();
+    let reread = tokio::select! {
+        reread = known.reread() => reread,
+        () = opening.stop.close.cancelled() => return stopped(),
+    };
+    match reread {
+        Reread::Same => {}
+        Reread::Other(read) => {
+            opening.log.protect_both(&read, Some(&known.config));
+            opening
+                .log
+                .note("the files that its entry names have other values now");
+            opening.launch = read.launch.clone();
+            let read = Progress::Refreshed(Arc::clone(&known.config), Box::new(read));
+            progress.send((which, epoch, read)).await.ok();
+        }
+        // An old value is not used: where it was withdrawn, the reason would be another one.
+        Reread::Broken(read) => {
+            // The problem is shown as it is.
+            opening.log.protect_both(&read, Some(&known.config));
+            let problem = read.problems().next().map(ToString::to_string);
+            let reason = problem.unwrap_or_default();
+            let loss = Loss::CannotSpawn(reason);
+            opening.log.ended(&loss);
+            return loss.into();
+        }
+    }
+    drop(known);
+    if fleet.pace.package_is_taken(&opening.launch) {
+        opening
+            .log
+            .note("waits for another start that fetches the same package");
+    }
     let slot = tokio::select! {
         slot = fleet.pace.turn(&opening.launch, wish) => slot,
-        () = opening.stop.close.cancelled() => return Loss::Disconnected("stopped".to_owned()).into(),
+        () = opening.stop.close.cancelled() => return stopped(),
     };
     // Their reader ends after all connections.
     progress.send((which, epoch, Progress::Begun)).await.ok();
@@ -104,7 +154,12 @@ async fn start(
     let mut opened = Box::pin(transport::open(opening));
     loop {
         let sight = tokio::select! {
-            opened = &mut opened => return opened,
+            opened = &mut opened => {
+                if opened.is_ok() {
+                    slot.succeeded();
+                }
+                return opened;
+            }
             sight = look(&signs, watch.due().into()) => sight,
         };
         let now = Instant::now();

@@ -8,6 +8,7 @@ use mainstay_transport::{Notice, Reserve, logs::Logs};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    entries::Entries,
     pace::Pace,
     queue::Queue,
     sole::{Asks, Sole},
@@ -47,6 +48,8 @@ pub struct Fleet {
     pub queue: Arc<Queue>,
     /// The one client, where there can be no other.
     pub sole: Option<Sole>,
+    /// Where entries can be read again.
+    pub entries: Option<Arc<dyn Entries>>,
     /// The file with the servers' entries, if its changes take effect at once.
     pub watched_file: Option<PathBuf>,
 }

@@ -15,20 +15,77 @@ use super::listing::{Listed, Outcome};
 /// A server that changes its lists in a burst is listed once.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
+/// How often in a row a list is read as soon as the server says that it has changed. A list that goes on changing
+/// is read after a pause since it was read last, then after twice the pause, and so on: a server may announce a
+/// change whenever it is listed.
+const PROMPT_LISTINGS: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_mins(1);
+
+/// A list that the server has not announced for so long has settled. Longer than the longest pause, after which a
+/// server that announces at each listing does it again.
+const QUIET: Duration = Duration::from_mins(2);
+
 /// Lists that could not be read are read again after this time, then after twice as long, and so on.
 const RETRY: Duration = Duration::from_secs(10);
 const MAX_RETRY: Duration = Duration::from_mins(10);
+
+const KINDS: usize = ListKind::ALL.len();
 
 /// When to list, and the listing that runs.
 #[derive(Default)]
 pub struct Listings {
     running: JoinSet<Done>,
-    /// Lists to be read at `at`; the flag says that the server announced a change.
-    stale: Vec<(ListKind, bool)>,
-    at: Option<Instant>,
-    /// Listings in a row of which a list could not be read.
-    failures: u32,
+    stale: [Stale; KINDS],
+    paces: [Pace; KINDS],
     troubles: Troubles,
+}
+
+/// Why a list is to be read, if it is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stale {
+    /// When the server first said that it has changed since it was read.
+    announced: Option<Instant>,
+    /// When it is read again because it could not be read.
+    retry: Option<Instant>,
+}
+
+/// How often a list is announced and read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// How often in a row it was read because the server announced it.
+    in_row: u32,
+    announced: Option<Instant>,
+    /// When it was read last.
+    listed: Option<Instant>,
+    /// How often in a row it could not be read.
+    failures: u32,
+}
+
+impl Pace {
+    /// The server has gone on announcing it for long.
+    fn is_unsettled(&self) -> bool {
+        self.in_row > PROMPT_LISTINGS
+    }
+
+    /// The least time between two readings.
+    fn pause(&self) -> Duration {
+        match self.in_row.checked_sub(PROMPT_LISTINGS) {
+            None | Some(0) => Duration::ZERO,
+            Some(more) => doubled(PAUSE, more, MAX_PAUSE),
+        }
+    }
+
+    /// When it counts as settled, if it is not announced again.
+    fn settles_at(&self) -> Option<Instant> {
+        self.announced.map(|at| at + QUIET)
+    }
+}
+
+/// A time that doubles each time, up to the longest.
+fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    let factor = 2_u32.saturating_pow(times.saturating_sub(1));
+    first.saturating_mul(factor).min(longest)
 }
 
 /// Trouble with the lists of a server.
@@ -43,7 +100,7 @@ pub struct Trouble {
 /// The trouble with each list of a server, until that list is read again.
 #[derive(Debug, Default)]
 struct Troubles {
-    by_kind: [Option<Trouble>; ListKind::ALL.len()],
+    by_kind: [Option<Trouble>; KINDS],
     /// How many tools the server had before it listed none (invariant 8).
     tools_gone: Option<usize>,
 }
@@ -61,15 +118,41 @@ pub struct Done {
 impl Listings {
     /// The server says that a list has changed.
     pub fn announced(&mut self, kind: ListKind) {
-        self.stale.retain(|(stale, _)| *stale != kind);
-        self.stale.push((kind, true));
-        self.due_in(DEBOUNCE);
+        let now = Instant::now();
+        let pace = &mut self.paces[kind as usize];
+        if pace.settles_at().is_some_and(|at| at <= now) {
+            pace.in_row = 0;
+        }
+        pace.announced = Some(now);
+        self.stale[kind as usize].announced.get_or_insert(now);
     }
 
-    /// Reads the stale lists after this time, or sooner if they are due sooner.
-    fn due_in(&mut self, wait: Duration) {
-        let at = Instant::now() + wait;
-        self.at = Some(self.at.map_or(at, |due| due.min(at)));
+    /// When this list is to be read.
+    fn due_of(&self, kind: ListKind) -> Option<Instant> {
+        let (stale, pace) = (self.stale[kind as usize], self.paces[kind as usize]);
+        let announced = stale.announced.map(|at| {
+            let paced = pace.listed.map(|listed| listed + pace.pause());
+            paced.map_or(at + DEBOUNCE, |paced| paced.max(at + DEBOUNCE))
+        });
+        announced.into_iter().chain(stale.retry).min()
+    }
+
+    /// Whether the server announces this list again and again. What it changes is told rarely then.
+    pub fn is_unsettled(&self, kind: ListKind) -> bool {
+        self.paces[kind as usize].is_unsettled()
+    }
+
+    /// Whether a list has settled by now that had been announced again and again.
+    pub fn settle(&mut self) -> bool {
+        let now = Instant::now();
+        let mut has_settled = false;
+        for pace in &mut self.paces {
+            if pace.is_unsettled() && pace.settles_at().is_some_and(|at| at <= now) {
+                pace.in_row = 0;
+                has_settled = true;
+            }
+        }
+        has_settled
     }
 
     /// Takes note of the outcome of reading lists. The server `had` so many tools before, and `has` so many now.
@@ -91,27 +174,46 @@ impl Listings {
                 degrades,
             });
         }
-        let failed =
-            |(kind, outcome): &(_, _)| matches!(outcome, Outcome::Failed(_)).then_some(*kind);
-        let failed: Vec<ListKind> = lists.iter().filter_map(failed).collect();
-        self.failures = match &*failed {
-            [] => 0,
-            _ => self.failures.saturating_add(1),
-        };
-        self.read_again(&failed);
+        let now = Instant::now();
+        for (kind, outcome) in lists {
+            let pace = &mut self.paces[*kind as usize];
+            pace.listed = Some(now);
+            if matches!(outcome, Outcome::Failed(_)) {
+                pace.failures = pace.failures.saturating_add(1);
+                let retry = now + doubled(RETRY, pace.failures, MAX_RETRY);
+                self.stale[*kind as usize].retry = Some(retry);
+            } else {
+                pace.failures = 0;
+            }
+        }
         self.troubles.tools_gone = match (had, has) {
             (_, 1..) => None,
             (0, 0) => self.troubles.tools_gone,
             (had, 0) => Some(had),
         };
-        let gone = self.troubles.tools_gone;
-        let gone = gone.map(|had| Trouble {
+        self.trouble()
+    }
+
+    /// The trouble with the lists as of now: the first that degrades the server, or else the first.
+    pub fn trouble(&self) -> Option<Trouble> {
+        let gone = self.troubles.tools_gone.map(|had| Trouble {
             reason: format!("it lists no tools; it had {had}"),
             degrades: true,
         });
+        let unsettled = ListKind::ALL
+            .into_iter()
+            .filter(|kind| self.is_unsettled(*kind));
+        let unsettled = unsettled.map(|kind| Trouble {
+            reason: format!(
+                "it says again and again that its {} have changed; they are read every {} s at most",
+                kind.member(),
+                MAX_PAUSE.as_secs()
+            ),
+            degrades: false,
+        });
         let mut known: Vec<_> = self.troubles.by_kind.iter().flatten().cloned().collect();
         known.extend(gone);
-        // The first that degrades the server, or else the first.
+        known.extend(unsettled);
         known.sort_by_key(|trouble| !trouble.degrades);
         known.into_iter().next()
     }
@@ -122,48 +224,46 @@ impl Listings {
         known.is_some_and(|trouble| trouble.reason == reason)
     }
 
-    /// Lists that could not be read are due again some time.
-    fn read_again(&mut self, kinds: &[ListKind]) {
-        for &kind in kinds {
-            if !self.stale.iter().any(|(stale, _)| *stale == kind) {
-                self.stale.push((kind, false));
+    /// When [`Listings::take_due`] has something, or a list settles. Nothing is read while a listing runs: an older
+    /// result must not overwrite a newer one.
+    pub fn due(&self) -> Option<Instant> {
+        let unsettled = self.paces.iter().filter(|pace| pace.is_unsettled());
+        let due = ListKind::ALL
+            .into_iter()
+            .filter_map(|kind| self.due_of(kind));
+        due.filter(|_| self.running.is_empty())
+            .chain(unsettled.filter_map(Pace::settles_at))
+            .min()
+    }
+
+    /// Takes the lists that are due now, and those of them that the server has announced.
+    pub fn take_due(&mut self) -> Option<(Vec<ListKind>, Vec<ListKind>)> {
+        let now = Instant::now();
+        if !self.running.is_empty() {
+            return None;
+        }
+        let is_due = |kind: &ListKind| self.due_of(*kind).is_some_and(|due| due <= now);
+        let due: Vec<ListKind> = ListKind::ALL.into_iter().filter(is_due).collect();
+        let mut announced = Vec::new();
+        for kind in &due {
+            let stale = std::mem::take(&mut self.stale[*kind as usize]);
+            if stale.announced.is_some() {
+                announced.push(*kind);
+                let pace = &mut self.paces[*kind as usize];
+                pace.in_row = pace.in_row.saturating_add(1);
             }
         }
-        if !kinds.is_empty() {
-            let doubled = 2_u32.saturating_pow(self.failures.saturating_sub(1));
-            self.due_in(RETRY.saturating_mul(doubled).min(MAX_RETRY));
-        }
+        (!due.is_empty()).then_some((due, announced))
     }
 
-    pub fn due(&self) -> Option<Instant> {
-        self.at
-    }
-
-    /// Takes the lists that are due now. There are none while a listing runs: an older result must not overwrite
-    /// a newer one.
-    pub fn take_due(&mut self) -> Option<(Vec<ListKind>, Vec<ListKind>)> {
-        if self.at? > Instant::now() {
-            return None;
-        }
-        if !self.running.is_empty() {
-            self.at = Some(Instant::now() + DEBOUNCE);
-            return None;
-        }
-        self.at = None;
-        let stale = std::mem::take(&mut self.stale);
-        let announced = stale.iter().filter(|(_, announced)| *announced);
-        Some((
-            stale.iter().map(|(kind, _)| *kind).collect(),
-            announced.map(|(kind, _)| *kind).collect(),
-        ))
-    }
-
-    /// A new session begins. Listings of the session before are dropped.
+    /// A new session begins. Listings of the session before are dropped. A server that announced its lists again and
+    /// again may go on.
     pub fn reset(&mut self) {
         self.running.abort_all();
-        self.stale.clear();
-        self.at = None;
-        self.failures = 0;
+        self.stale = Default::default();
+        for pace in &mut self.paces {
+            pace.failures = 0;
+        }
     }
 
     pub fn start(&mut self, listing: impl Future<Output = Done> + Send + 'static) {
@@ -215,5 +315,64 @@ mod tests {
         listings.settled(&failed, 1, 1);
         listings.announced(ListKind::Tools);
         assert_eq!(listings.due(), Some(Instant::now() + DEBOUNCE));
+    }
+
+    const READ: [(ListKind, Outcome); 1] = [(ListKind::Tools, Outcome::Read)];
+
+    /// Reads a list at once that is announced at each reading; returns the time until each reading.
+    async fn waits(listings: &mut Listings, times: usize) -> Vec<Duration> {
+        let mut waits = Vec::new();
+        for _ in 0..times {
+            listings.announced(ListKind::Tools);
+            let wait = listings.due().expect("it is read") - Instant::now();
+            waits.push(wait);
+            tokio::time::advance(wait).await;
+            let tools = vec![ListKind::Tools];
+            assert_eq!(listings.take_due(), Some((tools.clone(), tools)));
+            listings.settled(&READ, 1, 1);
+        }
+        waits
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_announced_at_each_reading_is_read_ever_less_often() {
+        let mut listings = Listings::default();
+        let prompt = waits(&mut listings, 6).await;
+        assert_eq!(prompt, [DEBOUNCE; 6]);
+        assert!(listings.is_unsettled(ListKind::Tools));
+        let trouble = listings.settled(&READ, 1, 1).expect("a note");
+        assert!(trouble.reason.contains("tools have changed"), "{trouble:?}");
+        assert!(!trouble.degrades);
+        let seconds: Vec<u64> = waits(&mut listings, 9)
+            .await
+            .iter()
+            .map(Duration::as_secs)
+            .collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        // Another list is read at once.
+        listings.announced(ListKind::Prompts);
+        assert_eq!(listings.due(), Some(Instant::now() + DEBOUNCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_settles() {
+        let mut listings = Listings::default();
+        waits(&mut listings, 8).await;
+        assert!(!listings.settle());
+        let due = listings.due().expect("it settles");
+        tokio::time::advance(due - Instant::now()).await;
+        assert!(listings.settle() && !listings.is_unsettled(ListKind::Tools));
+        assert_eq!(listings.trouble(), None);
+        assert_eq!(listings.due(), None);
+        assert_eq!(waits(&mut listings, 2).await, [DEBOUNCE; 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_far_apart_are_read_at_once() {
+        let mut listings = Listings::default();
+        for _ in 0..20 {
+            assert_eq!(waits(&mut listings, 1).await, [DEBOUNCE]);
+            tokio::time::advance(MAX_PAUSE).await;
+        }
     }
 }

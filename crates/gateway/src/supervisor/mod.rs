@@ -6,8 +6,10 @@
 
 mod attempt;
 mod catalog_file;
+mod cold_packages;
 mod command;
 mod declared;
+mod entries;
 mod fleet;
 mod inbox;
 mod isolated_session;
@@ -16,6 +18,7 @@ mod legacy_twin;
 mod listing;
 mod listing_schedule;
 mod managed_session;
+mod open_questions;
 mod pace;
 mod probe;
 mod queue;
@@ -33,9 +36,11 @@ mod usage;
 pub use self::{
     catalog_file::names as names_with_catalogs,
     command::Operation,
+    entries::Entries,
     fleet::{Fleet, Report},
     isolated_session::IsolatedSession,
     kept_down::KeptDown,
+    open_questions::{Answerer, OpenQuestion, OpenQuestions},
     pace::Pace,
     queue::{Queue, Queued},
     server::{Server, supervise},

@@ -10,11 +10,14 @@ use mainstay_transport::AttemptLimiter;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 
+use super::cold_packages::{ColdPackages, ColdTurn};
+
 /// When an attempt may begin.
 #[derive(Debug)]
 pub struct Pace {
     pub turns: Arc<AttemptLimiter>,
     starts: Arc<Starts>,
+    packages: Arc<ColdPackages>,
 }
 
 /// How soon a session is wanted.
@@ -49,19 +52,30 @@ impl Pace {
         Self {
             turns: Arc::new(AttemptLimiter::new(attempts_per_second)),
             starts: Arc::new(Starts::new(limit)),
+            packages: Arc::default(),
+        }
+    }
+
+    /// Whether another start that fetches the same package keeps this one waiting.
+    pub fn package_is_taken(&self, launch: &Launch) -> bool {
+        match launch {
+            Launch::Stdio(launch) => self.packages.is_taken(launch),
+            Launch::Http(_) | Launch::Broken(_) | Launch::Unapproved => false,
         }
     }
 
     /// Resolves when an attempt may begin. A process has a slot for its start.
     pub async fn turn(&self, launch: &Launch, mut wish: Wish) -> Option<Slot> {
         match launch {
-            Launch::Stdio(_) => {
+            Launch::Stdio(launch) => {
+                let cold = self.packages.turn(launch).await;
                 let waiting = WaitingStart::take(&self.starts, wish.rank);
-                let slot = tokio::select! {
+                let mut slot = tokio::select! {
                     biased;
                     slot = waiting.slot() => slot,
                     () = wish.is_pressing() => WaitingStart::take(&self.starts, Rank::Asked).slot().await,
                 };
+                slot.cold = cold;
                 Some(slot)
             }
             Launch::Http(_) => {
@@ -117,6 +131,7 @@ impl Starts {
             let slot = Slot {
                 starts: Arc::clone(self),
                 load: Load::Computes,
+                cold: None,
             };
             // An attempt that has just been given up drops its slot.
             next.send(slot).ok();
@@ -169,11 +184,21 @@ impl Drop for WaitingStart {
 pub struct Slot {
     starts: Arc<Starts>,
     load: Load,
+    /// Its turn among the starts that fetch the same package.
+    cold: Option<ColdTurn>,
 }
 
 impl Slot {
+    /// The start had its handshake.
+    pub fn succeeded(mut self) {
+        if let Some(cold) = self.cold.take() {
+            cold.succeeded();
+        }
+    }
+
     /// Sets the load of the start. One that waits or hangs makes room for others.
     pub fn settle(&mut self, load: Load) {
+        self.cold.take_if(|cold| cold.is_over());
         if self.load == load {
             return;
         }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -16,6 +17,7 @@ use mainstay_transport::Question;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
+use super::open_questions::{Answerer, OpenQuestions};
 use crate::events::Events;
 
 /// How long a request waits.
@@ -31,6 +33,8 @@ pub struct Queue {
     news: watch::Sender<()>,
     /// Of the daemon.
     events: Events,
+    /// All that servers have asked, with what clients are to answer.
+    open: Arc<OpenQuestions>,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +74,11 @@ impl Queue {
         }
     }
 
+    /// All that servers have asked, with what clients are to answer.
+    pub fn open_questions(&self) -> &Arc<OpenQuestions> {
+        &self.open
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Held for a map operation, never across an await.
         self.state.lock()
@@ -77,10 +86,17 @@ impl Queue {
 
     /// A request of this server, for this principal if it is for a particular one. One too many is
     /// refused: it is dropped.
-    pub fn enter(&self, server: &ServerName, principal: Option<&Principal>, question: Question) {
+    pub fn enter(
+        &self,
+        server: &ServerName,
+        principal: Option<&Principal>,
+        mut question: Question,
+    ) {
         self.expire();
+        self.open.show(server, Answerer::Operator, &mut question);
         let mut state = self.state();
         if state.waiting.len() >= MAX_WAITING {
+            question.hindered("too many requests wait for an answer by hand");
             tracing::warn!(%server, "a request of the server was refused: too many are waiting");
             return;
         }

@@ -33,6 +33,7 @@ use super::{
     fleet::Fleet,
     isolated_session::IsolatedSession,
     legacy_twin::LegacyTwin,
+    open_questions::{Answerer, OpenQuestion},
     queue::Queue,
     server_view::ServerView,
     session_key::{IsolatedSessionId, SessionKey},
@@ -54,7 +55,7 @@ const OPERATION_GRACE: Duration = Duration::from_secs(40);
 pub struct Server {
     pub name: ServerName,
     pub log: Arc<ServerLog>,
-    config: ArcSwap<ServerConfig>,
+    config: Arc<ArcSwap<ServerConfig>>,
     /// Part of the configuration: every call on a profile asks for it.
     isolated: AtomicBool,
     /// There is one client, and the shared session is its own.
@@ -88,15 +89,17 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let queue = Arc::clone(&fleet.queue);
     let watched_file = fleet.watched_file.clone();
     let is_shared_by_one = fleet.sole.is_some();
-    let (task, view, listener) = Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
+    let (name, is_isolated) = (config.name.clone(), !is_shared_by_one && isolates(&config));
+    let stored = Arc::new(ArcSwap::new(config));
+    let (task, view, listener) = Task::new(Arc::clone(&stored), Arc::clone(&log), fleet);
     let (suspect_calls, asked) = (Arc::clone(&task.suspect_calls), Arc::clone(&task.asked));
     let has_asked = Arc::clone(&task.has_asked);
     let server = Arc::new(Server {
-        name: config.name.clone(),
-        isolated: AtomicBool::new(!is_shared_by_one && isolates(&config)),
+        name,
+        isolated: AtomicBool::new(is_isolated),
         is_shared_by_one,
         has_asked,
-        config: ArcSwap::new(config),
+        config: stored,
         log,
         view,
         commands,
@@ -398,6 +401,26 @@ impl Server {
     pub fn queue(&self, principal: &Principal, mut question: Question) {
         question.keep_waiting(None);
         self.queue.enter(&self.name, Some(principal), question);
+    }
+
+    /// Shows people that a client of this name is asked.
+    pub fn show_question(
+        &self,
+        name: Option<&str>,
+        principal: &Principal,
+        question: &mut Question,
+    ) {
+        let answerer = Answerer::Client {
+            name: name.map(str::to_owned),
+            principal: principal.clone(),
+        };
+        let open = self.queue.open_questions();
+        open.show(&self.name, answerer, question);
+    }
+
+    /// The oldest question of this server that waits for its answer, and how many do.
+    pub fn open_question(&self) -> Option<(OpenQuestion, usize)> {
+        self.queue.open_questions().oldest_of(&self.name)
     }
 
     /// Probes the shared session at once.

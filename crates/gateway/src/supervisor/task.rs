@@ -16,6 +16,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use arc_swap::ArcSwap;
 use mainstay_core::{
     config::ServerConfig,
     era::{Era, Eras},
@@ -34,6 +35,7 @@ use tokio::{
 use self::{
     history::{Exit, Recorded},
     isolated_sessions::IsolatedSessions,
+    lists::Untold,
 };
 use super::{
     attempt::{Ending, Progress},
@@ -73,7 +75,12 @@ enum Input {
 type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
+    /// As its entry was read when the configuration came into force.
+    configured: Arc<ServerConfig>,
+    /// With what the files that the entry names have had since.
     config: Arc<ServerConfig>,
+    /// The same for other tasks.
+    stored: Arc<ArcSwap<ServerConfig>>,
     log: Arc<ServerLog>,
     fleet: Arc<Fleet>,
     view: watch::Sender<ServerView>,
@@ -91,6 +98,7 @@ pub struct Task {
     next_look: Instant,
     unsolicited: Unread,
     listings: Listings,
+    untold: Option<Untold>,
     /// The memory of the lists of the published catalog.
     shares: Shares,
     catalog_file: Option<CatalogFile>,
@@ -117,6 +125,8 @@ pub struct Task {
     sole: Option<watch::Receiver<Option<Declared>>>,
     /// Until when the first start waits for that.
     held_until: Option<Instant>,
+    /// When a session was opened at once because the credentials of the one before were refused.
+    other_credentials: Option<Instant>,
     /// Its operator has stopped it, and has not started it since.
     stopped: bool,
     ending: bool,
@@ -124,10 +134,11 @@ pub struct Task {
 
 impl Task {
     pub fn new(
-        config: Arc<ServerConfig>,
+        stored: Arc<ArcSwap<ServerConfig>>,
         log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
     ) -> (Self, watch::Receiver<ServerView>, Arc<dyn Listener>) {
+        let config = stored.load_full();
         let (inbox, unsolicited) = Inbox::new(config.name.clone(), Arc::clone(&log));
         let inbox: Arc<dyn Listener> = Arc::new(inbox);
         let sole = fleet.sole.as_ref().map(Sole::subscribe);
@@ -165,7 +176,9 @@ impl Task {
             crashes: Crashes::default(),
         });
         let task = Self {
+            configured: Arc::clone(&config),
             config,
+            stored,
             log,
             fleet,
             view,
@@ -179,6 +192,7 @@ impl Task {
             unsolicited,
             unmatched: Vec::new(),
             listings: Listings::default(),
+            untold: None,
             shares: taken,
             catalog_file,
             kept_eras,
@@ -193,6 +207,7 @@ impl Task {
             has_asked: Arc::default(),
             sole,
             held_until: None,
+            other_credentials: None,
             stopped: false,
             ending: false,
         };
@@ -230,6 +245,7 @@ impl Task {
             .filter_map(ManagedSession::deadline)
             .chain(self.shared.deadline())
             .chain(self.listings.due())
+            .chain(self.untold.as_ref().map(|untold| untold.at))
             .chain(self.held_until)
             .chain(self.suspect_calls.due())
             .chain(look)
@@ -267,6 +283,9 @@ impl Task {
         match input {
             // All handles of the server are gone: the same as a command to end.
             Input::Command(command) => self.obey(command.unwrap_or(Command::End)).await,
+            Input::Progress(_, _, Progress::Refreshed(before, refreshed)) => {
+                self.refreshed(&before, *refreshed);
+            }
             Input::Progress(which, epoch, Progress::Begun) => {
                 self.step(which, Event::Io(epoch, LifeReport::Begun));
             }
@@ -303,6 +322,7 @@ impl Task {
                 for id in self.isolated_sessions.ids() {
                     self.look(SessionKey::Isolated(id));
                 }
+                self.settle_lists();
                 if let Some((kinds, announced)) = self.listings.take_due() {
                     self.list(kinds, announced);
                 }

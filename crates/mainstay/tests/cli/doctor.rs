@@ -32,7 +32,7 @@ async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
 }
 
 /// What a mend may run.
-const PROGRAMS: [&str; 15] = [
+const PROGRAMS: [&str; 16] = [
     "mainstay",
     "${EDITOR:-vi}",
     "\"${EDITOR:-vi}\"",
@@ -48,6 +48,7 @@ const PROGRAMS: [&str; 15] = [
     "unset",
     "sudo",
     "curl",
+    "uv",
 ];
 
 /// The findings. Each that is not in order says why it matters and what mends it.
@@ -75,6 +76,40 @@ fn found<'f>(findings: &'f [Value], id: &str) -> &'f Value {
 
 fn has(findings: &[Value], id: &str) -> bool {
     findings.iter().any(|finding| finding["id"] == id)
+}
+
+/// Where several starts have broken a cache of packages, its folder is named, and how it is emptied.
+#[tokio::test]
+async fn a_broken_cache_of_packages_is_named() {
+    let home = home!();
+    let says = |lines: &str| {
+        let script = format!("printf '{lines}' >&2; exit 190");
+        json!({"command": "sh", "args": ["-c", script]})
+    };
+    let npx = r"npm error code ENOTEMPTY\nnpm error path /home/ada/.npm/_npx/5a9d/node_modules/x\n";
+    let uv = r"error: failed to open file `/home/ada/.cache/uv/x`: (os error 2)\n";
+    let servers = json!({"mcpServers": {"node": says(npx), "python": says(uv)}});
+    let config = home.file("servers.json", &servers.to_string());
+    chmod(Path::new(&config), 0o600);
+    let all = findings(&home, &["--config", &config]).await;
+    for (server, folder, mend) in [
+        (
+            "node",
+            "/home/ada/.npm/_npx/5a9d",
+            "rm -r /home/ada/.npm/_npx/5a9d  # then mainstay start node",
+        ),
+        (
+            "python",
+            "/home/ada/.cache/uv",
+            "uv cache clean  # then mainstay start python",
+        ),
+    ] {
+        let is_down = |it: &&Value| it["id"] == "server.down" && it["server"] == server;
+        let down = all.iter().find(is_down).expect("it is down");
+        let why = down["why"].as_str().expect("a reason");
+        assert!(why.ends_with(folder), "{down}");
+        assert_eq!(down["mend"], mend, "{down}");
+    }
 }
 
 #[tokio::test]

@@ -165,7 +165,12 @@ impl ServerLog {
     /// From now on the secrets of this configuration are kept out of the log, and of texts about the
     /// server elsewhere.
     pub fn protect(&self, config: &ServerConfig) {
-        let secrets = Secrets::of(config).map(Arc::new);
+        self.protect_both(config, None);
+    }
+
+    /// The same with the secrets that the server had before, which its sessions may still have.
+    pub fn protect_both(&self, config: &ServerConfig, former: Option<&ServerConfig>) {
+        let secrets = Secrets::of_both(config, former).map(Arc::new);
         self.tail.secrets.store(secrets.clone());
         self.stray_output.secrets.store(secrets.clone());
         if let Some(files) = &self.files {

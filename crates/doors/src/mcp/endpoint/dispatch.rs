@@ -172,6 +172,9 @@ pub async fn take(shared: &Shared, session: &ClientSession, frame: Frame) {
     }
     let bound = session.client.bound.as_ref();
     let frame = bound.and_then(|it| it.said(&frame)).unwrap_or(frame);
+    if frame.method() == Some(Method::RootsChanged) {
+        session.questions.hear_of_roots();
+    }
     match frame.method() {
         Some(Method::Cancelled) => {
             let reason = frame

@@ -165,17 +165,22 @@ impl Listener for Isolated {
     }
 
     /// The server can mean only one client.
-    fn ask(&self, question: Question) {
+    fn ask(&self, mut question: Question) {
         let config = self.server.config();
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
         }
+        let info = self.caller.client_info.as_deref().unwrap_or("{}");
+        let name = message::text_member(info, "name");
+        self.server
+            .show_question(name.as_deref(), &self.principal, &mut question);
         let asked = self
             .client_sinks
             .ask(&self.caller, &self.server.name, question);
-        let Err(question) = asked else {
+        let Err(mut question) = asked else {
             return;
         };
+        question.noted(None);
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {

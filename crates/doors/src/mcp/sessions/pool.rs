@@ -251,7 +251,7 @@ impl Listener for Unattributed {
         }
     }
 
-    /// It is unknown whose question this is: it is refused, unless the configuration answers it.
+    /// It is unknown whose question this is: it is refused for that reason, unless the configuration answers it.
     fn ask(&self, question: Question) {
         let config = self.server.config();
         if question.method() == Method::RootsList && !config.roots.is_empty() {

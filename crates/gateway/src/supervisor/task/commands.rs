@@ -85,7 +85,18 @@ impl Task {
     }
 
     async fn configure(&mut self, config: Arc<ServerConfig>) {
-        let before = std::mem::replace(&mut self.config, config);
+        let before = Arc::clone(&self.config);
+        let formerly = std::mem::replace(&mut self.configured, Arc::clone(&config));
+        self.config = if config.reads_files && formerly.launch == config.launch {
+            // The files that it names have been read since.
+            Arc::new(config.refreshed((*before).clone()))
+        } else {
+            config
+        };
+        if !Arc::ptr_eq(&self.config, &self.configured) {
+            self.log.protect_both(&self.config, Some(&self.configured));
+            self.stored.store(Arc::clone(&self.config));
+        }
         self.catalog_file = catalog_file(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
         // Takes effect with the next session.
@@ -111,6 +122,16 @@ impl Task {
             self.publish();
         }
         self.tell_catalog(Vec::new()).await;
+    }
+
+    /// An attempt has found other values in the files that this configuration names.
+    pub(super) fn refreshed(&mut self, before: &Arc<ServerConfig>, refreshed: ServerConfig) {
+        // Otherwise another configuration is in force, which the next attempt reads again.
+        if Arc::ptr_eq(before, &self.config) {
+            tracing::info!(server = %self.config.name, "the files that its entry names have other values now");
+            self.config = Arc::new(refreshed);
+            self.stored.store(Arc::clone(&self.config));
+        }
     }
 
     fn want(&self, wanted: bool) {

@@ -1,16 +1,17 @@
 //! Reads the server's lists when they are due, and publishes the result.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
     config::ListChanged,
     era::Eras,
+    event::EventKind,
     message::Method,
 };
 use mainstay_platform::blocking::try_off_the_runtime;
 use mainstay_transport::{Notice, Session};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::Task;
 use crate::supervisor::{
@@ -19,6 +20,21 @@ use crate::supervisor::{
     listing::{self, Outcome},
     listing_schedule::Done,
 };
+
+/// How often an event tells what became of a list that changes again and again.
+const TELL_EVERY: Duration = Duration::from_mins(10);
+
+/// Tools that came or went, which no event has told yet.
+pub(super) struct Untold {
+    /// The names in the list that was told last.
+    told: Vec<Box<str>>,
+    pub at: Instant,
+}
+
+fn tool_names(catalog: &ServerCatalog) -> Vec<Box<str>> {
+    let tools = catalog.tools.iter();
+    tools.map(|tool| Box::from(&*tool.key)).collect()
+}
 
 impl Task {
     /// Starts reading lists of the live session.
@@ -66,7 +82,9 @@ impl Task {
             .settled(&listed.lists, had, catalog.tools.len());
         self.shares = listed.shares;
         // The same one where nothing changed: then there is nothing to merge.
-        let changed = before.is_none_or(|before| !Arc::ptr_eq(&before, &catalog));
+        let changed = before
+            .as_ref()
+            .is_none_or(|before| !Arc::ptr_eq(before, &catalog));
         self.view.send_modify(|view| {
             view.list_trouble = trouble;
             view.catalog = Some(Arc::clone(&catalog));
@@ -93,7 +111,7 @@ impl Task {
         });
         self.tell_unmatched(unmatched);
         if let Some(kind) = listed.tools_changed {
-            self.tell(kind);
+            self.tell_tools(kind, before);
         }
         let tools = listed
             .lists
@@ -103,6 +121,40 @@ impl Task {
             && catalog.tools.is_empty()
         {
             self.suspect_probe(outcome);
+        }
+    }
+
+    /// Tells that tools have come or gone. While the list changes again and again, what became of it is told now and
+    /// then: other events shall not be lost for it.
+    fn tell_tools(&mut self, kind: EventKind, before: Option<Arc<ServerCatalog>>) {
+        if self.untold.is_none() && !self.listings.is_unsettled(ListKind::Tools) {
+            self.tell(kind);
+            return;
+        }
+        self.untold.get_or_insert_with(|| Untold {
+            told: before.map_or_else(Vec::new, |before| tool_names(&before)),
+            at: Instant::now() + TELL_EVERY,
+        });
+    }
+
+    /// What is due of lists that change again and again.
+    pub(super) fn settle_lists(&mut self) {
+        let has_settled = self.listings.settle();
+        if has_settled {
+            let trouble = self.listings.trouble();
+            self.view.send_modify(|view| {
+                view.list_trouble = trouble;
+                view.note_since();
+            });
+        }
+        let now = Instant::now();
+        if let Some(untold) = self.untold.take_if(|it| has_settled || it.at <= now) {
+            let catalog = self.view.borrow().catalog.clone();
+            let names = catalog.map_or_else(Vec::new, |catalog| tool_names(&catalog));
+            let told = untold.told.iter().map(|name| &**name);
+            if let Some(kind) = EventKind::tools_changed(told, names.iter().map(|name| &**name)) {
+                self.tell(kind);
+            }
         }
     }
 

@@ -4,13 +4,17 @@ use std::sync::atomic::Ordering;
 
 use mainstay_core::{
     config::ServerRequests,
-    era::{code, questions},
+    era::{
+        code,
+        questions::{self, needs_person},
+    },
     message::Method,
+    principal::Principal,
 };
 use mainstay_transport::Question;
 
 use super::Task;
-use crate::supervisor::declared::is_forwarded;
+use crate::supervisor::{declared::is_forwarded, open_questions::Answerer};
 
 impl Task {
     /// A question of the shared session that belongs to no call.
@@ -20,10 +24,19 @@ impl Task {
             None => question,
             Some(client) => {
                 self.has_asked.store(true, Ordering::Relaxed);
-                question.keep_waiting(None);
+                if needs_person(question.method()) {
+                    question.keep_waiting(None);
+                }
+                let answerer = Answerer::Client {
+                    name: None,
+                    principal: Principal::Anonymous,
+                };
+                let open = self.fleet.queue.open_questions();
+                open.show(&self.config.name, answerer, &mut question);
                 match client.ask(&self.config.name, question) {
                     Ok(()) => return,
                     Err(mut question) => {
+                        question.noted(None);
                         question.keep_waiting_no_more();
                         question
                     }
@@ -38,8 +51,10 @@ impl Task {
             self.fleet.queue.enter(&self.config.name, None, question);
         } else if is_forwarded(&self.config) {
             tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
+            let why = question.obstacle();
+            let why = why.unwrap_or("no call is in flight that can have caused it");
             let reason = format!(
-                "no single client's call can have caused {name}; at /servers/{}/mcp each client has a session of its own",
+                "no single client can be asked {name}: {why}; at /servers/{}/mcp each client has a session of its own",
                 self.config.name
             );
             question.refuse(code::INTERNAL_ERROR, &reason);

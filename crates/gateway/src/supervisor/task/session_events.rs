@@ -15,8 +15,9 @@ use tracing::Instrument as _;
 
 use super::{Task, history::Exit};
 use crate::supervisor::{
-    attempt::{Ending, connect},
+    attempt::{Attempt, Ending, connect},
     declared::steps_down,
+    entries::Known,
     fleet::Report,
     pace::Wish,
     probe,
@@ -61,7 +62,17 @@ impl Task {
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
-        let connecting = connect(fleet, opening, wish, silence, which, epoch, progress);
+        let known = Known {
+            config: Arc::clone(&self.config),
+            entries: self.fleet.entries.clone(),
+        };
+        let attempt = Attempt {
+            known,
+            opening,
+            wish,
+            silence,
+        };
+        let connecting = connect(fleet, attempt, which, epoch, progress);
         let connection = self.connections.spawn(connecting.in_current_span());
         self.carries.insert(connection.id(), (which, epoch));
     }
@@ -142,6 +153,19 @@ impl Task {
         }
     }
 
+    /// The server accepts the credentials of its session no more. Where they stand in a file, there may be others by
+    /// now: it is not waited long for, but not each time.
+    fn try_other_credentials(&mut self) {
+        let spacing = self.shared.policy.reconnect.unauthorized_spacing;
+        let is_recent = self
+            .other_credentials
+            .is_some_and(|tried| tried.elapsed() < spacing);
+        if self.config.reads_files && self.view.borrow().wanted && !is_recent {
+            self.other_credentials = Some(Instant::now());
+            self.step(SessionKey::Shared, Event::Reconnect);
+        }
+    }
+
     pub(super) fn ended(&mut self, which: SessionKey, epoch: Epoch, ending: Ending) {
         let Ending { loss, eras } = ending;
         // It may quote the server, which may quote our request's headers.
@@ -177,6 +201,9 @@ impl Task {
         match which {
             SessionKey::Shared => {
                 self.step(which, event);
+                if was_up && self.shared.status().unauthorized {
+                    self.try_other_credentials();
+                }
                 // One that is opened again at once is still in its first attempt.
                 if !self.shared.status().attempting {
                     self.view.send_modify(|view| view.attempted = true);

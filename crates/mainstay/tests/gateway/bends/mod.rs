@@ -5,10 +5,15 @@ mod cursors;
 mod handshakes;
 mod ids;
 mod initialize_again;
+mod list_changes;
+#[cfg(unix)]
+mod packages;
 mod pages;
 mod progress;
+mod secrets;
 mod sessions;
 mod spelling;
 mod stderr;
 mod streams;
 mod text;
+mod unanswered;

@@ -17,7 +17,7 @@ use mainstay_core::{
     message::{self, Method},
     principal::Principal,
 };
-use mainstay_gateway::calls::{CallSink, Calls, Closed, SHUTTING_DOWN};
+use mainstay_gateway::calls::{CallSink, Calls, Closed, PATIENCE_WITH_PROGRAMS, SHUTTING_DOWN};
 use mainstay_transport::Frame;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -37,6 +37,8 @@ use crate::mcp::{
 
 /// Calls that may wait at once; the questions of more are refused.
 const MAX_PARKED: usize = 1000;
+
+const NOT_IN_TIME: &str = "the client did not answer in time";
 
 /// Attempts that may queue for one call: one is usual, two are a client that lost its patience.
 const MAX_ATTEMPTS: usize = 8;
@@ -116,7 +118,7 @@ impl SuspendedCalls {
                     Ok(reply) => return reply,
                     Err(mut back) => {
                         tracing::warn!("a server's question was refused: too many calls wait");
-                        back.refuse();
+                        back.refuse("too many calls wait for their clients");
                         rounds = *back;
                     }
                 }
@@ -144,7 +146,7 @@ impl SuspendedCalls {
         let digest = rounds.digest();
         let required = rounds.required(&seals.seal(park, &digest));
         let reply = Reply::result(id(&rounds.frame), &required);
-        let parked = Parked {
+        let mut parked = Parked {
             suspended: Arc::clone(self),
             park,
             digest,
@@ -155,6 +157,7 @@ impl SuspendedCalls {
             until: Instant::now() + PATIENCE,
             outcome: None,
         };
+        parked.wait_for_answers();
         calls.in_background(parked.run(inbox));
         Ok(Closed::of_the_same_call(reply))
     }
@@ -268,6 +271,7 @@ impl Parked {
                         return self.leave();
                     }
                     self.outcome = Some(reply);
+                    self.until = Instant::now() + PATIENCE;
                     continue;
                 }
                 Happening::Attempt(Some(attempt)) => {
@@ -285,7 +289,13 @@ impl Parked {
                 }
                 Happening::Attempt(None) => SHUTTING_DOWN,
                 Happening::Left => "the client has gone",
-                Happening::Expired => "the client did not answer in time",
+                // Its server need not wait for a client that does not come back. What becomes of the call does.
+                Happening::Expired if self.rounds.needs_no_person() => {
+                    self.rounds.refuse(NOT_IN_TIME);
+                    self.until = Instant::now() + PATIENCE;
+                    continue;
+                }
+                Happening::Expired => NOT_IN_TIME,
             };
             self.leave();
             if self.outcome.is_none() {
@@ -309,7 +319,16 @@ impl Parked {
         let required = self.rounds.required(&seals.seal(self.park, &self.digest));
         let required = Closed::of_the_same_call(Reply::result("null", &required));
         self.tell(&required);
-        self.until = Instant::now() + PATIENCE;
+        self.wait_for_answers();
+    }
+
+    fn wait_for_answers(&mut self) {
+        let patience = if self.rounds.needs_no_person() {
+            PATIENCE_WITH_PROGRAMS
+        } else {
+            PATIENCE
+        };
+        self.until = Instant::now() + patience;
     }
 
     fn tell(&mut self, reply: &Closed<Reply>) {

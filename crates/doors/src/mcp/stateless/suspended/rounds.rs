@@ -4,7 +4,10 @@ use std::{pin::Pin, sync::Arc};
 
 use futures_util::FutureExt as _;
 use mainstay_core::{
-    era::questions::{self, Answers, InputRequired},
+    era::{
+        code,
+        questions::{self, Answers, InputRequired, needs_person},
+    },
     message,
     principal::Principal,
 };
@@ -91,6 +94,11 @@ impl InputRounds {
         !self.open.is_empty()
     }
 
+    /// Whether a client answers all open questions by itself.
+    pub fn needs_no_person(&self) -> bool {
+        self.is_waiting() && !self.open.iter().any(|it| needs_person(it.text.method))
+    }
+
     /// Goes on until the call is over or asks; what the server says meanwhile is handed to `relay`.
     /// Cancel-safe; after [`RoundOutcome::Over`] there is no other turn.
     pub async fn turn(&mut self, mut relay: impl FnMut(String)) -> RoundOutcome {
@@ -157,15 +165,17 @@ impl InputRounds {
         }
     }
 
-    /// Refuses the open questions: there is no client to ask.
-    pub fn refuse(&mut self) {
-        self.open.clear();
+    /// Refuses the open questions for this reason: there is no client to ask.
+    pub fn refuse(&mut self, reason: &str) {
+        for open in self.open.drain(..) {
+            open.question.refuse(code::INTERNAL_ERROR, reason);
+        }
     }
 
     /// Ends the call: the server is told, and has its questions back.
     pub async fn give_up(mut self, reason: String) -> Closed<Reply> {
         self.questions.close();
-        self.refuse();
+        self.refuse(&reason);
         // It may have ended this moment.
         self.cancel.send(reason).ok();
         self.reply.await

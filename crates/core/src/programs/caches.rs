@@ -1,0 +1,294 @@
+//! Packages that a program fetches into a cache of its own when it starts a server from them (`npx`, `uvx`), and what
+//! servers say where such a cache is broken.
+
+use super::name_of;
+
+/// Options of npx and its like before the package that take a value in the next argument.
+const NPX_VALUES: [&str; 8] = [
+    "-c",
+    "--call",
+    "-w",
+    "--workspace",
+    "--registry",
+    "--cache",
+    "--prefix",
+    "--userconfig",
+];
+
+/// The same of uvx and its like.
+const UVX_VALUES: [&str; 16] = [
+    "-p",
+    "--python",
+    "--with",
+    "--with-editable",
+    "--with-requirements",
+    "--index",
+    "--default-index",
+    "--index-url",
+    "-i",
+    "--extra-index-url",
+    "--find-links",
+    "--env-file",
+    "--cache-dir",
+    "--directory",
+    "--project",
+    "--config-file",
+];
+
+/// What two starts share that fetch the same package into the same cache: the program and the package as it is spelt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CachedPackage(String);
+
+/// How a program is told of the package.
+struct Runner {
+    name: &'static str,
+    /// Options that name the package, in place of the first argument that is none.
+    package: &'static [&'static str],
+    /// Other options with a value.
+    values: &'static [&'static str],
+}
+
+const fn npx(name: &'static str) -> Runner {
+    Runner {
+        name,
+        package: &["-p", "--package"],
+        values: &NPX_VALUES,
+    }
+}
+
+const fn uvx(name: &'static str, package: &'static [&'static str]) -> Runner {
+    Runner {
+        name,
+        package,
+        values: &UVX_VALUES,
+    }
+}
+
+impl CachedPackage {
+    /// The package that this command fetches before it runs, if it is one of the programs that do.
+    pub fn of(command: &str, args: &[String]) -> Option<Self> {
+        let program = name_of(command).to_ascii_lowercase();
+        let after = |words: &[&str]| {
+            let is_there = args
+                .iter()
+                .map(String::as_str)
+                .take(words.len())
+                .eq(words.iter().copied());
+            is_there.then(|| &args[words.len()..])
+        };
+        let (runner, args) = match &*program {
+            // `cmd /c npx …`, as clients on Windows have it.
+            "cmd" => {
+                let at = args.iter().position(|arg| !arg.starts_with('/'))?;
+                return Self::of(&args[at], &args[at + 1..]);
+            }
+            "npx" | "bunx" | "pnpx" => (npx("npx"), args),
+            "npm" => (npx("npx"), after(&["exec"]).or_else(|| after(&["x"]))?),
+            "pnpm" | "yarn" => (npx("dlx"), after(&["dlx"])?),
+            "bun" => (npx("bunx"), after(&["x"])?),
+            "uvx" => (uvx("uvx", &["--from"]), args),
+            "uv" => (uvx("uvx", &["--from"]), after(&["tool", "run"])?),
+            "pipx" => (uvx("pipx", &["--spec"]), after(&["run"])?),
+            _ => return None,
+        };
+        let package = runner.package_in(args)?;
+        Some(Self(format!("{} {package}", runner.name)))
+    }
+}
+
+impl Runner {
+    fn package_in<'a>(&self, args: &'a [String]) -> Option<&'a str> {
+        let mut args = args.iter().map(String::as_str);
+        while let Some(arg) = args.next() {
+            if arg == "--" {
+                return args.next();
+            }
+            if !arg.starts_with('-') {
+                return Some(arg);
+            }
+            if let Some((option, value)) = arg.split_once('=') {
+                if self.package.contains(&option) {
+                    return Some(value);
+                }
+            } else if self.package.contains(&arg) {
+                return args.next();
+            } else if self.values.contains(&arg) {
+                args.next();
+            }
+        }
+        None
+    }
+}
+
+/// A cache that a server's words show to be broken, and how it is mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenCache {
+    /// As the server spelt it.
+    pub folder: String,
+    /// The command that empties it.
+    pub mend: String,
+}
+
+/// What npx and node say where files of a package are missing, or are being replaced by another start.
+const OF_NPX: [&str; 7] = [
+    "ENOTEMPTY",
+    "ENOENT",
+    "EEXIST",
+    "EBUSY",
+    "Cannot find module",
+    "Cannot find package",
+    "MODULE_NOT_FOUND",
+];
+
+/// The same of uv.
+const OF_UV: [&str; 6] = [
+    "os error 2",
+    "os error 17",
+    "os error 39",
+    "waiting for lock",
+    "acquire lock",
+    "ailed to lock",
+];
+
+impl BrokenCache {
+    /// Reads the last lines of a server's stderr.
+    pub fn in_lines<L: AsRef<str>>(lines: &[L]) -> Option<Self> {
+        let says = |words: &[&str]| {
+            let mut lines = lines.iter();
+            lines.any(|line| words.iter().any(|word| line.as_ref().contains(word)))
+        };
+        let find = |folder: fn(&str) -> Option<&str>| {
+            lines.iter().find_map(|line| {
+                let words = line
+                    .as_ref()
+                    .split(|c: char| c.is_whitespace() || "\"'`(),".contains(c));
+                words.into_iter().find_map(folder).map(str::to_owned)
+            })
+        };
+        if says(&OF_NPX)
+            && let Some(folder) = find(npx_folder)
+        {
+            let mend = format!("rm -r {folder}");
+            return Some(Self { folder, mend });
+        }
+        if says(&OF_UV)
+            && let Some(folder) = find(uv_folder)
+        {
+            let mend = "uv cache clean".to_owned();
+            return Some(Self { folder, mend });
+        }
+        None
+    }
+}
+
+/// The folder of a package in the cache of npx: `/home/ada/.npm/_npx/5a9d879542beca3a`.
+fn npx_folder(path: &str) -> Option<&str> {
+    let mut names = ["/_npx/", "\\_npx\\"].iter();
+    let at = names.find_map(|name| Some(path.find(name)? + name.len()))?;
+    let is_hash = |c: char| c.is_ascii_alphanumeric();
+    let length = path[at..].find(|c| !is_hash(c));
+    let folder = &path[..at + length.unwrap_or(path.len() - at)];
+    (folder.len() > at && is_plain(folder)).then_some(folder)
+}
+
+/// Whether a path, which a server has written, may stand in a command that a person copies.
+fn is_plain(path: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/\\:._-@+~".contains(c);
+    path.chars().all(plain) && !path.contains("..")
+}
+
+/// The cache of uv: `/home/ada/.cache/uv`.
+fn uv_folder(path: &str) -> Option<&str> {
+    let names = ["/.cache/uv", "/Caches/uv", "\\uv\\cache", "/uv/cache"];
+    let end = names
+        .iter()
+        .find_map(|name| Some(path.find(name)? + name.len()))?;
+    let folder = &path[..end];
+    (path[end..].starts_with(['/', '\\']) && is_plain(folder)).then_some(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(command: &str) -> Option<String> {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let package = CachedPackage::of(&words[0], &words[1..])?;
+        Some(package.0)
+    }
+
+    #[test]
+    fn a_command_fetches_a_package() {
+        for (command, expected) in [
+            ("npx -y @scope/server@1 /data", Some("npx @scope/server@1")),
+            ("/usr/bin/npx --yes -- server --port 1", Some("npx server")),
+            ("npx -p server bin", Some("npx server")),
+            ("npx --package=server bin", Some("npx server")),
+            ("npx --registry http://r server", Some("npx server")),
+            ("cmd /c npx -y server", Some("npx server")),
+            ("npm exec server", Some("npx server")),
+            ("npm x server", Some("npx server")),
+            ("npm run server", None),
+            ("pnpm dlx server", Some("dlx server")),
+            ("bun x server", Some("bunx server")),
+            ("uvx mcp-server-git", Some("uvx mcp-server-git")),
+            (
+                "uvx --python 3.12 --from git+https://x mcp",
+                Some("uvx git+https://x"),
+            ),
+            ("uv tool run mcp", Some("uvx mcp")),
+            ("uv run server.py", None),
+            ("pipx run mcp", Some("pipx mcp")),
+            ("node server.js", None),
+            ("npx", None),
+            ("cmd /c", None),
+        ] {
+            assert_eq!(package(command).as_deref(), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_broken_cache_is_named() {
+        for (lines, folder) in [
+            (
+                &[
+                    "npm error code ENOTEMPTY",
+                    "npm error path /home/ada/.npm/_npx/5a9d/node_modules/x",
+                ][..],
+                Some("/home/ada/.npm/_npx/5a9d"),
+            ),
+            (
+                &["Error: Cannot find module '/root/.npm/_npx/5a9d/node_modules/x/dist/index.js'"],
+                Some("/root/.npm/_npx/5a9d"),
+            ),
+            (
+                &[
+                    r"npm ERR! ENOENT: no such file or directory, lstat 'C:\Users\ada\npm-cache\_npx\5a9d\node_modules'",
+                ],
+                Some(r"C:\Users\ada\npm-cache\_npx\5a9d"),
+            ),
+            (
+                &[
+                    "error: failed to open file `/home/ada/.cache/uv/archive-v0/x/y`: No such file or directory (os error 2)",
+                ],
+                Some("/home/ada/.cache/uv"),
+            ),
+            (
+                &["Error: ENOENT: no such file or directory, open '/data/x'"],
+                None,
+            ),
+            (
+                &["listening in /home/ada/.npm/_npx/5a9d/node_modules/x"],
+                None,
+            ),
+            (&["ENOTEMPTY /_npx/"], None),
+            (&["ENOTEMPTY /x;$HOME/_npx/5a9d/y"], None),
+            (&["ENOTEMPTY /home/ada/.npm/../_npx/5a9d/y"], None),
+            (&["ENOTEMPTY /home/ada/.npm/_npx/../x"], None),
+            (&[], None),
+        ] {
+            let found = BrokenCache::in_lines(lines).map(|it| it.folder);
+            assert_eq!(found.as_deref(), folder, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The entries in force, for supervisors that read the files again which an entry names.
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use mainstay_core::{
+    config::{
+        References, ServerConfig, Standing, Syntax,
+        edit::{Document, Entry},
+    },
+    ids::ServerName,
+};
+use mainstay_platform::{
+    blocking::off_the_runtime,
+    environment::{self, Origin},
+};
+use tokio::sync::Semaphore;
+
+use super::servers::Servers;
+use crate::supervisor;
+
+/// Entries that are read again at the same time. Each reads its files side by side, and all readings of files are
+/// bounded together.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Where the entries of all servers stand. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Entries(Arc<Sources>);
+
+#[derive(Debug)]
+struct Sources {
+    origin: Option<Origin>,
+    /// The text of the file in force.
+    text: Arc<ArcSwapOption<String>>,
+    /// Set once there are servers. Until then all of them are configured.
+    servers: OnceLock<Arc<ArcSwap<Servers>>>,
+    turns: Arc<Semaphore>,
+}
+
+impl Entries {
+    pub fn new(origin: Option<Origin>, text: Arc<ArcSwapOption<String>>) -> Self {
+        Self(Arc::new(Sources {
+            origin,
+            text,
+            servers: OnceLock::new(),
+            turns: Arc::new(Semaphore::new(SIDE_BY_SIDE)),
+        }))
+    }
+
+    pub fn set_servers(&self, servers: Arc<ArcSwap<Servers>>) {
+        // It is set once.
+        self.0.servers.set(servers).ok();
+    }
+}
+
+impl supervisor::Entries for Entries {
+    fn read_again(&self, name: &ServerName) -> BoxFuture<'static, Option<ServerConfig>> {
+        let (sources, name) = (Arc::clone(&self.0), name.clone());
+        async move {
+            // The semaphore is never closed.
+            let _turn = Arc::clone(&sources.turns).acquire_owned().await;
+            off_the_runtime(move || sources.read(&name)).await
+        }
+        .boxed()
+    }
+}
+
+impl Sources {
+    /// Reads the entry and the files that it names.
+    fn read(&self, name: &ServerName) -> Option<ServerConfig> {
+        let text = self.text.load_full();
+        let text = text.as_deref().map(String::as_str);
+        let entry = self.entry(name, text)?;
+        let replaced = References::Replaced;
+        let parsed = match &self.origin {
+            Some(origin) => origin.entry(name, &entry, text, replaced),
+            None => environment::entry_alone(name, &entry, replaced),
+        };
+        // The text around the entry was read before.
+        let parsed = parsed.inspect_err(
+            |error| tracing::debug!(server = %name, %error, "an entry was not read again"),
+        );
+        Some(parsed.ok()?.config)
+    }
+
+    /// The entry of a server as it stands in the file, on the command line, or in the request that added it.
+    fn entry(&self, name: &ServerName, text: Option<&str>) -> Option<Entry> {
+        let servers = self.servers.get().map(|servers| servers.load_full());
+        let standing = servers.and_then(|servers| servers.standings.get(name).cloned());
+        match standing {
+            Some(Standing::Ephemeral(runtime)) => Some((*runtime.entry).clone()),
+            Some(Standing::Pending(_)) => None,
+            Some(Standing::Configured) | None => {
+                let origin = self.origin.as_ref()?;
+                let mut inline = origin.clients.inline.iter().rev();
+                if let Some(inline) = inline.find(|inline| inline.name == *name) {
+                    return Some(inline.entry.clone());
+                }
+                let syntax = Syntax::of(&origin.path()?);
+                Document::read(text?, syntax).ok()?.entry(name)
+            }
+        }
+    }
+}

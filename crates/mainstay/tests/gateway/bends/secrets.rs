@@ -1,0 +1,167 @@
+//! Secrets in files that are replaced while Mainstay runs.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    gateway::{Gateway, found},
+    world::{World, with},
+};
+
+const FIRST: &str = "first-secret-of-the-tests";
+const SECOND: &str = "second-secret-of-the-tests";
+
+/// A server that takes this credential alone.
+async fn guarded(kind: Kind, secret: &str) -> Backend {
+    let header = format!("authorization=Bearer {secret}");
+    Backend::start(kind, &["--require-header", &header]).await
+}
+
+/// From now on it takes another.
+fn take(backend: &Backend, secret: &str) {
+    let header = format!("authorization=Bearer {secret}");
+    let header = header.parse().expect("a header");
+    backend
+        .fake()
+        .edit(|script| script.require_header = Some(header));
+}
+
+fn rotate(world: &World, secret: &str) {
+    // As programs that rotate secrets do it: in one step.
+    let new = world.folder.path().join("new");
+    std::fs::write(&new, format!("{secret}\n")).expect("written");
+    std::fs::rename(new, world.folder.path().join("token")).expect("renamed");
+}
+
+/// A Mainstay whose server `x` gets its credential from a file.
+async fn start(backend: &Backend, secret: &str, members: Value) -> (World, Gateway) {
+    let mut entry = with(backend, members);
+    entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
+    let world = World::of(&json!({"mcpServers": {"x": entry}}));
+    rotate(&world, secret);
+    let gateway = world.run().await;
+    (world, gateway)
+}
+
+fn is_hidden(shown: &Value) {
+    for secret in [FIRST, SECOND] {
+        assert!(!shown.to_string().contains(secret), "{shown}");
+    }
+}
+
+/// A server that refuses the old credential in the middle of a session gets the new one, without anybody's help.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = guarded(kind, FIRST).await;
+        let (world, gateway) = start(&backend, FIRST, json!({})).await;
+        let (rest, client) = (gateway.rest(), gateway.client().await);
+        client.hears("x__echo").await;
+        take(&backend, SECOND);
+        rotate(&world, SECOND);
+        // Calls and probes are refused until the session is new.
+        found("a call that works", async || {
+            let result = client.call("x__echo", json!({"text": "hello"})).await;
+            is_hidden(&result);
+            (result["isError"] != true).then_some(())
+        })
+        .await;
+        let server = rest.server("x").await;
+        assert_eq!(server["connected"], true, "{kind:?}: {server}");
+        is_hidden(&server);
+        is_hidden(&rest.get("/api/events/recent").await);
+    }
+}
+
+/// Whoever starts a server after a 401, as the hint says, has the file read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_reads_a_secret_again() {
+    for operation in ["start", "restart", "reconnect"] {
+        let backend = guarded(Kind::Http, SECOND).await;
+        let (world, gateway) = start(&backend, FIRST, json!({})).await;
+        let rest = gateway.rest();
+        let refused = |server: &Value| {
+            let reason = server["lastError"].as_str().unwrap_or_default();
+            reason.starts_with("unauthorized")
+        };
+        let server = rest.until("x", "refused", refused).await;
+        is_hidden(&server);
+        rotate(&world, SECOND);
+        rest.done("x", operation).await;
+        gateway.client().await.hears("x__echo").await;
+        is_hidden(&rest.server("x").await);
+        // A reload finds nothing to do.
+        let before = backend.count("initialize");
+        let (_, reloaded) = rest.post("/api/reload", json!({})).await;
+        assert_eq!(reloaded["applied"], true, "{reloaded}");
+        gateway.client().await.hears("x__echo").await;
+        assert_eq!(backend.count("initialize"), before, "{operation}");
+    }
+}
+
+/// A file that cannot be read fails the attempt, which names it, and the next one reads it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reference_that_fails_is_named_and_tried_again() {
+    let backend = guarded(Kind::Http, FIRST).await;
+    let (world, gateway) = start(&backend, FIRST, json!({"connectTimeoutMs": 2000})).await;
+    let rest = gateway.rest();
+    rest.until_status("x", "connected").await;
+    std::fs::remove_file(world.folder.path().join("token")).expect("removed");
+    rest.operate("x", "restart").await;
+    let named = |server: &Value| {
+        let reason = server["lastError"].as_str().unwrap_or_default();
+        ["headers.Authorization", "token", "there is no such file"]
+            .iter()
+            .all(|part| reason.contains(part))
+    };
+    let server = rest.until("x", "named", named).await;
+    assert_eq!(server["retried"], true, "{server}");
+    rotate(&world, FIRST);
+    rest.until_status("x", "connected").await;
+}
+
+/// A server whose file was missing from the beginning can be started once it is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_comes_later_is_read_at_the_start() {
+    let backend = guarded(Kind::Http, FIRST).await;
+    let mut entry = backend.entry.clone();
+    entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
+    let world = World::of(&json!({"mcpServers": {"x": entry}}));
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    let named = |server: &Value| {
+        let reason = server["lastError"].as_str().unwrap_or_default();
+        reason.contains("there is no such file")
+    };
+    rest.until("x", "named", named).await;
+    rotate(&world, FIRST);
+    rest.done("x", "start").await;
+    gateway.client().await.hears("x__echo").await;
+}
+
+/// The variables of a process come from its `envFile` anew, each time it is started.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_variables_is_read_at_each_start() {
+    let backend = Backend::stdio().await;
+    let entry = with(&backend, json!({"envFile": "variables"}));
+    let world = World::of(&json!({"mcpServers": {"x": entry}}));
+    let write = |folder: &Path, value: &str| {
+        let text = format!("TOKEN_OF_TESTS={value}\n");
+        std::fs::write(folder.join("variables"), text).expect("written");
+    };
+    write(world.folder.path(), FIRST);
+    let gateway = world.run().await;
+    let (rest, client) = (gateway.rest(), gateway.client().await);
+    let env = async || {
+        client
+            .say("x__env", json!({"name": "TOKEN_OF_TESTS"}))
+            .await
+    };
+    assert_eq!(env().await, FIRST);
+    write(world.folder.path(), SECOND);
+    rest.done("x", "restart").await;
+    assert_eq!(env().await, SECOND);
+    is_hidden(&rest.server("x").await);
+}
