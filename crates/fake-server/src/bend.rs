@@ -38,6 +38,14 @@ pub enum Bend {
     StickyCookie,
     /// http, sse: redirects every message of a session, with 307, to another path
     SessionRedirect,
+    /// http: redirects GET alone, with 307, to another path
+    StreamRedirect,
+    /// Answers every list of tools with −32603
+    ListError,
+    /// http: answers lists in every session, and refuses calls with 400 and `id: null` in the first
+    CallsRefused,
+    /// sse: answers in the body of the POST, and not on the stream
+    AnswerInPost,
     /// http: ends every stream of GET at once, with `retry: 0`
     StreamEnds,
     /// http: refuses the first GET of a session with 409
@@ -110,6 +118,8 @@ impl Bend {
             | Self::RevisionText
             | Self::StreamEnds
             | Self::StreamRefused
+            | Self::StreamRedirect
+            | Self::CallsRefused
             | Self::NoBlankLine
             | Self::EarlyEnd => &[BendTransport::Http],
             Self::SpoiledAnswers | Self::RevisionExit => &[BendTransport::Stdio],
@@ -122,7 +132,9 @@ impl Bend {
             | Self::LostSession500
             | Self::StickyCookie
             | Self::SessionRedirect => &[BendTransport::Http, BendTransport::Sse],
-            Self::RefusedPing
+            Self::AnswerInPost => &[BendTransport::Sse],
+            Self::ListError
+            | Self::RefusedPing
             | Self::RevisionSupported
             | Self::RevisionError
             | Self::IdText

@@ -39,7 +39,8 @@ pub(crate) fn answer(script: &Script, received: &mut Received) -> Option<Reply> 
             return Some(plain(StatusCode::NOT_FOUND, "session not found"));
         }
     }
-    if script.bends(Bend::SessionRedirect) && !opens(received) {
+    let redirects_streams = script.bends(Bend::StreamRedirect) && received.verb == "GET";
+    if redirects_streams || script.bends(Bend::SessionRedirect) && !opens(received) {
         return redirect(received);
     }
     None
@@ -135,6 +136,9 @@ pub(crate) fn act(
             )))
         }
         "initialize" if !params.contains(REVISION) => refuse_revision(script),
+        "tools/list" if script.bends(Bend::ListError) => {
+            Some(Err(RpcError::new(-32603, "the disk is full")))
+        }
         "ping" if script.bends(Bend::RefusedPing) => {
             Some(Err(RpcError::new(-32600, "no such request")))
         }

@@ -107,6 +107,11 @@ async fn post(
     if !opens {
         count(service, script, received, &session)?;
     }
+    let is_call = matches!(&message, Message::Request { method, .. } if method == "tools/call");
+    if is_call && script.bends(Bend::CallsRefused) && session.is_first() {
+        let error = message::error("null", &RpcError::new(-32000, "go away"));
+        return Ok(json(StatusCode::BAD_REQUEST, error));
+    }
     let Message::Request { id, .. } = message else {
         let actions = legacy::receive(service, &session, message);
         run(service, &session, None, actions, None, turn);

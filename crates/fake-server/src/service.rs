@@ -18,7 +18,7 @@ use crate::modern::listen::{self, Listen};
 use crate::modern::pending::Pending;
 use crate::modern::task::{State, Task};
 use crate::script::Script;
-use crate::session::{Outgoing, Outlet, Session};
+use crate::session::{FIRST_SERIAL, Outgoing, Outlet, Session};
 
 /// One thing a client sent, as it came.
 #[derive(Debug, Clone)]
@@ -156,7 +156,7 @@ impl Service {
             lost: Mutex::default(),
             streams: Mutex::default(),
             received: watch::Sender::new(Vec::new()),
-            serial: AtomicU64::new(1),
+            serial: AtomicU64::new(FIRST_SERIAL),
         })
     }
 

@@ -9,6 +9,9 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
+/// The number of the first session.
+pub(crate) const FIRST_SERIAL: u64 = 1;
+
 /// What a stream carries to the client.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
@@ -74,6 +77,11 @@ impl Session {
             ends_with_stream: true,
             ..Self::default()
         })
+    }
+
+    /// Whether no session was opened before this one.
+    pub fn is_first(&self) -> bool {
+        self.id == format!("{:x}-{FIRST_SERIAL}", std::process::id())
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {

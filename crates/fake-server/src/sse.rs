@@ -6,6 +6,8 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use tokio::sync::mpsc;
 
+use crate::action::Action;
+use crate::bend::Bend;
 use crate::bent;
 use crate::events::Events;
 use crate::legacy;
@@ -53,7 +55,14 @@ fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> Re
         Message::Request { id, .. } => Some(id),
         Message::Notification { .. } | Message::Response { .. } => None,
     };
-    let actions = legacy::receive(service, &session, message);
-    run(service, &session, call, actions, None, turn);
+    let call = call.map(str::to_owned);
+    let mut actions = legacy::receive(service, &session, message);
+    if service.script().bends(Bend::AnswerInPost)
+        && let [.., Action::Send(_)] = &actions[..]
+        && let Some(Action::Send(answer)) = actions.pop()
+    {
+        return json(StatusCode::OK, answer);
+    }
+    run(service, &session, call.as_deref(), actions, None, turn);
     plain(StatusCode::ACCEPTED, "Accepted")
 }

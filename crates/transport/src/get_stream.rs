@@ -31,6 +31,9 @@ const LAST_REFUSED_WAIT: Duration = Duration::from_secs(300);
 /// The shortest wait that a server can name for a stream that has lived.
 const MIN_RETRY: Duration = Duration::from_millis(100);
 
+/// From one opening of a stream that has lived to the next at least.
+const MIN_CYCLE: Duration = Duration::from_secs(2);
+
 /// A stream that ends before this time has not lived.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
 
@@ -75,7 +78,11 @@ impl StreamPace {
     fn after_end(&mut self, lived: Duration, retry: Option<Duration>) -> Duration {
         if lived >= SHORT_LIVED {
             self.wait = FIRST_WAIT;
-            return retry.unwrap_or(FIRST_WAIT).clamp(MIN_RETRY, LAST_WAIT);
+            let rest = MIN_CYCLE.saturating_sub(lived);
+            return retry
+                .unwrap_or(FIRST_WAIT)
+                .clamp(MIN_RETRY, LAST_WAIT)
+                .max(rest);
         }
         self.grow(LAST_WAIT)
             .max(retry.unwrap_or_default().min(LAST_WAIT))
@@ -164,7 +171,8 @@ impl GetStream {
                 next
             }
             Ok(response)
-                if self.redirects < MAX_REDIRECTS && self.link.target.redirect(&response.head) =>
+                if self.redirects < MAX_REDIRECTS
+                    && self.link.stream_target.redirect(&response.head) =>
             {
                 self.redirects += 1;
                 Next::Again
@@ -196,7 +204,7 @@ impl GetStream {
             return Next::Never;
         }
         if self.link.has_session()
-            && let Some(refused) = Refused::notification(status)
+            && let Some(refused) = Refused::of_status(status)
             && Arc::clone(&self.link).loses_session(refused).await
         {
             return Next::Never;
@@ -280,8 +288,9 @@ mod tests {
             pace.after_end(Duration::ZERO, None);
         }
         let half = Duration::from_millis(500);
-        assert_eq!(pace.after_end(s(1), Some(half)), half);
-        assert_eq!(pace.after_end(s(1), Some(Duration::ZERO)), MIN_RETRY);
+        assert_eq!(pace.after_end(s(2), Some(half)), half);
+        assert_eq!(pace.after_end(s(1), Some(Duration::ZERO)), s(1));
+        assert_eq!(pace.after_end(s(9), Some(Duration::ZERO)), MIN_RETRY);
         assert_eq!(pace.after_end(s(1), Some(s(1000))), LAST_WAIT);
         assert_eq!(pace.after_end(s(9), None), FIRST_WAIT);
         assert_eq!(pace.after_end(Duration::ZERO, None), FIRST_WAIT);

@@ -76,12 +76,18 @@ impl Target {
             .map_err(|_| Unusable("the URL cannot be parsed"))?;
         let mut headers =
             chain.map_or_else(String::new, |chain| format!("{CHAIN_HEADER}: {chain}\r\n"));
+        let mut cookies = Vec::new();
         for (name, value) in &launch.headers {
+            if name.eq_ignore_ascii_case("cookie") {
+                cookies.push(value.expose());
+                continue;
+            }
             // Names and values were checked when the configuration was read.
             let _ = write!(headers, "{name}: {}\r\n", value.expose());
         }
+        let cookie = (!cookies.is_empty()).then(|| cookies.join("; "));
         Ok(Self {
-            client: Client::new(&uri)?,
+            client: Client::with_cookie(&uri, cookie)?,
             uri: Arc::new(ArcSwap::from_pointee(uri)),
             headers: Arc::new(Secrets(headers)),
         })

@@ -6,16 +6,16 @@ use mainstay_core::{
     lifecycle::Loss,
     message::{Kind, Method},
 };
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::{
-    Budget, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
+    Budget, CallState, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
     answer_reader::{AnswerReader, JsonBody, Piece},
     http_client,
     http_link::HttpLink,
     http1::{Error, Responding, Response},
     leftovers::Leftovers,
-    session_doubt::{self, SessionDoubt},
+    session_doubt::{self, Refused, SessionDoubt},
 };
 use crate::logs::MESSAGE_COST;
 
@@ -27,6 +27,9 @@ const STREAMED: u16 = 200;
 const FIRST_RESUMPTION_PAUSE: Duration = Duration::from_millis(100);
 const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a stream may still bring the response after one under a foreign id.
+const FOREIGN_GRACE: Duration = Duration::from_secs(2);
+
 /// Why a request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -34,6 +37,8 @@ pub enum Purpose {
     Call,
     /// Mainstay makes it.
     Own,
+    /// Mainstay's `ping`.
+    Ping,
     /// It is the proof of a session that is in doubt.
     Proof,
 }
@@ -47,6 +52,8 @@ pub struct HttpExchange {
     reader: AnswerReader,
     /// How often in a row the stream has ended without a message.
     empty_streams: u32,
+    /// The stream has brought a message about the request, so the server is at work on it.
+    is_taken: bool,
     leftovers: Leftovers,
 }
 
@@ -87,6 +94,7 @@ impl HttpExchange {
             state: State::Reading,
             reader,
             empty_streams: 0,
+            is_taken: false,
             leftovers: Leftovers::default(),
         }
     }
@@ -101,6 +109,7 @@ impl HttpExchange {
             state: State::Reading,
             reader: AnswerReader::answered(response, JsonBody::Whole, limit, budget),
             empty_streams: 0,
+            is_taken: false,
             leftovers: Leftovers::default(),
         }
     }
@@ -122,7 +131,7 @@ impl HttpExchange {
     pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         loop {
             match &mut self.state {
-                State::Reading => match self.reader.next(Frame::of_server).await {
+                State::Reading => match self.read().await {
                     Piece::Body { status, body, read } => {
                         let answer = http_client::answer(status, &body, read, self.id);
                         if let Some(answer) = self.conclude(status, answer) {
@@ -147,7 +156,12 @@ impl HttpExchange {
                     }
                     Piece::Broken(error) => {
                         tracing::debug!(server = %self.link.router.server(), %error, "an event stream broke off");
-                        if !self.part() {
+                        if self.leftovers.has_response() {
+                            let answer = self.leftovers.settle();
+                            if let Some(answer) = self.conclude(STREAMED, answer) {
+                                return answer.map(ServerMessage::Message);
+                            }
+                        } else if !self.part() {
                             return Err(Interruption::sent(InterruptionKind::Lost));
                         }
                     }
@@ -178,6 +192,18 @@ impl HttpExchange {
                 }
             }
         }
+    }
+
+    /// The next piece of the answer. A response under a foreign id is the end of the stream if no other follows in
+    /// time. Cancel-safe.
+    async fn read(&mut self) -> Piece {
+        let reading = self.reader.next(Frame::of_server);
+        if !self.leftovers.has_response() {
+            return reading.await;
+        }
+        timeout(FOREIGN_GRACE, reading)
+            .await
+            .unwrap_or(Piece::Ended)
     }
 
     /// The stream has ended without the response: it is resumed where it can be (specification,
@@ -211,15 +237,22 @@ impl HttpExchange {
                 self.reader.read(response);
                 Ok(())
             }
-            Ok(response)
-                if matches!(response.head.status, 404 | 410) && self.link.has_session() =>
-            {
-                self.link.lose(Loss::SessionExpired);
-                Err(Interruption::sent(InterruptionKind::Lost))
+            Ok(response) if self.link.stream_target.redirect(&response.head) => {
+                self.part();
+                Ok(())
             }
-            // The server does not have the rest.
+            // The server does not have the rest, or does not know the session.
             Ok(response) if response.head.status < 500 => {
-                Err(Interruption::sent(InterruptionKind::Unanswered))
+                let unanswered = Interruption::sent(InterruptionKind::Unanswered);
+                match Refused::of_status(response.head.status) {
+                    Some(refused) if self.link.has_session() => {
+                        let state = CallState::Sent;
+                        let kind = InterruptionKind::SessionExpired(refused.to_string());
+                        self.prove(refused, Err(unanswered), Interruption { state, kind });
+                        Ok(())
+                    }
+                    _ => Err(unanswered),
+                }
             }
             Err(Error::Connect(error)) => {
                 self.link.lose(Loss::Disconnected(error.to_string()));
@@ -246,7 +279,7 @@ impl HttpExchange {
                 Some(status) if !self.is_stream() => status,
                 _ => STREAMED,
             };
-            return session_doubt::doubt(status, &answer, self.id, true);
+            return session_doubt::doubt(status, &answer, self.id, Purpose::Proof);
         }
     }
 
@@ -267,23 +300,41 @@ impl HttpExchange {
             }
             Some(SessionDoubt::Ended) => {
                 self.link.lose(Loss::SessionExpired);
-                let expired = InterruptionKind::SessionExpired(format!("HTTP {status}"));
-                Some(Err(Interruption::not_sent(expired)))
+                let kind = InterruptionKind::SessionExpired(format!("HTTP {status}"));
+                let state = if self.is_taken {
+                    CallState::Sent
+                } else {
+                    CallState::NotSent
+                };
+                Some(Err(Interruption { state, kind }))
             }
-            Some(SessionDoubt::Refused(refused)) => {
+            Some(SessionDoubt::Refused(mut refused)) => {
+                if self.is_taken {
+                    refused.state = CallState::Sent;
+                }
                 let expired = Interruption {
                     state: refused.state,
                     kind: InterruptionKind::SessionExpired(refused.to_string()),
                 };
-                let proof = Box::pin(Arc::clone(&self.link).loses_session(refused));
-                self.state = State::Proving(Box::new(Proving {
-                    proof,
-                    answer,
-                    expired,
-                }));
+                self.prove(refused, answer, expired);
                 None
             }
         }
+    }
+
+    /// Has the server asked whether it still knows the session. Until then the answer is held back.
+    fn prove(
+        &mut self,
+        refused: Refused,
+        answer: Result<Frame, Interruption>,
+        expired: Interruption,
+    ) {
+        let proof = Box::pin(Arc::clone(&self.link).loses_session(refused));
+        self.state = State::Proving(Box::new(Proving {
+            proof,
+            answer,
+            expired,
+        }));
     }
 
     fn session_doubt(
@@ -292,10 +343,13 @@ impl HttpExchange {
         answer: &Result<Frame, Interruption>,
     ) -> Option<SessionDoubt> {
         let is_plain = answer.as_ref().is_ok_and(|frame| frame.error().is_none());
-        if is_plain || self.purpose == Purpose::Proof || !self.link.has_session() {
+        if is_plain || self.purpose == Purpose::Proof {
             return None;
         }
-        session_doubt::doubt(status, answer, self.id, self.purpose == Purpose::Own)
+        let doubt = session_doubt::doubt(status, answer, self.id, self.purpose)?;
+        // A server without session ids may still remember its client. Its words say so.
+        let is_meant = self.link.has_session() || doubt.is_about_session();
+        is_meant.then_some(doubt)
     }
 
     /// Takes the answer once the proof is there.
@@ -329,6 +383,7 @@ impl HttpExchange {
             return Some(answer.map(ServerMessage::Message));
         }
         self.link.liveness.hear();
+        self.is_taken = true;
         self.spend(bytes);
         match kind {
             Kind::Response { .. } => {

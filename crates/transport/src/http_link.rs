@@ -15,7 +15,7 @@ use mainstay_core::{
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc},
-    time::{Instant, timeout},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ use super::{
     http1::Responding,
     message_router::MessageRouter,
     reply_sink::ReplySink,
-    session_doubt::{MAX_PROOF, PROOF_LIMIT, PROOF_PAUSE, Refused, SessionDoubt, SessionProof},
+    session_doubt::{MAX_PROOF, ProofTurns, Refused, SessionDoubt, SessionProof},
 };
 use crate::logs::ServerLog;
 
@@ -35,12 +35,17 @@ pub const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const LAST_EVENT_ID: &str = "last-event-id";
 
+/// A session in which so many calls in a row were refused as a whole is not kept, whatever its proof says.
+const MOST_REFUSED: u32 = 3;
+
 /// The longest time that the end of a session may take.
 pub const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The sending side of one session.
 pub struct HttpLink {
     pub target: Target,
+    /// Where GET goes. A server may redirect it elsewhere than POST.
+    pub stream_target: Target,
     greeted: OnceLock<Greeted>,
     next_id: AtomicU64,
     pub router: MessageRouter,
@@ -52,8 +57,7 @@ pub struct HttpLink {
     /// Whether the server's own stream is open, for people.
     pub stream_state: Mutex<StreamState>,
     log: Arc<ServerLog>,
-    /// When the session last gave proof that it lives. Held while it is asked for.
-    proved_at: tokio::sync::Mutex<Option<Instant>>,
+    proofs: ProofTurns,
     over: OnceLock<Loss>,
     /// Cancelled when the session is lost. Calls in flight go on: each has its own connection, and
     /// reports its own end.
@@ -81,6 +85,7 @@ impl HttpLink {
     /// `outgoing`.
     pub fn new(opening: &Opening, target: Target, outgoing: mpsc::Sender<String>) -> Self {
         Self {
+            stream_target: target.at((*target.uri()).clone()),
             target,
             greeted: OnceLock::new(),
             next_id: AtomicU64::new(0),
@@ -95,7 +100,7 @@ impl HttpLink {
             forgotten: Notify::new(),
             stream_state: Mutex::default(),
             log: Arc::clone(&opening.log),
-            proved_at: tokio::sync::Mutex::default(),
+            proofs: ProofTurns::default(),
             over: OnceLock::new(),
             lost: CancellationToken::new(),
         }
@@ -172,7 +177,7 @@ impl HttpLink {
     pub fn resume(&self, last_event: &str) -> Responding {
         let headers = vec![("accept", "text/event-stream"), (LAST_EVENT_ID, last_event)];
         // An idle connection may be closed already, and the server has named the time.
-        self.target.send_afresh(&self.bare("GET", headers))
+        self.stream_target.send_afresh(&self.bare("GET", headers))
     }
 
     /// No open connection is used again.
@@ -185,7 +190,7 @@ impl HttpLink {
     pub async fn send(self: &Arc<Self>, text: String) {
         let server = self.router.server();
         let status = http_client::deliver(server, &self.target, &self.post(), &text).await;
-        if let Some(refused) = status.and_then(Refused::notification)
+        if let Some(refused) = status.and_then(Refused::of_status)
             && self.has_session()
         {
             Arc::clone(self).loses_session(refused).await;
@@ -197,7 +202,7 @@ impl HttpLink {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(last_event.map(|id| (LAST_EVENT_ID, id)));
         // An idle connection may be closed already, which shows nothing about the server.
-        self.target.send_afresh(&self.bare("GET", headers))
+        self.stream_target.send_afresh(&self.bare("GET", headers))
     }
 
     /// The session is lost; the first reason counts.
@@ -225,40 +230,33 @@ impl HttpLink {
     /// Ends the session in order.
     pub async fn goodbye(&self) {
         if self.has_session() {
-            timeout(
-                GOODBYE_LIMIT,
-                self.target.send(&self.bare("DELETE", Vec::new())),
-            )
-            .await
-            .ok();
+            let target = self.target.at((*self.target.uri()).clone());
+            let delete = self.bare("DELETE", Vec::new());
+            timeout(GOODBYE_LIMIT, target.follow(&delete, None))
+                .await
+                .ok();
         }
     }
 
-    /// Whether the session is lost in which a request was refused in this way: the server is asked for proof,
-    /// once for all requests that are refused at the same time.
+    /// Whether the session is lost in which a request was refused in this way: the server is asked for proof.
     pub async fn loses_session(self: Arc<Self>, refused: Refused) -> bool {
         let Some(proof) = self.greeted.get().map(|greeted| greeted.proof) else {
             return false;
         };
-        let mut proved_at = self.proved_at.lock().await;
-        if self.is_over() {
-            return true;
-        }
-        if proved_at.is_some_and(|at| at.elapsed() < PROOF_PAUSE) {
-            return false;
-        }
-        let asked = timeout(PROOF_LIMIT, self.prove(proof)).await;
-        let doubt = asked.ok().flatten();
-        let is_lost = SessionProof::shows_loss(doubt.as_ref(), &refused);
-        if is_lost {
+        // Some servers list for anybody, and refuse calls.
+        let is_useless =
+            !refused.names_request() && self.liveness.failed_in_row() >= MOST_REFUSED - 1;
+        let shows_loss = async {
+            let doubt = self.prove(proof).await;
+            SessionProof::shows_loss(doubt.as_ref(), &refused)
+        };
+        let is_lost =
+            is_useless || self.proofs.is_lost(|| self.is_over(), shows_loss).await;
+        if is_lost && !self.is_over() {
             let server = self.router.server();
             tracing::info!(%server, %refused, "the server does not know its session any more");
-            self.log.note(&format!(
-                "the server does not know its session any more: it answered {refused}"
-            ));
+            self.log.note(&refused.lost_session());
             self.lose(Loss::SessionExpired);
-        } else {
-            *proved_at = Some(Instant::now());
         }
         is_lost
     }

@@ -93,8 +93,7 @@ impl Interruption {
         let kind = match &self.kind {
             InterruptionKind::Lost => FaultKind::Cut,
             InterruptionKind::Unreachable(_) => FaultKind::Unreachable,
-            InterruptionKind::Redirected
-            | InterruptionKind::SessionExpired(_)
+            InterruptionKind::SessionExpired(_)
             | InterruptionKind::TooLarge(_)
             | InterruptionKind::Asked
             | InterruptionKind::InvalidTool(_) => return None,
@@ -103,7 +102,8 @@ impl Interruption {
                 429 => FaultKind::Throttled,
                 _ => FaultKind::Foreign,
             },
-            InterruptionKind::Unreadable(_)
+            InterruptionKind::Redirected
+            | InterruptionKind::Unreadable(_)
             | InterruptionKind::Misaddressed(_)
             | InterruptionKind::Unanswered => FaultKind::Foreign,
         };

@@ -7,7 +7,7 @@ use mainstay_core::message::lenient;
 use mainstay_platform::scratch;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::logs::rest;
+use crate::{Frame, logs::rest};
 
 /// A line that is longer than this is read into its own buffer, and others through [`scratch`].
 const READ_SIZE: usize = scratch::SIZE;
@@ -133,8 +133,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 return Ok(Some(line));
             }
             if self.fill().await? == 0 {
-                // An unfinished line is no message.
-                return Ok(None);
+                // The last line counts without its end if it is a whole message.
+                self.searched = 0;
+                let last = self.buffer.split().freeze();
+                let is_whole = matches!(self.line, LineKind::Message)
+                    && Frame::of_server(last.clone()).is_ok();
+                self.line = LineKind::Unknown;
+                return Ok(is_whole.then_some(Line::Whole(last)));
             }
         }
     }

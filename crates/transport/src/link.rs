@@ -98,7 +98,7 @@ impl Link {
     pub async fn send(&self, server: &ServerName, text: String) {
         match self {
             Self::Piped { pending, writer } => {
-                pending.sent_unasking();
+                pending.sent_answerless();
                 if writer.send(&text).await.is_err() {
                     tracing::debug!(%server, "a message for a closed connection was dropped");
                 }

@@ -25,7 +25,7 @@ use mainstay_core::{
 pub use self::inbox::Broken;
 use self::{
     inbox::Inbox,
-    unaddressed::{Unaddressed, Unasking},
+    unaddressed::{Answerless, Unaddressed},
 };
 use super::{
     Asker, Frame, OpenQuestions, PossibleSuspect, Question, ServerMessage, line_writer::Mark,
@@ -58,7 +58,7 @@ pub struct Pending {
     next_id: AtomicU64,
     calls: Mutex<Calls>,
     /// Beside the calls: a question is refused while these are locked.
-    unasking: Mutex<Unasking>,
+    answerless: Mutex<Answerless>,
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +150,7 @@ impl Pending {
             server,
             next_id: AtomicU64::new(0),
             calls: Mutex::default(),
-            unasking: Mutex::default(),
+            answerless: Mutex::default(),
         }
     }
 
@@ -209,7 +209,9 @@ impl Pending {
         let last_id = self.next_id.load(Ordering::Relaxed);
         let mut calls = self.calls();
         let waiting = calls.waiting(u64::MAX);
-        if self.unasking.lock().may_be_answered(last_id, &waiting) {
+        // A result answers a request, whatever else was sent.
+        let is_error = frame.error().is_some();
+        if is_error && self.answerless.lock().may_be_answered(last_id, &waiting) {
             return Addressee::Nobody;
         }
         if let [only] = waiting[..]
@@ -233,9 +235,9 @@ impl Pending {
     }
 
     /// A message was sent that needs no answer. Some servers answer it all the same, under the id `null`.
-    pub fn sent_unasking(&self) {
+    pub fn sent_answerless(&self) {
         let last_id = self.next_id.load(Ordering::Relaxed);
-        self.unasking.lock().sent(last_id);
+        self.answerless.lock().sent(last_id);
     }
 
     /// Breaks the call off whose answer came and cannot be read, if it says which it is.
@@ -548,14 +550,14 @@ mod tests {
     fn an_answer_without_an_id_may_answer_a_notification() {
         let pending = pending();
         let null = || pending.answer("null", error_without_id());
-        pending.sent_unasking();
+        pending.sent_answerless();
         let mut first = pending.register(None, None).expect("open");
         assert_eq!(null(), Addressee::Nobody);
         assert_eq!(has_come(&mut first), None);
         // One notification has one answer.
         assert_eq!(null(), Addressee::Call);
         // A server that has answered a later request has passed the notification.
-        pending.sent_unasking();
+        pending.sent_answerless();
         let [second, mut third] = [(); 2].map(|()| pending.register(None, None).expect("open"));
         pending.answer(&second.id.to_string(), error_without_id());
         assert_eq!(null(), Addressee::Call);

@@ -51,7 +51,7 @@ impl ReplySink {
     pub fn reply(&self, text: String) {
         let taken = match &self.queue {
             Queue::Pipe(writer, pending) => {
-                pending.sent_unasking();
+                pending.sent_answerless();
                 matches!(writer.try_send(&text), Ok(Some(_)))
             }
             Queue::Posts(posts) => posts.try_send(text).is_ok(),

@@ -15,6 +15,7 @@ use super::{
     exchange::PipedExchange,
     get_stream::StreamState,
     http_client::MAX_REDIRECTS,
+    http_exchange::{HttpExchange, Purpose},
     link::Link,
     listening::{Declined, Listening},
 };
@@ -127,7 +128,13 @@ impl Session {
         params: Option<&str>,
     ) -> Result<Exchange, Interruption> {
         let render = |id: &str| own_request(self.era(), id, method, params);
-        self.link.start(None, render).await
+        match &self.link {
+            Link::Http(link) if method == Method::Ping => {
+                let (id, response) = link.request(render);
+                Ok(HttpExchange::new(Arc::clone(link), id, Purpose::Ping, response).into())
+            }
+            link => link.start(None, render).await,
+        }
     }
 
     /// The question that every server of this era must answer.

@@ -11,16 +11,21 @@ use mainstay_core::{
     message::{self, Method},
 };
 
-use super::{CallState, Frame, Interruption, InterruptionKind};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+use super::{CallState, Frame, Interruption, InterruptionKind, http_exchange::Purpose};
 
 /// How long the answer to the proof may take. A server that takes longer keeps its session.
-pub const PROOF_LIMIT: Duration = Duration::from_secs(5);
+const PROOF_LIMIT: Duration = Duration::from_secs(5);
 
 /// The most bytes of the proof that are read. A longer answer is a list, so the session lives.
 pub const MAX_PROOF: usize = 64 * 1024;
 
 /// A session that has just given proof is not asked again before this time is over.
-pub const PROOF_PAUSE: Duration = Duration::from_secs(1);
+const PROOF_PAUSE: Duration = Duration::from_secs(1);
 
 /// The error with which SDKs say that they do not know a session.
 const SESSION_NOT_FOUND: i64 = -32001;
@@ -38,6 +43,13 @@ pub enum SessionDoubt {
     Refused(Refused),
 }
 
+impl SessionDoubt {
+    /// Whether the words of the refusal are about a session.
+    pub fn is_about_session(&self) -> bool {
+        matches!(self, Self::Refused(refused) if is_about_session(refused.error.as_ref()))
+    }
+}
+
 /// How a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -50,13 +62,15 @@ pub struct Refused {
     pub state: CallState,
 }
 
-/// What `answer`, under this HTTP status, says about the session of request `id`. `is_own` is true of
-/// Mainstay's own requests, which every session answers.
+/// What `answer`, under this HTTP status, says about the session of request `id`, which was made for this purpose.
+///
+/// An error that names the request comes from whoever has read it. Only an error that is about the session shows
+/// that nothing has run.
 pub fn doubt(
     status: u16,
     answer: &Result<Frame, Interruption>,
     id: u64,
-    is_own: bool,
+    purpose: Purpose,
 ) -> Option<SessionDoubt> {
     let frame = match answer {
         Ok(frame) => frame,
@@ -79,21 +93,29 @@ pub fn doubt(
         404 => return None,
         _ => {}
     }
-    let is_doubtful = match code {
-        code::METHOD_NOT_FOUND => false,
-        _ if is_own => true,
-        code::INVALID_REQUEST => true,
-        _ if is_about_session(error.as_ref()) => true,
-        code::RESOURCE_NOT_FOUND | code::URL_ELICITATION_REQUIRED => false,
+    let is_about_session = is_about_session(error.as_ref());
+    let is_doubtful = match (code, purpose) {
+        (code::METHOD_NOT_FOUND, _) => false,
+        _ if is_about_session => true,
+        // Every session answers it.
+        (_, Purpose::Ping) => true,
+        (_, Purpose::Own | Purpose::Proof) => false,
+        (code::INVALID_REQUEST, Purpose::Call) => true,
+        (code::RESOURCE_NOT_FOUND | code::URL_ELICITATION_REQUIRED, Purpose::Call) => false,
         // What servers define themselves (JSON-RPC 2.0, section 5.1).
-        -32099..=-32000 => true,
-        _ => false,
+        (-32099..=-32000, Purpose::Call) => true,
+        (_, Purpose::Call) => false,
+    };
+    let state = if is_about_session {
+        CallState::NotSent
+    } else {
+        CallState::Sent
     };
     let refused = Refused {
         status,
         error,
         names_request: true,
-        state: CallState::NotSent,
+        state,
     };
     is_doubtful.then_some(SessionDoubt::Refused(refused))
 }
@@ -122,9 +144,19 @@ fn is_about_session(error: Option<&(i64, String)>) -> bool {
 }
 
 impl Refused {
-    /// A notification, an answer of ours or a stream that was refused with this status. `None` if the status
-    /// says nothing about the session.
-    pub fn notification(status: u16) -> Option<Self> {
+    /// Whether the refusal names the request, so that it may be about the request alone.
+    pub fn names_request(&self) -> bool {
+        self.names_request
+    }
+
+    /// A line for the server's log.
+    pub fn lost_session(&self) -> String {
+        format!("the server does not know its session any more: it answered {self}")
+    }
+
+    /// A message or a stream that was refused with this status. `None` if the status says nothing about the
+    /// session.
+    pub fn of_status(status: u16) -> Option<Self> {
         match refused_by_status(status, None)? {
             SessionDoubt::Refused(refused) => Some(refused),
             SessionDoubt::Ended => Some(Self {
@@ -144,6 +176,36 @@ impl std::fmt::Display for Refused {
             Some((code, words)) => write!(f, " with error {code}: {words}"),
             None => Ok(()),
         }
+    }
+}
+
+/// Asks for the proof of one session, once for all requests that put it in doubt at the same time.
+#[derive(Debug, Default)]
+pub struct ProofTurns {
+    /// When the session last gave proof. Held while it is asked for, so that the others wait.
+    proved_at: Mutex<Option<Instant>>,
+}
+
+impl ProofTurns {
+    /// Whether the session is lost. `shows_loss` asks the server; it is not polled if the session `is_over` or has
+    /// just given proof.
+    pub async fn is_lost(
+        &self,
+        is_over: impl Fn() -> bool,
+        shows_loss: impl Future<Output = bool>,
+    ) -> bool {
+        let mut proved_at = self.proved_at.lock().await;
+        if is_over() {
+            return true;
+        }
+        if proved_at.is_some_and(|at| at.elapsed() < PROOF_PAUSE) {
+            return false;
+        }
+        let is_lost = timeout(PROOF_LIMIT, shows_loss).await.unwrap_or(false);
+        if !is_lost {
+            *proved_at = Some(Instant::now());
+        }
+        is_lost
     }
 }
 
@@ -190,11 +252,11 @@ mod tests {
     const ID: u64 = 7;
 
     /// What an answer of this status and body says about a session, in a word.
-    fn word(status: u16, body: &str, is_own: bool) -> &'static str {
+    fn word(status: u16, body: &str, purpose: Purpose) -> &'static str {
         let bytes = bytes::Bytes::copy_from_slice(body.as_bytes());
         let read = Frame::of_server(bytes.clone());
         let answer = crate::http_client::answer(status, &bytes, read, ID);
-        match doubt(status, &answer, ID, is_own) {
+        match doubt(status, &answer, ID, purpose) {
             None => "lives",
             Some(SessionDoubt::Ended) => "ended",
             Some(SessionDoubt::Refused(refused)) => match refused.state {
@@ -221,7 +283,12 @@ mod tests {
             (400, "Invalid session".to_owned(), "doubtful, not run"),
             (200, error("null", -32000, no_session), "doubtful, not run"),
             (200, error("7", -32000, no_session), "doubtful, not run"),
-            (200, error("7", -32600, "no"), "doubtful, not run"),
+            (200, error("7", -32600, "no"), "doubtful, may have run"),
+            (
+                200,
+                error("7", -32000, "Connection closed"),
+                "doubtful, may have run",
+            ),
             (
                 200,
                 error("7", -32602, "Server not initialized"),
@@ -247,29 +314,49 @@ mod tests {
                 "lives",
             ),
         ] {
-            assert_eq!(word(status, &body, false), expected, "{status} {body}");
+            assert_eq!(
+                word(status, &body, Purpose::Call),
+                expected,
+                "{status} {body}"
+            );
         }
     }
 
-    /// Every session answers what Mainstay asks by itself, but not every server knows `ping`.
+    /// Every session answers `ping`, but not every server knows it. A list may fail for its own reasons.
     #[test]
-    fn an_own_request_that_is_refused_puts_the_session_in_doubt() {
-        assert_eq!(
-            word(200, &error("7", -32603, "no"), true),
-            "doubtful, not run"
-        );
-        assert_eq!(word(200, &error("7", -32601, "no"), true), "lives");
+    fn a_ping_that_is_refused_puts_the_session_in_doubt() {
+        for (code, message, ping, list) in [
+            (-32603, "no", "doubtful, may have run", "lives"),
+            (
+                -32000,
+                "the disk is full",
+                "doubtful, may have run",
+                "lives",
+            ),
+            (
+                -32000,
+                "no session",
+                "doubtful, not run",
+                "doubtful, not run",
+            ),
+            (-32601, "no", "lives", "lives"),
+        ] {
+            let body = error("7", code, message);
+            assert_eq!(word(200, &body, Purpose::Ping), ping, "{body}");
+            assert_eq!(word(200, &body, Purpose::Own), list, "{body}");
+        }
     }
 
     #[test]
     fn a_session_is_lost_if_its_proof_is_refused_alike() {
-        let refused = |status, body: &str| {
+        let refused = |status, body: &str, purpose| {
             let bytes = bytes::Bytes::copy_from_slice(body.as_bytes());
             let read = Frame::of_server(bytes.clone());
             let answer = crate::http_client::answer(status, &bytes, read, ID);
-            doubt(status, &answer, ID, true)
+            doubt(status, &answer, ID, purpose)
         };
-        let Some(SessionDoubt::Refused(doubted)) = refused(200, &error("7", -32000, "gone")) else {
+        let gone = error("7", -32000, "gone");
+        let Some(SessionDoubt::Refused(doubted)) = refused(200, &gone, Purpose::Call) else {
             panic!("no doubt");
         };
         for (status, body, is_lost) in [
@@ -286,7 +373,7 @@ mod tests {
                 false,
             ),
         ] {
-            let doubt = refused(status, &body);
+            let doubt = refused(status, &body, Purpose::Call);
             let found = SessionProof::shows_loss(doubt.as_ref(), &doubted);
             assert_eq!(found, is_lost, "{status} {body}");
         }

@@ -48,7 +48,11 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 
     let liveness = Arc::new(Liveness::new(opening.hang_after));
     let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
-    let link = Arc::new(SseLink::new(opening.server.clone(), endpoint));
+    let link = Arc::new(SseLink::new(
+        opening.server.clone(),
+        endpoint,
+        Arc::clone(&opening.log),
+    ));
     let stream = Stream {
         events,
         link: Arc::clone(&link),

@@ -3,16 +3,16 @@
 use std::{pin::Pin, sync::Arc};
 
 use mainstay_core::{era::Era, ids::ServerName, message::Method};
-use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Asker, Interruption, InterruptionKind, ServerMessage, detect,
+    Asker, Frame, Interruption, InterruptionKind, ServerMessage, detect,
     http_client::{self, Target, Template},
     http1::Responding,
     pending::{Broken, Pending, Ticket},
-    session_doubt::{PROOF_LIMIT, PROOF_PAUSE, Refused},
+    session_doubt::{ProofTurns, Refused},
 };
+use crate::logs::ServerLog;
 
 /// The sending side of one connection.
 pub struct SseLink {
@@ -22,8 +22,8 @@ pub struct SseLink {
     pub pending: Arc<Pending>,
     /// Cancelled when the server does not know the session of the stream any more.
     pub expired: CancellationToken,
-    /// When the session last gave proof that it lives. Held while it is asked for.
-    proved_at: tokio::sync::Mutex<Option<Instant>>,
+    proofs: ProofTurns,
+    log: Arc<ServerLog>,
 }
 
 impl std::fmt::Debug for SseLink {
@@ -36,7 +36,7 @@ impl std::fmt::Debug for SseLink {
 
 impl SseLink {
     /// `endpoint` is where to post, as the server's `endpoint` event said.
-    pub fn new(server: ServerName, endpoint: Target) -> Self {
+    pub fn new(server: ServerName, endpoint: Target, log: Arc<ServerLog>) -> Self {
         let post = endpoint.template("POST", &[("content-type", "application/json")]);
         let pending = Arc::new(Pending::new(server.clone()));
         Self {
@@ -45,15 +45,16 @@ impl SseLink {
             server,
             pending,
             expired: CancellationToken::new(),
-            proved_at: tokio::sync::Mutex::default(),
+            proofs: ProofTurns::default(),
+            log,
         }
     }
 
     /// Posts a notification or an answer.
     pub async fn send(&self, text: String) {
-        self.pending.sent_unasking();
+        self.pending.sent_answerless();
         let status = self.deliver(&text).await;
-        if let Some(refused) = status.and_then(Refused::notification) {
+        if let Some(refused) = status.and_then(Refused::of_status) {
             self.loses_session(&refused).await;
         }
     }
@@ -65,29 +66,31 @@ impl SseLink {
     /// Whether the session is lost in which a message was refused in this way. A server may forget a session
     /// whose stream goes on: a `ping` shows whether it still takes messages.
     async fn loses_session(&self, refused: &Refused) -> bool {
-        let mut proved_at = self.proved_at.lock().await;
-        if self.is_over() {
-            return true;
-        }
-        if proved_at.is_some_and(|at| at.elapsed() < PROOF_PAUSE) {
-            return false;
-        }
-        let Ok(ticket) = self.pending.register(None, None) else {
-            return true;
+        let shows_loss = async {
+            let Ok(ticket) = self.pending.register(None, None) else {
+                return true;
+            };
+            let id = ticket.id.to_string();
+            let ping = detect::own_request(Era::Legacy, &id, Method::Ping, None);
+            let template = &self.post;
+            let Ok(response) = self.endpoint.follow(template, Some(&ping)).await else {
+                return false;
+            };
+            let status = response.head.status;
+            let body = http_client::error_text(response).await;
+            // A server that has the session answers on the stream.
+            let is_refused = Frame::of_server(body.into()).is_ok_and(|it| it.error().is_some());
+            match status {
+                200..300 => is_refused,
+                _ => Refused::of_status(status).is_some(),
+            }
         };
-        let ping = detect::own_request(Era::Legacy, &ticket.id.to_string(), Method::Ping, None);
-        let status = timeout(PROOF_LIMIT, self.deliver(&ping)).await;
-        let is_lost = status
-            .ok()
-            .flatten()
-            .and_then(Refused::notification)
-            .is_some();
-        if is_lost {
+        let is_lost = self.proofs.is_lost(|| self.is_over(), shows_loss).await;
+        if is_lost && !self.is_over() {
             let server = &self.server;
             tracing::info!(%server, %refused, "the server does not know its session any more");
+            self.log.note(&refused.lost_session());
             self.expired.cancel();
-        } else {
-            *proved_at = Some(Instant::now());
         }
         is_lost
     }
@@ -97,7 +100,7 @@ impl SseLink {
     }
 }
 
-type Accepting = Pin<Box<dyn Future<Output = Result<(), Interruption>> + Send>>;
+type Accepting = Pin<Box<dyn Future<Output = Result<Option<Frame>, Interruption>> + Send>>;
 
 /// A request that was posted. Its answer comes on the stream.
 pub struct SseExchange {
@@ -149,14 +152,17 @@ impl SseExchange {
                 accepted = post => accepted,
             };
             self.post = None;
-            accepted?;
+            if let Some(answer) = accepted? {
+                return Ok(ServerMessage::Message(answer));
+            }
         }
         self.ticket.next().await.map_err(lost)
     }
 }
 
-/// Waits until the server has taken a request.
-async fn accept(link: Arc<SseLink>, posted: Responding) -> Result<(), Interruption> {
+/// Waits until the server has taken a request. Some servers answer in the body of the POST, most of them to refuse
+/// the session.
+async fn accept(link: Arc<SseLink>, posted: Responding) -> Result<Option<Frame>, Interruption> {
     let posted = posted.await;
     let response = posted.map_err(|error| http_client::interruption(&error))?;
     let status = response.head.status;
@@ -164,16 +170,26 @@ async fn accept(link: Arc<SseLink>, posted: Responding) -> Result<(), Interrupti
         return Err(link.endpoint.redirected(&response.head));
     }
     let body = http_client::error_text(response).await;
-    if http_client::is_success(status) {
-        return Ok(());
+    let answer = Frame::of_server(body.clone().into())
+        .ok()
+        .filter(Frame::is_response);
+    let is_success = http_client::is_success(status);
+    let is_refused = answer
+        .as_ref()
+        .is_some_and(|answer| answer.error().is_some());
+    if is_success && !is_refused {
+        return Ok(answer);
     }
-    if let Some(refused) = Refused::notification(status)
+    if let Some(refused) = Refused::of_status(status)
         && link.loses_session(&refused).await
     {
         return Err(Interruption {
             state: refused.state,
             kind: InterruptionKind::SessionExpired(refused.to_string()),
         });
+    }
+    if is_success {
+        return Ok(answer);
     }
     Err(http_client::refused(status, body.as_bytes()))
 }

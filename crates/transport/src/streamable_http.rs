@@ -44,7 +44,7 @@ impl NotOpened {
         match self {
             Self::NotSpoken(refusal) => &refusal.said,
             Self::Unopened(Unopened {
-                loss: Loss::Rejected(reason),
+                loss: Loss::Rejected(reason) | Loss::ConnectFailed(reason),
                 ..
             }) => reason,
             Self::Unopened(_) => "",
@@ -139,15 +139,19 @@ async fn greet_once(
             if let Some(loss) = refusals::wants_tls(&uri, &text) {
                 return Err(loss.into());
             }
-            // A JSON-RPC error shows a server that speaks MCP.
-            if let Ok(frame) = Frame::read(text.clone().into())
-                && let Some(error) = frame.error()
-            {
-                let loss = Loss::Rejected(error.to_owned());
-                return Err(NotOpened::Unopened(refused_initialize(&frame, loss)));
+            if let Some(refused) = refused_by_error(&text) {
+                return Err(refused);
             }
             let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
             return Err(NotOpened::NotSpoken(refusal));
+        }
+        409 | 422 | 500 => {
+            let text = http_client::error_text(response).await;
+            if let Some(refused) = refused_by_error(&text) {
+                return Err(refused);
+            }
+            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
+            return Err(Loss::ConnectFailed(refusal.whole()).into());
         }
         _ => {
             let loss = http_client::unavailable(&uri, response, "initialize").await;
@@ -190,6 +194,13 @@ async fn greet_once(
         _ = timeout(STREAM_LIMIT, answered) => {}
     }
     Ok((session, running))
+}
+
+/// A refusal by a JSON-RPC error, which shows a server that speaks MCP.
+fn refused_by_error(text: &str) -> Option<NotOpened> {
+    let frame = Frame::of_server(text.to_owned().into()).ok()?;
+    let loss = Loss::Rejected(frame.error()?.to_owned());
+    Some(NotOpened::Unopened(refused_initialize(&frame, loss)))
 }
 
 fn is_page(head: &http1::Head) -> bool {

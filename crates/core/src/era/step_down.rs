@@ -3,7 +3,7 @@
 //! A server that does not speak the requested revision answers with one that it speaks (specification
 //! 2025-11-25, "Lifecycle"). Some servers refuse `initialize` instead, in an error, a text, or by ending.
 
-use super::Revision;
+use super::{Revision, code};
 use crate::message::{self, Span};
 
 /// The revision that is asked for next, after those in `tried` were refused, at last in these words. `None` if
@@ -22,6 +22,7 @@ pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
         .filter(|word| lower.contains(*word))
         .count()
         >= 2
+        || words.contains(&format!(r#""code":{}"#, code::INVALID_PARAMS))
         || tried.iter().any(named);
     if names_modern || !is_about_revision {
         return None;
@@ -67,6 +68,10 @@ mod tests {
             ),
             ("bad version of the protocol", Some(Revision::V2025_06_18)),
             ("2025-11-25 is not supported", Some(Revision::V2025_06_18)),
+            (
+                r#"{"code":-32602,"message":"Invalid params"}"#,
+                Some(Revision::V2025_06_18),
+            ),
             // It speaks no revision that opens with `initialize`.
             (
                 r#"{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"]}}"#,

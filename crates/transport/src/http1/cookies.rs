@@ -27,6 +27,8 @@ pub struct CookieJar {
     host: String,
     is_encrypted: bool,
     has_cookies: AtomicBool,
+    /// The `Cookie` header of the configuration, with which the cookies share a line.
+    configured: Option<String>,
     /// Held for a look or a change, never across an await.
     cookies: Mutex<Vec<Cookie>>,
 }
@@ -46,8 +48,9 @@ impl std::fmt::Debug for CookieJar {
 }
 
 impl CookieJar {
-    pub fn new(uri: &Uri) -> Self {
+    pub fn new(uri: &Uri, configured: Option<String>) -> Self {
         Self {
+            configured,
             host: uri.host().unwrap_or_default().to_ascii_lowercase(),
             is_encrypted: uri.scheme_str() == Some("https"),
             has_cookies: AtomicBool::new(false),
@@ -126,7 +129,7 @@ impl CookieJar {
 
     /// Writes the `Cookie` line of a request for this path, if there are cookies for it.
     pub fn write_to(&self, head: &mut Vec<u8>, path: &str) {
-        if self.has_cookies.load(Ordering::Relaxed) {
+        if self.has_cookies.load(Ordering::Relaxed) || self.configured.is_some() {
             let line = self.line(path, SystemTime::now());
             head.extend_from_slice(line.as_bytes());
         }
@@ -134,7 +137,8 @@ impl CookieJar {
 
     fn line(&self, path: &str, now: SystemTime) -> String {
         let cookies = self.cookies.lock();
-        let mut line = String::new();
+        let configured = self.configured.as_deref();
+        let mut line = configured.map_or_else(String::new, |own| format!("cookie: {own}"));
         // The newest are kept where not all fit.
         let sent = cookies.iter().rev();
         for cookie in sent.filter(|cookie| cookie.is_for(path) && !cookie.is_over(now)) {
@@ -165,9 +169,19 @@ impl Cookie {
     }
 }
 
-/// A date of a cookie. Old servers put hyphens into it.
+/// A date of a cookie. Old servers put hyphens into it, and leave the century out (RFC 6265, 5.1.1).
 fn date(value: &str) -> Option<SystemTime> {
-    httpdate::parse_http_date(&value.replace('-', " "))
+    let spaced = value.replace('-', " ");
+    let mut parts: Vec<&str> = spaced.split_whitespace().collect();
+    let year = parts.get(3).filter(|year| year.len() == 2);
+    let year = year.map(|year| match year.parse::<u8>() {
+        Ok(70..) => format!("19{year}"),
+        Ok(_) | Err(_) => format!("20{year}"),
+    });
+    if let Some(year) = &year {
+        parts[3] = year;
+    }
+    httpdate::parse_http_date(&parts.join(" "))
         .or_else(|_| httpdate::parse_http_date(value))
         .ok()
 }
@@ -177,7 +191,17 @@ mod tests {
     use super::*;
 
     fn jar(url: &str) -> CookieJar {
-        CookieJar::new(&url.parse().expect("a URI"))
+        CookieJar::new(&url.parse().expect("a URI"), None)
+    }
+
+    /// Some servers read one `Cookie` line alone.
+    #[test]
+    fn a_configured_cookie_shares_the_line() {
+        let uri = "http://h/".parse().expect("a URI");
+        let jar = CookieJar::new(&uri, Some("key=1".to_owned()));
+        assert_eq!(jar.line("/", now()), "cookie: key=1\r\n");
+        jar.set("lb=2", now());
+        assert_eq!(jar.line("/", now()), "cookie: key=1; lb=2\r\n");
     }
 
     fn now() -> SystemTime {

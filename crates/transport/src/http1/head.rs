@@ -15,7 +15,7 @@ pub const SPEAKS_TLS: &str = "it is TLS";
 const TLS_RECORDS: [[u8; 2]; 2] = [[0x15, 3], [0x16, 3]];
 
 /// A response's head: what its framing needs, and the fields.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Head {
     pub status: u16,
     pub keeps_alive: bool,
@@ -26,6 +26,15 @@ pub struct Head {
     pub(super) length: Option<u64>,
     pub(super) chunked: bool,
     raw: Bytes,
+}
+
+/// Without the fields, which may hold cookies.
+impl std::fmt::Debug for Head {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Head")
+            .field("status", &self.status)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Takes a whole head off the buffer; `None` if it has not arrived yet. Interim responses (1xx) are

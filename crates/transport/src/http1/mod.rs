@@ -62,17 +62,30 @@ pub struct Client {
 impl Client {
     /// Events about new connections are in the current span.
     pub fn new(uri: &Uri) -> Result<Arc<Self>, Unusable> {
-        Self::waiting_for_reset(uri, Duration::ZERO)
+        Self::build(uri, Duration::ZERO, None)
+    }
+
+    /// A client with the `Cookie` header of a configuration, which shares its line with the server's cookies.
+    pub fn with_cookie(uri: &Uri, cookie: Option<String>) -> Result<Arc<Self>, Unusable> {
+        Self::build(uri, Duration::ZERO, cookie)
     }
 
     /// A client that tells a request that was not read ([`io::ErrorKind::ConnectionReset`]) from one that was
     /// ([`io::ErrorKind::UnexpectedEof`]) where a connection ends without an answer. The proof is the
     /// system's reset, which may come a moment after the end.
     pub fn waiting_for_reset(uri: &Uri, reset_wait: Duration) -> Result<Arc<Self>, Unusable> {
+        Self::build(uri, reset_wait, None)
+    }
+
+    fn build(
+        uri: &Uri,
+        reset_wait: Duration,
+        cookie: Option<String>,
+    ) -> Result<Arc<Self>, Unusable> {
         Ok(Arc::new(Self {
             reset_wait,
             endpoint: Endpoint::new(uri)?,
-            cookies: CookieJar::new(uri),
+            cookies: CookieJar::new(uri, cookie),
             idle: Mutex::default(),
             lingering: Mutex::default(),
             span: Span::current(),

@@ -5,13 +5,13 @@
 
 /// Messages to the server that need no answer, and have none yet.
 #[derive(Debug, Default)]
-pub struct Unasking {
+pub struct Answerless {
     count: usize,
     /// The last request that was sent before the latest of these messages.
     before: u64,
 }
 
-impl Unasking {
+impl Answerless {
     /// A message was sent that needs no answer, after the request `last_id`.
     pub fn sent(&mut self, last_id: u64) {
         if last_id != self.before {

@@ -97,13 +97,15 @@ impl Task {
         });
     }
 
-    /// The server lists no tools. If it was sent `server/discover` on its connection, that may be the reason: it is
-    /// started once more without.
+    /// The first listing of a session has brought no tools. If the server was sent `server/discover` on its
+    /// connection, that may be the reason: it is started once more without, unless it is at work.
     pub(super) fn suspect_probe(&mut self, tools: &Outcome) {
         let Some(session) = &self.shared.session else {
             return;
         };
-        if self.avoids_probe() || !session.is_probed || !session.greeting.capabilities.tools {
+        let is_at_work = session.liveness.in_flight() > 0;
+        let is_suspect = session.is_probed && session.greeting.capabilities.tools;
+        if self.avoids_probe() || !is_suspect || is_at_work {
             return;
         }
         let what = match tools {

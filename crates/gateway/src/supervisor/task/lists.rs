@@ -103,6 +103,7 @@ impl Task {
             self.kept_eras = eras;
             self.keep(Arc::clone(&catalog), eras).await;
         }
+        let is_first = self.view.borrow().listed != Some(epoch);
         // Merged before it counts as listed, so that waiting callers find it there.
         self.tell_catalog(announced).await;
         self.view.send_modify(|view| {
@@ -118,6 +119,7 @@ impl Task {
             .iter()
             .find(|(kind, _)| *kind == ListKind::Tools);
         if let Some((_, outcome)) = tools
+            && is_first
             && catalog.tools.is_empty()
         {
             self.suspect_probe(outcome);

@@ -221,7 +221,8 @@ async fn hostile_text_does_nothing_in_the_shell() {
         ("/read evil fake://text", "the text of the fakex\\u{9b}31m"),
         ("/records", "x\\u{9b}31m"),
         ("/events", "x\\u{9b}31m"),
-        ("/log evil -n 4", "x\\u{9b}31m"),
+        // Escape sequences are left out of logs.
+        ("/log evil -n 4", "\\u{7f}\\u{80}"),
         ("/server restart dead", "x\\u{9b}31m"),
     ] {
         terminal.types(line).await;

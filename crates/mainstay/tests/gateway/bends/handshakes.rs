@@ -135,3 +135,26 @@ async fn a_first_start_that_dies_of_something_else_hides_no_era() {
     // Only a modern session has one.
     backend.until_count("subscriptions/listen", 1).await;
 }
+
+/// Whatever status the error has that names the revisions.
+#[tokio::test]
+async fn a_revision_is_refused_under_any_status() {
+    for status in [409, 422, 500] {
+        let error = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no","data":{"supported":["2024-11-05"]}}}"#;
+        let backend = Backend::start(Kind::Http, &[])
+            .await
+            .option("protocol", "legacy");
+        backend.fake().edit(|script| {
+            (script.status, script.status_times) = (Some(status), Some(1));
+            script.status_body = Some(error.to_owned());
+        });
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        gateway.client().await.hears("x__echo").await;
+        let greetings = backend.of_method("initialize");
+        let asked: Vec<_> = greetings
+            .iter()
+            .map(|it| &it["params"]["protocolVersion"])
+            .collect();
+        assert_eq!(asked, ["2025-11-25", "2024-11-05"], "{status}");
+    }
+}

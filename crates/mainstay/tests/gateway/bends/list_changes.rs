@@ -27,9 +27,9 @@ over_every_transport! {
             assert_eq!(server["connected"], true, "{server}");
             assert_eq!(server["healthStatus"], "healthy", "{server}");
             for list in ["tools/list", "prompts/list", "resources/list"] {
-                // One more may have come meanwhile.
+                // One more may have come meanwhile. What is announced before the stream is open is lost.
                 let count = backend.count(list);
-                assert!((2..=PROMPT + 1).contains(&count), "{list}: {count}");
+                assert!((1..=PROMPT + 1).contains(&count), "{list}: {count}");
             }
             let client = gateway.client().await;
             client.hears("x__echo").await;

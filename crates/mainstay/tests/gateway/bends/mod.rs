@@ -2,6 +2,7 @@
 
 mod browsers;
 mod cursors;
+mod drawn;
 mod handshakes;
 mod ids;
 mod initialize_again;

@@ -212,3 +212,102 @@ async fn a_redirect_to_another_origin_is_named() {
     };
     gateway.rest().until("x", "the reason", is_named).await;
 }
+
+/// A list that fails for its own reasons is no lost session: the server stays connected, and says why it is degraded.
+#[tokio::test]
+async fn a_list_that_fails_loses_no_session() {
+    for kind in [Kind::Http, Kind::Sse, Kind::Stdio] {
+        let backend = Backend::start(kind, &["--bend=list-error"]).await;
+        let backend = backend.option("protocol", "legacy");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let is_degraded = |server: &Value| {
+            let reason = server["lastError"].as_str().unwrap_or_default();
+            server["healthStatus"] == "degraded" && reason.contains("the disk is full")
+        };
+        gateway.rest().until("x", "degraded", is_degraded).await;
+        let own = gateway.client_at("/servers/x/mcp").await;
+        own.hears("echo").await;
+        let error = own.error("tools/list", json!({})).await;
+        assert_eq!(error["code"], -32603, "{error}");
+        let greeted = backend.count("initialize");
+        // One for the shared session, and one for the client's own.
+        assert!(greeted <= 2, "{kind:?}: {greeted}");
+    }
+}
+
+/// An error of the server's own code that names the call may come of the call. It is not sent again.
+#[tokio::test]
+async fn a_call_that_failed_by_name_is_not_sent_again() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client_at("/servers/x/mcp").await;
+    client.hears("echo").await;
+    let error = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Connection closed"}}"#;
+    backend.fake().edit(|script| {
+        script.status = Some(200);
+        script.status_body = Some(error.to_owned());
+    });
+    let call = json!({"name": "count", "arguments": {"text": "a"}});
+    client.request("tools/call", call).await;
+    assert_eq!(backend.calls_of("count").len(), 1);
+}
+
+/// GET may be redirected elsewhere than POST.
+#[tokio::test]
+async fn a_redirect_of_the_stream_leaves_calls_alone() {
+    let backend = Backend::start(Kind::Http, &["--bend=stream-redirect"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    until("the stream", || backend.fake().streams() == 1).await;
+    gateway.client().await.hears("x__echo").await;
+    let received = backend.fake().received();
+    let mut posts = received.iter().filter(|it| it.verb == "POST");
+    assert!(posts.all(|post| post.path == "/mcp"), "{received:#?}");
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+/// Some servers list for anybody, and refuse the calls of a session that they have lost.
+#[tokio::test]
+async fn a_session_in_which_every_call_is_refused_is_not_kept() {
+    let backend = Backend::start(Kind::Http, &["--bend=calls-refused"]).await;
+    let backend = backend.option("reconnect", promptly());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    for _ in 0..3 {
+        client
+            .request(
+                "tools/call",
+                json!({"name": "x__echo", "arguments": {"text": "a"}}),
+            )
+            .await;
+    }
+    client.hears("x__echo").await;
+    assert_eq!(backend.count("initialize"), 2);
+}
+
+/// A server without session ids may remember its clients all the same.
+#[tokio::test]
+async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
+    let backend = Backend::start(Kind::Http, &["--stateless", "--no-get"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    let error =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Server not initialized"}}"#;
+    backend.fake().edit(|script| {
+        script.status = Some(200);
+        // The call, and the list that proves it.
+        script.status_times = Some(2);
+        script.status_body = Some(error.to_owned());
+    });
+    client.hears("x__echo").await;
+    assert_eq!(backend.count("initialize"), 2);
+}
+
+/// Servers over HTTP+SSE that answer in the body of the POST.
+#[tokio::test]
+async fn an_answer_in_the_body_of_a_post_is_one() {
+    let backend = Backend::start(Kind::Sse, &["--bend=answer-in-post"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    gateway.client().await.hears("x__echo").await;
+    assert_eq!(backend.count("initialize"), 1);
+}

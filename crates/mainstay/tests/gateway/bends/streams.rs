@@ -89,3 +89,21 @@ async fn answers_that_end_early_are_answers() {
         assert_eq!(backend.runs("echo"), 6, "{flags:?}");
     }
 }
+
+/// The last line of a process counts without its end.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_last_line_of_a_process_is_an_answer() {
+    let mut backend = Backend::start(Kind::Stdio, &[]).await;
+    let script = r#"
+        read -r line; printf '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}\n'
+        read -r line
+        read -r line; printf '{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"last","inputSchema":{"type":"object"}}]}}\n'
+        read -r line; printf '{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"bye"}]}}'"#;
+    backend.entry["command"] = serde_json::json!("sh");
+    backend.entry["args"] = serde_json::json!(["-c", script]);
+    let backend = backend.option("protocol", "legacy");
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    assert_eq!(client.say("x__last", serde_json::json!({})).await, "bye");
+}

@@ -1,0 +1,252 @@
+//! Servers whose bends are drawn at random, called for a minute: whatever they do, none is shown as well while
+//! every call of it fails, none that is idle is asked without a pause, and every failure has a reason.
+//!
+//! `BENDS_SEED` draws others. The seed is in the message of a failure.
+
+use std::time::Duration;
+
+use clap::ValueEnum as _;
+use fake_server::{Bend, BendTransport, gate::most_within};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, failure, text},
+    gateway::Gateway,
+    rest_client::Rest,
+};
+
+/// How long the servers are called.
+const SPAN: Duration = Duration::from_secs(60);
+
+/// A server that is shown as well for so long while every call fails breaks the promise.
+const WINDOW: Duration = Duration::from_secs(40);
+
+/// Between two calls of one server.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The most requests that an idle server gets within a second, after its lists have been read.
+const MOST_IDLE: usize = 3;
+
+/// Servers that are called, and as many of the same bends that are not.
+const SERVERS: usize = 9;
+
+/// The seed of the draw that everybody repeats.
+const SEED: u64 = 20_261_128;
+
+/// Splitmix64: draws that a seed repeats.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut drawn = self.0;
+        drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let limit = u64::try_from(limit).expect("a small number");
+        usize::try_from((drawn ^ (drawn >> 31)) % limit).expect("a small number")
+    }
+}
+
+fn transport(kind: Kind) -> BendTransport {
+    match kind {
+        Kind::Stdio => BendTransport::Stdio,
+        Kind::Http => BendTransport::Http,
+        Kind::Sse => BendTransport::Sse,
+    }
+}
+
+/// One or two bends that this transport has.
+fn bends(kind: Kind, draw: &mut Draw) -> Vec<Bend> {
+    let transport = transport(kind);
+    let all: Vec<Bend> = Bend::value_variants()
+        .iter()
+        .copied()
+        .filter(|bend| bend.transports().contains(&transport))
+        .collect();
+    let count = 1 + draw.below(2);
+    (0..count).map(|_| all[draw.below(all.len())]).collect()
+}
+
+async fn start(kind: Kind, bends: &[Bend]) -> Backend {
+    let flags: Vec<String> = bends
+        .iter()
+        .map(|bend| {
+            let value = bend.to_possible_value().expect("no bend is hidden");
+            format!("--bend={}", value.get_name())
+        })
+        .collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    Backend::start(kind, &flags).await.option("timeout_s", 2)
+}
+
+/// A call that failed, in words, or none.
+async fn failed_call(client: &Http, server: &str) -> Option<String> {
+    let call = json!({"name": format!("{server}__echo"), "arguments": {"text": "hello"}});
+    let answer = client.request("tools/call", call).await;
+    let result = &answer["result"];
+    if answer["error"].is_null() && text(result) == "hello" {
+        return None;
+    }
+    let words = match answer["error"]["message"].as_str() {
+        Some(message) => message.to_owned(),
+        None => format!("{} {}", text(result), failure(result)),
+    };
+    Some(words)
+}
+
+/// How one server fared.
+struct Course {
+    name: String,
+    /// Since when each call has failed.
+    failing_since: Option<Instant>,
+    /// Since when the server has been shown as well.
+    well_since: Option<Instant>,
+    calls: u32,
+    answered: u32,
+}
+
+impl Course {
+    fn called(&mut self, failed: Option<&str>) {
+        self.calls += 1;
+        match failed {
+            None => {
+                self.answered += 1;
+                self.failing_since = None;
+            }
+            Some(words) => {
+                // Every failure has a reason, not only a kind.
+                assert!(
+                    words.split_whitespace().count() >= 4,
+                    "{}: {words}",
+                    self.name
+                );
+                self.failing_since.get_or_insert_with(Instant::now);
+            }
+        }
+    }
+
+    fn seen(&mut self, server: &Value) {
+        let is_well = server["status"] == "connected" && server["healthStatus"] == "healthy";
+        self.well_since = match self.well_since {
+            Some(since) if is_well => Some(since),
+            _ => is_well.then(Instant::now),
+        };
+        let is_both_for = |since: Option<Instant>| since.is_some_and(|at| at.elapsed() >= WINDOW);
+        assert!(
+            !(is_both_for(self.failing_since) && is_both_for(self.well_since)),
+            "{} is shown as well while every call fails: {server}",
+            self.name
+        );
+    }
+}
+
+/// Calls one server for the whole time, and looks at how it is shown. Now and then it loses its sessions.
+async fn drive(
+    client: Http,
+    rest: Rest,
+    backend: &Backend,
+    kind: Kind,
+    name: String,
+    mut draw: Draw,
+) -> Course {
+    let mut course = Course {
+        name,
+        failing_since: None,
+        well_since: None,
+        calls: 0,
+        answered: 0,
+    };
+    let end = Instant::now() + SPAN;
+    while Instant::now() < end {
+        let server = course.name.split(' ').next().expect("a name").to_owned();
+        let failed = failed_call(&client, &server).await;
+        course.called(failed.as_deref());
+        course.seen(&rest.server(&server).await);
+        if kind != Kind::Stdio && draw.below(20) == 0 {
+            match draw.below(3) {
+                0 => backend.fake().expire_sessions(),
+                1 => backend.fake().lose_sessions(),
+                _ => backend.fake().drop_streams(),
+            }
+        }
+        sleep(PAUSE).await;
+    }
+    course
+}
+
+/// Whether a server with these bends can be used. One that answers under ids of its own on a pipe that calls share
+/// cannot: nobody knows which call is answered.
+fn is_usable(kind: Kind, bends: &[Bend]) -> bool {
+    let is_nameless = bends
+        .iter()
+        .any(|bend| matches!(bend, Bend::IdForeign | Bend::IdNull));
+    kind == Kind::Http || !is_nameless
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_bend_leaves_a_server_well_while_every_call_fails() {
+    let seed = std::env::var("BENDS_SEED").ok();
+    let seed = seed.map_or(SEED, |seed| seed.parse().expect("a number"));
+    let mut draw = Draw(seed);
+    let mut drawn = Vec::new();
+    for number in 0..SERVERS {
+        let kind = Kind::ALL[number % Kind::ALL.len()];
+        let bends = bends(kind, &mut draw);
+        let (called, idle) = (start(kind, &bends).await, start(kind, &bends).await);
+        drawn.push((number, kind, bends, called, idle));
+    }
+    let names: Vec<_> = (0..SERVERS)
+        .map(|n| (format!("s{n}"), format!("i{n}")))
+        .collect();
+    let servers: Vec<_> = drawn
+        .iter()
+        .zip(&names)
+        .flat_map(|((.., called, idle), (name, idle_name))| {
+            [(name.as_str(), called), (idle_name.as_str(), idle)]
+        })
+        .collect();
+    let gateway = Gateway::of(&servers).await;
+    let drives = drawn.iter().map(|(number, kind, bends, called, _)| {
+        let name = format!("s{number} ({kind:?} {bends:?}, seed {seed})");
+        let draw = Draw(seed ^ u64::try_from(*number).expect("a small number"));
+        let (gateway, kind) = (&gateway, *kind);
+        async move {
+            let client = gateway.client().await;
+            drive(client, gateway.rest(), called, kind, name, draw).await
+        }
+    });
+    let courses = futures_util::future::join_all(drives).await;
+    for (course, (_, kind, bends, ..)) in courses.iter().zip(&drawn) {
+        let Course {
+            name,
+            calls,
+            answered,
+            ..
+        } = course;
+        assert!(*calls > 10, "{name}: {calls} calls");
+        assert!(
+            !is_usable(*kind, bends) || answered * 2 > *calls,
+            "{name}: {answered} of {calls} calls were answered"
+        );
+    }
+    for (_, kind, bends, _, idle) in &drawn {
+        if *kind == Kind::Stdio {
+            continue;
+        }
+        let received: Vec<_> = idle.fake().received().iter().map(|it| it.at).collect();
+        let begin = received
+            .first()
+            .map(|first| *first + Duration::from_secs(5));
+        let late: Vec<_> = received
+            .into_iter()
+            .filter(|at| begin.is_some_and(|begin| *at > begin))
+            .collect();
+        let most = most_within(&late, Duration::from_secs(1));
+        assert!(
+            most <= MOST_IDLE,
+            "{kind:?} {bends:?}, seed {seed}: {most} requests in a second"
+        );
+    }
+}
