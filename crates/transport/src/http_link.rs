@@ -250,8 +250,7 @@ impl HttpLink {
             let doubt = self.prove(proof).await;
             SessionProof::shows_loss(doubt.as_ref(), &refused)
         };
-        let is_lost =
-            is_useless || self.proofs.is_lost(|| self.is_over(), shows_loss).await;
+        let is_lost = is_useless || self.proofs.is_lost(|| self.is_over(), shows_loss).await;
         if is_lost && !self.is_over() {
             let server = self.router.server();
             tracing::info!(%server, %refused, "the server does not know its session any more");

@@ -176,13 +176,14 @@ async fn drive(
     course
 }
 
-/// Whether a server with these bends can be used. One that answers under ids of its own on a pipe that calls share
-/// cannot: nobody knows which call is answered.
+/// Whether a server with these bends can be used: its tools are known, its answers can be read, and they can be told
+/// apart on a pipe that calls share.
 fn is_usable(kind: Kind, bends: &[Bend]) -> bool {
-    let is_nameless = bends
-        .iter()
-        .any(|bend| matches!(bend, Bend::IdForeign | Bend::IdNull));
-    kind == Kind::Http || !is_nameless
+    !bends.iter().any(|bend| match bend {
+        Bend::ListError | Bend::NotANumber => true,
+        Bend::IdForeign | Bend::IdNull => kind != Kind::Http,
+        _ => false,
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
