@@ -78,6 +78,18 @@ pub fn doubt(
             kind: InterruptionKind::Refused { .. },
             ..
         }) => return refused_by_status(status, None),
+        // A page, for example, of whatever stands in front of the server.
+        Err(Interruption {
+            kind: InterruptionKind::Unreadable(_),
+            ..
+        }) => {
+            return Some(SessionDoubt::Refused(Refused {
+                status,
+                error: None,
+                names_request: false,
+                state: CallState::Sent,
+            }));
+        }
         Err(_) => return None,
     };
     let error = frame.error()?;
