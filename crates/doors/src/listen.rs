@@ -6,7 +6,7 @@ use std::{
 };
 
 use mainstay_platform::loopback;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Connections that may wait to be accepted, where the system allows as many: all clients of a Mainstay
 /// that was restarted come back at once.
@@ -34,16 +34,7 @@ impl From<TcpListener> for Listeners {
 
 /// Binds a listener.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4(),
-        SocketAddr::V6(_) => TcpSocket::new_v6(),
-    }?;
-    // A port can be taken again while connections of an earlier run are closing. On Windows the option
-    // would let two programs have one port.
-    #[cfg(unix)]
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
+    loopback::bound(address)?.listen(BACKLOG)
 }
 
 impl Listeners {

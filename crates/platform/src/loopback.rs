@@ -30,24 +30,26 @@ fn beside(ours: SocketAddr) -> Option<SocketAddr> {
 /// The other address of `localhost` and this port, if another program listens there. Nothing is sent.
 pub fn taken_beside(ours: SocketAddr) -> Option<SocketAddr> {
     let beside = beside(ours)?;
-    let is_taken =
-        matches!(try_bind(beside), Err(error) if error.kind() == io::ErrorKind::AddrInUse);
+    let is_taken = matches!(bound(beside), Err(error) if error.kind() == io::ErrorKind::AddrInUse);
     is_taken.then_some(beside)
 }
 
-fn try_bind(address: SocketAddr) -> io::Result<()> {
+/// A socket at this address, which does not listen yet. The caller is in a runtime.
+pub fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // Connections of before that are closing are nobody's port.
+    // A port can be taken again while connections of an earlier run are closing. On Windows the option
+    // would let two programs have one port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
-    socket.bind(address)
+    socket.bind(address)?;
+    Ok(socket)
 }
 
-/// What people are told of a program at the other address.
-pub fn told(taken: SocketAddr) -> String {
+/// Describes a program at the other address.
+pub fn taken_words(taken: SocketAddr) -> String {
     let port = taken.port();
     format!(
         "another program listens on {taken}, and clients that are told http://localhost:{port} may reach that one"

@@ -205,7 +205,7 @@ impl GetStream {
         }
         if self.link.has_session()
             && let Some(refused) = Refused::of_status(status)
-            && Arc::clone(&self.link).loses_session(refused).await
+            && Arc::clone(&self.link).loses_session(refused, None).await
         {
             return Next::Never;
         }

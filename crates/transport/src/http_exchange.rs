@@ -15,7 +15,7 @@ use super::{
     http_link::HttpLink,
     http1::{Error, Responding, Response},
     leftovers::Leftovers,
-    session_doubt::{self, Refused, SessionDoubt},
+    session_doubt::{self, Refused, SessionDoubt, SessionProof},
 };
 use crate::logs::MESSAGE_COST;
 
@@ -329,7 +329,8 @@ impl HttpExchange {
         answer: Result<Frame, Interruption>,
         expired: Interruption,
     ) {
-        let proof = Box::pin(Arc::clone(&self.link).loses_session(refused));
+        let proof = (self.purpose == Purpose::Own).then_some(SessionProof::PING);
+        let proof = Box::pin(Arc::clone(&self.link).loses_session(refused, proof));
         self.state = State::Proving(Box::new(Proving {
             proof,
             answer,

@@ -193,7 +193,7 @@ impl HttpLink {
         if let Some(refused) = status.and_then(Refused::of_status)
             && self.has_session()
         {
-            Arc::clone(self).loses_session(refused).await;
+            Arc::clone(self).loses_session(refused, None).await;
         }
     }
 
@@ -238,11 +238,17 @@ impl HttpLink {
         }
     }
 
-    /// Whether the session is lost in which a request was refused in this way: the server is asked for proof.
-    pub async fn loses_session(self: Arc<Self>, refused: Refused) -> bool {
-        let Some(proof) = self.greeted.get().map(|greeted| greeted.proof) else {
+    /// Whether the session is lost in which a request was refused in this way: the server is asked for `proof`, or
+    /// for a list.
+    pub async fn loses_session(
+        self: Arc<Self>,
+        refused: Refused,
+        proof: Option<SessionProof>,
+    ) -> bool {
+        let Some(greeted) = self.greeted.get() else {
             return false;
         };
+        let proof = proof.unwrap_or(greeted.proof);
         // Some servers list for anybody, and refuse calls.
         let is_useless =
             !refused.names_request() && self.liveness.failed_in_row() >= MOST_REFUSED - 1;

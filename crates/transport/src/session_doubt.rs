@@ -75,9 +75,9 @@ pub fn doubt(
     let frame = match answer {
         Ok(frame) => frame,
         Err(Interruption {
-            kind: InterruptionKind::Refused { .. },
+            kind: InterruptionKind::Refused { body, .. },
             ..
-        }) => return refused_by_status(status, None),
+        }) => return refused_by_status(status, None, body),
         // A page, for example, of whatever stands in front of the server.
         Err(Interruption {
             kind: InterruptionKind::Unreadable(_),
@@ -97,7 +97,7 @@ pub fn doubt(
     let words = message::text_member(error, "message").unwrap_or_default();
     let error = Some((code, words.into_owned()));
     if !frame.names(id) {
-        return refused_by_status(status, error);
+        return refused_by_status(status, error, "");
     }
     match status {
         404 if code == SESSION_NOT_FOUND => return Some(SessionDoubt::Ended),
@@ -111,12 +111,15 @@ pub fn doubt(
         _ if is_about_session => true,
         // Every session answers it.
         (_, Purpose::Ping) => true,
-        (_, Purpose::Own | Purpose::Proof) => false,
-        (code::INVALID_REQUEST, Purpose::Call) => true,
-        (code::RESOURCE_NOT_FOUND | code::URL_ELICITATION_REQUIRED, Purpose::Call) => false,
+        (_, Purpose::Own) => false,
+        (code::INVALID_REQUEST, Purpose::Call | Purpose::Proof) => true,
+        (
+            code::RESOURCE_NOT_FOUND | code::URL_ELICITATION_REQUIRED,
+            Purpose::Call | Purpose::Proof,
+        ) => false,
         // What servers define themselves (JSON-RPC 2.0, section 5.1).
-        (-32099..=-32000, Purpose::Call) => true,
-        (_, Purpose::Call) => false,
+        (-32099..=-32000, Purpose::Call | Purpose::Proof) => true,
+        (_, Purpose::Call | Purpose::Proof) => false,
     };
     let state = if is_about_session {
         CallState::NotSent
@@ -132,11 +135,17 @@ pub fn doubt(
     is_doubtful.then_some(SessionDoubt::Refused(refused))
 }
 
-/// An answer that belongs to no request.
-fn refused_by_status(status: u16, error: Option<(i64, String)>) -> Option<SessionDoubt> {
+/// An answer that belongs to no request, with this body where it is no message.
+fn refused_by_status(
+    status: u16,
+    error: Option<(i64, String)>,
+    body: &str,
+) -> Option<SessionDoubt> {
+    let is_about_session = is_about_session(error.as_ref()) || has_session_words(body);
     let state = match status {
         404 | 410 => return Some(SessionDoubt::Ended),
         200..300 | 400 => CallState::NotSent,
+        401 | 403 if is_about_session => CallState::NotSent,
         // These are about credentials, time, size, or a proxy.
         401 | 403 | 407 | 408 | 413 | 414 | 429 | 431 => return None,
         402..=500 => CallState::Sent,
@@ -151,8 +160,12 @@ fn refused_by_status(status: u16, error: Option<(i64, String)>) -> Option<Sessio
 }
 
 fn is_about_session(error: Option<&(i64, String)>) -> bool {
-    let words = error.map(|(_, words)| words.to_ascii_lowercase());
-    words.is_some_and(|words| SESSION_WORDS.iter().any(|word| words.contains(word)))
+    error.is_some_and(|(_, words)| has_session_words(words))
+}
+
+fn has_session_words(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    SESSION_WORDS.iter().any(|word| words.contains(word))
 }
 
 impl Refused {
@@ -169,7 +182,7 @@ impl Refused {
     /// A message or a stream that was refused with this status. `None` if the status says nothing about the
     /// session.
     pub fn of_status(status: u16) -> Option<Self> {
-        match refused_by_status(status, None)? {
+        match refused_by_status(status, None, "")? {
             SessionDoubt::Refused(refused) => Some(refused),
             SessionDoubt::Ended => Some(Self {
                 status,
@@ -226,6 +239,9 @@ impl ProofTurns {
 pub struct SessionProof(Method);
 
 impl SessionProof {
+    /// The proof after a list was refused: a list may fail for its own reasons.
+    pub const PING: Self = Self(Method::Ping);
+
     /// A list that the server declares. Some servers answer `ping` to anybody.
     pub fn of(declared: Capabilities) -> Self {
         Self(match declared {
@@ -317,6 +333,16 @@ mod tests {
             ),
             (409, "conflict".to_owned(), "doubtful, may have run"),
             (401, String::new(), "lives"),
+            (
+                403,
+                "Forbidden: invalid session".to_owned(),
+                "doubtful, not run",
+            ),
+            (
+                403,
+                error("null", -32000, "unknown session"),
+                "doubtful, not run",
+            ),
             (403, String::new(), "lives"),
             (429, String::new(), "lives"),
             (503, String::new(), "lives"),
@@ -385,7 +411,7 @@ mod tests {
                 false,
             ),
         ] {
-            let doubt = refused(status, &body, Purpose::Call);
+            let doubt = refused(status, &body, Purpose::Proof);
             let found = SessionProof::shows_loss(doubt.as_ref(), &doubted);
             assert_eq!(found, is_lost, "{status} {body}");
         }

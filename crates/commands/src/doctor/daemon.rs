@@ -115,7 +115,7 @@ fn beside(ours: SocketAddr) -> Option<Finding> {
     let taken = loopback::taken_beside(ours)?;
     let free = Listen::Localhost(ours.port().wrapping_add(1).max(1024));
     Some(
-        Finding::warning("port.other_family", loopback::told(taken))
+        Finding::warning("port.other_family", loopback::taken_words(taken))
             .why("a client's programming language decides which of the two addresses localhost is")
             .mend(format!(
                 "mainstay serve --listen {free}  # or write {ours} into the clients' URLs"

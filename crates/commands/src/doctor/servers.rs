@@ -116,16 +116,12 @@ fn down(server: &Server, credentials: &Credentials<'_>) -> Finding {
     let name = &server.name;
     let what = trouble::trouble(server).unwrap_or_else(|| server.status.clone());
     let finding = Finding::error("server.down", format!("{}: {what}", server.status)).of(name);
-    let finding = with_stderr(finding, server);
-    broken_cache(finding, server, |finding| {
-        finding
-            .why("clients do not get its tools")
-            .mend(if is_refused(server) {
-                credentials.mend(name)
-            } else {
-                format!("mainstay logs {name}")
-            })
-    })
+    mended(
+        finding,
+        server,
+        credentials,
+        format!("mainstay logs {name}"),
+    )
 }
 
 /// Whether the server accepts no credentials of its entry.
@@ -133,18 +129,27 @@ fn is_refused(server: &Server) -> bool {
     server.next_action == Some(NextAction::SetCredentials)
 }
 
-/// Names the cache of packages that its stderr shows to be broken, or else does `otherwise`.
-fn broken_cache(
+/// A server that is down, with what mends it: its cache of packages where its stderr shows that it is broken, its
+/// credentials where they are refused, else `mend`.
+fn mended(
     finding: Finding,
     server: &Server,
-    otherwise: impl FnOnce(Finding) -> Finding,
+    credentials: &Credentials<'_>,
+    mend: String,
 ) -> Finding {
-    match BrokenCache::in_lines(&server.stderr) {
-        Some(BrokenCache { folder, mend }) => finding
+    let finding = with_stderr(finding, server);
+    if let Some(BrokenCache { folder, mend }) = BrokenCache::in_lines(&server.stderr) {
+        return finding
             .why(format!("its package is broken in the cache {folder}"))
-            .mend(format!("{mend}  # then mainstay start {}", server.name)),
-        None => otherwise(finding),
+            .mend(format!("{mend}  # then mainstay start {}", server.name));
     }
+    finding
+        .why("clients do not get its tools")
+        .mend(if is_refused(server) {
+            credentials.mend(&server.name)
+        } else {
+            mend
+        })
 }
 
 fn with_stderr(mut finding: Finding, server: &Server) -> Finding {
@@ -247,14 +252,11 @@ fn of_started(server: &Server, limit: Duration, credentials: &Credentials<'_>) -
         &server.stderr,
         server.stdout.as_deref(),
     );
-    let finding = with_stderr(Finding::error("server.down", reason).of(name), server);
-    broken_cache(finding, server, |finding| {
-        finding
-            .why("clients do not get its tools")
-            .mend(if is_refused(server) {
-                credentials.mend(name)
-            } else {
-                format!("mainstay get {name}  # shows its entry; correct what the reason names")
-            })
-    })
+    let mend = format!("mainstay get {name}  # shows its entry; correct what the reason names");
+    mended(
+        Finding::error("server.down", reason).of(name),
+        server,
+        credentials,
+        mend,
+    )
 }

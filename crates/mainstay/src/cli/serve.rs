@@ -161,7 +161,7 @@ impl Serve {
         let doors = daemon.serve_http(listeners, address, tokens.clone());
         self.greet(&url, &loaded, state.path())?;
         if let Some(taken) = taken {
-            complain(&format!("warning: {}", loopback::told(taken)));
+            complain(&format!("warning: {}", loopback::taken_words(taken)));
         }
         if loaded.config.page {
             name_page(&url, &tokens)?;
