@@ -72,7 +72,10 @@ pub fn detail(server: &Server) -> String {
         .or_else(|| server.open_question.as_ref().map(open_question))
         .or_else(|| {
             let uptime = Duration::from_millis(server.uptime_ms?);
-            let up = format!("up {}", output::span(uptime));
+            let mut up = format!("up {}", output::span(uptime));
+            if let Some(advice) = &server.advice {
+                up = format!("{up}; {}", output::one_line(advice));
+            }
             Some(match &server.unmatched_tools[..] {
                 [] => up,
                 [line] => format!("{up}; {}", output::one_line(line)),
@@ -209,6 +212,13 @@ mod tests {
             ..server("connected")
         };
         assert_eq!(trouble(&degraded).as_deref(), Some("it is degraded"));
+        let spared = Server {
+            connected: true,
+            uptime_ms: Some(4000),
+            advice: Some("set this".to_owned()),
+            ..server("connected")
+        };
+        assert_eq!(detail(&spared), "up 4.0 s; set this");
         let disabled = Server {
             enabled: false,
             ..server("disconnected")

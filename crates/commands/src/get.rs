@@ -61,6 +61,10 @@ fn told(details: &api::ServerDetails) -> String {
     if server.pending.is_none() {
         lines.push(format!("  {}", detail(server)));
     }
+    if let Some(listening) = server.listening.as_ref().filter(|it| !it.open) {
+        let reason = listening.reason.as_deref().unwrap_or_default();
+        lines.push(format!("  listening: no ({reason})"));
+    }
     if server.ephemeral {
         lines.push("  not in the configuration: gone when the daemon ends".to_owned());
     }

@@ -251,7 +251,7 @@ impl HttpLink {
         let proof = proof.unwrap_or(greeted.proof);
         // Some servers list for anybody, and refuse calls.
         let is_useless =
-            !refused.names_request() && self.liveness.failed_in_row() >= MOST_REFUSED - 1;
+            refused.is_unaddressed_error() && self.liveness.failed_in_row() >= MOST_REFUSED - 1;
         let shows_loss = async {
             let doubt = self.prove(proof).await;
             SessionProof::shows_loss(doubt.as_ref(), &refused)

@@ -169,9 +169,9 @@ fn has_session_words(words: &str) -> bool {
 }
 
 impl Refused {
-    /// Whether the refusal names the request, so that it may be about the request alone.
-    pub fn names_request(&self) -> bool {
-        self.names_request
+    /// Whether it is a JSON-RPC error that names no request. A tool that fails is answered otherwise.
+    pub fn is_unaddressed_error(&self) -> bool {
+        self.error.is_some() && !self.names_request
     }
 
     /// A line for the server's log.
