@@ -168,6 +168,12 @@ impl Question {
         self.send(text);
     }
 
+    /// Refuses a question that no client has declared to support.
+    pub fn unsupported(self) {
+        let reason = unsupported(&self.0.frame.method_name());
+        self.refuse(code::METHOD_NOT_FOUND, &reason);
+    }
+
     /// Drops the question without an answer: the server does not want one any more.
     pub fn forget(mut self) {
         self.0.way_back = None;
@@ -185,16 +191,17 @@ impl Question {
     }
 }
 
+fn unsupported(method: &str) -> String {
+    format!("{method} is not supported by this client")
+}
+
 impl Drop for Question {
     fn drop(&mut self) {
         if self.0.way_back.is_some() {
             let name = self.0.frame.method_name();
             let (code, reason) = match self.0.obstacle.take() {
                 Some(obstacle) => (code::INTERNAL_ERROR, obstacle),
-                None => {
-                    let unsupported = format!("{name} is not supported by this client");
-                    (code::METHOD_NOT_FOUND, unsupported.into())
-                }
+                None => (code::METHOD_NOT_FOUND, unsupported(&name).into()),
             };
             tracing::debug!(server = %self.0.server, method = name, reason, "a request of a server was refused");
             let text = message::error_response(Some(self.id()), code, &reason, None);

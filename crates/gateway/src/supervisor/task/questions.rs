@@ -20,7 +20,9 @@ impl Task {
     /// A question of the shared session that belongs to no call.
     pub(super) fn question(&self, mut question: Question) {
         let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
-        let mut question = match self.fleet.sole_asks().filter(|_| !is_rejected) {
+        let client = self.fleet.sole_asks().filter(|_| !is_rejected);
+        let is_asked = client.is_some();
+        let mut question = match client {
             None => question,
             Some(client) => {
                 self.has_asked.store(true, Ordering::Relaxed);
@@ -58,6 +60,9 @@ impl Task {
                 self.config.name
             );
             question.refuse(code::INTERNAL_ERROR, &reason);
+        } else if !is_asked {
+            // Nobody has declared that it can be asked.
+            question.unsupported();
         }
     }
 }
