@@ -428,12 +428,33 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
                 let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
+                while let Some((Key(key), value)) = map.next_entry()? {
+                    pairs.push((key, value));
                 }
                 Ok(Pairs(pairs))
             }
         }
         deserializer.deserialize_map(Read)
+    }
+}
+
+/// The key of a member, in which half of a surrogate pair is as good as any other character.
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Key, E> {
+                Ok(Key(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+        deserializer.deserialize_bytes(Read)
     }
 }
