@@ -38,6 +38,8 @@ pub enum Bend {
     StickyCookie,
     /// http, sse: redirects every message of a session, with 307, to another path
     SessionRedirect,
+    /// Answers calls as if it had not been initialized, as behind a wrapper that restarts it
+    Uninitialized,
     /// http: redirects GET alone, with 307, to another path
     StreamRedirect,
     /// Answers every list of tools with −32603
@@ -134,6 +136,7 @@ impl Bend {
             | Self::SessionRedirect => &[BendTransport::Http, BendTransport::Sse],
             Self::AnswerInPost => &[BendTransport::Sse],
             Self::ListError
+            | Self::Uninitialized
             | Self::RefusedPing
             | Self::RevisionSupported
             | Self::RevisionError

@@ -136,6 +136,9 @@ pub(crate) fn act(
             )))
         }
         "initialize" if !params.contains(REVISION) => refuse_revision(script),
+        "tools/call" if script.bends(Bend::Uninitialized) => {
+            Some(Err(RpcError::new(-32002, "Server not initialized")))
+        }
         "tools/list" if script.bends(Bend::ListError) => {
             Some(Err(RpcError::new(-32603, "the disk is full")))
         }

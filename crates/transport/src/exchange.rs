@@ -144,7 +144,7 @@ impl Exchange {
         if let Some(in_flight) = &self.in_flight {
             match &said {
                 Ok(ServerMessage::Message(frame)) if frame.method().is_none() => {
-                    if frame.names_nothing() {
+                    if frame.names_nothing() || frame.says_uninitialized() {
                         in_flight.refused(frame.error().unwrap_or_default());
                     } else {
                         in_flight.answered();

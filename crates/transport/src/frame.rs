@@ -209,6 +209,20 @@ impl Frame {
         self.error().is_some() && self.answered_id() == Some("null")
     }
 
+    /// Whether it is an error that says that `initialize` is missing: a wrapper may have restarted the server behind
+    /// its pipe.
+    pub fn says_uninitialized(&self) -> bool {
+        let words = self
+            .error()
+            .and_then(|error| message::text_member(error, "message"));
+        words.is_some_and(|words| {
+            let words = words.to_ascii_lowercase();
+            ["not initialized", "not initialised", "before initializ"]
+                .iter()
+                .any(|missing| words.contains(missing))
+        })
+    }
+
     /// This message under another id (JSON text), on one line; a notification as it is.
     pub fn with_id(&self, id: &str) -> String {
         match self.id_span() {

@@ -182,6 +182,10 @@ impl Call<'_> {
                     };
                     is_parted = false;
                     let Some(method) = frame.method() else {
+                        // An answer that refuses the call as a whole is no evidence that calls work.
+                        if session.liveness.failed_in_row() > 0 {
+                            self.request_probe();
+                        }
                         self.record_answer();
                         return Ok(Answer { frame, streamed: exchange.is_stream() });
                     };

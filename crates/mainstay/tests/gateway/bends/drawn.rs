@@ -180,7 +180,7 @@ async fn drive(
 /// apart on a pipe that calls share.
 fn is_usable(kind: Kind, bends: &[Bend]) -> bool {
     !bends.iter().any(|bend| match bend {
-        Bend::ListError | Bend::NotANumber => true,
+        Bend::ListError | Bend::NotANumber | Bend::Uninitialized => true,
         Bend::IdForeign | Bend::IdNull => kind != Kind::Http,
         _ => false,
     })

@@ -303,6 +303,24 @@ async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
     assert_eq!(backend.count("initialize"), 2);
 }
 
+over_every_transport! {
+    /// A server that says of every call that it is not initialized is not well, whatever its lists say.
+    async fn a_server_that_says_it_is_not_initialized_is_not_well(kind) {
+        let backend = Backend::start(kind, &["--bend=uninitialized"]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        for _ in 0..3 {
+            client.request("tools/call", json!({"name": "x__echo"})).await;
+        }
+        let is_named = |server: &Value| {
+            let reason = server["lastError"].as_str().unwrap_or_default();
+            let is_well = server["status"] == "connected" && server["healthStatus"] == "healthy";
+            !is_well && reason.contains("not initialized")
+        };
+        gateway.rest().until("x", "not well", is_named).await;
+    }
+}
+
 /// Servers over HTTP+SSE that answer in the body of the POST.
 #[tokio::test]
 async fn an_answer_in_the_body_of_a_post_is_one() {
