@@ -15,7 +15,7 @@ use super::{
     fate::Fate,
     hint,
     screen::{complain, complain_json},
-    starting::Listen,
+    listen::Listen,
 };
 
 /// Exit codes of all commands.

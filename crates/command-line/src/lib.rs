@@ -12,6 +12,7 @@ pub mod happened;
 mod hint;
 pub mod host;
 pub mod known;
+pub mod listen;
 pub mod news;
 pub mod output;
 pub mod pending;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use mainstay_api::{Client, ClientError};
-use mainstay_command_line::{CommandError, connect, starting::Listen};
+use mainstay_command_line::{CommandError, connect, listen::Listen};
 use mainstay_platform::{
     loopback,
     state::{StateDir, StateError},

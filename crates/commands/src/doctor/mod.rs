@@ -20,7 +20,7 @@ use mainstay_command_line::{
     CommandError, Exit,
     host::Host,
     output,
-    starting::{self, Listen},
+    listen::{self, Listen},
     stderr::complain,
 };
 use mainstay_core::config::Environment as _;
@@ -64,7 +64,7 @@ pub struct Doctor {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
     /// Where the daemon is to listen
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = starting::address)]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = listen::address)]
     listen: Listen,
     /// Print the findings as JSON on stdout
     #[arg(long)]

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_command_line::{CommandError, starting::Listen};
+use mainstay_command_line::{CommandError, listen::Listen};
 use mainstay_core::config::Environment;
 use mainstay_gateway::SERVERS_LIMIT;
 use mainstay_platform::environment::Loaded;

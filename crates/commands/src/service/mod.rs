@@ -13,7 +13,8 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use mainstay_command_line::{
     CommandError, Exit, output,
-    starting::{self, Listen},
+    listen::{self, Listen},
+    starting,
     stderr::complain,
 };
 use mainstay_platform::{
@@ -59,7 +60,7 @@ enum Action {
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// Where the service listens [default: 127.0.0.1:7420]
-        #[arg(long, value_name = "ADDR", value_parser = starting::address)]
+        #[arg(long, value_name = "ADDR", value_parser = listen::address)]
         listen: Option<Listen>,
         /// Write the file, and run nothing
         #[arg(long)]

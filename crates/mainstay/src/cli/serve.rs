@@ -17,7 +17,8 @@ use mainstay_command_line::{
     output,
     screen::{complain, stderr_is_terminal},
     signals::{Signal, Signals},
-    starting::{HealthInterval, Listen, address},
+    listen::{self, Listen},
+    starting::HealthInterval,
 };
 use mainstay_commands::own_entry;
 use mainstay_core::config::Config;
@@ -78,7 +79,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", conflicts_with = "demo")]
     config: Option<PathBuf>,
     /// Where to listen; port 0 takes a free one, localhost is IPv4 and IPv6
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = address)]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = listen::address)]
     listen: Listen,
     /// Start three small servers that are part of Mainstay, and no others
     #[arg(long, conflicts_with = "ClientsArgs")]

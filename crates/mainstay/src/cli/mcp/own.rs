@@ -8,7 +8,7 @@ use mainstay_command_line::{
     CommandError, Exit,
     screen::{self, complain},
     signals::Signals,
-    starting::Listen,
+    listen::Listen,
 };
 use mainstay_front::{self as front, ClientInput, Finder, Leaving, Starter};
 use mainstay_gateway::GatewayOptions;
