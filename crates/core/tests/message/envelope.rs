@@ -114,8 +114,10 @@ fn a_member_that_looks_like_another_is_refused() {
         let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"{like}":5}},"x":5}}"#);
         message::peek(&answer).expect("results are the server's own");
     }
-    let text = call("", r#","_meta":{"ProgressToken":1}"#);
-    message::peek(&text).expect_err(&text);
+    for like in ["ProgressToken", "io.modelcontextprotocol/ProtocolVersion"] {
+        let text = call("", &format!(r#","_meta":{{"{like}":1}}"#));
+        message::peek(&text).expect_err(&text);
+    }
     let text = call(
         r#","other":1"#,
         r#","names":1,"_meta":{"x/Name":1},"cursor":"Name""#,
