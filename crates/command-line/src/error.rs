@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use super::{
     fate::Fate,
     hint,
-    screen::{complain, complain_json},
     listen::Listen,
+    screen::{complain, complain_json},
 };
 
 /// Exit codes of all commands.

@@ -19,8 +19,8 @@ use clap::Args;
 use mainstay_command_line::{
     CommandError, Exit,
     host::Host,
-    output,
     listen::{self, Listen},
+    output,
     stderr::complain,
 };
 use mainstay_core::config::Environment as _;

@@ -12,9 +12,9 @@ use std::{
 
 use clap::{Args, Subcommand, ValueEnum};
 use mainstay_command_line::{
-    CommandError, Exit, output,
+    CommandError, Exit,
     listen::{self, Listen},
-    starting,
+    output, starting,
     stderr::complain,
 };
 use mainstay_platform::{

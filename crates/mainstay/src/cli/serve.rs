@@ -14,10 +14,10 @@ use mainstay_api::{Client, HandOver};
 use mainstay_command_line::{
     CommandError, Exit,
     clients::ClientsArgs,
+    listen::{self, Listen},
     output,
     screen::{complain, stderr_is_terminal},
     signals::{Signal, Signals},
-    listen::{self, Listen},
     starting::HealthInterval,
 };
 use mainstay_commands::own_entry;

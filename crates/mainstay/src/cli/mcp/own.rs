@@ -6,9 +6,9 @@ use std::{convert::Infallible, future::pending, io, net::Ipv4Addr, pin::pin, tim
 use mainstay_api::HandOver;
 use mainstay_command_line::{
     CommandError, Exit,
+    listen::Listen,
     screen::{self, complain},
     signals::Signals,
-    listen::Listen,
 };
 use mainstay_front::{self as front, ClientInput, Finder, Leaving, Starter};
 use mainstay_gateway::GatewayOptions;
