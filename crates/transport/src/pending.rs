@@ -25,7 +25,7 @@ use mainstay_core::{
 
 pub use self::inbox::Broken;
 use self::{
-    ids::{id_in_head, id_in_tail, is_request},
+    ids::{id_in_head, id_of_unreadable, is_request},
     inbox::Inbox,
     unaddressed::{Answerless, Unaddressed},
 };
@@ -87,6 +87,13 @@ impl Abandoned {
 }
 
 impl Calls {
+    /// The id of the only call that waits.
+    fn only_id(&self) -> Option<u64> {
+        let mut ids = self.by_id.keys();
+        let only = ids.next().copied();
+        only.filter(|_| ids.next().is_none())
+    }
+
     fn abandon(&mut self, id: u64, asker: Option<Asker>) {
         let forgotten = &mut self.forgotten;
         self.abandoned.retain(|id, call| {
@@ -239,14 +246,20 @@ impl Pending {
         self.answerless.lock().sent(last_id);
     }
 
-    /// Breaks the call off whose answer came and cannot be read, if it says which it is.
+    /// Breaks the call off whose answer came and cannot be read, if it says which it is, or if there is only one
+    /// and the answer has an id that no call has.
     pub fn unreadable(&self, text: &[u8], why: &str) -> Option<u64> {
         let is_message = memchr::memmem::find(text, b"\"jsonrpc\"").is_some();
         if !is_message || is_request(text) {
             return None;
         }
-        let id = id_in_head(text).or_else(|| id_in_tail(text))?;
-        let inbox = self.calls().by_id.remove(&id)?;
+        let id = id_of_unreadable(text)?;
+        let mut calls = self.calls();
+        // It may be the late answer to a call that nobody waits for.
+        let only = calls.only_id().filter(|_| calls.abandoned.is_empty());
+        let id = id.or(only)?;
+        let inbox = calls.by_id.remove(&id)?;
+        drop(calls);
         inbox.break_off(Broken::Unreadable(why.into()));
         Some(id)
     }
@@ -339,11 +352,7 @@ impl Pending {
             _ if is_request(head) => return None,
             Some(id) => id,
             // Part of the only call there is.
-            None => {
-                let mut ids = calls.by_id.keys();
-                let only = ids.next().copied();
-                only.filter(|_| ids.next().is_none())?
-            }
+            None => calls.only_id()?,
         };
         let inbox = calls.by_id.remove(&id)?;
         drop(calls);

@@ -1,5 +1,7 @@
 //! Finds the id of a message that cannot be read as a whole.
 
+use mainstay_core::message::lenient::whole_number;
+
 /// How much of the end of an answer is looked at for its id, in bytes.
 const TAIL: usize = 64;
 
@@ -10,23 +12,41 @@ pub fn is_request(head: &[u8]) -> bool {
 
 /// The id of a response of which only the beginning is known, if it stands before the payload.
 pub fn id_in_head(head: &[u8]) -> Option<u64> {
-    let head = String::from_utf8_lossy(head);
-    let head = head
-        .split_once("\"result\"")
-        .map_or(&*head, |(before, _)| before);
-    let (_, after) = head.split_once("\"id\"")?;
-    let digits = after.trim_start().strip_prefix(':')?.trim_start();
-    let end = digits
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(digits.len());
-    digits[..end].parse().ok()
+    whole_number(&token_in_head(&String::from_utf8_lossy(head))?)
 }
 
-/// The id of a response that ends with it.
-pub fn id_in_tail(text: &[u8]) -> Option<u64> {
-    let tail = &text[text.len().saturating_sub(TAIL)..];
-    let at = memchr::memmem::rfind(tail, b"\"id\"")?;
-    let number = std::str::from_utf8(&tail[at + b"\"id\"".len()..]).ok()?;
-    let number = number.trim_start().strip_prefix(':')?.trim_end();
-    number.strip_suffix('}')?.trim().parse().ok()
+/// The id of a response that cannot be read: none inside if it has an id that no request of ours has.
+pub fn id_of_unreadable(text: &[u8]) -> Option<Option<u64>> {
+    let text = String::from_utf8_lossy(text);
+    let token = token_in_head(&text).or_else(|| token_in_tail(&text))?;
+    match whole_number(&token) {
+        None if token != "null" && !token.starts_with('"') => None,
+        id => Some(id),
+    }
+}
+
+/// The id (JSON text) that stands before the payload.
+fn token_in_head(text: &str) -> Option<String> {
+    let head = text
+        .split_once("\"result\"")
+        .map_or(text, |(before, _)| before);
+    let (_, after) = head.split_once("\"id\"")?;
+    let value = after.trim_start().strip_prefix(':')?.trim_start();
+    let end = match value.strip_prefix('"') {
+        Some(inner) => inner.find('"')? + 2,
+        None => value
+            .find(|letter: char| matches!(letter, ',' | '}') || letter.is_whitespace())
+            .unwrap_or(value.len()),
+    };
+    Some(value[..end].to_owned())
+}
+
+/// The id (JSON text) with which a message ends.
+fn token_in_tail(text: &str) -> Option<String> {
+    let (_, after) =
+        text[text.floor_char_boundary(text.len().saturating_sub(TAIL))..].rsplit_once("\"id\"")?;
+    let value = after.trim_start().strip_prefix(':')?.trim_end();
+    let token = value.strip_suffix('}')?.trim();
+    let is_one_value = !token.contains(['}', ',']);
+    is_one_value.then(|| token.to_owned())
 }

@@ -98,6 +98,11 @@ fn an_answer_that_cannot_be_read_ends_its_call() {
     for text in [
         r#"{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}"#,
         r#"{"result":{"x":NaN},"jsonrpc":"2.0","id": ID }"#,
+        r#"{"jsonrpc":"2.0","id":"ID","result":{"x":NaN}}"#,
+        r#"{"jsonrpc":"2.0","id":ID.0,"result":{"x":NaN}}"#,
+        r#"{"result":{"x":NaN},"jsonrpc":"2.0","id":"ID"}"#,
+        r#"{"jsonrpc":"2.0","id":"of-the-server","result":{"x":NaN}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"result":{"x":NaN}}"#,
     ] {
         let mut call = pending.register(None, None).expect("open");
         let text = text.replace("ID", &call.id.to_string());
@@ -111,11 +116,16 @@ fn an_answer_that_cannot_be_read_ends_its_call() {
         r#"{"jsonrpc":"2.0","id":ID,"method":"x","params":NaN}"#,
         r#"{"jsonrpc":"2.0","id":"#,
         r#"{"jsonrpc":"2.0","result":{"id":ID"#,
+        r#"{"jsonrpc":"2.0","result":{"x":NaN,"id":"ID"}}"#,
     ] {
         let text = text.replace("ID", &call.id.to_string());
         assert_eq!(pending.unreadable(text.as_bytes(), "why"), None, "{text}");
     }
     assert_eq!(has_come(&mut call), None);
+    let mut other = pending.register(None, None).expect("open");
+    let foreign = r#"{"jsonrpc":"2.0","id":"of-the-server","result":{"x":NaN}}"#;
+    assert_eq!(pending.unreadable(foreign.as_bytes(), "why"), None);
+    assert_eq!((has_come(&mut call), has_come(&mut other)), (None, None));
 }
 
 /// A late answer to a request that was given up is expected, our own requests included. A duplicate
