@@ -26,8 +26,9 @@ const WINDOW: Duration = Duration::from_secs(40);
 /// Between two calls of one server.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The most requests that an idle server gets within a second, after its lists have been read.
-const MOST_IDLE: usize = 3;
+/// The most requests that an idle server gets within a second, after its lists have been read: one more reading of
+/// all four lists, and a ping.
+const MOST_IDLE: usize = 5;
 
 /// Servers that are called, and as many of the same bends that are not.
 const SERVERS: usize = 9;
@@ -236,18 +237,20 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
         if *kind == Kind::Stdio {
             continue;
         }
-        let received: Vec<_> = idle.fake().received().iter().map(|it| it.at).collect();
+        let received = idle.fake().received();
         let begin = received
             .first()
-            .map(|first| *first + Duration::from_secs(5));
+            .map(|first| first.at + Duration::from_secs(5));
         let late: Vec<_> = received
-            .into_iter()
-            .filter(|at| begin.is_some_and(|begin| *at > begin))
+            .iter()
+            .filter(|it| begin.is_some_and(|begin| it.at > begin))
+            .map(|it| (it.at, it.method().unwrap_or_default()))
             .collect();
-        let most = most_within(&late, Duration::from_secs(1));
+        let at: Vec<_> = late.iter().map(|(at, _)| *at).collect();
+        let most = most_within(&at, Duration::from_secs(1));
         assert!(
             most <= MOST_IDLE,
-            "{kind:?} {bends:?}, seed {seed}: {most} requests in a second"
+            "{kind:?} {bends:?}, seed {seed}: {most} requests in a second: {late:?}"
         );
     }
 }
