@@ -22,6 +22,7 @@ pub mod shape;
 pub mod signals;
 pub mod starting;
 pub mod stderr;
+mod stderr_queue;
 pub mod style;
 pub mod suggest;
 pub mod table;

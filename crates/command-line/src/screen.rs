@@ -14,6 +14,9 @@ use std::{
     io::{self, IsTerminal as _, Write},
     ops::ControlFlow,
     process::ExitCode,
+    sync::OnceLock,
+    thread,
+    time::Duration,
 };
 
 use clap::error::{ContextKind, ContextValue};
@@ -26,6 +29,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::{
     CommandError, progress,
+    stderr_queue::LineQueue,
     style::{Palette, Tone},
     wrap::wrapped,
 };
@@ -34,6 +38,9 @@ pub type Protocol = Box<dyn AsyncWrite + Unpin + Send>;
 
 /// Bytes of the protocol between its writer and a terminal.
 const PIPE: usize = 64 * 1024;
+
+/// How long the end of the program waits for its last lines on stderr.
+const STDERR_LIMIT: Duration = Duration::from_secs(1);
 
 /// A picture is written in one go.
 const CANVAS: usize = 64 * 1024;
@@ -251,14 +258,42 @@ pub fn complain(line: &str) {
         Some((word, rest, tone)) => palette.paint(word, tone) + rest,
         None => shown,
     };
-    // Without stderr there is no place to report to.
-    progress::beside(|| writeln!(io::stderr().lock(), "{line}").ok());
+    write_to_stderr(&line);
 }
 
 /// JSON as a line on stderr.
 pub(crate) fn complain_json(value: &serde_json::Value) {
-    let text = value.to_string();
-    progress::beside(|| writeln!(io::stderr().lock(), "{}", display::json(&text)).ok());
+    write_to_stderr(&display::json(&value.to_string()));
+}
+
+/// The lines of a program that serves others, on their way to stderr.
+static STDERR_QUEUE: OnceLock<&'static LineQueue> = OnceLock::new();
+
+/// From now on a thread of its own writes to stderr: nothing else waits for a terminal, a pipe or a disk.
+pub(crate) fn queue_stderr() -> io::Result<()> {
+    let queue: &LineQueue = Box::leak(Box::default());
+    thread::Builder::new()
+        .name("stderr".into())
+        .spawn(|| queue.write_to(io::stderr()))?;
+    STDERR_QUEUE.set(queue).ok();
+    Ok(())
+}
+
+/// Waits a moment for lines that are on their way to stderr.
+pub(crate) fn flush_stderr() {
+    if let Some(queue) = STDERR_QUEUE.get() {
+        queue.flush(STDERR_LIMIT);
+    }
+}
+
+fn write_to_stderr(line: &str) {
+    match STDERR_QUEUE.get() {
+        Some(queue) => queue.push(line),
+        // Without stderr there is no place to report to.
+        None => drop(progress::beside(|| {
+            writeln!(io::stderr().lock(), "{line}").ok()
+        })),
+    }
 }
 
 /// A question on stderr, whose answer is typed behind it.
@@ -443,12 +478,12 @@ impl Write for LogLine {
             Some(level) => coloured(&shown, level),
             None => shown.into_owned(),
         };
-        progress::beside(|| writeln!(io::stderr().lock(), "{line}"))?;
+        write_to_stderr(&line);
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }
 

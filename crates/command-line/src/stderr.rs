@@ -18,7 +18,10 @@ use tracing_subscriber::{
 };
 
 pub use super::screen::complain;
-use super::{screen::Log, time};
+use super::{
+    screen::{self, Log},
+    time,
+};
 
 /// `MAINSTAY_LOG` (filter directives, such as `debug` or `mainstay_gateway::calls=trace`) wins over
 /// `--verbose`. A quiet command says itself what a warning would.
@@ -44,8 +47,22 @@ pub fn start(verbose: u8, quiet: bool) {
         .with_ansi(false)
         .with_target(false)
         .with_timer(LocalTime::new())
+        // It would panic where stderr cannot be written.
+        .log_internal_errors(false)
         .init();
     panic::set_hook(Box::new(tell_panic));
+}
+
+/// From now on lines are written by a thread of their own, for a program that serves others.
+pub fn queue() {
+    if let Err(error) = screen::queue_stderr() {
+        tracing::warn!(%error, "there is no thread for stderr; a terminal that is stopped will hold everything up");
+    }
+}
+
+/// Waits a moment for lines on their way. To be called before the program ends.
+pub fn flush() {
+    screen::flush_stderr();
 }
 
 /// The log's times: local, as commands print them, and with the offset of the time zone.
@@ -126,6 +143,8 @@ fn tell_panic(panic: &panic::PanicHookInfo) {
     if trace.status() == BacktraceStatus::Captured {
         trace.to_string().lines().for_each(complain);
     }
+    // The program may end now.
+    flush();
 }
 
 #[cfg(test)]

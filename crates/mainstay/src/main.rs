@@ -27,13 +27,12 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(exit) => return exit,
     };
-    match start(cli) {
-        Ok(exit) => exit,
-        Err(error) => {
-            stderr::complain(&format!("error: {error:#}"));
-            ExitCode::FAILURE
-        }
-    }
+    let exit = start(cli).unwrap_or_else(|error| {
+        stderr::complain(&format!("error: {error:#}"));
+        ExitCode::FAILURE
+    });
+    stderr::flush();
+    exit
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -56,6 +55,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 "there is no guardian; if Mainstay is killed, what its servers started may outlive it"
             ),
         }
+    }
+    if cli.command.serves() {
+        stderr::queue();
     }
     if is_guarded {
         allow_many_files();

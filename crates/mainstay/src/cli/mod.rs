@@ -217,6 +217,11 @@ impl Command {
         matches!(self, Self::Resolve(_) | Self::Top(_))
     }
 
+    /// Whether clients depend on it: a stderr that cannot be written must not hold it up.
+    pub fn serves(&self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Mcp(_) | Self::Connect(_))
+    }
+
     /// Whether one thread is enough for it. A machine may have one of it for each client.
     pub fn is_small(&self) -> bool {
         matches!(self, Self::Connect(_))

@@ -41,6 +41,7 @@ mod shell;
 mod shutdown;
 mod standing;
 mod state_dir;
+mod stuck_stderr;
 mod switches;
 mod terminal;
 mod token;

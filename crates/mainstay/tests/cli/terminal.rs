@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read as _, Write as _},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt as _},
 };
 
 use mainstay_testkit::within;
@@ -15,6 +15,22 @@ use tokio::{
     process::{Child, Command},
     sync::watch,
 };
+
+/// Both ends of a pseudo-terminal.
+pub fn pseudo_terminal() -> (OwnedFd, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+        .expect("a pseudo-terminal");
+    grantpt(&master).expect("granted");
+    unlockpt(&master).expect("unlocked");
+    let name = ptsname(&master, Vec::new()).expect("a name");
+    let slave = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(OpenptFlags::NOCTTY.bits().cast_signed())
+        .open(name.to_str().expect("UTF-8"))
+        .expect("the other end");
+    (master, slave)
+}
 
 /// A pseudo-terminal, and what was written to it.
 pub struct Terminal {
@@ -32,21 +48,13 @@ impl Terminal {
     }
 
     pub fn of_width(width: u16) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
-        grantpt(&master).expect("granted");
-        unlockpt(&master).expect("unlocked");
+        let (master, slave) = pseudo_terminal();
         let size = Winsize {
             ws_row: 40,
             ws_col: width,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
-        let name = ptsname(&master, Vec::new()).expect("a name");
-        let slave = File::options()
-            .read(true)
-            .write(true)
-            .open(name.to_str().expect("UTF-8"))
-            .expect("the other end");
         tcsetwinsize(&slave, size).expect("a size");
         let (written, shown) = watch::channel(Vec::new());
         let mut master = File::from(master);
