@@ -3,7 +3,7 @@
 use std::io;
 
 use mainstay_api::ClientError;
-use mainstay_core::{failure::Failure, lifecycle::State};
+use mainstay_core::{display::word, failure::Failure, lifecycle::State};
 use mainstay_install::unpack::BundleError;
 use mainstay_platform::{
     environment::LoadError,
@@ -88,7 +88,8 @@ pub fn of(error: &CommandError) -> Option<String> {
             ..
         } => "it can be called again".to_owned(),
         CommandError::Cancelled { what, .. } => format!(
-            "check before you call again; `mainstay records --text {what}` shows its record"
+            "check before you call again; `mainstay records --text {}` shows its record",
+            word(what)
         ),
         CommandError::StillRunning { .. } => {
             "give calls less time to end (`shutdown.graceMs`), or send the signal again".to_owned()
@@ -104,7 +105,7 @@ pub fn of(error: &CommandError) -> Option<String> {
             _ => "set MAINSTAY_TOKEN to a token of that daemon",
         }
         .to_owned(),
-        CommandError::Elsewhere(url) => format!("if that is right, name it: --url {url}"),
+        CommandError::Elsewhere(url) => format!("if that is right, name it: --url {}", word(url)),
     })
 }
 

@@ -17,6 +17,7 @@ use mainstay_core::{
         edit::{self, Document, Entry},
         masking,
     },
+    display::word,
     ids::ServerName,
 };
 use mainstay_gateway::reload::{Change, change_file, create_file};
@@ -271,7 +272,10 @@ fn unrecognized(path: &Path, text: &str, machine: &Machine) -> CommandError {
 pub(super) fn unusable(path: &Path, error: &edit::EditError) -> CommandError {
     CommandError::Usage {
         message: format!("{}: {error}", path.display()),
-        hint: Some(format!("mainstay validate {}", path.display())),
+        hint: Some(format!(
+            "mainstay validate {}",
+            word(&path.display().to_string())
+        )),
     }
 }
 

@@ -12,7 +12,7 @@ use mainstay_command_line::{
     suggest,
     table::Column,
 };
-use mainstay_core::message::foreign;
+use mainstay_core::{display::word, message::foreign};
 use serde_json::Value;
 
 const EXAMPLES: &str = "\
@@ -63,7 +63,7 @@ impl Tools {
                 if tools.tools.is_empty() && server.contains('/') {
                     return Err(CommandError::NotFound {
                         what: format!("server {server}"),
-                        hint: format!("`mainstay tools get {server}` shows one tool"),
+                        hint: format!("`mainstay tools get {}` shows one tool", word(server)),
                     });
                 }
                 if tools.tools.is_empty() {

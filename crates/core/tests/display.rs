@@ -94,7 +94,12 @@ proptest! {
         prop_assert_eq!(one == other, display::word(&one) == display::word(&other));
         // Quoted, it reads as JSON but for the form of the escapes.
         let shown = display::word(&one);
-        let quoted = if shown.starts_with('"') { shown } else { format!("\"{shown}\"") };
+        if !shown.starts_with('"') {
+            prop_assert_eq!(shown.trim_matches('\''), &one, "as it is");
+            return Ok(());
+        }
+        prop_assert!(!shown.contains(['$', '`', '!']), "obeyed by a shell: {}", shown);
+        let quoted = shown;
         let mut read = String::new();
         let mut rest = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"')).expect("quotes");
         while let Some((before, after)) = rest.split_once('\\') {
@@ -194,7 +199,19 @@ fn words_that_look_like_others_are_told_apart() {
         ("npx", "npx"),
         ("", "\"\""),
         ("a b", "\"a b\""),
-        (r"C:\x", r#""C:\\x""#),
+        (r"C:\x", r"'C:\x'"),
+        ("c1$(id>/tmp/x)", "'c1$(id>/tmp/x)'"),
+        ("it's", "\"it's\""),
+        (
+            "it's `id` \"x\" $y !z \\",
+            "\"it's \\u{60}id\\u{60} \\u{22}x\\u{22} \\u{24}y \\u{21}z \\\\\"",
+        ),
+        (
+            "https://example.com/?a=1&b=2",
+            "\"https://example.com/?a=1&b=2\"",
+        ),
+        ("a;b", "\"a;b\""),
+        ("a\u{2019}; id", "\"a\\u{2019}; id\""),
         ("--require=/tmp/x.js", "--require=/tmp/x.js"),
         // Cyrillic in Latin.
         ("n\u{440}x", "\"n\\u{440}x\""),
@@ -233,4 +250,57 @@ fn words_that_look_like_others_are_told_apart() {
             "U+05D0 is of another script than the letters beside it"
         ]
     );
+}
+
+/// What a person pastes is one word for a shell, and nothing in it runs.
+#[cfg(unix)]
+#[test]
+fn a_word_is_one_word_for_a_shell() {
+    let pieces = [
+        "$(echo run)",
+        "`echo run`",
+        "${x}",
+        "'",
+        "\"",
+        "\\",
+        ";",
+        "&",
+        "|",
+        ">x",
+        " ",
+        "!",
+        "~",
+        "*",
+        "#",
+        "(",
+        "{a,b}",
+        "\n",
+        "a",
+    ];
+    let pairs = pieces
+        .iter()
+        .flat_map(|one| pieces.map(|other| format!("{one}{other}")));
+    let texts: Vec<String> = pairs.collect();
+    let words: Vec<String> = texts.iter().map(|text| display::word(text)).collect();
+    let script = format!("printf '%s\\0' {}", words.join(" "));
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .output()
+        .expect("a shell");
+    let read = String::from_utf8(output.stdout).expect("text");
+    let read: Vec<&str> = read.split_terminator('\0').collect();
+    assert_eq!(
+        read.len(),
+        texts.len(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    for ((text, word), read) in texts.iter().zip(words).zip(read) {
+        assert!(!read.replace("echo run", "").contains("run"), "{word}");
+        // With both kinds of quotes, or with what cannot be shown, it is escaped.
+        assert!(
+            read == text || word.contains("\\u{"),
+            "{word} is read as {read}"
+        );
+    }
 }

@@ -23,6 +23,7 @@ use mainstay_core::{
         References, ServerConfig, Syntax,
         edit::{Document, Entry},
     },
+    display::word,
     ids::ServerName,
 };
 use mainstay_gateway::{
@@ -217,10 +218,12 @@ impl Add {
                         "{given:?} says no command, no URL, no name of a registry and no bundle"
                     ),
                 },
-                hint: Some(match name {
-                    Some(name) => format!("for a program: mainstay add {name} -- {given} …"),
-                    None if is_url => format!("give it a name: mainstay add NAME {given}"),
-                    None => format!("for a program: mainstay add {given} -- COMMAND …"),
+                hint: Some(match (name.map(word), word(given)) {
+                    (Some(name), given) => {
+                        format!("for a program: mainstay add {name} -- {given} …")
+                    }
+                    (None, given) if is_url => format!("give it a name: mainstay add NAME {given}"),
+                    (None, given) => format!("for a program: mainstay add {given} -- COMMAND …"),
                 }),
             });
         };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mainstay_command_line::{CommandError, output, screen::complain};
+use mainstay_core::display;
 use mainstay_install::{
     command,
     listing::{self, Listed, Page, Status},
@@ -109,7 +110,10 @@ impl Registry {
                 let word = name.rsplit('/').next().unwrap_or(name);
                 return Err(CommandError::NotFound {
                     what: format!("{what} in the registry {}", self.base),
-                    hint: format!("\"mainstay search {word}\" shows what there is"),
+                    hint: format!(
+                        "`mainstay search {}` shows what there is",
+                        display::word(word)
+                    ),
                 });
             }
             text => text?,

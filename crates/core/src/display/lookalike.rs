@@ -1,7 +1,7 @@
 //! Characters that look like others, in text that a person is asked to agree to: commands, hosts,
 //! names.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::{Effect, effect};
 
@@ -24,31 +24,41 @@ impl fmt::Display for Lookalike {
     }
 }
 
-/// Shows a word: as it is where it is plain, else quoted. Blanks, marks, invisible and similar
-/// characters are escaped, and backslashes doubled, so that no two words are shown alike.
+/// Characters that a shell obeys within double quotes.
+const LIVE_IN_QUOTES: [char; 5] = ['"', '\\', '$', '`', '!'];
+
+/// Shows a word so that it can be pasted into a shell (POSIX or PowerShell): as it is where it is plain, else quoted.
+/// Nothing in it is obeyed there, whatever it is. Marks, invisible and similar characters are escaped, so that no two
+/// words are shown alike; such a word is not read back as it was.
 pub fn word(text: &str) -> String {
     let doubtful = lookalikes(text);
+    let is_shown = |c: char| {
+        // PowerShell takes typographic quotes for quotes.
+        let is_quote = matches!(c, '\u{2018}'..='\u{201f}');
+        is_clear(c) && !is_quote && doubtful.iter().all(|it| it.character != c)
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_./:,=+@%".contains(c);
+    let is_live = text.contains(LIVE_IN_QUOTES);
+    match text.chars().all(is_shown) {
+        true if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
+        true if !is_live => format!("\"{text}\""),
+        true if !text.contains('\'') => format!("'{text}'"),
+        _ => escaped_word(text, is_shown),
+    }
+}
+
+fn escaped_word(text: &str, is_shown: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len() + 2);
-    let mut plain = !text.is_empty();
+    out.push('"');
     for c in text.chars() {
         match c {
-            ' ' => {
-                plain = false;
-                out.push(c);
-            }
-            '"' | '\\' => {
-                plain = false;
-                out.extend(['\\', c]);
-            }
-            _ if is_clear(c) && doubtful.iter().all(|it| it.character != c) => out.push(c),
-            _ => {
-                plain = false;
-                // Writing to a String cannot fail.
-                let _ = write!(out, "{}", c.escape_unicode());
-            }
+            '\\' => out.push_str("\\\\"),
+            _ if is_shown(c) && !LIVE_IN_QUOTES.contains(&c) => out.push(c),
+            _ => out.extend(c.escape_unicode()),
         }
     }
-    if plain { out } else { format!("\"{out}\"") }
+    out.push('"');
+    out
 }
 
 fn is_clear(c: char) -> bool {

@@ -45,7 +45,10 @@ async fn goes_on((stderr, beside): Stuck) {
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let listen = ["--json", "--listen", "127.0.0.1:0", "--config", &config];
     let mut command = home.command(&[&["-vvv", "serve"], &listen[..]].concat());
-    let mut daemon = command.stderr(Stdio::from(stderr)).spawn().expect("it starts");
+    let mut daemon = command
+        .stderr(Stdio::from(stderr))
+        .spawn()
+        .expect("it starts");
     // It holds the writer's end, too.
     drop(command);
     let mut stdout = lines(daemon.stdout.take());
