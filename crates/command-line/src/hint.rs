@@ -3,7 +3,11 @@
 use std::io;
 
 use mainstay_api::ClientError;
-use mainstay_core::{display::word, failure::Failure, lifecycle::State};
+use mainstay_core::{
+    display::word,
+    failure::{Failure, NOTE},
+    lifecycle::State,
+};
 use mainstay_install::unpack::BundleError;
 use mainstay_platform::{
     environment::LoadError,
@@ -248,7 +252,11 @@ fn of_client(error: &ClientError) -> String {
                         Some(server) if !is_up => {
                             format!("the server is not up yet; see \"mainstay logs {server}\"")
                         }
-                        _ => "`timeout` in the server's entry gives its calls more time".to_owned(),
+                        _ => {
+                            let more = "`timeout` in the server's entry gives its calls more time";
+                            said(NOTE)
+                                .map_or_else(|| more.to_owned(), |note| format!("{note}. {more}"))
+                        }
                     }
                 }
                 (

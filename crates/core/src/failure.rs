@@ -7,6 +7,12 @@ use serde_json::{Map, Value, json};
 
 use crate::{ids::ServerName, redact::Secrets};
 
+/// What is said of a call that was sent and has no answer (invariant 6).
+pub const MAY_HAVE_RUN: &str = "It may or may not have run; check before you call again";
+
+/// The member of a failure that says whether the call may have run, where its message does not.
+pub const NOTE: &str = "note";
+
 /// The kinds of failure that a caller can tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {

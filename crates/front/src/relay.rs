@@ -5,7 +5,7 @@ use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 use bytes::{Bytes, BytesMut};
 use mainstay_core::{
     era::{Era, code, result},
-    failure::{Failure, FailureKind},
+    failure::{Failure, FailureKind, MAY_HAVE_RUN},
     message::{self, Kind, Method},
 };
 use mainstay_transport::{
@@ -140,9 +140,9 @@ impl Message {
 
     /// The answer of a message that may or may not have run; `None` if nobody waits for one.
     fn unknown(&self) -> Option<String> {
-        let said = "Mainstay was restarted or lost during the call. It may or may not have run; check before you call again";
+        let said = format!("Mainstay was restarted or lost during the call. {MAY_HAVE_RUN}");
         let failure = |id: &str, method: Option<Method>| {
-            let failure = Failure::new(FailureKind::OutcomeUnknown, said);
+            let failure = Failure::new(FailureKind::OutcomeUnknown, &*said);
             if method == Some(Method::ToolsCall) {
                 let result = failure.tool_result();
                 return match self.era() {

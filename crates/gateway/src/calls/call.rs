@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, pin::Pin, time::Duration};
 
-use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_core::failure::{Failure, FailureKind, MAY_HAVE_RUN, NOTE};
 use mainstay_transport::{CallState, Interruption, InterruptionKind, Session};
 use tokio::time::Instant;
 
@@ -113,7 +113,13 @@ impl Call<'_> {
         if let Some(ids) = log.foreign_ids(self.deadline - self.limit) {
             message = format!("{message}; {ids}");
         }
+        let note = if self.account.is_sent() {
+            MAY_HAVE_RUN
+        } else {
+            NOT_SENT
+        };
         self.diagnosed(self.failure(FailureKind::CallTimeout, message))
+            .with(NOTE, note)
     }
 
     /// Adds the server's status, unless the server is well: it explains the failure.
@@ -178,9 +184,8 @@ impl Call<'_> {
     fn ended_by_us(&self) -> Failure {
         let name = &self.upstream.server().name;
         if self.account.is_sent() {
-            let message = format!(
-                "Mainstay was stopped during the call of server '{name}'. It may or may not have run; check before you call again"
-            );
+            let message =
+                format!("Mainstay was stopped during the call of server '{name}'. {MAY_HAVE_RUN}");
             self.failure(FailureKind::OutcomeUnknown, message)
         } else {
             let message = "the call was not sent: Mainstay is shutting down";
@@ -219,10 +224,10 @@ impl Call<'_> {
             _ => FailureKind::CallFailed,
         };
         let message = match kind {
-            FailureKind::OutcomeUnknown => format!(
-                "Server '{name}' was lost during the call: {why}. It may or may not have run; check before you call again"
-            ),
-            _ => format!("Server '{name}' did not answer: {why}"),
+            FailureKind::OutcomeUnknown => {
+                format!("Server '{name}' was lost during the call: {why}. {MAY_HAVE_RUN}")
+            }
+            _ => format!("Server '{name}' did not answer: {why}. {}", fate(&why)),
         };
         let failure = self.diagnosed(self.failure(kind, message));
         if kind == FailureKind::OutcomeUnknown {
@@ -239,6 +244,24 @@ impl Call<'_> {
             ) => AttemptError::NotSent(failure),
             _ => AttemptError::Final(failure),
         }
+    }
+}
+
+const NOT_SENT: &str = "The call was not sent";
+
+/// Whether a call without an answer may have run.
+fn fate(why: &Interruption) -> &'static str {
+    match (&why.kind, why.state) {
+        (
+            InterruptionKind::Redirected
+            | InterruptionKind::SessionExpired(_)
+            | InterruptionKind::Refused {
+                status: 300..=499, ..
+            },
+            _,
+        ) => "The server refused it, so it has most likely not run",
+        (_, CallState::NotSent) => NOT_SENT,
+        (_, CallState::Sent) => MAY_HAVE_RUN,
     }
 }
 

@@ -13,7 +13,7 @@ use mainstay_core::{
         questions::InputRequired,
         tasks::{self, Progress},
     },
-    failure::{Failure, FailureKind},
+    failure::{Failure, FailureKind, MAY_HAVE_RUN},
     message::{self, Kind, Method, Object},
 };
 use mainstay_transport::{Asker, Frame, Interruption, Session};
@@ -199,7 +199,7 @@ impl Call<'_> {
         self.request_probe();
         let name = &self.upstream.server().name;
         let message = format!(
-            "Server '{name}' made a task of the call, and says nothing more of it: {error}. It may or may not have run; check before you call again"
+            "Server '{name}' made a task of the call, and says nothing more of it: {error}. {MAY_HAVE_RUN}"
         );
         self.failure(FailureKind::OutcomeUnknown, message)
     }

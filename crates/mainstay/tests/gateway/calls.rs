@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use mainstay_core::failure::MAY_HAVE_RUN;
 use serde_json::{Value, json};
 
 use crate::{
@@ -26,7 +27,7 @@ over_every_transport! {
             let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
             let client = gateway.client_at(path).await;
             let result = client.call(&format!("{prefix}hang"), json!({})).await;
-            assert_eq!(failure(&result), &json!({"kind": "call_timeout", "server": "x"}));
+            assert_eq!(failure(&result), &json!({"kind": "call_timeout", "server": "x", "note": MAY_HAVE_RUN}));
             let text = crate::client::value(&crate::client::text(&result));
             assert_eq!(text["error"], "timeout after 300ms", "{text}");
             let id = backend.until_called("hang").await;
@@ -228,6 +229,12 @@ async fn an_http_error_is_the_calls_error() {
                 result.to_string().contains(&format!("HTTP {status}")),
                 "{result}"
             );
+            let fate = if status < 500 {
+                "most likely not run"
+            } else {
+                MAY_HAVE_RUN
+            };
+            assert!(crate::client::text(&result).contains(fate), "{result}");
             backend.fake().edit(|script| script.status = None);
             client.hears("x__echo").await;
         }
@@ -238,7 +245,7 @@ async fn an_http_error_is_the_calls_error() {
 #[tokio::test]
 async fn answers_that_are_none_are_errors() {
     type Case = (&'static str, fn(&Value) -> String, &'static str);
-    let cases: [Case; 8] = [
+    let cases: [Case; 17] = [
         (
             "an empty body",
             |_| rogue::http("application/json", ""),
@@ -287,6 +294,51 @@ async fn answers_that_are_none_are_errors() {
             "outcome_unknown",
         ),
         ("nothing at all", |_| String::new(), "outcome_unknown"),
+        (
+            "204",
+            |_| "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+            "call_failed",
+        ),
+        (
+            "no status",
+            |_| "HTTP/1.1 hello\r\n\r\n".to_owned(),
+            "call_failed",
+        ),
+        (
+            "two lengths",
+            |_| spoilt("content-length: 2\r\ncontent-length: 3\r\n", "{}"),
+            "call_failed",
+        ),
+        (
+            "a negative length",
+            |_| spoilt("content-length: -2\r\n", "{}"),
+            "call_failed",
+        ),
+        (
+            "a chunk of no size",
+            |_| spoilt("transfer-encoding: chunked\r\n", "hello\r\n{}\r\n0\r\n\r\n"),
+            "call_failed",
+        ),
+        (
+            "another protocol",
+            |_| "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n".to_owned(),
+            "call_failed",
+        ),
+        (
+            "a chunk without end",
+            |_| spoilt("transfer-encoding: chunked\r\n", "FFFFFFFFFFFFFFFF\r\n{}"),
+            "call_failed",
+        ),
+        (
+            "what was not asked for",
+            |_| spoilt("content-encoding: gzip\r\n", "\u{1f}\u{8b}"),
+            "call_failed",
+        ),
+        (
+            "an array",
+            |_| rogue::http("application/json", "[1]"),
+            "call_failed",
+        ),
     ];
     let calm = Backend::http().await;
     for (what, answer, kind) in cases {
@@ -298,9 +350,21 @@ async fn answers_that_are_none_are_errors() {
             let result = client.call("x__act", json!({})).await;
             assert_eq!(failure(&result)["kind"], kind, "{what}: {result}");
             assert_eq!(failure(&result)["server"], "x", "{what}");
+            // The server had the request.
+            assert!(
+                crate::client::text(&result).contains(MAY_HAVE_RUN),
+                "{what}: {result}"
+            );
         }
         client.hears("calm__echo").await;
     }
+}
+
+/// A response whose head says this of its body.
+fn spoilt(head: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n{head}\r\n{body}"
+    )
 }
 
 /// Events that are noise do not hide the answer.

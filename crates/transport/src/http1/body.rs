@@ -7,6 +7,9 @@ use super::Head;
 /// Longest line of a chunk's size or of a trailer.
 const MAX_LINE: usize = 8 * 1024;
 
+/// Largest chunk. It is beyond every message that is taken, so that a longer one need not be waited for.
+const MAX_CHUNK: u64 = 1 << 32;
+
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded {
     Data(Bytes),
@@ -119,7 +122,10 @@ fn size(line: &[u8]) -> Result<u64, &'static str> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("the size of a chunk is no number");
     }
-    u64::from_str_radix(text, 16).map_err(|_| "the size of a chunk is too large")
+    match u64::from_str_radix(text, 16) {
+        Ok(size @ ..=MAX_CHUNK) => Ok(size),
+        _ => Err("the size of a chunk is too large"),
+    }
 }
 
 #[cfg(test)]

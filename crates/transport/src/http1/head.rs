@@ -58,7 +58,10 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, &'static str> {
             Err(_) => return Err("its head cannot be parsed"),
         };
         let status = response.code.unwrap_or_default();
-        if (100..200).contains(&status) && status != 101 {
+        if status == 101 {
+            return Err("it switches to a protocol that nobody asked for");
+        }
+        if (100..200).contains(&status) {
             buffer.advance(length);
             continue;
         }
