@@ -1,7 +1,7 @@
 //! What can go wrong with a call, in one table: kind → MCP error, REST status, exit code (requirements
 //! K2 and M13).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,20 @@ pub const MAY_HAVE_RUN: &str = "It may or may not have run; check before you cal
 
 /// The member of a failure that says whether the call may have run, where its message does not.
 pub const NOTE: &str = "note";
+
+/// A time limit in seconds where they are whole: `30s`; else in milliseconds (requirement M3).
+pub fn limit_words(limit: Duration) -> String {
+    // What is left of a limit is hardly less than all of it.
+    let millis = match limit.as_millis() {
+        millis @ 0..1000 => millis,
+        millis => (millis + 5) / 10 * 10,
+    };
+    if millis.is_multiple_of(1000) {
+        format!("{}s", millis / 1000)
+    } else {
+        format!("{millis}ms")
+    }
+}
 
 /// The kinds of failure that a caller can tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -258,6 +272,16 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn a_limit_is_told_in_round_figures() {
+        let told = |seconds| limit_words(Duration::from_secs_f64(seconds));
+        assert_eq!([0.0, 0.3, 0.9994].map(told), ["0s", "300ms", "999ms"]);
+        assert_eq!(
+            [30.0, 29.999_975_264, 1.5].map(told),
+            ["30s", "30s", "1500ms"]
+        );
+    }
 
     #[test]
     fn every_kind_stands_at_its_number_under_a_code_of_its_own() {

@@ -1,111 +1,10 @@
 //! Why a server is down, in words for people: the reason, the process's last words, and the next step.
 
+mod telling;
+
+use self::telling::shortened;
+pub use self::telling::{is_error, telling_line};
 use crate::{display::escapes, lifecycle::State};
-
-/// The longest line of stderr that is quoted, in bytes.
-const LONGEST_LINE: usize = 240;
-
-/// How much of a long line is quoted before the word that marks an error, in bytes.
-const SHOWN_BEFORE: usize = 40;
-
-/// How much behind such a word has to be quoted with it.
-const LEAST_BEHIND: usize = 60;
-
-/// Words by which programs mark what went wrong.
-const MARKS: [&str; 16] = [
-    "cannot",
-    "can't",
-    "could not",
-    "denied",
-    "error",
-    "exception",
-    "expected",
-    "failed",
-    "fatal",
-    "invalid",
-    "missing",
-    "no such",
-    "not found",
-    "panic",
-    "required",
-    "usage:",
-];
-
-/// Lines by which programs end that say nothing of what went wrong.
-const ENDINGS: [&str; 9] = [
-    "A complete log of this run",
-    "For more information",
-    "Node.js v",
-    "Run '",
-    "See '",
-    "exit status",
-    "goroutine ",
-    "note: run with `RUST_BACKTRACE",
-    "npm notice",
-];
-
-/// The line of a process's last stderr that says best why it ended: the last one that is marked as an
-/// error, else the last one that says anything.
-pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
-    let stderr: Vec<_> = stderr
-        .iter()
-        .map(|line| escapes::without(line.as_ref()))
-        .collect();
-    let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
-    let line = of_npm(&lines).or_else(|| {
-        let mut said = lines.iter().rev().filter(|line| says_something(line));
-        let marked = said.clone().find(|line| is_marked(line));
-        marked.or_else(|| said.next()).copied()
-    })?;
-    Some(shortened(line.trim()))
-}
-
-/// The first line of npm's that says more than an error's code: it wraps what it says, and adds advice.
-fn of_npm<'l>(lines: &[&'l str]) -> Option<&'l str> {
-    let said = |line: &&'l str| {
-        let words = line.strip_prefix("npm error ");
-        let words = words.or_else(|| line.strip_prefix("npm ERR! "));
-        words.is_some_and(|words| !words.starts_with("code ") && words.trim().len() > 4)
-    };
-    lines.iter().copied().find(said)
-}
-
-fn says_something(line: &str) -> bool {
-    let text = line.trim();
-    let is_frame = text.starts_with("at ") && line.starts_with(char::is_whitespace);
-    let has_word = text
-        .split(|c: char| !c.is_alphanumeric())
-        .any(|it| it.len() > 1);
-    has_word && !is_frame && !ENDINGS.iter().any(|ending| text.starts_with(ending))
-}
-
-/// Indented lines belong to what stands above them.
-fn is_marked(line: &str) -> bool {
-    let lower = line.to_lowercase();
-    !line.starts_with(char::is_whitespace) && MARKS.iter().any(|mark| lower.contains(mark))
-}
-
-/// The part of a line that is quoted: its beginning, or what is marked as an error where that stands
-/// further back.
-fn shortened(line: &str) -> String {
-    if line.len() <= LONGEST_LINE {
-        return line.to_owned();
-    }
-    let lower = line.to_ascii_lowercase();
-    let mark = MARKS.iter().filter_map(|mark| lower.rfind(mark)).min();
-    let is_behind = |mark: &usize| *mark + LEAST_BEHIND > LONGEST_LINE;
-    let Some(mark) = mark.filter(is_behind) else {
-        let end = line.floor_char_boundary(LONGEST_LINE);
-        return format!("{}…", &line[..end]);
-    };
-    let start = line.floor_char_boundary(mark.saturating_sub(SHOWN_BEFORE));
-    // From the beginning of a word, if there is one.
-    let word = line[start..mark].find(char::is_whitespace);
-    let start = word.map_or(mark, |space| start + space + 1);
-    let end = line.floor_char_boundary((start + LONGEST_LINE).min(line.len()));
-    let more = if end < line.len() { "…" } else { "" };
-    format!("…{}{more}", line[start..end].trim())
-}
 
 /// The reason, with what the process said last: on stderr, or else on stdout, where only messages belong.
 pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>) -> String {
@@ -191,63 +90,6 @@ impl NextStep {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_line_that_tells_why_is_found() {
-        let check = |stderr: &str, expected: Option<&str>| {
-            let lines: Vec<&str> = stderr.lines().collect();
-            assert_eq!(telling_line(&lines).as_deref(), expected, "{stderr}");
-        };
-        check("", None);
-        check("\n  \n--\n", None);
-        check("starting\nlistening on stdio\n", Some("listening on stdio"));
-        check("no licence found\n\n", Some("no licence found"));
-        // Node.js
-        check(
-            "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module '/x/y'\n    at Module._resolve (node:internal:1)\n    at Module._load {\n  code: 'MODULE_NOT_FOUND',\n  requireStack: []\n}\n\nNode.js v22.1.0\n",
-            Some("Error: Cannot find module '/x/y'"),
-        );
-        // Python
-        check(
-            "Traceback (most recent call last):\n  File \"/x.py\", line 1, in <module>\n    import y\nModuleNotFoundError: No module named 'y'\n",
-            Some("ModuleNotFoundError: No module named 'y'"),
-        );
-        // npm
-        check(
-            "npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/nope - Not found\nnpm error 404\nnpm error 404  'nope@*' is not in this registry.\nnpm error 404 Note that you can also install from a\nnpm error A complete log of this run can be found in: /x.log\n",
-            Some("npm error 404 Not Found - GET https://registry.npmjs.org/nope - Not found"),
-        );
-        // uv
-        check(
-            "  × No solution found when resolving tool dependencies:\n  ╰─▶ Because nope was not found in the package registry and you require nope, your requirements are unsatisfiable.\n",
-            Some(
-                "╰─▶ Because nope was not found in the package registry and you require nope, your requirements are unsatisfiable.",
-            ),
-        );
-        // Docker, Go, Rust, a shell
-        check(
-            "docker: Error response from daemon: no such image.\n\nRun 'docker run --help' for more information\n",
-            Some("docker: Error response from daemon: no such image."),
-        );
-        check(
-            "panic: runtime error: index out of range\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:3 +0x1d\nexit status 2\n",
-            Some("panic: runtime error: index out of range"),
-        );
-        check("sh: 1: foo: not found\n", Some("sh: 1: foo: not found"));
-        check(
-            "Error: API_KEY environment variable is required\nshutting down\n",
-            Some("Error: API_KEY environment variable is required"),
-        );
-        check(
-            "\u{1b}[31mError:\u{1b}[0m no licence\n",
-            Some("Error: no licence"),
-        );
-        let behind = format!("{} Error: no licence", ".".repeat(1000));
-        check(&behind, Some("…Error: no licence"));
-        let long = "e".repeat(1000);
-        let shown = telling_line(&[&long]).expect("a line");
-        assert_eq!(shown.chars().count(), LONGEST_LINE + 1);
-    }
 
     #[test]
     fn a_reason_is_explained_once() {

@@ -11,6 +11,7 @@ use mainstay_core::{
         listen,
         questions::{self, needs_person},
     },
+    failure::limit_words,
     message::{self, Method},
     trace,
 };
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 
 use super::{
     bridge::Bridge,
-    call::{AttemptError, Call, Round, seconds},
+    call::{AttemptError, Call, Round},
     progress::Progress,
     request::{Answer, Upstream},
     rounds::MAX_ROUNDS,
@@ -212,7 +213,7 @@ impl Call<'_> {
                     let config = Arc::clone(&self.upstream.server().config());
                     Box::pin(exchange.timed_out(&config.policy.health, session.pid)).await;
                     self.request_probe_of(session);
-                    self.calls.cancel(session, exchange, format!("timeout after {}", seconds(self.limit)));
+                    self.calls.cancel(session, exchange, format!("timeout after {}", limit_words(self.limit)));
                     return Err(AttemptError::Final(self.timed_out()));
                 }
                 reason = &mut cancel => {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, pin::Pin, time::Duration};
 
-use mainstay_core::failure::{Failure, FailureKind, MAY_HAVE_RUN, NOTE};
+use mainstay_core::failure::{Failure, FailureKind, MAY_HAVE_RUN, NOTE, limit_words};
 use mainstay_transport::{CallState, Interruption, InterruptionKind, Session};
 use tokio::time::Instant;
 
@@ -108,7 +108,7 @@ impl Call<'_> {
     }
 
     pub(super) fn timed_out(&self) -> Failure {
-        let mut message = format!("timeout after {}", seconds(self.limit));
+        let mut message = format!("timeout after {}", limit_words(self.limit));
         let log = &self.upstream.server().log;
         if let Some(ids) = log.foreign_ids(self.deadline - self.limit) {
             message = format!("{message}; {ids}");
@@ -262,14 +262,5 @@ fn fate(why: &Interruption) -> &'static str {
         ) => "The server refused it, so it has most likely not run",
         (_, CallState::NotSent) => NOT_SENT,
         (_, CallState::Sent) => MAY_HAVE_RUN,
-    }
-}
-
-/// In seconds where they are whole: `30s`; else in milliseconds.
-pub(super) fn seconds(duration: Duration) -> String {
-    if duration.subsec_millis() == 0 {
-        format!("{}s", duration.as_secs())
-    } else {
-        format!("{}ms", duration.as_millis())
     }
 }

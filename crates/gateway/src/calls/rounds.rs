@@ -8,13 +8,13 @@ use mainstay_core::{
         Revision,
         questions::{self, InputRequired},
     },
-    failure::{Failure, FailureKind},
+    failure::{Failure, FailureKind, limit_words},
     message::{self, Method},
 };
 use mainstay_transport::{Frame, Question};
 use tokio::{sync::oneshot, time::Instant};
 
-use super::call::{AttemptError, Call, Round, seconds};
+use super::call::{AttemptError, Call, Round};
 
 /// How often one call may ask its client (docs/dev/wire.md, "Between the eras"). Without a bound a
 /// server could keep a person busy without end.
@@ -170,7 +170,7 @@ impl Call<'_> {
         if Instant::now() + pause >= self.deadline {
             let message = format!(
                 "timeout after {}: {times} times the server answered that it needs input (input_required) and asked nothing",
-                seconds(self.limit)
+                limit_words(self.limit)
             );
             let failure = self.failure(FailureKind::CallTimeout, message);
             return Err(AttemptError::Final(failure));

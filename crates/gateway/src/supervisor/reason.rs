@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use mainstay_core::{
     config::{ConfigError, Launch},
-    failure::{Failure, FailureKind},
+    failure::{Failure, FailureKind, limit_words},
     lifecycle::State,
     message,
     trouble::{self, NextStep},
@@ -74,11 +74,7 @@ impl Server {
         let failure = self.not_connected();
         Failure {
             kind: FailureKind::CallTimeout,
-            message: format!(
-                "timeout after {} s: {}",
-                limit.as_secs_f64(),
-                failure.message
-            ),
+            message: format!("timeout after {}: {}", limit_words(limit), failure.message),
             ..failure
         }
     }

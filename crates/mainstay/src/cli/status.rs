@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use mainstay_command_line::{output, screen::complain};
-use mainstay_core::{catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::State};
+use mainstay_core::{catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::State, trouble};
 use mainstay_gateway::{
     registry::{Announcement, Registry},
     supervisor::{KeptDown, Server, ServerView},
@@ -273,7 +273,10 @@ impl Teller {
                 if said.is_empty() {
                     said.extend(self.server.log.last_stray_line());
                 }
-                for line in &said[said.len().saturating_sub(SHOWN_STDERR)..] {
+                let telling = trouble::telling_line(&said);
+                let last = said.split_off(said.len().saturating_sub(SHOWN_STDERR));
+                let telling = telling.filter(|line| !last.iter().any(|it| it.contains(&**line)));
+                for line in telling.iter().chain(&last) {
                     complain(&format!("{:width$}  | {line}", "", width = self.width));
                 }
             }

@@ -305,7 +305,7 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     assert!(said.ends_with(start), "{said}");
     let run = home.run(&["call", "hangs/x"]).await;
     assert_eq!(run.code, Some(5), "{run}");
-    let late = "timeout after 1 s: Server 'hangs' is connecting";
+    let late = "timeout after 1s: Server 'hangs' is connecting";
     assert!(run.stderr.contains(late), "{run}");
     let run = home.run(&["call", "later/x"]).await;
     assert_eq!(run.code, Some(1), "{run}");

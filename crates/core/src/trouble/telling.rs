@@ -1,0 +1,373 @@
+//! Finds the line of a process's stderr that says best why it ended.
+
+use crate::display::escapes;
+
+/// The longest line of stderr that is quoted, in bytes.
+const LONGEST_LINE: usize = 240;
+
+/// How much of a long line is quoted before the word that marks an error, in bytes.
+const SHOWN_BEFORE: usize = 40;
+
+/// How much behind such a word has to be quoted with it.
+const LEAST_BEHIND: usize = 60;
+
+/// Words by which programs begin what went wrong, after the time and their own name.
+const ERROR_WORDS: [&str; 6] = [
+    "error",
+    "exception",
+    "fatal",
+    "critical",
+    "panic",
+    "npm err!",
+];
+
+/// Words by which others mark it.
+const MARKS: [&str; 17] = [
+    "cannot",
+    "can't",
+    "could not",
+    "denied",
+    "error",
+    "exception",
+    "expected",
+    "failed",
+    "fatal",
+    "invalid",
+    "is not ",
+    "missing",
+    "no such",
+    "not found",
+    "panic",
+    "required",
+    "unable to",
+];
+
+/// Levels of log lines that are no errors.
+const OTHER_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "WARN", "WARNING", "Warning"];
+
+/// Lines by which programs end that say nothing of what went wrong.
+const ENDINGS: [&str; 9] = [
+    "A complete log of this run",
+    "For more information",
+    "Node.js v",
+    "Run '",
+    "See '",
+    "exit status",
+    "goroutine ",
+    "note: run with `RUST_BACKTRACE",
+    "npm notice",
+];
+
+const TRACEBACK: &str = "Traceback (most recent call last)";
+
+/// The line of a process's last stderr that says best why it ended: what an installer or the last traceback says,
+/// else the first line that begins as an error, else the last one that is marked as one, else the last one that says
+/// anything before a usage text. A line that only announces the next one has it behind it.
+pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
+    let stderr: Vec<_> = stderr
+        .iter()
+        .map(|line| escapes::without(line.as_ref()))
+        .collect();
+    let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
+    // The options of a program are no reason.
+    let usage = lines.iter().position(|line| is_usage(line));
+    let told = &lines[..usage.unwrap_or(lines.len())];
+    let at = of_installer(&lines)
+        .or_else(|| of_traceback(&lines))
+        .or_else(|| lines.iter().position(|line| is_error(line)))
+        .or_else(|| told.iter().rposition(|line| is_marked(line)))
+        .or_else(|| told.iter().rposition(|line| says_something(line)))
+        .or_else(|| lines.iter().rposition(|line| says_something(line)))?;
+    let (line, next) = (lines[at].trim(), lines.get(at + 1));
+    let next = next.filter(|next| line.ends_with([':', '{', '[']) && says_something(next));
+    Some(shortened(&match next {
+        Some(next) => format!("{line} {}", next.trim()),
+        None => line.to_owned(),
+    }))
+}
+
+/// The first line of npm's that says more than an error's code, and the first of uv's that says why: both wrap what
+/// they say, and add advice.
+fn of_installer(lines: &[&str]) -> Option<usize> {
+    lines.iter().position(|line| {
+        let words = line.strip_prefix("npm error ");
+        let words = words.or_else(|| line.strip_prefix("npm ERR! "));
+        words.is_some_and(|words| !words.starts_with("code ") && words.trim().len() > 4)
+            || line.trim_start().starts_with("╰─▶")
+    })
+}
+
+/// The exception of the last traceback: the first line behind its frames.
+fn of_traceback(lines: &[&str]) -> Option<usize> {
+    let begin = lines.iter().rposition(|line| line.contains(TRACEBACK))?;
+    let behind = lines[begin + 1..]
+        .iter()
+        .position(|line| !line.starts_with(char::is_whitespace) && says_something(line))?;
+    Some(begin + 1 + behind)
+}
+
+fn says_something(line: &str) -> bool {
+    let text = line.trim();
+    let is_frame = text.starts_with("at ") && line.starts_with(char::is_whitespace);
+    let has_word = text
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|it| it.len() > 1);
+    has_word && !is_frame && !ENDINGS.iter().any(|ending| text.starts_with(ending))
+}
+
+fn is_usage(line: &str) -> bool {
+    line.trim_start()
+        .get(..6)
+        .is_some_and(|word| word.eq_ignore_ascii_case("usage:"))
+}
+
+/// Whether a line begins as an error: with such a word, or with a type of error (`ModuleNotFoundError:`), after the
+/// time and the name of a program, if they are there. Indented lines belong to what stands above them.
+pub fn is_error(line: &str) -> bool {
+    if line.starts_with(char::is_whitespace) || is_other_level(line) {
+        return false;
+    }
+    let mut words = line.split_whitespace().take(6);
+    words.any(|word| {
+        let name = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '!');
+        let is_level = name.len() > 4 && name.chars().all(|c| c.is_ascii_uppercase());
+        let is_ended = word.ends_with([':', ']']) || is_level;
+        let lower = name.to_lowercase();
+        is_ended && ERROR_WORDS.iter().any(|error| lower.ends_with(error))
+    }) || ["Error ", "Exception in ", "thread '", "docker: Error "]
+        .iter()
+        .any(|begin| line.starts_with(begin))
+}
+
+fn is_other_level(line: &str) -> bool {
+    let mut words = line.split(|c: char| !c.is_alphanumeric()).take(16);
+    words.any(|word| OTHER_LEVELS.contains(&word))
+}
+
+/// Indented lines belong to what stands above them.
+fn is_marked(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    !line.starts_with(char::is_whitespace)
+        && !is_other_level(line)
+        && MARKS.iter().any(|mark| lower.contains(mark))
+}
+
+/// The part of a line that is quoted: its beginning, or what is marked as an error where that stands
+/// further back.
+pub(super) fn shortened(line: &str) -> String {
+    if line.len() <= LONGEST_LINE {
+        return line.to_owned();
+    }
+    let lower = line.to_ascii_lowercase();
+    let mark = MARKS.iter().filter_map(|mark| lower.rfind(mark)).min();
+    let is_behind = |mark: &usize| *mark + LEAST_BEHIND > LONGEST_LINE;
+    let Some(mark) = mark.filter(is_behind) else {
+        let end = line.floor_char_boundary(LONGEST_LINE);
+        return format!("{}…", &line[..end]);
+    };
+    let start = line.floor_char_boundary(mark.saturating_sub(SHOWN_BEFORE));
+    // From the beginning of a word, if there is one.
+    let word = line[start..mark].find(char::is_whitespace);
+    let start = word.map_or(mark, |space| start + space + 1);
+    let end = line.floor_char_boundary((start + LONGEST_LINE).min(line.len()));
+    let more = if end < line.len() { "…" } else { "" };
+    format!("…{}{more}", line[start..end].trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_tells_why_is_found() {
+        let check = |stderr: &str, expected: Option<&str>| {
+            let lines: Vec<&str> = stderr.lines().collect();
+            assert_eq!(telling_line(&lines).as_deref(), expected, "{stderr}");
+        };
+        check("", None);
+        check("\n  \n--\n", None);
+        check("starting\nlistening on stdio\n", Some("listening on stdio"));
+        check("no licence found\n\n", Some("no licence found"));
+        // Node.js
+        check(
+            "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module '/x/y'\n    at Module._resolve (node:internal:1)\n    at Module._load {\n  code: 'MODULE_NOT_FOUND',\n  requireStack: []\n}\n\nNode.js v22.1.0\n",
+            Some("Error: Cannot find module '/x/y'"),
+        );
+        // Python
+        check(
+            "Traceback (most recent call last):\n  File \"/x.py\", line 1, in <module>\n    import y\nModuleNotFoundError: No module named 'y'\n",
+            Some("ModuleNotFoundError: No module named 'y'"),
+        );
+        // npm
+        check(
+            "npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/nope - Not found\nnpm error 404\nnpm error 404  'nope@*' is not in this registry.\nnpm error 404 Note that you can also install from a\nnpm error A complete log of this run can be found in: /x.log\n",
+            Some("npm error 404 Not Found - GET https://registry.npmjs.org/nope - Not found"),
+        );
+        // uv
+        check(
+            "  × No solution found when resolving tool dependencies:\n  ╰─▶ Because nope was not found in the package registry and you require nope, your requirements are unsatisfiable.\n",
+            Some(
+                "╰─▶ Because nope was not found in the package registry and you require nope, your requirements are unsatisfiable.",
+            ),
+        );
+        // Docker, Go, Rust, a shell
+        check(
+            "docker: Error response from daemon: no such image.\n\nRun 'docker run --help' for more information\n",
+            Some("docker: Error response from daemon: no such image."),
+        );
+        check(
+            "panic: runtime error: index out of range\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:3 +0x1d\nexit status 2\n",
+            Some("panic: runtime error: index out of range"),
+        );
+        check("sh: 1: foo: not found\n", Some("sh: 1: foo: not found"));
+        check(
+            "Error: API_KEY environment variable is required\nshutting down\n",
+            Some("Error: API_KEY environment variable is required"),
+        );
+        check(
+            "\u{1b}[31mError:\u{1b}[0m no licence\n",
+            Some("Error: no licence"),
+        );
+        let behind = format!("{} Error: no licence", ".".repeat(1000));
+        check(&behind, Some("…Error: no licence"));
+        let long = "e".repeat(1000);
+        let shown = telling_line(&[&long]).expect("a line");
+        assert_eq!(shown.chars().count(), LONGEST_LINE + 1);
+    }
+
+    /// What servers say that do not start, as they say it: keys that are missing, databases, packages, native parts.
+    #[test]
+    fn the_reason_stands_before_usage_and_advice() {
+        let table = [
+            // A tool of Go prints its usage behind the error.
+            (
+                "Error: no current-context is set\nUsage:\n  tool [flags]\n\nFlags:\n      --port string\n      --version   Print version information and quit\n",
+                "Error: no current-context is set",
+            ),
+            (
+                "error: unknown flag: --sse\nSee 'tool --help'\n",
+                "error: unknown flag: --sse",
+            ),
+            // Python's argparse prints it before.
+            (
+                "usage: server [-h] --db DB\nserver: error: the following arguments are required: --db\n",
+                "server: error: the following arguments are required: --db",
+            ),
+            (
+                "Usage: server.py [OPTIONS]\nTry 'server.py --help' for help.\n\nError: Missing option '--token'.\n",
+                "Error: Missing option '--token'.",
+            ),
+            (
+                "Please give a database URL.\nUsage: server <url>\n  server sqlite:///x.db --read-only\n",
+                "Please give a database URL.",
+            ),
+            // The first error is the reason, what follows is its consequence.
+            (
+                "Error: An API key is required, set SEARCH_API_KEY\nInvalid configuration\n",
+                "Error: An API key is required, set SEARCH_API_KEY",
+            ),
+            (
+                "Error: no access token was given. Pass --access-token or set TRACKER_TOKEN\n\nExamples:\ntracker-mcp --access-token=TOKEN --provider=x\n",
+                "Error: no access token was given. Pass --access-token or set TRACKER_TOKEN",
+            ),
+            (
+                "ERROR [11:10:03] TRACKER_TOKEN environment variable is not set\nWaiting for input\n",
+                "ERROR [11:10:03] TRACKER_TOKEN environment variable is not set",
+            ),
+            (
+                "2026-11-28 10:00:00,123 - server - INFO - starting\n2026-11-28 10:00:01,004 - server - ERROR - connection refused: db:5432\n2026-11-28 10:00:01,005 - server - INFO - shutdown, no errors expected\n",
+                "2026-11-28 10:00:01,004 - server - ERROR - connection refused: db:5432",
+            ),
+            (
+                "[FATAL] cannot read /etc/x.toml\nbye\n",
+                "[FATAL] cannot read /etc/x.toml",
+            ),
+            (
+                "{\"level\":30,\"msg\":\"up\"}\nFatal error: listen EADDRINUSE 127.0.0.1:3000\n",
+                "Fatal error: listen EADDRINUSE 127.0.0.1:3000",
+            ),
+            // A warning is not the reason.
+            (
+                "(node:7) Warning: an experimental feature failed to load\nSLACK_TOKEN is required\n",
+                "SLACK_TOKEN is required",
+            ),
+            (
+                "WARN: config.json not found, using defaults\nno licence\n",
+                "no licence",
+            ),
+            // Node.js: the path of a module is no reason.
+            (
+                "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module '/x/dist/index.js'\nRequire stack:\n- /x/bin/server.js\n    at Module._resolve (node:internal:1)\n\nNode.js v20.1.0\n",
+                "Error: Cannot find module '/x/dist/index.js'",
+            ),
+            (
+                "file:///x/a.js:3\nimport { b } from './b'\n         ^\nSyntaxError: The requested module './b' does not provide an export named 'b'\n    at ModuleJob._instantiate\n",
+                "SyntaxError: The requested module './b' does not provide an export named 'b'",
+            ),
+            (
+                "Error: could not load the native sqlite addon\nTry: npm rebuild, or install the build tools\nsee https://example.com/help\n",
+                "Error: could not load the native sqlite addon",
+            ),
+            (
+                "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017\n    at Topology.selectServer {\n  reason: TopologyDescription {\n",
+                "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017",
+            ),
+            // What announces the reason has it behind.
+            (
+                "Invalid environment variables: {\n  API_KEY: [ 'Required' ]\n}\n",
+                "Invalid environment variables: { API_KEY: [ 'Required' ]",
+            ),
+            (
+                "Error: the configuration is incomplete:\n  - figma.token is missing\n  - figma.team is missing\n",
+                "Error: the configuration is incomplete: - figma.token is missing",
+            ),
+            (
+                "thread 'main' panicked at src/main.rs:7:5:\nDATABASE_URL must be set\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
+                "thread 'main' panicked at src/main.rs:7:5: DATABASE_URL must be set",
+            ),
+            // The last traceback is the one that ended it, and its first line says what.
+            (
+                "Traceback (most recent call last):\n  File \"/a.py\", line 1, in f\nKeyError: 'TOKEN'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"/a.py\", line 9, in <module>\n    main()\nRuntimeError: set TOKEN first\n",
+                "RuntimeError: set TOKEN first",
+            ),
+            (
+                "Traceback (most recent call last):\n  File \"/a.py\", line 1, in <module>\n    Settings()\npydantic_core._pydantic_core.ValidationError: 1 validation error for Settings\napi_key\n  Field required [type=missing]\n    For further information visit https://example.com\n",
+                "pydantic_core._pydantic_core.ValidationError: 1 validation error for Settings",
+            ),
+            (
+                "  + Exception Group Traceback (most recent call last):\n  |   File \"/a.py\", line 1\nExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n",
+                "ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+            ),
+            (
+                "Exception in thread \"main\" java.lang.UnsupportedClassVersionError: App has been compiled by a newer Java\n\tat java.lang.ClassLoader.defineClass1\n",
+                "Exception in thread \"main\" java.lang.UnsupportedClassVersionError: App has been compiled by a newer Java",
+            ),
+            // Installers.
+            (
+                "  × No solution found when resolving tool dependencies:\n  ╰─▶ Because the current Python version (3.11.7) does not satisfy Python>=3.12 and notes==1.0 depends on it, we can conclude that notes==1.0 cannot be used.\n      And because only notes==1.0 is available, your requirements are unsatisfiable.\n",
+                "╰─▶ Because the current Python version (3.11.7) does not satisfy Python>=3.12 and notes==1.0 depends on it, we can conclude that notes==1.0 cannot be used.",
+            ),
+            (
+                "npm warn deprecated x@1\nnpm error code EBADENGINE\nnpm error engine Unsupported engine\nnpm error engine Not compatible with your version of node\n",
+                "npm error engine Unsupported engine",
+            ),
+            (
+                "Installed 31 packages in 88ms\nAn executable named `notes` is not provided by package `notes-mcp`.\nThe following executables are available:\n- notes-server\n",
+                "An executable named `notes` is not provided by package `notes-mcp`.",
+            ),
+            // Nothing is marked.
+            (
+                "Connecting to http://127.0.0.1:8888\nthe notebook server does not run\n",
+                "the notebook server does not run",
+            ),
+            (
+                "\u{1b}[31mERROR\u{1b}[39m [11:10] \u{1b}[36mno token\u{1b}[39m\n",
+                "ERROR [11:10] no token",
+            ),
+        ];
+        for (stderr, expected) in table {
+            let lines: Vec<&str> = stderr.lines().collect();
+            assert_eq!(telling_line(&lines).as_deref(), Some(expected), "{stderr}");
+        }
+    }
+}
