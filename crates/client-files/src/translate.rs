@@ -115,12 +115,10 @@ impl Reading<'_> {
                 self.keep(key, value)
             }
             (Client::Opencode, "environment") => self.env(key, value),
-            // For every request, `initialize` and calls alike.
-            (Client::Opencode, "timeout") => {
-                self.connect_timeout(key, value, 1.0);
-                self.timeout(key, value, Unit::Milliseconds);
+            (Client::Opencode, "timeout") => self.request_timeout(key, value),
+            (Client::Codex, "startup_timeout_sec") => {
+                self.connect_timeout(key, value, Unit::Seconds);
             }
-            (Client::Codex, "startup_timeout_sec") => self.connect_timeout(key, value, 1000.0),
             (Client::Codex, "startup_timeout_ms")
                 if members.contains_key("startup_timeout_sec") =>
             {
@@ -130,7 +128,11 @@ impl Reading<'_> {
                     "`startup_timeout_sec` stands beside it and counts",
                 );
             }
-            (Client::Codex, "startup_timeout_ms") => self.connect_timeout(key, value, 1.0),
+            (Client::Codex, "startup_timeout_ms")
+            | (Client::Continue, "connectionTimeout")
+            | (Client::LibreChat, "initTimeout") => {
+                self.connect_timeout(key, value, Unit::Milliseconds);
+            }
             (Client::Codex, "experimental_environment") => self.keep_and_report(
                 key,
                 value,
@@ -145,8 +147,6 @@ impl Reading<'_> {
                 self.keep(key, value);
             }
             (Client::Continue, "requestOptions") => self.request_options(key, value),
-            (Client::Continue, "connectionTimeout") => self.connect_timeout(key, value, 1.0),
-            (Client::LibreChat, "initTimeout") => self.connect_timeout(key, value, 1.0),
             (Client::LibreChat, "startup") => self.flag(key, "autoStart", value),
             (Client::LibreChat, "apiKey") => self.api_key(key, value),
             (Client::LibreChat, "obo") => self.sign_in(key, value),

@@ -84,6 +84,7 @@ fn our_own_words_stay() {
     assert_eq!(
         notes,
         [
+            "timeout: taken as 60 seconds, for no server answers within 60 milliseconds",
             "odd: not known to Mainstay: it changes nothing here",
             "left out, for it means nothing here: alwaysLoad",
         ]

@@ -20,26 +20,51 @@ pub(crate) fn unit(client: Client) -> Unit {
     }
 }
 
+/// A lower number in a file of milliseconds comes from a client that counts seconds: no server answers
+/// in so few milliseconds.
+const LEAST_MILLISECONDS: f64 = 1000.0;
+
 impl Reading<'_> {
+    /// The time for a call.
     pub(super) fn timeout(&mut self, key: &str, value: &Value, unit: Unit) {
-        let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
-            return self.odd(key, value, "a time above zero");
-        };
-        self.honoured(key);
-        let seconds = match unit {
-            Unit::Seconds => number,
-            Unit::Milliseconds => number / 1000.0,
-        };
-        self.set("timeout_s", whole(seconds));
+        if let Some(seconds) = self.seconds(key, value, unit) {
+            self.set("timeout_s", whole(seconds));
+        }
     }
 
-    /// The time for the start, in milliseconds once it is multiplied.
-    pub(super) fn connect_timeout(&mut self, key: &str, value: &Value, factor: f64) {
+    /// The time for the start.
+    pub(super) fn connect_timeout(&mut self, key: &str, value: &Value, unit: Unit) {
+        if let Some(seconds) = self.seconds(key, value, unit) {
+            self.set("connectTimeoutMs", whole((seconds * 1000.0).round()));
+        }
+    }
+
+    /// The one time of opencode, for `initialize` and for calls.
+    pub(super) fn request_timeout(&mut self, key: &str, value: &Value) {
+        if let Some(seconds) = self.seconds(key, value, Unit::Milliseconds) {
+            self.set("connectTimeoutMs", whole((seconds * 1000.0).round()));
+            self.set("timeout_s", whole(seconds));
+        }
+    }
+
+    /// A time that is stated in this unit, in seconds.
+    fn seconds(&mut self, key: &str, value: &Value, unit: Unit) -> Option<f64> {
         let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
-            return self.odd(key, value, "a time above zero");
+            self.odd(key, value, "a time above zero");
+            return None;
         };
+        if unit == Unit::Milliseconds && number < LEAST_MILLISECONDS {
+            let text = format!(
+                "taken as {number} seconds, for no server answers within {number} milliseconds"
+            );
+            self.report(key, text);
+            return Some(number);
+        }
         self.honoured(key);
-        self.set("connectTimeoutMs", whole(number * factor));
+        Some(match unit {
+            Unit::Seconds => number,
+            Unit::Milliseconds => number / 1000.0,
+        })
     }
 
     pub(super) fn tools(&mut self, key: &str, own: &str, value: &Value) {

@@ -1,0 +1,103 @@
+//! Single entries of clients: what each becomes, and what is said of it.
+
+use mainstay_client_files::{Client, ClientFile, Machine, Server, System, files_of, servers};
+use serde_json::{Value, json};
+
+/// The file in which this client keeps its servers.
+fn file(client: Client) -> ClientFile {
+    let machine = Machine::new(System::Linux, "/home/me");
+    files_of(client, &machine).swap_remove(0)
+}
+
+/// The servers of a file of JSON.
+fn read(client: Client, whole: &Value) -> Vec<Server> {
+    let file = ClientFile {
+        format: mainstay_client_files::Format::Json,
+        ..file(client)
+    };
+    servers(&file, &whole.to_string()).expect("it can be read")
+}
+
+/// One server, by what the client calls the place of its servers.
+fn one(client: Client, section: &str, entry: Value) -> Server {
+    let entries = serde_json::Map::from_iter([("s".to_owned(), entry)]);
+    read(client, &json!({ section: entries })).swap_remove(0)
+}
+
+/// The notes that a person has to know.
+fn reports(server: &Server) -> Vec<String> {
+    let reports = server.reports();
+    reports
+        .map(|note| format!("{}: {}", note.key, note.text))
+        .collect()
+}
+
+/// The number comes from a client that counts seconds.
+#[test]
+fn short_timeouts_in_files_of_milliseconds_are_seconds() {
+    for client in [
+        Client::ClaudeDesktop,
+        Client::ClaudeCode,
+        Client::Cursor,
+        Client::Windsurf,
+        Client::GeminiCli,
+        Client::LmStudio,
+        Client::AmazonQ,
+        Client::Warp,
+    ] {
+        for seconds in [1, 60, 300, 999] {
+            let server = one(
+                client,
+                "mcpServers",
+                json!({"command": "x", "timeout": seconds}),
+            );
+            assert_eq!(server.entry["timeout_s"], seconds, "{client}");
+            let note = format!(
+                "timeout: taken as {seconds} seconds, for no server answers within {seconds} milliseconds"
+            );
+            assert_eq!(reports(&server), [note], "{client}");
+        }
+        let server = one(
+            client,
+            "mcpServers",
+            json!({"command": "x", "timeout": 1000}),
+        );
+        assert_eq!(server.entry["timeout_s"], 1, "{client}");
+        assert!(reports(&server).is_empty(), "{client}");
+    }
+    let server = one(
+        Client::Cline,
+        "mcpServers",
+        json!({"command": "x", "timeout": 60}),
+    );
+    assert_eq!(server.entry["timeout_s"], 60);
+    assert!(reports(&server).is_empty());
+}
+
+#[test]
+fn short_times_for_a_start_are_seconds_too() {
+    let server = one(
+        Client::Opencode,
+        "mcp",
+        json!({"command": ["x"], "timeout": 120}),
+    );
+    assert_eq!(server.entry["timeout_s"], 120);
+    assert_eq!(server.entry["connectTimeoutMs"], 120_000);
+    assert_eq!(reports(&server).len(), 1);
+    for (client, section, key) in [
+        (Client::Codex, "mcp_servers", "startup_timeout_ms"),
+        (Client::Continue, "mcpServers", "connectionTimeout"),
+        (Client::LibreChat, "mcpServers", "initTimeout"),
+    ] {
+        let server = one(client, section, json!({"command": "x", key: 20}));
+        assert_eq!(server.entry["connectTimeoutMs"], 20_000, "{client}");
+        assert_eq!(reports(&server).len(), 1, "{client}");
+    }
+    let server = one(
+        Client::Codex,
+        "mcp_servers",
+        json!({"command": "x", "startup_timeout_sec": 20}),
+    );
+    assert_eq!(server.entry["connectTimeoutMs"], 20_000);
+    assert!(reports(&server).is_empty());
+}
