@@ -46,6 +46,17 @@ pub enum LeftOut {
     Mainstay,
     #[error("{0}")]
     NoServer(String),
+    /// A part of the entry that says what is run cannot be read: arguments, variables, headers, a switch.
+    /// Without that part it would be another server, or one that its client does not start.
+    #[error("its entry cannot be read: {0}")]
+    NotUnderstood(String),
+}
+
+impl LeftOut {
+    /// Whether the entry stays in its client's file when Mainstay is put in the place of its servers.
+    pub fn stays(&self) -> bool {
+        !matches!(self, Self::Mainstay)
+    }
 }
 
 /// A server as a client has it, in our words.

@@ -19,7 +19,7 @@ use crate::{
 pub(crate) use limits::{Unit, unit};
 
 /// Of a key that nothing is known of.
-pub(crate) const UNKNOWN: &str = "not known to Mainstay: it changes nothing here";
+pub(crate) const UNKNOWN: &str = "not known to Mainstay, which ignores it";
 
 /// An entry in our words.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ struct Reading<'a> {
     read: Read,
     /// What only the client understands.
     kept: Map<String, Value>,
+    /// What says how the server is run, and cannot be read.
+    unread: Vec<String>,
 }
 
 pub(crate) fn read(
@@ -48,6 +50,7 @@ pub(crate) fn read(
         project: section.project.as_deref(),
         read: Read::default(),
         kept: Map::new(),
+        unread: Vec::new(),
     };
     for (key, value) in members {
         if section.is_list && key == "name" {
@@ -179,7 +182,7 @@ impl Reading<'_> {
                         self.disable();
                     }
                 }
-                None => self.odd(key, value, "a boolean"),
+                None => self.unread(key, "true or false"),
             },
             (client, "timeout") => self.timeout(key, value, unit(client)),
             (_, "disabledTools" | "disabled_tools" | "excludeTools" | "suppressedTools") => {
@@ -264,13 +267,10 @@ impl Reading<'_> {
         }
     }
 
-    /// A value of the wrong kind.
-    fn odd(&mut self, key: &str, value: &Value, expected: &str) {
-        self.keep_and_report(
-            key,
-            value,
-            format!("expected {expected}, so it changes nothing here"),
-        );
+    /// A value of the wrong kind that says what is run, and how. Without it the server would be another.
+    fn unread(&mut self, key: &str, expected: &str) {
+        self.report(key, format!("expected {expected}"));
+        self.unread.push(format!("`{key}`: expected {expected}"));
     }
 
     /// A text in our words; what is to be told is told about `key`.
@@ -299,7 +299,7 @@ impl Reading<'_> {
                 let text = self.ours(key, text);
                 self.set(own, text);
             }
-            None => self.odd(key, value, "a text"),
+            None => self.unread(key, "a text"),
         }
     }
 
@@ -311,11 +311,14 @@ impl Reading<'_> {
                     self.set(own, false);
                 }
             }
-            None => self.odd(key, value, "a boolean"),
+            None => self.unread(key, "true or false"),
         }
     }
 
     fn finish(mut self, members: &Map<String, Value>) -> Read {
+        if !self.unread.is_empty() && self.read.left_out.is_none() {
+            self.read.left_out = Some(LeftOut::NotUnderstood(self.unread.join("; ")));
+        }
         let has = |key: &str| self.read.entry.contains_key(key);
         if !has("command") && !has("url") && self.read.left_out.is_none() {
             let reason = if self.client == Client::Zed && members.contains_key("settings") {

@@ -1,6 +1,9 @@
 //! Single entries of clients: what each becomes, and what is said of it.
 
-use mainstay_client_files::{Client, ClientFile, Machine, Server, System, files_of, servers};
+use mainstay_client_files::{
+    Client, ClientFile, Front, LeftOut, Machine, Server, System, files_of, merge,
+    point_at_mainstay, servers,
+};
 use serde_json::{Value, json};
 
 /// The file in which this client keeps its servers.
@@ -100,4 +103,108 @@ fn short_times_for_a_start_are_seconds_too() {
     );
     assert_eq!(server.entry["connectTimeoutMs"], 20_000);
     assert!(reports(&server).is_empty());
+}
+
+/// Without the part that cannot be read, different servers would be the same, and another would be run.
+#[test]
+fn an_entry_that_cannot_be_read_is_left_out() {
+    for (entry, reason) in [
+        (
+            json!({"command": "npx", "args": "-y a"}),
+            "`args`: expected a list of texts",
+        ),
+        (
+            json!({"command": "npx", "args": ["-y", null]}),
+            "`args`: expected a list of texts",
+        ),
+        (
+            json!({"command": "npx", "env": ["A=1"]}),
+            "`env`: expected names with texts",
+        ),
+        (
+            json!({"command": "npx", "env": {"A": {}}}),
+            "`env.A`: expected a text",
+        ),
+        (
+            json!({"url": "http://h", "headers": "X: 1"}),
+            "`headers`: expected names with texts",
+        ),
+        (
+            json!({"url": "http://h", "headers": {"X": null}}),
+            "`headers.X`: expected a text",
+        ),
+        (
+            json!({"command": "npx", "disabled": "true"}),
+            "`disabled`: expected true or false",
+        ),
+        (
+            json!({"command": "npx", "enabled": 0}),
+            "`enabled`: expected true or false",
+        ),
+        (
+            json!({"command": "npx", "enabled": "false"}),
+            "`enabled`: expected true or false",
+        ),
+        (
+            json!({"command": 5, "url": "http://h"}),
+            "`command`: expected a command",
+        ),
+        (
+            json!({"command": "npx", "url": ["http://h"]}),
+            "`url`: expected a URL",
+        ),
+        (
+            json!({"command": "npx", "cwd": 1}),
+            "`cwd`: expected a path",
+        ),
+        (
+            json!({"command": "npx", "disabledTools": "a"}),
+            "`disabledTools`: expected a list of tools",
+        ),
+        (
+            json!({"command": "npx", "args": 1, "disabled": 1}),
+            "`args`: expected a list of texts; `disabled`: expected true or false",
+        ),
+    ] {
+        let server = one(Client::Cursor, "mcpServers", entry);
+        assert_eq!(
+            server.left_out,
+            Some(LeftOut::NotUnderstood(reason.to_owned()))
+        );
+        assert!(
+            reports(&server)
+                .iter()
+                .all(|note| !note.contains("changes nothing"))
+        );
+    }
+    let server = one(
+        Client::Cursor,
+        "mcpServers",
+        json!({"command": "npx", "args": null, "env": {"A": null, "B": 1}}),
+    );
+    assert_eq!(server.left_out, None);
+    assert_eq!(server.entry["env"], json!({"A": null, "B": "1"}));
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
+    let whole = json!({"mcpServers": {
+        "plain": {"command": "npx"},
+        "alpha": {"command": "npx", "args": "-y server-alpha"},
+        "beta": {"command": "npx", "args": "-y server-beta"},
+    }});
+    let found = read(Client::Cursor, &whole);
+    let merged = merge(&found, &[]);
+    assert_eq!(merged.len(), 1);
+    assert_eq!(merged[0].sources.len(), 1);
+    let front = Front::Http {
+        url: "http://127.0.0.1:7420/mcp".to_owned(),
+    };
+    let text = whole.to_string();
+    let pointed =
+        point_at_mainstay(&file(Client::Cursor), &text, &front, |_| true).expect("pointed");
+    assert_eq!(pointed.removed, ["plain"]);
+    for stays in ["server-alpha", "server-beta"] {
+        assert!(pointed.text.contains(stays), "{}", pointed.text);
+    }
 }

@@ -440,8 +440,16 @@ fn tell(
     Ok(())
 }
 
-fn clients_of(server: &Merged) -> String {
-    let mut names: Vec<&str> = server.sources.iter().map(|it| it.client.name()).collect();
+/// The clients that have this server, with the name that it has there if that is another.
+pub(super) fn clients_of(server: &Merged) -> String {
+    let name = |source: &Server| {
+        if source.label == server.name.as_str() {
+            source.client.to_string()
+        } else {
+            format!("{} as {}", source.client, source.label)
+        }
+    };
+    let mut names: Vec<String> = server.sources.iter().map(name).collect();
     names.dedup();
     names.join(", ")
 }

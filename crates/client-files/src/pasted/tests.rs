@@ -85,7 +85,7 @@ fn our_own_words_stay() {
         notes,
         [
             "timeout: taken as 60 seconds, for no server answers within 60 milliseconds",
-            "odd: not known to Mainstay: it changes nothing here",
+            "odd: not known to Mainstay, which ignores it",
             "left out, for it means nothing here: alwaysLoad",
         ]
     );

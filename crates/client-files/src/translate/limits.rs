@@ -50,7 +50,8 @@ impl Reading<'_> {
     /// A time that is stated in this unit, in seconds.
     fn seconds(&mut self, key: &str, value: &Value, unit: Unit) -> Option<f64> {
         let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
-            self.odd(key, value, "a time above zero");
+            let text = "expected a time above zero: the limit of Mainstay holds";
+            self.keep_and_report(key, value, text);
             return None;
         };
         if unit == Unit::Milliseconds && number < LEAST_MILLISECONDS {
@@ -77,12 +78,7 @@ impl Reading<'_> {
         };
         let Some(names) = names else {
             // A restriction that cannot be read must not become none.
-            self.disable();
-            return self.keep_and_report(
-                key,
-                value,
-                "expected a list of tools: the server is disabled until you correct it",
-            );
+            return self.unread(key, "a list of tools");
         };
         self.honoured(key);
         if names.is_empty() && own == "disabledTools" {

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Reading, is_off};
+use super::{Reading, UNKNOWN, is_off};
 use crate::{client::Client, read::Fate};
 
 impl Reading<'_> {
     pub(super) fn url(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
         let Some(text) = value.as_str() else {
-            return self.odd(key, value, "a URL");
+            return self.unread(key, "a URL");
         };
         // What Gemini CLI calls `url` is SSE, and `httpUrl` wins over it.
         let has_http = members.get("httpUrl").is_some_and(Value::is_string);
@@ -47,7 +47,7 @@ impl Reading<'_> {
 
     pub(super) fn transport(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
         let Some(word) = value.as_str() else {
-            return self.odd(key, value, "a word");
+            return self.unread(key, "a word");
         };
         let simple = word.replace(['-', '_', ' '], "").to_lowercase();
         match simple.as_str() {
@@ -90,17 +90,18 @@ impl Reading<'_> {
     /// Headers whose values are names of variables.
     pub(super) fn env_headers(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.odd(key, value, "headers with names of variables");
+            return self.unread(key, "headers with names of variables");
         };
-        let texts = members.iter().map(|(name, value)| {
-            let variable = value.as_str().map(|variable| format!("${{{variable}}}"));
-            (name.clone(), variable.map_or(Value::Null, Value::String))
-        });
-        let texts: Map<String, Value> = texts.filter(|(_, value)| !value.is_null()).collect();
-        if texts.len() < members.len() {
-            self.report(key, "what names no variable is left out");
-        }
         self.honoured(key);
+        let mut texts = Map::new();
+        for (name, value) in members {
+            match value.as_str() {
+                Some(variable) => {
+                    texts.insert(name.clone(), format!("${{{variable}}}").into());
+                }
+                None => self.unread(&format!("{key}.{name}"), "the name of a variable"),
+            }
+        }
         match self
             .read
             .entry
@@ -118,14 +119,14 @@ impl Reading<'_> {
                 self.honoured(key);
                 self.set("bearerToken", format!("${{{variable}}}"));
             }
-            None => self.odd(key, value, "the name of a variable"),
+            None => self.unread(key, "the name of a variable"),
         }
     }
 
     /// `requestOptions` of Continue, `requestInit` of the SDK.
     pub(super) fn request_options(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.odd(key, value, "an object");
+            return self.unread(key, "an object");
         };
         self.honoured(key);
         for (inner, value) in members {
@@ -133,11 +134,7 @@ impl Reading<'_> {
             if inner == "headers" {
                 self.headers(&place, value);
             } else {
-                self.keep_and_report(
-                    &place,
-                    value,
-                    "not known to Mainstay: it changes nothing here",
-                );
+                self.keep_and_report(&place, value, UNKNOWN);
             }
         }
     }

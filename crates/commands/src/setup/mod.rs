@@ -249,11 +249,6 @@ impl Setup {
             return Ok(());
         }
         let rows = plan.servers.iter().map(|server| {
-            let from: Vec<String> = server
-                .sources
-                .iter()
-                .map(|it| it.client.to_string())
-                .collect();
             let standing = match server.standing {
                 Standing::New => "new",
                 Standing::Present => "there already",
@@ -261,7 +256,7 @@ impl Setup {
             [
                 server.name.to_string(),
                 standing.to_owned(),
-                from.join(", "),
+                import::clients_of(server),
             ]
         });
         output::table(["SERVER", "STANDING", "FROM"], rows)?;

@@ -135,8 +135,24 @@ impl Plan {
             self.learn(&value);
         }
         match client_files::servers(&it.file, text) {
-            Ok(read) => servers.extend(read),
+            Ok(read) => {
+                for server in &read {
+                    self.note_unread(server);
+                }
+                servers.extend(read);
+            }
             Err(error) => self.note_about(path, left_alone(&error)),
+        }
+    }
+
+    /// Says why an entry stays with its client that cannot be read.
+    fn note_unread(&mut self, server: &Server) {
+        if let Some(LeftOut::NotUnderstood(reason)) = &server.left_out {
+            let text = format!(
+                "stays in {}, for its entry cannot be read: {reason}",
+                server.client
+            );
+            self.note_about(server.label.clone(), text);
         }
     }
 
@@ -295,10 +311,9 @@ impl Plan {
     /// A file of a client beside its main one: its servers are in our configuration now.
     fn without_servers(&self, it: &FoundFile, text: &str) -> Result<String, EditError> {
         let servers = client_files::servers(&it.file, text)?.into_iter();
-        let ours = servers.filter(|server| match server.left_out {
+        let ours = servers.filter(|server| match &server.left_out {
             None => self.takes(server),
-            Some(LeftOut::Mainstay) => true,
-            Some(LeftOut::NoServer(_)) => false,
+            Some(reason) => !reason.stays(),
         });
         let changes: Vec<Change> = ours
             .map(|server| Change::Remove {

@@ -334,6 +334,39 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     assert_eq!(machine.state(), before);
 }
 
+/// Without what cannot be read, three servers would be one, and two would be gone.
+#[tokio::test]
+async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let fake = fake_server::binary();
+    let entries = json!({"mcpServers": {
+        "alpha": {"command": fake, "args": "-y server-alpha"},
+        "beta": {"command": fake, "args": "-y server-beta"},
+        "gamma": {"command": fake, "disabled": "true"},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    for told in [
+        "note: alpha, beta: stays in Cursor, for its entry cannot be read: `args`: expected a list of texts",
+        "note: gamma: stays in Cursor, for its entry cannot be read: `disabled`: expected true or false",
+    ] {
+        assert!(run.stderr.contains(told), "{run}");
+    }
+    assert!(run.stdout.contains("0 servers added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    for stays in ["server-alpha", "server-beta", "gamma"] {
+        assert!(text.contains(stays), "{text}");
+    }
+    let run = machine.run(&["import", "--from", "cursor"]).await;
+    let told =
+        "left out: beta of Cursor: its entry cannot be read: `args`: expected a list of texts";
+    assert!(run.stdout.contains(told), "{run}");
+}
+
 /// Windows programs write UTF-16. Mainstay leaves it so, and restores every byte.
 #[tokio::test]
 async fn a_file_in_utf_16_stays_in_it() {
