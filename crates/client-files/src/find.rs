@@ -7,7 +7,7 @@ use crate::{
     client::Client,
     machine::Machine,
     places::{ClientFile, files_of},
-    read::servers,
+    read::{Server, servers},
 };
 
 /// A client that has files on this machine.
@@ -54,7 +54,7 @@ pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
     let files = files.filter(|file| file.project().is_some());
     let found = files.filter_map(read).filter_map(|found| {
         let servers = servers(&found.file, found.text.as_ref().ok()?).ok()?;
-        let own = servers.into_iter().filter(|it| it.left_out.is_none());
+        let own = servers.into_iter().filter(Server::is_movable);
         let labels: Vec<String> = own.map(|server| server.label).collect();
         (!labels.is_empty()).then_some(ProjectFile {
             file: found.file,

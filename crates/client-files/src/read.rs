@@ -27,6 +27,9 @@ pub enum Fate {
     Kept,
     /// It is not, or not wholly, what it was: a person has to know.
     Reported,
+    /// The server needs it, and Mainstay has nothing like it. A person has to know, and while the server
+    /// works for its client it stays there.
+    Unsupported,
 }
 
 /// What became of a key. A key may have several notes.
@@ -79,7 +82,21 @@ pub struct Server {
 impl Server {
     /// The notes that a person has to know.
     pub fn reports(&self) -> impl Iterator<Item = &Note> {
-        self.notes.iter().filter(|note| note.fate == Fate::Reported)
+        let fates = [Fate::Reported, Fate::Unsupported];
+        self.notes
+            .iter()
+            .filter(move |note| fates.contains(&note.fate))
+    }
+
+    /// The notes of what the server needs and Mainstay has not.
+    pub fn unsupported(&self) -> impl Iterator<Item = &Note> {
+        let notes = self.notes.iter();
+        notes.filter(|note| note.fate == Fate::Unsupported)
+    }
+
+    /// Whether Mainstay can run it in place of its client.
+    pub fn is_movable(&self) -> bool {
+        self.left_out.is_none() && self.unsupported().next().is_none()
     }
 
     /// The project to which it belongs, if it is not one for all.

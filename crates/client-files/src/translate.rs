@@ -92,6 +92,21 @@ impl Reading<'_> {
         self.report(key, text);
     }
 
+    /// Kept. The server needs it, and Mainstay has nothing like it.
+    fn unsupported(&mut self, key: &str, value: &Value, text: impl Into<String>) {
+        self.kept.insert(key.to_owned(), value.clone());
+        self.note(key, Fate::Unsupported, text);
+    }
+
+    /// Like [`Self::unsupported`], where the server is safe or of use only with it.
+    fn unsupported_and_disabled(&mut self, key: &str, value: &Value, text: impl Into<String>) {
+        self.unsupported(key, value, text);
+        if self.read.entry.get("enabled") != Some(&Value::Bool(false)) {
+            self.disable();
+            self.report(key, "the server is disabled until you enable it");
+        }
+    }
+
     fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.read.entry.insert(key.to_owned(), value.into());
     }
@@ -152,7 +167,6 @@ impl Reading<'_> {
             (Client::Continue, "requestOptions") => self.request_options(key, value),
             (Client::LibreChat, "startup") => self.flag(key, "autoStart", value),
             (Client::LibreChat, "apiKey") => self.api_key(key, value),
-            (Client::LibreChat, "obo") => self.sign_in(key, value),
             (Client::Zed, "source") => self.source(value),
             (Client::Zed, "remote") if value == false => self.keep(key, value),
             (Client::Zed, "remote") => self.keep_and_report(
@@ -162,7 +176,7 @@ impl Reading<'_> {
             ),
             (Client::Zed, "settings") => self.extension_settings(value),
             (Client::Warp, "start_on_launch") => self.flag(key, "autoStart", value),
-            (_, "type" | "transport" | "transportType") => self.transport(key, value, members),
+            (_, "type" | "transport" | "transportType") => self.transport(key, value),
             (_, "command") => self.command(key, value),
             (_, "args") => self.args(key, value),
             (_, "env" | "envs") => self.env(key, value),
@@ -195,32 +209,16 @@ impl Reading<'_> {
             ) => self.tools(key, "allowedTools", value),
             (_, "sandboxEnabled" | "sandbox") => self.sandbox(key, value),
             (_, "disabled_prompts" | "disabled_resources" | "include_tags" | "exclude_tags") => {
-                self.disable();
-                self.keep_and_report(
-                    key,
-                    value,
-                    "Mainstay hides tools only, by their names: the server is disabled until you take the key out",
-                );
+                let text = "Mainstay hides tools only, by their names";
+                self.unsupported_and_disabled(key, value, text);
             }
-            (
-                _,
-                "oauth"
-                | "auth"
-                | "authProviderType"
-                | "oauth_resource"
-                | "scopes"
-                | "requiresOAuth"
-                | "targetAudience"
-                | "targetServiceAccount"
-                | "oauthScopes"
-                | "oauth_headers",
-            ) => self.sign_in(key, value),
-            (_, "headersHelper") => self.keep_and_report(
+            (_, "headersHelper") => self.unsupported(
                 key,
                 value,
                 "Mainstay runs no command for a server's headers: give them in `headers`",
             ),
-            (Client::LibreChat, "customUserVars") => self.keep_and_report(
+            (_, key) if reach::SIGN_IN.contains(&key) => self.sign_in(key, value),
+            (Client::LibreChat, "customUserVars") => self.unsupported(
                 key,
                 value,
                 "what LibreChat asks of each of its users has to stand in the entry itself",
@@ -318,6 +316,9 @@ impl Reading<'_> {
     fn finish(mut self, members: &Map<String, Value>) -> Read {
         if !self.unread.is_empty() && self.read.left_out.is_none() {
             self.read.left_out = Some(LeftOut::NotUnderstood(self.unread.join("; ")));
+        }
+        if self.has_credentials() {
+            self.needs_no_sign_in();
         }
         let has = |key: &str| self.read.entry.contains_key(key);
         if !has("command") && !has("url") && self.read.left_out.is_none() {

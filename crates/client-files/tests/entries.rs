@@ -208,3 +208,97 @@ fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
         assert!(pointed.text.contains(stays), "{}", pointed.text);
     }
 }
+
+/// They may work for their client, so `setup` leaves them there.
+#[test]
+fn what_mainstay_cannot_do_is_said_to_be_so() {
+    let http = "https://h.example.com/mcp";
+    for (client, section, entry, key) in [
+        (
+            Client::ClaudeCode,
+            "mcpServers",
+            json!({"url": http, "oauth": {"clientId": "c"}}),
+            "oauth",
+        ),
+        (
+            Client::ClaudeCode,
+            "mcpServers",
+            json!({"url": http, "headersHelper": "h.sh"}),
+            "headersHelper",
+        ),
+        (
+            Client::ClaudeCode,
+            "mcpServers",
+            json!({"url": http, "type": "ws"}),
+            "type",
+        ),
+        (
+            Client::Cursor,
+            "mcpServers",
+            json!({"url": http, "auth": {"CLIENT_ID": "c"}}),
+            "auth",
+        ),
+        (
+            Client::Cursor,
+            "mcpServers",
+            json!({"url": http, "type": "http-stream"}),
+            "type",
+        ),
+        (
+            Client::GeminiCli,
+            "mcpServers",
+            json!({"httpUrl": http, "authProviderType": "google_credentials"}),
+            "authProviderType",
+        ),
+        (
+            Client::Codex,
+            "mcp_servers",
+            json!({"url": http, "scopes": ["a"]}),
+            "scopes",
+        ),
+        (
+            Client::Codex,
+            "mcp_servers",
+            json!({"url": http, "oauth_resource": http}),
+            "oauth_resource",
+        ),
+        (
+            Client::VsCode,
+            "servers",
+            json!({"command": "x", "sandboxEnabled": true}),
+            "sandboxEnabled",
+        ),
+        (
+            Client::Goose,
+            "extensions",
+            json!({"cmd": "x", "env_keys": ["TOKEN"]}),
+            "env_keys",
+        ),
+        (
+            Client::LibreChat,
+            "mcpServers",
+            json!({"url": http, "type": "streamable-http", "customUserVars": {"K": {}}}),
+            "customUserVars",
+        ),
+    ] {
+        let server = one(client, section, entry);
+        assert_eq!(server.left_out, None, "{client}");
+        let keys: Vec<&str> = server.unsupported().map(|note| note.key.as_str()).collect();
+        assert_eq!(keys, [key], "{client}");
+        assert!(!server.is_movable(), "{client}");
+        assert!(
+            reports(&server).iter().any(|note| note.starts_with(key)),
+            "{client}"
+        );
+    }
+    for entry in [
+        json!({"url": http}),
+        json!({"url": http, "oauth": {"enabled": false}}),
+        json!({"url": http, "oauth": false}),
+        json!({"url": http, "oauth": {"clientId": "c"}, "headers": {"authorization": "Bearer t"}}),
+        json!({"command": "x", "sandboxEnabled": false}),
+    ] {
+        let server = one(Client::VsCode, "servers", entry);
+        assert!(server.is_movable(), "{:?}", server.notes);
+    }
+}

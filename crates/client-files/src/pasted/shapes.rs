@@ -361,7 +361,8 @@ impl Shape {
                 }
             }
         }
-        let reports = notes.iter().filter(|note| note.fate == Fate::Reported);
+        let fates = [Fate::Reported, Fate::Unsupported];
+        let reports = notes.iter().filter(|note| fates.contains(&note.fate));
         let mut notes: Vec<String> = reports
             .filter(|note| !label.is_empty() || note.key != "name")
             .map(|note| {

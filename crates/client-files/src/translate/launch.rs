@@ -111,7 +111,7 @@ impl Reading<'_> {
             "goose has {} in its own store of secrets: set them as variables for Mainstay, or in `env`",
             names.join(", ")
         );
-        self.keep_and_report("env_keys", value, text);
+        self.unsupported("env_keys", value, text);
     }
 
     /// Variables that are passed on. Ours passes on all that it has.

@@ -110,11 +110,6 @@ impl Reading<'_> {
         if is_off(value) {
             return self.honoured(key);
         }
-        self.disable();
-        self.keep_and_report(
-            key,
-            value,
-            "Mainstay has no sandbox for servers: it is disabled until you enable it",
-        );
+        self.unsupported_and_disabled(key, value, "Mainstay has no sandbox for servers");
     }
 }

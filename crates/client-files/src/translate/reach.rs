@@ -5,6 +5,21 @@ use serde_json::{Map, Value, json};
 use super::{Reading, UNKNOWN, is_off};
 use crate::{client::Client, read::Fate};
 
+/// Keys by which clients say how they sign in.
+pub(super) const SIGN_IN: [&str; 11] = [
+    "auth",
+    "authProviderType",
+    "oauth",
+    "oauthScopes",
+    "oauth_headers",
+    "oauth_resource",
+    "obo",
+    "requiresOAuth",
+    "scopes",
+    "targetAudience",
+    "targetServiceAccount",
+];
+
 impl Reading<'_> {
     pub(super) fn url(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
         let Some(text) = value.as_str() else {
@@ -45,7 +60,7 @@ impl Reading<'_> {
         }
     }
 
-    pub(super) fn transport(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
+    pub(super) fn transport(&mut self, key: &str, value: &Value) {
         let Some(word) = value.as_str() else {
             return self.unread(key, "a word");
         };
@@ -71,14 +86,8 @@ impl Reading<'_> {
             }
             "remote" => self.honoured(key),
             _ => {
-                self.disable();
-                let has_url = members.contains_key("url");
-                let what = if has_url {
-                    "the server is disabled"
-                } else {
-                    "it changes nothing here"
-                };
-                self.keep_and_report(key, value, format!("Mainstay speaks no {word:?}: {what}"));
+                let text = format!("Mainstay speaks no {word:?}");
+                self.unsupported_and_disabled(key, value, text);
             }
         }
     }
@@ -157,7 +166,7 @@ impl Reading<'_> {
         };
         match header {
             Some((name, secret)) => self.headers(key, &json!({ name: secret })),
-            None => self.keep_and_report(
+            None => self.unsupported(
                 key,
                 value,
                 "what LibreChat asks of each of its users has to stand in `headers`",
@@ -165,11 +174,29 @@ impl Reading<'_> {
         }
     }
 
+    pub(super) fn has_credentials(&self) -> bool {
+        let headers = self.read.entry.get("headers").and_then(Value::as_object);
+        let mut names = headers.into_iter().flat_map(Map::keys);
+        self.read.entry.contains_key("bearerToken")
+            || names.any(|name| name.eq_ignore_ascii_case("authorization"))
+    }
+
+    /// With a token of its own the server is reached as it is.
+    pub(super) fn needs_no_sign_in(&mut self) {
+        for note in &mut self.read.notes {
+            let is_sign_in = SIGN_IN.contains(&&*note.key) || note.key == "headersHelper";
+            if is_sign_in && note.fate == Fate::Unsupported {
+                note.fate = Fate::Kept;
+                note.text = format!("kept for {}", self.client);
+            }
+        }
+    }
+
     pub(super) fn sign_in(&mut self, key: &str, value: &Value) {
         if is_off(value) {
             return self.keep(key, value);
         }
-        self.keep_and_report(
+        self.unsupported(
             key,
             value,
             "Mainstay cannot sign in by OAuth: get a token in another way, and give it as `bearerToken`",

@@ -81,6 +81,7 @@ impl Plan {
                 plan.read(it, &mut servers);
             }
         }
+        let servers = plan.without_unsupported(servers);
         plan.configure(origin, &servers)?;
         for found in found.iter().filter(|found| is_chosen(found.client)) {
             plan.point(found, front);
@@ -143,6 +144,26 @@ impl Plan {
             }
             Err(error) => self.note_about(path, left_alone(&error)),
         }
+    }
+
+    /// The servers without those that need what Mainstay has not. They may work for their clients, and
+    /// stay there.
+    fn without_unsupported(&mut self, servers: Vec<Server>) -> Vec<Server> {
+        let stays = |it: &Server| it.left_out.is_none() && !it.is_movable();
+        let (staying, others) = servers.into_iter().partition(stays);
+        self.staying = staying;
+        let staying = self.staying.iter().map(|server| {
+            let reasons = server
+                .unsupported()
+                .map(|note| format!("`{}`: {}", note.key, note.text));
+            let reasons: Vec<String> = reasons.collect();
+            let text = format!("stays in {}, {}", server.client, reasons.join("; "));
+            (server.label.clone(), text)
+        });
+        for (about, text) in staying.collect::<Vec<_>>() {
+            self.note_about(about, text);
+        }
+        others
     }
 
     /// Says why an entry stays with its client that cannot be read.

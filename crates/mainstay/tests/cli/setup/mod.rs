@@ -367,6 +367,45 @@ async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     assert!(run.stdout.contains(told), "{run}");
 }
 
+/// Their client can sign in, and Mainstay cannot.
+#[tokio::test]
+async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let entries = json!({"mcpServers": {
+        "signed": {"url": "http://127.0.0.1:1/a", "auth": {"CLIENT_ID": "c"}},
+        "streamed": {"url": "http://127.0.0.1:1/b", "type": "http-stream"},
+        "plain": {"command": fake_server::binary()},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let before = machine.state();
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    for told in [
+        "note: signed: stays in Cursor, `auth`: Mainstay cannot sign in by OAuth",
+        "note: streamed: stays in Cursor, `type`: Mainstay speaks no \"http-stream\"",
+    ] {
+        assert!(run.stderr.contains(told), "{run}");
+    }
+    assert!(run.stdout.contains("1 server added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    for stays in ["\"signed\"", "\"streamed\"", "\"mainstay\""] {
+        assert!(text.contains(stays), "{text}");
+    }
+    assert!(!text.contains("\"plain\""), "{text}");
+    // Nothing to do any more, and nothing that `doctor` could mend by it.
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(fs::read_to_string(&cursor).expect("there"), text);
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(machine.state(), before);
+}
+
 /// Windows programs write UTF-16. Mainstay leaves it so, and restores every byte.
 #[tokio::test]
 async fn a_file_in_utf_16_stays_in_it() {
