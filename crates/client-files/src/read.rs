@@ -183,6 +183,9 @@ fn server(
             server.left_out = Some(LeftOut::NoServer(format!("it is {kind}, not an object")));
         }
     }
+    if server.client == Client::Kiro && server.section.keys.len() > 1 {
+        server.left_out = Some(LeftOut::NoServer("a power of Kiro starts it".to_owned()));
+    }
     if server.left_out.is_none() && is_mainstay(&server.entry) {
         server.left_out = Some(LeftOut::Mainstay);
     }
@@ -261,7 +264,8 @@ fn choose(server: &mut Server, whole: &Value, notes: &mut Vec<Note>) {
         list.is_some_and(|list| list.contains(&server.label))
     };
     let by = match server.client {
-        Client::GeminiCli => {
+        // Files at an unknown place are read as `serve --config` reads them.
+        Client::GeminiCli | Client::QwenCode | Client::Unknown => {
             let mcp = whole.get("mcp");
             let allowed = names(mcp.and_then(|mcp| mcp.get("allowed")));
             let excluded = names(mcp.and_then(|mcp| mcp.get("excluded")));

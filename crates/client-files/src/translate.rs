@@ -59,6 +59,9 @@ pub(crate) fn read(
             reading.take(key, value, members);
         }
     }
+    if client.is_of_opencode() {
+        reading.section_timeout(whole, section);
+    }
     reading.inputs(whole, section);
     reading.look_for_places();
     reading.finish(members)
@@ -132,8 +135,10 @@ impl Reading<'_> {
             (Client::Goose, "name" | "display_name" | "bundled" | "description") => {
                 self.keep(key, value)
             }
-            (Client::Opencode, "environment") => self.env(key, value),
-            (Client::Opencode, "timeout") => self.request_timeout(key, value),
+            (client, "environment") if client.is_of_opencode() => self.env(key, value),
+            (client, "timeout") if client.is_of_opencode() => self.request_timeout(key, value),
+            (Client::Unknown, key) if is_ours(key) => self.own(key, value),
+            (Client::Unknown, "anythingllm") => self.anythingllm(key, value),
             (Client::Codex, "startup_timeout_sec") => {
                 self.connect_timeout(key, value, Unit::Seconds);
             }
@@ -175,8 +180,10 @@ impl Reading<'_> {
                 "Zed starts it on the machine of a remote project, and Mainstay starts it here",
             ),
             (Client::Zed, "settings") => self.extension_settings(value),
-            (Client::Warp, "start_on_launch") => self.flag(key, "autoStart", value),
-            (_, "type" | "transport" | "transportType") => self.transport(key, value),
+            (_, "start_on_launch") => self.flag(key, "autoStart", value),
+            (_, "type" | "transport" | "transportType" | "serverType") => {
+                self.transport(key, value)
+            }
             (_, "command") => self.command(key, value),
             (_, "args") => self.args(key, value),
             (_, "env" | "envs") => self.env(key, value),
@@ -188,7 +195,8 @@ impl Reading<'_> {
             (_, "requestInit") => self.request_options(key, value),
             (_, "bearerToken") => self.text(key, "bearerToken", value),
             (_, "envFile") => self.env_file(key, value),
-            (_, "enabled") => self.flag(key, "enabled", value),
+            // Cherry Studio's word beside that of most.
+            (_, "enabled" | "isActive") => self.flag(key, "enabled", value),
             (_, "disabled") => match value.as_bool() {
                 Some(disabled) => {
                     self.honoured(key);
@@ -198,6 +206,9 @@ impl Reading<'_> {
                 }
                 None => self.unread(key, "true or false"),
             },
+            (Client::Unknown, "timeout") if has_seconds(members) => {
+                self.timeout(key, value, Unit::Seconds);
+            }
             (client, "timeout") => self.timeout(key, value, unit(client)),
             (_, "disabledTools" | "disabled_tools" | "excludeTools" | "suppressedTools") => {
                 self.tools(key, "disabledTools", value);
@@ -265,6 +276,27 @@ impl Reading<'_> {
         }
     }
 
+    /// A key of our own configuration, in a file that is read as one.
+    fn own(&mut self, key: &str, value: &Value) {
+        self.honoured(key);
+        self.set(key, value.clone());
+    }
+
+    /// AnythingLLM keeps its own keys in an object.
+    fn anythingllm(&mut self, key: &str, value: &Value) {
+        let Value::Object(members) = value else {
+            return self.unread(key, "an object");
+        };
+        for (inner, value) in members {
+            let place = format!("{key}.{inner}");
+            match inner.as_str() {
+                "autoStart" => self.flag(&place, "autoStart", value),
+                "suppressedTools" => self.tools(&place, "disabledTools", value),
+                _ => self.keep_and_report(&place, value, UNKNOWN),
+            }
+        }
+    }
+
     /// A value of the wrong kind that says what is run, and how. Without it the server would be another.
     fn unread(&mut self, key: &str, expected: &str) {
         self.report(key, format!("expected {expected}"));
@@ -273,6 +305,10 @@ impl Reading<'_> {
 
     /// A text in our words; what is to be told is told about `key`.
     fn ours(&mut self, key: &str, text: &str) -> String {
+        if self.client == Client::Crush && text.contains("$(") {
+            let text = "Crush runs a command for a part of it, `$(…)`, and Mainstay runs none";
+            self.note(key, Fate::Unsupported, text);
+        }
         let translated = placeholders::ours(self.client, text, self.project);
         for told in translated.told {
             self.report(key, told);
@@ -331,7 +367,7 @@ impl Reading<'_> {
         }
         if has("command") && has("url") {
             let counts = match self.client {
-                Client::GeminiCli => "url",
+                client if client.is_of_gemini() => "url",
                 _ if has("type") => "url",
                 _ => "command",
             };
@@ -365,6 +401,33 @@ fn ordered(mut entry: Entry) -> Entry {
     }
     ordered.extend(entry);
     ordered
+}
+
+/// Settings of ours that no client has: what an entry has beside them is read as clients write it.
+const OURS: [&str; 14] = [
+    "autoStart",
+    "callRetry",
+    "connectTimeoutMs",
+    "health",
+    "healthCheckUrl",
+    "inheritEnv",
+    "inputParams",
+    "isolation",
+    "maxSessions",
+    "maxTimeoutMs",
+    "preset",
+    "reconnect",
+    "restart",
+    "timeout_s",
+];
+
+fn is_ours(key: &str) -> bool {
+    OURS.contains(&key)
+}
+
+/// Whether the entry has a key of those clients alone that count `timeout` in seconds.
+fn has_seconds(members: &Map<String, Value>) -> bool {
+    members.contains_key("alwaysAllow") || members.contains_key("watchPaths")
 }
 
 /// A number without `.0` where it is whole.

@@ -1,5 +1,7 @@
 //! Single entries of clients: what each becomes, and what is said of it.
 
+use std::path::Path;
+
 use mainstay_client_files::{
     Client, ClientFile, Front, LeftOut, Machine, Server, System, files_of, merge,
     point_at_mainstay, servers,
@@ -301,4 +303,123 @@ fn what_mainstay_cannot_do_is_said_to_be_so() {
         let server = one(Client::VsCode, "servers", entry);
         assert!(server.is_movable(), "{:?}", server.notes);
     }
+}
+
+/// A file at a place that no client uses is read as `serve --config` reads it, in no client's name.
+#[test]
+fn a_file_at_an_unknown_place_is_no_known_clients() {
+    let machine = Machine::new(System::Linux, "/home/me");
+    let client = |path: &str, text: &str| {
+        ClientFile::recognize(Path::new(path), text, &machine).map(|file| file.client)
+    };
+    let servers = r#"{"mcpServers": {"a": {"command": "a"}}}"#;
+    for path in [
+        "/home/me/mcp.json",
+        "/home/me/mcp_config.json",
+        "/home/me/Code/app/mcp.json",
+        "/home/me/src/zed/mcp.json",
+        "/home/me/.docker/mcp.json",
+    ] {
+        assert_eq!(client(path, servers), Some(Client::Unknown), "{path}");
+    }
+    for (path, expected) in [
+        ("/x/.kiro/settings/mcp.json", Client::Kiro),
+        ("/x/.copilot/mcp-config.json", Client::CopilotCli),
+        (
+            "/x/.gemini/antigravity/mcp_config.json",
+            Client::Antigravity,
+        ),
+        ("/x/.qwen/settings.json", Client::QwenCode),
+        (
+            "/x/kilocode.kilo-code/settings/mcp_settings.json",
+            Client::Kilo,
+        ),
+        (
+            "/x/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+            Client::Roo,
+        ),
+        ("/x/.config/kilo/kilo.jsonc", Client::KiloCli),
+        ("/x/.config/crush/crush.json", Client::Crush),
+        ("/x/Trae/User/mcp.json", Client::Trae),
+        ("/x/.codeium/windsurf/mcp_config.json", Client::Windsurf),
+        ("/x/Code/User/mcp.json", Client::VsCode),
+        ("/x/.mcp.json", Client::ClaudeCode),
+    ] {
+        assert_eq!(client(path, servers), Some(expected), "{path}");
+    }
+    let crush = r#"{"mcp": {"a": {"type": "stdio", "command": "a"}}}"#;
+    assert_eq!(client("/x/some.json", crush), Some(Client::Crush));
+    let opencode = r#"{"mcp": {"a": {"type": "local", "command": ["a"]}}}"#;
+    assert_eq!(client("/x/some.json", opencode), Some(Client::Opencode));
+}
+
+#[test]
+fn a_file_at_an_unknown_place_is_read_as_our_own() {
+    let file = ClientFile::of_client(
+        Client::Unknown,
+        Path::new("/x/mcp.json"),
+        &Machine::new(System::Linux, "/home/me"),
+    );
+    let whole = json!({
+        "mcp": {"excluded": ["off"]},
+        "mcpServers": {
+            "a": {"command": "a", "args": ["${TOKEN}"], "connectTimeoutMs": 5000, "timeout": 1500},
+            "b": {"command": "b", "timeout": 3600, "alwaysAllow": ["x"], "isActive": false},
+            "off": {"command": "off"},
+            "c": {"command": "c", "anythingllm": {"suppressedTools": ["x"], "autoStart": false}},
+        },
+    });
+    let found = servers(&file, &whole.to_string()).expect("it can be read");
+    let entry = |index: usize| Value::Object(found[index].entry.clone());
+    assert_eq!(
+        entry(0),
+        json!({"command": "a", "args": ["${TOKEN}"], "connectTimeoutMs": 5000, "timeout_s": 1.5})
+    );
+    assert_eq!(reports(&found[0]), [""; 0]);
+    assert_eq!(entry(1)["timeout_s"], 3600);
+    assert_eq!(entry(1)["enabled"], false);
+    assert_eq!(entry(2)["enabled"], false);
+    assert_eq!(entry(3)["disabledTools"], json!(["x"]));
+    assert_eq!(entry(3)["autoStart"], false);
+}
+
+#[test]
+fn crush_counts_seconds_and_runs_commands_for_values() {
+    let server = one(
+        Client::Crush,
+        "mcp",
+        json!({"command": "x", "timeout": 120, "env": {"A": "$B"}}),
+    );
+    assert_eq!(server.entry["timeout_s"], 120);
+    assert_eq!(server.entry["env"]["A"], "${B}");
+    assert!(!server.entry.contains_key("connectTimeoutMs"));
+    assert!(server.is_movable());
+    let server = one(
+        Client::Crush,
+        "mcp",
+        json!({"url": "http://h", "headers": {"K": "$(pass k)"}}),
+    );
+    assert!(!server.is_movable());
+}
+
+#[test]
+fn times_of_the_second_opencode_are_objects() {
+    let whole = json!({"mcp": {
+        "timeout": {"startup": 20000, "request": 60000},
+        "servers": {
+            "a": {"type": "local", "command": ["a"]},
+            "b": {"type": "local", "command": ["b"], "timeout": {"startup": 5000}},
+        },
+    }});
+    let found = read(Client::Opencode, &whole);
+    let times = |index: usize| {
+        let entry = &found[index].entry;
+        (
+            entry["connectTimeoutMs"].clone(),
+            entry["timeout_s"].clone(),
+        )
+    };
+    assert_eq!(times(0), (json!(20000), json!(60)));
+    assert_eq!(times(1), (json!(5000), json!(60)));
+    assert!(found.iter().all(|server| reports(server).is_empty()));
 }

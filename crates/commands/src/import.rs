@@ -36,7 +36,8 @@ Examples:
 
 Clients: claude-desktop, claude-code, cursor, vscode, vscode-insiders, codex,
 gemini-cli, windsurf, zed, cline, roo, opencode, goose, continue, librechat,
-amazon-q, jetbrains, lm-studio, warp.";
+amazon-q, jetbrains, lm-studio, warp, kiro, copilot-cli, antigravity,
+qwen-code, kilo, kilo-cli, crush, trae.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -254,7 +255,7 @@ fn unreadable(path: &Path, reason: &str) -> CommandError {
 /// Nothing tells whose file it is, because it is broken, or because it has no servers.
 fn unrecognized(path: &Path, text: &str, machine: &Machine) -> CommandError {
     // By its ending alone.
-    let file = ClientFile::of_client(Client::ClaudeDesktop, path, machine);
+    let file = ClientFile::of_client(Client::Unknown, path, machine);
     match mainstay_client_files::value(file.format, text) {
         Err(reason) => unreadable(path, &reason.to_string()),
         Ok(_) => CommandError::Usage {

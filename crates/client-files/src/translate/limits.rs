@@ -1,9 +1,9 @@
 //! What a client's file restricts: times, tools, a sandbox.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Reading, is_off, whole};
-use crate::client::Client;
+use super::{Reading, UNKNOWN, is_off, whole};
+use crate::{client::Client, places::Section};
 
 /// In what a client counts the `timeout` of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,12 @@ pub(crate) enum Unit {
 /// The unit of `timeout`, and `None` where that is no time of a call.
 pub(crate) fn unit(client: Client) -> Unit {
     match client {
-        Client::Cline | Client::Roo | Client::Goose | Client::Zed => Unit::Seconds,
+        Client::Cline
+        | Client::Roo
+        | Client::Kilo
+        | Client::Goose
+        | Client::Zed
+        | Client::Crush => Unit::Seconds,
         _ => Unit::Milliseconds,
     }
 }
@@ -39,11 +44,37 @@ impl Reading<'_> {
         }
     }
 
-    /// The one time of opencode, for `initialize` and for calls.
+    /// The time of opencode: for the start and for calls, or an object with a time for each.
     pub(super) fn request_timeout(&mut self, key: &str, value: &Value) {
+        if let Value::Object(members) = value {
+            for (inner, value) in members {
+                let key = format!("{key}.{inner}");
+                match inner.as_str() {
+                    "startup" => self.connect_timeout(&key, value, Unit::Milliseconds),
+                    "request" => self.timeout(&key, value, Unit::Milliseconds),
+                    _ => self.keep_and_report(&key, value, UNKNOWN),
+                }
+            }
+            return;
+        }
         if let Some(seconds) = self.seconds(key, value, Unit::Milliseconds) {
             self.set("connectTimeoutMs", whole((seconds * 1000.0).round()));
             self.set("timeout_s", whole(seconds));
+        }
+    }
+
+    /// `mcp.timeout` of opencode, for servers that have no times of their own.
+    pub(super) fn section_timeout(&mut self, whole: &Value, place: &Section) {
+        let is_second = place.keys == ["mcp", "servers"];
+        let times = whole.get("mcp").and_then(|mcp| mcp.get("timeout"));
+        let Some(Value::Object(times)) = times.filter(|_| is_second) else {
+            return;
+        };
+        let own = self.read.entry.clone();
+        for (key, ours) in [("startup", "connectTimeoutMs"), ("request", "timeout_s")] {
+            if let Some(value) = times.get(key).filter(|_| !own.contains_key(ours)) {
+                self.request_timeout("mcp.timeout", &json!({ key: value }));
+            }
         }
     }
 
@@ -81,7 +112,11 @@ impl Reading<'_> {
             return self.unread(key, "a list of tools");
         };
         self.honoured(key);
-        if names.is_empty() && own == "disabledTools" {
+        let restricts = match own {
+            "disabledTools" => !names.is_empty(),
+            _ => names.iter().all(|name| name != "*"),
+        };
+        if !restricts {
             return;
         }
         let known = self.read.entry.get(own).and_then(Value::as_array).cloned();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Reading, UNKNOWN, is_off};
-use crate::{client::Client, read::Fate};
+use crate::read::Fate;
 
 /// Keys by which clients say how they sign in.
 pub(super) const SIGN_IN: [&str; 11] = [
@@ -27,7 +27,7 @@ impl Reading<'_> {
         };
         // What Gemini CLI calls `url` is SSE, and `httpUrl` wins over it.
         let has_http = members.get("httpUrl").is_some_and(Value::is_string);
-        if self.client == Client::GeminiCli && key == "url" && has_http {
+        if self.client.is_of_gemini() && key == "url" && has_http {
             return self.keep_and_report(key, value, "`httpUrl` stands beside it and counts");
         }
         let text = self.ours(key, text);
@@ -46,10 +46,10 @@ impl Reading<'_> {
         }
         self.honoured(key);
         self.set("url", text);
-        let stated = ["type", "transport", "transportType"];
+        let stated = ["type", "transport", "transportType", "serverType"];
         let is_stated = stated.iter().any(|key| members.contains_key(*key));
         match (self.client, key) {
-            (Client::GeminiCli, "url") if !is_stated => self.set("type", "sse"),
+            (client, "url") if client.is_of_gemini() && !is_stated => self.set("type", "sse"),
             (client, _) if !is_stated && client.assumes_sse() => {
                 let text = format!("{client} takes a URL without a type for one of HTTP+SSE");
                 self.note(key, Fate::Honoured, text);
@@ -72,7 +72,7 @@ impl Reading<'_> {
                 self.honoured(key);
                 self.set("type", "sse");
             }
-            "http" | "streamablehttp" => {
+            "http" | "streamablehttp" | "remotestreamable" => {
                 self.honoured(key);
                 // VS Code says `http`, and in another key which of both it is.
                 if self
@@ -83,6 +83,10 @@ impl Reading<'_> {
                 {
                     self.set("type", "http");
                 }
+            }
+            "remote" if key == "serverType" => {
+                self.honoured(key);
+                self.set("type", "sse");
             }
             "remote" => self.honoured(key),
             _ => {
