@@ -204,7 +204,7 @@ impl Reading<'_> {
                         self.disable();
                     }
                 }
-                None => self.unread(key, "true or false"),
+                None => self.unread(key, value, "true or false"),
             },
             (Client::Unknown, "timeout") if has_seconds(members) => {
                 self.timeout(key, value, Unit::Seconds);
@@ -285,7 +285,7 @@ impl Reading<'_> {
     /// AnythingLLM keeps its own keys in an object.
     fn anythingllm(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.unread(key, "an object");
+            return self.unread(key, value, "an object");
         };
         for (inner, value) in members {
             let place = format!("{key}.{inner}");
@@ -298,7 +298,8 @@ impl Reading<'_> {
     }
 
     /// A value of the wrong kind that says what is run, and how. Without it the server would be another.
-    fn unread(&mut self, key: &str, expected: &str) {
+    fn unread(&mut self, key: &str, value: &Value, expected: &str) {
+        self.kept.insert(key.to_owned(), value.clone());
         self.report(key, format!("expected {expected}"));
         self.unread.push(format!("`{key}`: expected {expected}"));
     }
@@ -333,7 +334,7 @@ impl Reading<'_> {
                 let text = self.ours(key, text);
                 self.set(own, text);
             }
-            None => self.unread(key, "a text"),
+            None => self.unread(key, value, "a text"),
         }
     }
 
@@ -345,7 +346,7 @@ impl Reading<'_> {
                     self.set(own, false);
                 }
             }
-            None => self.unread(key, "true or false"),
+            None => self.unread(key, value, "true or false"),
         }
     }
 

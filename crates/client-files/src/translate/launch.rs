@@ -15,7 +15,7 @@ impl Reading<'_> {
                     words.iter().map(|word| self.scalar(key, word)).collect();
                 let Some((program, args)) = words.as_deref().and_then(<[String]>::split_first)
                 else {
-                    return self.unread(key, "the words of a command");
+                    return self.unread(key, value, "the words of a command");
                 };
                 self.honoured(key);
                 self.set("command", program.clone());
@@ -38,7 +38,7 @@ impl Reading<'_> {
                     }
                 }
             }
-            _ => self.unread(key, "a command"),
+            _ => self.unread(key, value, "a command"),
         }
     }
 
@@ -62,14 +62,14 @@ impl Reading<'_> {
                     self.set("args", all);
                 }
             }
-            None => self.unread(key, "a list of texts"),
+            None => self.unread(key, value, "a list of texts"),
         }
     }
 
     /// Names with texts: variables, headers.
     pub(super) fn pairs(&mut self, key: &str, own: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.unread(key, "names with texts");
+            return self.unread(key, value, "names with texts");
         };
         self.honoured(key);
         let mut pairs = Map::new();
@@ -81,7 +81,7 @@ impl Reading<'_> {
                 (None, Value::Null) if own == "env" => {
                     pairs.insert(name.clone(), Value::Null);
                 }
-                (None, _) => self.unread(&format!("{key}.{name}"), "a text"),
+                (None, _) => self.unread(&format!("{key}.{name}"), value, "a text"),
             }
         }
         if pairs.is_empty() {
@@ -134,7 +134,7 @@ impl Reading<'_> {
 
     pub(super) fn cwd(&mut self, key: &str, value: &Value) {
         let Some(text) = value.as_str() else {
-            return self.unread(key, "a path");
+            return self.unread(key, value, "a path");
         };
         self.honoured(key);
         let text = self.ours(key, text);
@@ -163,7 +163,7 @@ impl Reading<'_> {
 
     pub(super) fn env_file(&mut self, key: &str, value: &Value) {
         let Some(text) = value.as_str() else {
-            return self.unread(key, "a path");
+            return self.unread(key, value, "a path");
         };
         self.honoured(key);
         let text = self.ours(key, text);
@@ -203,7 +203,7 @@ impl Reading<'_> {
                 let reason = format!("it is a part of goose itself ({word})");
                 self.read.left_out = Some(LeftOut::NoServer(reason));
             }
-            None => self.unread("type", "a word"),
+            None => self.unread("type", value, "a word"),
         }
     }
 

@@ -109,7 +109,7 @@ impl Reading<'_> {
         };
         let Some(names) = names else {
             // A restriction that cannot be read must not become none.
-            return self.unread(key, "a list of tools");
+            return self.unread(key, value, "a list of tools");
         };
         self.honoured(key);
         let restricts = match own {

@@ -23,7 +23,7 @@ pub(super) const SIGN_IN: [&str; 11] = [
 impl Reading<'_> {
     pub(super) fn url(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
         let Some(text) = value.as_str() else {
-            return self.unread(key, "a URL");
+            return self.unread(key, value, "a URL");
         };
         // What Gemini CLI calls `url` is SSE, and `httpUrl` wins over it.
         let has_http = members.get("httpUrl").is_some_and(Value::is_string);
@@ -62,7 +62,7 @@ impl Reading<'_> {
 
     pub(super) fn transport(&mut self, key: &str, value: &Value) {
         let Some(word) = value.as_str() else {
-            return self.unread(key, "a word");
+            return self.unread(key, value, "a word");
         };
         let simple = word.replace(['-', '_', ' '], "").to_lowercase();
         match simple.as_str() {
@@ -103,7 +103,7 @@ impl Reading<'_> {
     /// Headers whose values are names of variables.
     pub(super) fn env_headers(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.unread(key, "headers with names of variables");
+            return self.unread(key, value, "headers with names of variables");
         };
         self.honoured(key);
         let mut texts = Map::new();
@@ -112,7 +112,7 @@ impl Reading<'_> {
                 Some(variable) => {
                     texts.insert(name.clone(), format!("${{{variable}}}").into());
                 }
-                None => self.unread(&format!("{key}.{name}"), "the name of a variable"),
+                None => self.unread(&format!("{key}.{name}"), value, "the name of a variable"),
             }
         }
         match self
@@ -132,14 +132,14 @@ impl Reading<'_> {
                 self.honoured(key);
                 self.set("bearerToken", format!("${{{variable}}}"));
             }
-            None => self.unread(key, "the name of a variable"),
+            None => self.unread(key, value, "the name of a variable"),
         }
     }
 
     /// `requestOptions` of Continue, `requestInit` of the SDK.
     pub(super) fn request_options(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.unread(key, "an object");
+            return self.unread(key, value, "an object");
         };
         self.honoured(key);
         for (inner, value) in members {

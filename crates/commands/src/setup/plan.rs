@@ -138,6 +138,7 @@ impl Plan {
         match client_files::servers(&it.file, text) {
             Ok(read) => {
                 for server in &read {
+                    self.learn(&Value::Object(server.entry.clone()));
                     self.note_unread(server);
                 }
                 servers.extend(read);
@@ -203,10 +204,6 @@ impl Plan {
             self.learn(&value);
         }
         self.servers = client_files::merge(servers, &document.entries());
-        for server in &self.servers {
-            let entry = Value::Object(server.entry.clone());
-            gather(&entry, &masking::masked(&entry, ""), &mut self.secrets);
-        }
         let with_new = |plan: &Self| {
             let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
             for server in plan.new_servers() {

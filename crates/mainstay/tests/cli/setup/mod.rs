@@ -342,10 +342,16 @@ async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     let fake = fake_server::binary();
     let entries = json!({"mcpServers": {
         "alpha": {"command": fake, "args": "-y server-alpha"},
+        "delta": {"command": fake, "environment": {"DSN": SECRET}, "args": []},
         "beta": {"command": fake, "args": "-y server-beta"},
         "gamma": {"command": fake, "disabled": "true"},
     }});
     fs::write(&cursor, entries.to_string()).expect("written");
+    let run = machine
+        .run(&["setup", "--dry-run", "--client", "cursor"])
+        .await;
+    assert!(!run.to_string().contains("server-alpha"), "{run}");
+    assert!(!run.to_string().contains(SECRET), "{run}");
     let run = machine
         .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
         .await;
@@ -356,7 +362,7 @@ async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     ] {
         assert!(run.stderr.contains(told), "{run}");
     }
-    assert!(run.stdout.contains("0 servers added"), "{run}");
+    assert!(run.stdout.contains("1 server added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     for stays in ["server-alpha", "server-beta", "gamma"] {
         assert!(text.contains(stays), "{text}");
