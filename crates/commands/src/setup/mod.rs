@@ -304,11 +304,19 @@ impl Setup {
             return Ok(Exit::DONE);
         }
         let new = plan.new_servers().count();
+        let added = format!(
+            "{} added to the configuration",
+            output::count(new, "server")
+        );
         let clients: Vec<&str> = plan.clients.iter().map(|client| client.name()).collect();
+        if clients.is_empty() {
+            output::text(&added)?;
+            complain("`mainstay setup --undo` puts every file back");
+            return Ok(Exit::DONE);
+        }
+        let clients = clients.join(", ");
         output::text(&format!(
-            "{} added to the configuration; these clients use Mainstay now: {}",
-            output::count(new, "server"),
-            clients.join(", ")
+            "{added}; these clients use Mainstay now: {clients}"
         ))?;
         complain("restart the clients; `mainstay setup --undo` puts every file back");
         Ok(Exit::DONE)
@@ -317,7 +325,8 @@ impl Setup {
 
 fn tell_notes(plan: &Plan) {
     for note in &plan.notes {
-        complain(&format!("note: {note}"));
+        complain(&format!("note: {}", note.sentence()));
+        note.block().lines().for_each(complain);
     }
 }
 

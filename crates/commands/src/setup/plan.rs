@@ -41,14 +41,32 @@ pub struct FileChange {
 pub struct Note {
     about: Vec<String>,
     text: String,
+    /// Lines to paste into a file, as they stand.
+    block: String,
+}
+
+impl Note {
+    /// The sentence.
+    pub fn sentence(&self) -> String {
+        match &*self.about {
+            [] => self.text.clone(),
+            about => format!("{}: {}", about.join(", "), self.text),
+        }
+    }
+
+    /// The lines to paste; empty where there are none.
+    pub fn block(&self) -> &str {
+        &self.block
+    }
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.about.is_empty() {
-            write!(f, "{}: ", self.about.join(", "))?;
+        f.write_str(&self.sentence())?;
+        if !self.block.is_empty() {
+            write!(f, "\n{}", self.block)?;
         }
-        f.write_str(&self.text)
+        Ok(())
     }
 }
 
@@ -92,9 +110,14 @@ impl Plan {
 
     /// Adds a note that is about nothing in particular.
     pub fn note(&mut self, text: String) {
+        self.note_with_block(text, String::new());
+    }
+
+    fn note_with_block(&mut self, text: String, block: String) {
         self.notes.push(Note {
             about: Vec::new(),
             text,
+            block,
         });
     }
 
@@ -113,6 +136,7 @@ impl Plan {
             None => self.notes.push(Note {
                 about: vec![about],
                 text,
+                block: String::new(),
             }),
         }
     }
@@ -311,10 +335,10 @@ impl Plan {
                     } else {
                         format!(", and take these servers out: {}", remove.join(", "))
                     };
-                    self.note(format!(
-                        "{path} cannot be changed in place ({reason}); paste this into it{remove}: {}",
-                        block.trim()
-                    ));
+                    let text = format!(
+                        "{path} cannot be changed in place ({reason}); paste this into it{remove}:"
+                    );
+                    self.note_with_block(text, block.trim_end().to_owned());
                 }
                 Err(EditError::NotReadable(error)) => {
                     self.note_about(it.file.path.display().to_string(), left_alone(&error));

@@ -412,6 +412,34 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     assert_eq!(machine.state(), before);
 }
 
+/// In one line it is no YAML any more.
+#[tokio::test]
+async fn a_text_to_paste_keeps_its_lines() {
+    let machine = Machinery::new();
+    for name in FILES {
+        fs::remove_file(machine.home.path().join(name)).expect("removed");
+    }
+    let goose = machine.home.path().join(".config/goose/config.yaml");
+    fs::create_dir_all(goose.parent().expect("a folder")).expect("made");
+    let fake = fake_server::binary();
+    let flow = format!(
+        "extensions: {{gh: {{enabled: true, type: stdio, cmd: {}, args: [], name: gh}}}}\n",
+        fake.display()
+    );
+    fs::write(&goose, &flow).expect("written");
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let block = "and take these servers out: gh:\nextensions:\n  mainstay:\n    name: mainstay\n";
+    assert!(run.stderr.contains(block), "{run}");
+    assert!(
+        run.stdout
+            .ends_with("1 server added to the configuration\n"),
+        "{run}"
+    );
+    assert!(!run.stderr.contains("restart the clients"), "{run}");
+    assert_eq!(fs::read_to_string(&goose).expect("there"), flow);
+}
+
 /// Windows programs write UTF-16. Mainstay leaves it so, and restores every byte.
 #[tokio::test]
 async fn a_file_in_utf_16_stays_in_it() {
