@@ -29,6 +29,8 @@ pub struct ClientFile {
     /// Whether the client itself writes new servers here. Several such files are those of several
     /// installations, such as an extension in several editors; the usual one is the first.
     pub is_main: bool,
+    /// Servers of this file that a person has refused, as another file of the client says.
+    pub rejected: Vec<String>,
 }
 
 /// Where servers stand in a file.
@@ -67,6 +69,7 @@ impl ClientFile {
             format,
             scope,
             is_main: true,
+            rejected: Vec::new(),
         }
     }
 

@@ -423,3 +423,80 @@ fn times_of_the_second_opencode_are_objects() {
     assert_eq!(times(1), (json!(5000), json!(60)));
     assert!(found.iter().all(|server| reports(server).is_empty()));
 }
+
+/// The last one counts for most programs, and is not what a person reads first.
+#[test]
+fn a_key_that_stands_twice_leaves_its_server_out() {
+    let text = r#"{"mcpServers": {
+        "a": {"command": "a", "args": ["1"], "args": ["2"]},
+        "b": {"command": "b"},
+        "b": {"command": "c"},
+        "c": {"command": "c", "env": {"X": "1", "X": "2"}},
+        "d": {"command": "d"}
+    }, "other": {"x": 1, "x": 2}}"#;
+    let found = servers(&file(Client::Cursor), text).expect("it can be read");
+    let reasons = found.iter().map(|server| match &server.left_out {
+        Some(LeftOut::NotUnderstood(reason)) => reason.as_str(),
+        _ => "",
+    });
+    let reasons: Vec<&str> = reasons.collect();
+    assert_eq!(
+        reasons,
+        [
+            "`args` stands twice",
+            "its name stands twice",
+            "`env.X` stands twice",
+            ""
+        ]
+    );
+    let text = r#"{"mcpServers": {"a": {"command": "a"}}, "mcpServers": {"b": {"command": "b"}}}"#;
+    let found = servers(&file(Client::Cursor), text).expect("it can be read");
+    let reason = LeftOut::NotUnderstood("`mcpServers` stands twice".to_owned());
+    assert!(
+        found
+            .iter()
+            .all(|server| server.left_out.as_ref() == Some(&reason))
+    );
+}
+
+#[test]
+fn an_agent_of_amazon_q_chooses_tools() {
+    let whole = json!({
+        "tools": ["fs_read", "@git/git_status", "@git/git_log", "@files", "@odd/x*"],
+        "mcpServers": {
+            "git": {"command": "g"},
+            "files": {"command": "f"},
+            "none": {"command": "n"},
+            "odd": {"command": "o"},
+        },
+    });
+    let found = read(Client::AmazonQ, &whole);
+    assert_eq!(
+        found[0].entry["allowedTools"],
+        json!(["git_status", "git_log"])
+    );
+    assert!(!found[1].entry.contains_key("allowedTools"));
+    assert_eq!(found[2].entry["enabled"], false);
+    assert!(!found[3].is_movable());
+    let all = json!({"tools": ["*"], "mcpServers": {"git": {"command": "g"}}});
+    assert_eq!(
+        Value::Object(read(Client::AmazonQ, &all)[0].entry.clone()),
+        json!({"command": "g"})
+    );
+}
+
+#[test]
+fn a_server_that_some_projects_leave_out_is_told() {
+    let whole = json!({
+        "mcpServers": {"web": {"command": "w"}, "other": {"command": "o"}},
+        "projects": {"/home/me/app": {"disabledMcpServers": ["web"]}},
+    });
+    let found = read(Client::ClaudeCode, &whole);
+    assert_eq!(
+        reports(&found[0]),
+        [
+            "disabledMcpServers: Claude Code leaves it out in /home/me/app, where Mainstay has it, too"
+        ]
+    );
+    assert!(reports(&found[1]).is_empty());
+}

@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use mainstay_client_files::{
     Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
-    UnknownClient, find, find_in_project, merge, read_file, servers,
+    UnknownClient, find, find_in_project, merge, read_file, servers, with_choices,
 };
 use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
 use mainstay_core::{
@@ -211,6 +211,7 @@ fn of_client(client: Client, machine: &Machine) -> Result<Vec<Source>, CommandEr
     let main = files.first().map(|file| file.path.display().to_string());
     let sources: Vec<Source> = files
         .into_iter()
+        .map(|file| with_choices(file, machine))
         .filter_map(read_file)
         .map(Source::of)
         .collect();
@@ -235,6 +236,7 @@ fn of_file(path: &Path, machine: &Machine) -> Result<Source, CommandError> {
     let text = files::configuration(path).map_err(|error| unreadable(path, &error.to_string()))?;
     let file = ClientFile::recognize(path, &text, machine);
     let file = file.ok_or_else(|| unrecognized(path, &text, machine))?;
+    let file = with_choices(file, machine);
     let source = Source::of(FoundFile {
         file,
         text: Ok(text),

@@ -325,6 +325,7 @@ impl Shape {
             format: Format::Json,
             scope: Scope::User,
             is_main: false,
+            rejected: Vec::new(),
         };
         let mut found = Vec::new();
         read::servers_of(&file, &self.whole, &self.section, &mut found)?;
