@@ -1,5 +1,6 @@
 //! `mainstay setup`: puts the servers of all clients behind Mainstay, and back.
 
+mod asked;
 mod backup;
 mod plan;
 mod undo;
@@ -90,8 +91,12 @@ impl Setup {
         let project = self.project.as_deref().map(import::absolute).transpose()?;
         let found = plan::clients(project);
         let front = self.front()?;
+        let is_named = |it| self.client.is_empty() || self.client.contains(&it);
+        let refusals = asked::refusals(&found, is_named).await;
         let made = |chosen: &[Client]| {
-            let mut plan = Plan::of(&found, &origin, &front, |it| chosen.contains(&it))?;
+            let mut plan = Plan::of(&found, &origin, &front, &refusals, |it| {
+                chosen.contains(&it)
+            })?;
             if self.project.is_none() {
                 plan.note_all(import::unread_here("setup"));
             }

@@ -20,7 +20,10 @@ use mainstay_platform::environment::Origin;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::super::import;
+use super::{
+    super::import,
+    asked::{Refusals, plain_url},
+};
 
 /// Shorter texts are words that may stand anywhere.
 const LEAST_SECRET: usize = 4;
@@ -90,6 +93,7 @@ impl Plan {
         found: &[Found],
         origin: &Origin,
         front: &Front,
+        refusals: &Refusals,
         is_chosen: impl Fn(Client) -> bool,
     ) -> Result<Self, CommandError> {
         let mut plan = Self::default();
@@ -99,7 +103,7 @@ impl Plan {
                 plan.read(it, &mut servers);
             }
         }
-        let servers = plan.without_unsupported(servers);
+        let servers = plan.without_unsupported(servers, refusals);
         plan.configure(origin, &servers)?;
         for found in found.iter().filter(|found| is_chosen(found.client)) {
             plan.point(found, front);
@@ -171,17 +175,20 @@ impl Plan {
         }
     }
 
-    /// The servers without those that need what Mainstay has not. They may work for their clients, and
+    /// The servers without those that need what Mainstay has not, or refuse it. They may work for their clients, and
     /// stay there.
-    fn without_unsupported(&mut self, servers: Vec<Server>) -> Vec<Server> {
-        let stays = |it: &Server| it.left_out.is_none() && !it.is_movable();
+    fn without_unsupported(&mut self, servers: Vec<Server>, refusals: &Refusals) -> Vec<Server> {
+        let refusal = |it: &Server| refusals.get(plain_url(&it.entry)?);
+        let stays =
+            |it: &Server| it.left_out.is_none() && (!it.is_movable() || refusal(it).is_some());
         let (staying, others) = servers.into_iter().partition(stays);
         self.staying = staying;
         let staying = self.staying.iter().map(|server| {
             let reasons = server
                 .unsupported()
                 .map(|note| format!("`{}`: {}", note.key, note.text));
-            let reasons: Vec<String> = reasons.collect();
+            let refusal = refusal(server).map(|reason| format!("`url`: {reason}"));
+            let reasons: Vec<String> = reasons.chain(refusal).collect();
             let text = format!("stays in {}, {}", server.client, reasons.join("; "));
             (server.label.clone(), text)
         });

@@ -4,6 +4,8 @@ mod questions;
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::PathBuf,
     process::Stdio,
@@ -410,6 +412,50 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(machine.state(), before);
+}
+
+/// A server that answers every request with 401.
+fn refusing() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut stream = stream;
+            let read = stream.read(&mut [0; 4096]).unwrap_or_default();
+            if read > 0 {
+                let answer = "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"x\"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer.as_bytes()).ok();
+            }
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+/// The client signs in when it is refused. Nothing in its file says so.
+#[tokio::test]
+async fn a_server_that_refuses_mainstay_stays_with_its_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let url = refusing();
+    let entries = json!({"mcpServers": {
+        "signs-in": {"url": url},
+        "has-token": {"url": url, "headers": {"Authorization": "Bearer t"}},
+        "absent": {"url": "http://127.0.0.1:1/mcp"},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let told = "note: signs-in: stays in Cursor, `url`: unauthorized: HTTP 401: the server wants";
+    assert!(run.stderr.contains(told), "{run}");
+    assert!(run.stdout.contains("2 servers added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    assert!(text.contains("\"signs-in\""), "{text}");
+    assert!(
+        !text.contains("has-token") && !text.contains("absent"),
+        "{text}"
+    );
 }
 
 /// In one line it is no YAML any more.
