@@ -24,6 +24,17 @@ pub enum Client {
     JetBrains,
     LmStudio,
     Warp,
+    Kiro,
+    CopilotCli,
+    Antigravity,
+    QwenCode,
+    Kilo,
+    KiloCli,
+    Crush,
+    Trae,
+    /// Whoever has a file with `mcpServers` at a place that no known client uses. Its entries are read as
+    /// `serve --config` reads them. It is not among [`Self::ALL`].
+    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +42,7 @@ pub enum Client {
 pub struct UnknownClient(pub String);
 
 impl Client {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 27] = [
         Self::ClaudeDesktop,
         Self::ClaudeCode,
         Self::Cursor,
@@ -51,6 +62,14 @@ impl Client {
         Self::JetBrains,
         Self::LmStudio,
         Self::Warp,
+        Self::Kiro,
+        Self::CopilotCli,
+        Self::Antigravity,
+        Self::QwenCode,
+        Self::Kilo,
+        Self::KiloCli,
+        Self::Crush,
+        Self::Trae,
     ];
 
     /// The word for it on the command line: `claude-desktop`.
@@ -75,6 +94,15 @@ impl Client {
             Self::JetBrains => "jetbrains",
             Self::LmStudio => "lm-studio",
             Self::Warp => "warp",
+            Self::Kiro => "kiro",
+            Self::CopilotCli => "copilot-cli",
+            Self::Antigravity => "antigravity",
+            Self::QwenCode => "qwen-code",
+            Self::Kilo => "kilo",
+            Self::KiloCli => "kilo-cli",
+            Self::Crush => "crush",
+            Self::Trae => "trae",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -100,6 +128,15 @@ impl Client {
             Self::JetBrains => "JetBrains",
             Self::LmStudio => "LM Studio",
             Self::Warp => "Warp",
+            Self::Kiro => "Kiro",
+            Self::CopilotCli => "Copilot CLI",
+            Self::Antigravity => "Antigravity",
+            Self::QwenCode => "Qwen Code",
+            Self::Kilo => "Kilo Code",
+            Self::KiloCli => "Kilo CLI",
+            Self::Crush => "Crush",
+            Self::Trae => "Trae",
+            Self::Unknown => "an unknown client",
         }
     }
 
@@ -115,6 +152,10 @@ impl Client {
                 | Self::Goose
                 | Self::AmazonQ
                 | Self::Warp
+                | Self::CopilotCli
+                | Self::QwenCode
+                | Self::KiloCli
+                | Self::Crush
         )
     }
 
@@ -126,6 +167,16 @@ impl Client {
     /// Whether it takes a URL without a transport for one of HTTP+SSE.
     pub(crate) fn assumes_sse(self) -> bool {
         matches!(self, Self::Cline | Self::LibreChat)
+    }
+
+    /// Whether it reads its files as Gemini CLI does, from which it was made.
+    pub(crate) fn is_of_gemini(self) -> bool {
+        matches!(self, Self::GeminiCli | Self::QwenCode)
+    }
+
+    /// Whether it reads its files as opencode does, from which it was made.
+    pub(crate) fn is_of_opencode(self) -> bool {
+        matches!(self, Self::Opencode | Self::KiloCli)
     }
 
     /// Whether its file can name a server by its URL.
@@ -154,6 +205,9 @@ impl FromStr for Client {
             "junie" | "aiassistant" => Some(Self::JetBrains),
             "amazonqdeveloper" | "qcli" => Some(Self::AmazonQ),
             "roocline" | "roocode" => Some(Self::Roo),
+            "kilocode" => Some(Self::Kilo),
+            "copilot" => Some(Self::CopilotCli),
+            "qwen" => Some(Self::QwenCode),
             _ => None,
         };
         let mut all = Self::ALL.into_iter();

@@ -1,5 +1,8 @@
 //! The text of a client's file as a value, whatever format it is written in.
 
+use std::collections::HashSet;
+
+use jsonc_parser::{CollectOptions, ParseOptions, ast::Value as Node, parse_to_ast};
 use mainstay_core::config::{
     Syntax,
     edit::{Document, EditError},
@@ -52,6 +55,35 @@ pub(crate) fn json(text: &str) -> Result<Value, NotReadable> {
         // Nothing stands there.
         Err(EditError::NoServers) => Ok(Value::Null),
         Err(error) => Err(NotReadable::Json(error.to_string())),
+    }
+}
+
+/// The paths of the keys that stand twice in their object. The last of them counts for most programs, and
+/// is not what a person reads first.
+pub(crate) fn repeated_keys(format: Format, text: &str) -> Vec<Vec<String>> {
+    let text = text.strip_prefix(MARK).unwrap_or(text);
+    // The other languages have no such texts.
+    if format != Format::Json {
+        return Vec::new();
+    }
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
+    let mut found = Vec::new();
+    if let Some(node) = parsed.ok().and_then(|parsed| parsed.value) {
+        gather_repeated(&node, &mut Vec::new(), &mut found);
+    }
+    found
+}
+
+fn gather_repeated(node: &Node<'_>, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+    let Node::Object(object) = node else { return };
+    let mut seen = HashSet::new();
+    for member in &object.properties {
+        path.push(member.name.as_str().to_owned());
+        if !seen.insert(member.name.as_str()) {
+            found.push(path.clone());
+        }
+        gather_repeated(&member.value, path, found);
+        path.pop();
     }
 }
 

@@ -119,10 +119,9 @@ pub fn point_at_mainstay(
     let mut changes = Vec::new();
     let mut removed = Vec::new();
     for server in &servers {
-        let goes = match server.left_out {
+        let goes = match &server.left_out {
             None => takes(server),
-            Some(LeftOut::Mainstay) => true,
-            Some(LeftOut::NoServer(_)) => false,
+            Some(reason) => !reason.stays(),
         };
         let is_it = server.label == label && server.section.keys == section.keys;
         if goes && !is_it {

@@ -1,13 +1,17 @@
 //! Looks for the files of clients on this machine.
 
+use std::path::PathBuf;
+
 use mainstay_core::config::Unreadable;
 use mainstay_platform::files;
 
 use crate::{
     client::Client,
+    document,
+    format::Format,
     machine::Machine,
     places::{ClientFile, files_of},
-    read::servers,
+    read::{Server, names, servers},
 };
 
 /// A client that has files on this machine.
@@ -41,6 +45,7 @@ pub fn find(machine: &Machine) -> Vec<Found> {
         client,
         files: files_of(client, machine)
             .into_iter()
+            .map(|file| with_choices(file, machine))
             .filter_map(read)
             .collect(),
     });
@@ -52,9 +57,10 @@ pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
     let clients = Client::ALL.into_iter();
     let files = clients.flat_map(|client| files_of(client, machine));
     let files = files.filter(|file| file.project().is_some());
+    let files = files.map(|file| with_choices(file, machine));
     let found = files.filter_map(read).filter_map(|found| {
         let servers = servers(&found.file, found.text.as_ref().ok()?).ok()?;
-        let own = servers.into_iter().filter(|it| it.left_out.is_none());
+        let own = servers.into_iter().filter(Server::is_movable);
         let labels: Vec<String> = own.map(|server| server.label).collect();
         (!labels.is_empty()).then_some(ProjectFile {
             file: found.file,
@@ -76,4 +82,40 @@ pub fn read(file: ClientFile) -> Option<FoundFile> {
         Err(Unreadable::Absent) => None,
         text => Some(FoundFile { file, text }),
     }
+}
+
+/// The file with what other files of its client say of its servers. Reads these files.
+pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
+    ClientFile {
+        rejected: rejected(&file, machine),
+        ..file
+    }
+}
+
+/// Servers of a project's `.mcp.json` that a person has refused in Claude Code
+/// (`disabledMcpjsonServers`). It keeps them in its own file and in its settings.
+fn rejected(file: &ClientFile, machine: &Machine) -> Vec<String> {
+    let Some(project) = file.project().filter(|_| file.client == Client::ClaudeCode) else {
+        return Vec::new();
+    };
+    let value = |path: PathBuf| {
+        let text = files::configuration(&path).ok()?;
+        document::value(Format::Json, &text).ok()
+    };
+    let own = files_of(Client::ClaudeCode, machine).into_iter().next();
+    let own = own.and_then(|file| value(file.path));
+    let own = own.and_then(|whole| {
+        let projects = whole.get("projects")?;
+        projects.get(project.to_str()?).cloned()
+    });
+    let folders = [machine.home.join(".claude"), project.join(".claude")];
+    let settings = folders.into_iter().flat_map(|folder| {
+        let names = ["settings.json", "settings.local.json"];
+        names
+            .into_iter()
+            .filter_map(move |name| value(folder.join(name)))
+    });
+    let lists = own.into_iter().chain(settings);
+    let lists = lists.filter_map(|it| names(it.get("disabledMcpjsonServers")));
+    lists.flatten().collect()
 }

@@ -129,7 +129,7 @@ pub fn meaning(entry: &Entry) -> Value {
 
 /// What an entry keeps for its client is kept in the equal entry, too.
 fn keep_notes(entry: &mut Entry, other: &Entry) {
-    for client in Client::ALL {
+    for client in Client::ALL.into_iter().chain([Client::Unknown]) {
         let key = crate::read::kept_key(client);
         if let Some(value) = other.get(&key) {
             entry.entry(key).or_insert_with(|| value.clone());

@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use crate::{
     document::{self, MARK},
     format::Format,
-    read::LeftOut,
     yaml,
 };
 
@@ -214,10 +213,7 @@ fn of_value(whole: Value, format: Format) -> Result<Reading, NotPasted> {
     for server in read.into_iter().take(MAX_SERVERS) {
         if let Some(reason) = &server.left_out {
             let label = shortened(&server.label);
-            reading.notes.push(match reason {
-                LeftOut::Mainstay => format!("{label} is left out: it is Mainstay itself"),
-                LeftOut::NoServer(reason) => format!("{label} is left out: {reason}"),
-            });
+            reading.notes.push(format!("{label} is left out: {reason}"));
             continue;
         }
         reading.found.push(shape.found(server));

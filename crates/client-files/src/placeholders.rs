@@ -41,9 +41,10 @@ fn style(client: Client) -> Style {
         | Client::VsCodeInsiders
         | Client::Windsurf
         | Client::Cline
-        | Client::Roo => Style::Env,
-        Client::GeminiCli => Style::Shell,
-        Client::Opencode => Style::Opencode,
+        | Client::Roo
+        | Client::Kilo => Style::Env,
+        Client::GeminiCli | Client::QwenCode | Client::Crush => Style::Shell,
+        Client::Opencode | Client::KiloCli => Style::Opencode,
         Client::Continue => Style::Secrets,
         _ => Style::Braces,
     }

@@ -29,6 +29,8 @@ pub struct ClientFile {
     /// Whether the client itself writes new servers here. Several such files are those of several
     /// installations, such as an extension in several editors; the usual one is the first.
     pub is_main: bool,
+    /// Servers of this file that a person has refused, as another file of the client says.
+    pub rejected: Vec<String>,
 }
 
 /// Where servers stand in a file.
@@ -67,6 +69,7 @@ impl ClientFile {
             format,
             scope,
             is_main: true,
+            rejected: Vec::new(),
         }
     }
 
@@ -109,8 +112,15 @@ impl ClientFile {
             },
             Client::Codex => vec![Section::at(&["mcp_servers"])],
             Client::Zed => vec![Section::at(&["context_servers"])],
-            Client::Opencode => vec![opencode(whole)],
+            Client::Opencode | Client::KiloCli => vec![opencode(whole)],
+            Client::Crush => vec![Section::at(&["mcp"])],
             Client::Goose => vec![Section::at(&["extensions"])],
+            Client::Kiro => {
+                let powers = Section::at(&["powers", "mcpServers"]);
+                let has_powers = powers.value(whole).is_some_and(Value::is_object);
+                let servers = std::iter::once(Section::at(&["mcpServers"]));
+                servers.chain(has_powers.then_some(powers)).collect()
+            }
             Client::Continue => vec![Section {
                 is_list: !whole.get("mcpServers").is_some_and(Value::is_object),
                 ..Section::at(&["mcpServers"])
@@ -281,6 +291,28 @@ fn user_files(client: Client, machine: &Machine) -> Places {
             others: vec![home(".cache/lm-studio/mcp.json")],
         },
         Client::Warp => one(home(".warp/.mcp.json")),
+        Client::Kiro => one(home(".kiro/settings/mcp.json")),
+        Client::CopilotCli => one(home(".copilot/mcp-config.json")),
+        Client::Antigravity => Places {
+            main: vec![home(".gemini/antigravity/mcp_config.json")],
+            others: vec![home(".gemini/config/mcp_config.json")],
+        },
+        Client::QwenCode => one(home(".qwen/settings.json")),
+        Client::Kilo => of_extension(&settings, "kilocode.kilo-code/settings/mcp_settings.json"),
+        Client::KiloCli => Places {
+            main: vec![config("kilo/kilo.jsonc")],
+            others: vec![config("kilo/kilo.json")],
+        },
+        Client::Crush => one(if is_windows {
+            home("AppData/Local/crush/crush.json")
+        } else {
+            config("crush/crush.json")
+        }),
+        Client::Trae => one(settings("Trae/User/mcp.json")),
+        Client::Unknown => Places {
+            main: Vec::new(),
+            others: Vec::new(),
+        },
     }
 }
 
@@ -314,13 +346,22 @@ fn project_files(client: Client) -> &'static [&'static str] {
         Client::AmazonQ => &[".amazonq/mcp.json"],
         Client::JetBrains => &[".junie/mcp/mcp.json"],
         Client::Warp => &[".warp/.mcp.json"],
+        Client::Kiro => &[".kiro/settings/mcp.json"],
+        Client::QwenCode => &[".qwen/settings.json"],
+        Client::Kilo => &[".kilocode/mcp.json"],
+        Client::KiloCli => &["kilo.jsonc", "kilo.json", ".kilo/kilo.jsonc"],
+        Client::Crush => &["crush.json", ".crush.json"],
+        Client::Trae => &[".trae/mcp.json"],
         Client::ClaudeDesktop
         | Client::VsCodeInsiders
         | Client::Windsurf
         | Client::Cline
         | Client::Goose
         | Client::Continue
-        | Client::LmStudio => &[],
+        | Client::LmStudio
+        | Client::CopilotCli
+        | Client::Antigravity
+        | Client::Unknown => &[],
     }
 }
 
@@ -331,7 +372,7 @@ fn project_of(client: Client, path: &Path) -> Option<PathBuf> {
             (at.file_name()? == it).then(|| at.parent()).flatten()
         })?;
         // A folder of settings is no project.
-        let of_settings = ["opencode", ".opencode"]
+        let of_settings = ["opencode", ".opencode", "kilo", ".kilo", "crush"]
             .iter()
             .any(|it| folder.ends_with(it));
         (folder.is_absolute() && !of_settings).then(|| folder.to_owned())
@@ -340,56 +381,68 @@ fn project_of(client: Client, path: &Path) -> Option<PathBuf> {
 
 /// Whose file it is: by its name and its folder, else by what only one client writes.
 fn client_of(path: &Path, text: &str) -> Option<Client> {
+    by_place(path).or_else(|| by_content(path, text))
+}
+
+/// The name of a file and the folders above it, which together only one client has. An empty name is any.
+const PLACES: [(&str, &[&str], Client); 41] = [
+    ("claude_desktop_config.json", &[], Client::ClaudeDesktop),
+    (".claude.json", &[], Client::ClaudeCode),
+    ("cline_mcp_settings.json", &[], Client::Cline),
+    ("mcp_settings.json", &["kilocode.kilo-code"], Client::Kilo),
+    ("mcp_settings.json", &[], Client::Roo),
+    ("mcp_config.json", &[".codeium"], Client::Windsurf),
+    ("mcp_config.json", &[".gemini"], Client::Antigravity),
+    ("opencode.json", &[], Client::Opencode),
+    ("opencode.jsonc", &[], Client::Opencode),
+    ("kilo.json", &[], Client::KiloCli),
+    ("kilo.jsonc", &[], Client::KiloCli),
+    ("crush.json", &[], Client::Crush),
+    (".crush.json", &[], Client::Crush),
+    ("librechat.yaml", &[], Client::LibreChat),
+    ("librechat.yml", &[], Client::LibreChat),
+    ("mcp-config.json", &[".copilot"], Client::CopilotCli),
+    ("", &[".cursor"], Client::Cursor),
+    ("", &["Code - Insiders", "User"], Client::VsCodeInsiders),
+    ("", &[".vscode"], Client::VsCode),
+    ("", &["Code", "User"], Client::VsCode),
+    ("", &["Trae", "User"], Client::Trae),
+    ("", &[".trae"], Client::Trae),
+    ("", &[".codex"], Client::Codex),
+    ("settings.json", &[".gemini"], Client::GeminiCli),
+    ("settings.json", &[".qwen"], Client::QwenCode),
+    ("settings.json", &[".zed"], Client::Zed),
+    ("settings.json", &["zed"], Client::Zed),
+    ("settings.json", &["Zed"], Client::Zed),
+    ("", &[".roo"], Client::Roo),
+    ("", &[".kilocode"], Client::Kilo),
+    ("", &[".kiro"], Client::Kiro),
+    ("config.json", &["opencode"], Client::Opencode),
+    ("config.yaml", &["goose"], Client::Goose),
+    ("", &[".continue"], Client::Continue),
+    ("", &["amazonq"], Client::AmazonQ),
+    ("", &[".amazonq"], Client::AmazonQ),
+    ("", &[".junie"], Client::JetBrains),
+    ("", &[".lmstudio"], Client::LmStudio),
+    ("", &["lm-studio"], Client::LmStudio),
+    ("", &[".warp"], Client::Warp),
+    (".mcp.json", &[], Client::ClaudeCode),
+];
+
+fn by_place(path: &Path) -> Option<Client> {
     let name = path.file_name()?.to_str()?;
-    let parts: Vec<&str> = path.iter().filter_map(|it| it.to_str()).collect();
-    let is_in = |folder: &str| parts.iter().rev().skip(1).any(|it| *it == folder);
-    let by_name = match name {
-        "claude_desktop_config.json" => Some(Client::ClaudeDesktop),
-        ".claude.json" => Some(Client::ClaudeCode),
-        "cline_mcp_settings.json" => Some(Client::Cline),
-        "mcp_settings.json" => Some(Client::Roo),
-        "mcp_config.json" => Some(Client::Windsurf),
-        "opencode.json" | "opencode.jsonc" => Some(Client::Opencode),
-        "librechat.yaml" | "librechat.yml" => Some(Client::LibreChat),
-        _ => None,
+    let parts: Vec<&str> = path.parent()?.iter().filter_map(|it| it.to_str()).collect();
+    let is_in = |folders: &[&str]| {
+        folders.is_empty() || parts.windows(folders.len()).any(|parts| parts == folders)
     };
-    let folders = [
-        (".cursor", Client::Cursor),
-        ("Code - Insiders", Client::VsCodeInsiders),
-        (".vscode", Client::VsCode),
-        ("Code", Client::VsCode),
-        (".codex", Client::Codex),
-        (".gemini", Client::GeminiCli),
-        (".zed", Client::Zed),
-        ("zed", Client::Zed),
-        ("Zed", Client::Zed),
-        (".roo", Client::Roo),
-        ("opencode", Client::Opencode),
-        ("goose", Client::Goose),
-        (".continue", Client::Continue),
-        ("amazonq", Client::AmazonQ),
-        (".amazonq", Client::AmazonQ),
-        (".junie", Client::JetBrains),
-        (".lmstudio", Client::LmStudio),
-        ("lm-studio", Client::LmStudio),
-        (".warp", Client::Warp),
-    ];
-    let by_folder = || {
-        let mut folders = folders.into_iter();
-        folders
-            .find(|(folder, _)| is_in(folder))
-            .map(|(_, client)| client)
-    };
-    let last = || (name == ".mcp.json").then_some(Client::ClaudeCode);
-    by_name
-        .or_else(by_folder)
-        .or_else(last)
-        .or_else(|| by_content(path, text))
+    let mut places = PLACES.into_iter();
+    let found = places.find(|(own, folders, _)| (own.is_empty() || *own == name) && is_in(folders));
+    found.map(|(_, _, client)| client)
 }
 
 /// What a file is whose place says nothing.
 fn by_content(path: &Path, text: &str) -> Option<Client> {
-    let format = format_of(Client::ClaudeDesktop, path);
+    let format = format_of(Client::Unknown, path);
     let whole = crate::document::value(format, text).ok()?;
     let has = |key: &str| {
         whole
@@ -405,7 +458,7 @@ fn by_content(path: &Path, text: &str) -> Option<Client> {
     if format == Format::Yaml {
         return match whole.get("mcpServers") {
             Some(Value::Array(_)) => Some(Client::Continue),
-            Some(_) => Some(Client::LibreChat),
+            Some(_) => Some(Client::Unknown),
             None => has("extensions").then_some(Client::Goose),
         };
     }
@@ -415,13 +468,28 @@ fn by_content(path: &Path, text: &str) -> Option<Client> {
     if has("projects") {
         return Some(Client::ClaudeCode);
     }
-    let mcp = whole.get("mcp");
-    if mcp.is_some_and(|it| it.get("servers").is_some() && whole.get("$schema").is_none()) {
-        return Some(Client::VsCode);
+    if has("mcpServers") {
+        return Some(Client::Unknown);
     }
-    if has("mcp") && !has("mcpServers") {
-        return Some(Client::Opencode);
-    }
-    // What most clients write, in the words that most of them have.
-    has("mcpServers").then_some(Client::ClaudeDesktop)
+    whole.get("mcp").and_then(|mcp| by_mcp(&whole, mcp))
+}
+
+/// Whose `mcp` it is: that of VS Code, of opencode or of Crush.
+fn by_mcp(whole: &Value, mcp: &Value) -> Option<Client> {
+    let schema = whole.get("$schema").and_then(Value::as_str);
+    let has_schema = |name: &str| schema.is_some_and(|schema| schema.contains(name));
+    let is_of_opencode = |entry: &Value| {
+        let word = entry.get("type").and_then(Value::as_str);
+        let is_list = entry.get("command").is_some_and(Value::is_array);
+        is_list || entry.get("enabled").is_some() || matches!(word, Some("local" | "remote"))
+    };
+    Some(match mcp.as_object()? {
+        _ if has_schema("opencode") => Client::Opencode,
+        _ if has_schema("kilo") => Client::KiloCli,
+        _ if has_schema("crush") => Client::Crush,
+        members if members.contains_key("servers") && schema.is_none() => Client::VsCode,
+        members if members.values().any(is_of_opencode) => Client::Opencode,
+        members if members.contains_key("servers") => Client::Opencode,
+        _ => Client::Crush,
+    })
 }

@@ -27,6 +27,9 @@ pub enum Fate {
     Kept,
     /// It is not, or not wholly, what it was: a person has to know.
     Reported,
+    /// The server needs it, and Mainstay has nothing like it. A person has to know, and while the server
+    /// works for its client it stays there.
+    Unsupported,
 }
 
 /// What became of a key. A key may have several notes.
@@ -46,6 +49,17 @@ pub enum LeftOut {
     Mainstay,
     #[error("{0}")]
     NoServer(String),
+    /// A part of the entry that says what is run cannot be read: arguments, variables, headers, a switch.
+    /// Without that part it would be another server, or one that its client does not start.
+    #[error("its entry cannot be read: {0}")]
+    NotUnderstood(String),
+}
+
+impl LeftOut {
+    /// Whether the entry stays in its client's file when Mainstay is put in the place of its servers.
+    pub fn stays(&self) -> bool {
+        !matches!(self, Self::Mainstay)
+    }
 }
 
 /// A server as a client has it, in our words.
@@ -66,9 +80,31 @@ pub struct Server {
 }
 
 impl Server {
+    fn note(&mut self, key: &str, fate: Fate, text: String) {
+        self.notes.push(Note {
+            key: key.to_owned(),
+            fate,
+            text,
+        });
+    }
+
     /// The notes that a person has to know.
     pub fn reports(&self) -> impl Iterator<Item = &Note> {
-        self.notes.iter().filter(|note| note.fate == Fate::Reported)
+        let fates = [Fate::Reported, Fate::Unsupported];
+        self.notes
+            .iter()
+            .filter(move |note| fates.contains(&note.fate))
+    }
+
+    /// The notes of what the server needs and Mainstay has not.
+    pub fn unsupported(&self) -> impl Iterator<Item = &Note> {
+        let notes = self.notes.iter();
+        notes.filter(|note| note.fate == Fate::Unsupported)
+    }
+
+    /// Whether Mainstay can run it in place of its client.
+    pub fn is_movable(&self) -> bool {
+        self.left_out.is_none() && self.unsupported().next().is_none()
     }
 
     /// The project to which it belongs, if it is not one for all.
@@ -87,7 +123,39 @@ pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable
         }
         servers_of(file, &whole, &section, &mut found)?;
     }
+    let repeated = document::repeated_keys(file.format, text);
+    for server in &mut found {
+        if server.left_out.is_none() {
+            server.left_out = repetition(server, &repeated).map(LeftOut::NotUnderstood);
+        }
+        if file.rejected.contains(&server.label) {
+            leave_out(server, "disabledMcpjsonServers");
+        }
+    }
     Ok(found)
+}
+
+/// Which key of the server's entry, or above it, stands twice.
+fn repetition(server: &Server, repeated: &[Vec<String>]) -> Option<String> {
+    let mut own = server.section.keys.clone();
+    own.push(server.label.clone());
+    repeated.iter().find_map(|path| {
+        if let Some(below) = path.strip_prefix(&own[..]) {
+            return Some(match below {
+                [] => "its name stands twice".to_owned(),
+                below => format!("`{}` stands twice", below.join(".")),
+            });
+        }
+        let above = own.starts_with(path);
+        above.then(|| format!("`{}` stands twice", path.join(".")))
+    })
+}
+
+/// Disables a server that a list of its client, at `key`, leaves out.
+fn leave_out(server: &mut Server, key: &str) {
+    server.entry.insert("enabled".to_owned(), json!(false));
+    let text = format!("{} leaves it out, so it is disabled here", server.client);
+    server.note(key, Fate::Reported, text);
 }
 
 /// Adds the servers of one section.
@@ -155,10 +223,12 @@ fn server(
             server.left_out = Some(LeftOut::NoServer(format!("it is {kind}, not an object")));
         }
     }
+    if server.client == Client::Kiro && server.section.keys.len() > 1 {
+        server.left_out = Some(LeftOut::NoServer("a power of Kiro starts it".to_owned()));
+    }
     if server.left_out.is_none() && is_mainstay(&server.entry) {
         server.left_out = Some(LeftOut::Mainstay);
     }
-    choose(&mut server, whole, &mut notes);
     if let ([_, folder, _], None) = (server.section.keys.as_slice(), &server.left_out) {
         notes.push(Note {
             key: "projects".to_owned(),
@@ -170,6 +240,7 @@ fn server(
         });
     }
     server.notes = notes;
+    choose(&mut server, whole);
     server
 }
 
@@ -222,45 +293,103 @@ pub fn is_mainstay(entry: &Entry) -> bool {
         || has(&is_ours)
 }
 
-/// Which servers Gemini CLI and Claude Code leave out, in lists beside them.
-fn choose(server: &mut Server, whole: &Value, notes: &mut Vec<Note>) {
-    let names = |list: Option<&Value>| -> Option<Vec<String>> {
-        let list = list?.as_array()?.iter();
-        Some(list.filter_map(Value::as_str).map(str::to_owned).collect())
-    };
-    let has = |list: &Option<Vec<String>>| {
-        let list = list.as_ref();
-        list.is_some_and(|list| list.contains(&server.label))
-    };
-    let by = match server.client {
-        Client::GeminiCli => {
-            let mcp = whole.get("mcp");
-            let allowed = names(mcp.and_then(|mcp| mcp.get("allowed")));
-            let excluded = names(mcp.and_then(|mcp| mcp.get("excluded")));
-            if has(&excluded) {
-                Some("mcp.excluded")
-            } else {
-                (allowed.is_some() && !has(&allowed)).then_some("mcp.allowed")
+/// What lists of the client beside its servers say of this one.
+fn choose(server: &mut Server, whole: &Value) {
+    match server.client {
+        // Files at an unknown place are read as `serve --config` reads them.
+        Client::GeminiCli | Client::QwenCode | Client::Unknown => {
+            let list = |key| names(whole.get("mcp").and_then(|mcp| mcp.get(key)));
+            let allowed = list("allowed");
+            if list("excluded").is_some_and(|names| names.contains(&server.label)) {
+                leave_out(server, "mcp.excluded");
+            } else if allowed.is_some_and(|names| !names.contains(&server.label)) {
+                leave_out(server, "mcp.allowed");
             }
         }
-        Client::ClaudeCode => {
-            let holder = match server.section.keys.as_slice() {
-                [projects, folder, _] => whole.get(projects).and_then(|it| it.get(folder)),
-                _ => Some(whole),
-            };
-            let disabled = names(holder.and_then(|it| it.get("disabledMcpServers")));
-            has(&disabled).then_some("disabledMcpServers")
-        }
-        _ => None,
-    };
-    if let Some(key) = by {
-        server.entry.insert("enabled".to_owned(), json!(false));
-        notes.push(Note {
-            key: key.to_owned(),
-            fate: Fate::Reported,
-            text: format!("{} leaves it out, so it is disabled here", server.client),
-        });
+        Client::ClaudeCode => choose_of_claude_code(server, whole),
+        Client::AmazonQ => choose_tools(server, whole),
+        _ => {}
     }
+}
+
+pub(crate) fn names(list: Option<&Value>) -> Option<Vec<String>> {
+    let list = list?.as_array()?.iter();
+    Some(list.filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+/// `disabledMcpServers` of the server's own project, or of all; and of projects in which a server of all
+/// projects is left out.
+fn choose_of_claude_code(server: &mut Server, whole: &Value) {
+    const KEY: &str = "disabledMcpServers";
+    let has = |holder: Option<&Value>| {
+        let names = names(holder.and_then(|it| it.get(KEY)));
+        names.is_some_and(|names| names.contains(&server.label))
+    };
+    if let [projects, folder, _] = server.section.keys.as_slice() {
+        if has(whole.get(projects).and_then(|it| it.get(folder))) {
+            leave_out(server, KEY);
+        }
+        return;
+    }
+    if has(Some(whole)) {
+        return leave_out(server, KEY);
+    }
+    let projects = whole.get("projects").and_then(Value::as_object);
+    let without = projects.into_iter().flatten();
+    let without = without.filter(|(_, project)| has(Some(project)));
+    let without: Vec<&str> = without.map(|(folder, _)| folder.as_str()).collect();
+    if !without.is_empty() {
+        let folders = without.join(", ");
+        let text = format!("Claude Code leaves it out in {folders}, where Mainstay has it, too");
+        server.note(KEY, Fate::Reported, text);
+    }
+}
+
+/// `tools` of an agent of Amazon Q: `*`, `@SERVER` or `@SERVER/TOOL`.
+fn choose_tools(server: &mut Server, whole: &Value) {
+    const KEY: &str = "tools";
+    let Some(tools) = whole.get(KEY).filter(|tools| !tools.is_null()) else {
+        return;
+    };
+    let Some(names) = names(Some(tools)) else {
+        if server.left_out.is_none() {
+            let reason = "`tools` of the agent: expected a list of texts".to_owned();
+            server.left_out = Some(LeftOut::NotUnderstood(reason));
+        }
+        return;
+    };
+    let whole_server = format!("@{}", server.label);
+    let has_all = |name: &String| {
+        let name = name.strip_suffix("/*").unwrap_or(name);
+        name == "*" || name == whole_server
+    };
+    if names.iter().any(has_all) {
+        return;
+    }
+    let of_server = |name: &String| {
+        Some(
+            name.strip_prefix(&whole_server)?
+                .strip_prefix('/')?
+                .to_owned(),
+        )
+    };
+    let mut chosen: Vec<String> = names.iter().filter_map(of_server).collect();
+    if chosen.iter().any(|name| name.contains(['*', '?'])) {
+        server.entry.insert("enabled".to_owned(), json!(false));
+        let text = "Mainstay chooses tools by their names, without patterns";
+        return server.note(KEY, Fate::Unsupported, text.to_owned());
+    }
+    if chosen.is_empty() {
+        return leave_out(server, KEY);
+    }
+    if let Some(known) = self::names(server.entry.get("allowedTools")) {
+        chosen.retain(|name| known.contains(name));
+    }
+    server
+        .entry
+        .insert("allowedTools".to_owned(), json!(chosen));
+    let text = format!("its agent has {} of its tools only", chosen.join(", "));
+    server.note(KEY, Fate::Honoured, text);
 }
 
 /// The part of our entry that this client alone understands.

@@ -19,7 +19,7 @@ use crate::{
 pub(crate) use limits::{Unit, unit};
 
 /// Of a key that nothing is known of.
-pub(crate) const UNKNOWN: &str = "not known to Mainstay: it changes nothing here";
+pub(crate) const UNKNOWN: &str = "not known to Mainstay, which ignores it";
 
 /// An entry in our words.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ struct Reading<'a> {
     read: Read,
     /// What only the client understands.
     kept: Map<String, Value>,
+    /// What says how the server is run, and cannot be read.
+    unread: Vec<String>,
 }
 
 pub(crate) fn read(
@@ -48,6 +50,7 @@ pub(crate) fn read(
         project: section.project.as_deref(),
         read: Read::default(),
         kept: Map::new(),
+        unread: Vec::new(),
     };
     for (key, value) in members {
         if section.is_list && key == "name" {
@@ -55,6 +58,9 @@ pub(crate) fn read(
         } else {
             reading.take(key, value, members);
         }
+    }
+    if client.is_of_opencode() {
+        reading.section_timeout(whole, section);
     }
     reading.inputs(whole, section);
     reading.look_for_places();
@@ -89,6 +95,21 @@ impl Reading<'_> {
         self.report(key, text);
     }
 
+    /// Kept. The server needs it, and Mainstay has nothing like it.
+    fn unsupported(&mut self, key: &str, value: &Value, text: impl Into<String>) {
+        self.kept.insert(key.to_owned(), value.clone());
+        self.note(key, Fate::Unsupported, text);
+    }
+
+    /// Like [`Self::unsupported`], where the server is safe or of use only with it.
+    fn unsupported_and_disabled(&mut self, key: &str, value: &Value, text: impl Into<String>) {
+        self.unsupported(key, value, text);
+        if self.read.entry.get("enabled") != Some(&Value::Bool(false)) {
+            self.disable();
+            self.report(key, "the server is disabled until you enable it");
+        }
+    }
+
     fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.read.entry.insert(key.to_owned(), value.into());
     }
@@ -114,13 +135,13 @@ impl Reading<'_> {
             (Client::Goose, "name" | "display_name" | "bundled" | "description") => {
                 self.keep(key, value)
             }
-            (Client::Opencode, "environment") => self.env(key, value),
-            // For every request, `initialize` and calls alike.
-            (Client::Opencode, "timeout") => {
-                self.connect_timeout(key, value, 1.0);
-                self.timeout(key, value, Unit::Milliseconds);
+            (client, "environment") if client.is_of_opencode() => self.env(key, value),
+            (client, "timeout") if client.is_of_opencode() => self.request_timeout(key, value),
+            (Client::Unknown, key) if is_ours(key) => self.own(key, value),
+            (Client::Unknown, "anythingllm") => self.anythingllm(key, value),
+            (Client::Codex, "startup_timeout_sec") => {
+                self.connect_timeout(key, value, Unit::Seconds);
             }
-            (Client::Codex, "startup_timeout_sec") => self.connect_timeout(key, value, 1000.0),
             (Client::Codex, "startup_timeout_ms")
                 if members.contains_key("startup_timeout_sec") =>
             {
@@ -130,7 +151,11 @@ impl Reading<'_> {
                     "`startup_timeout_sec` stands beside it and counts",
                 );
             }
-            (Client::Codex, "startup_timeout_ms") => self.connect_timeout(key, value, 1.0),
+            (Client::Codex, "startup_timeout_ms")
+            | (Client::Continue, "connectionTimeout")
+            | (Client::LibreChat, "initTimeout") => {
+                self.connect_timeout(key, value, Unit::Milliseconds);
+            }
             (Client::Codex, "experimental_environment") => self.keep_and_report(
                 key,
                 value,
@@ -145,11 +170,8 @@ impl Reading<'_> {
                 self.keep(key, value);
             }
             (Client::Continue, "requestOptions") => self.request_options(key, value),
-            (Client::Continue, "connectionTimeout") => self.connect_timeout(key, value, 1.0),
-            (Client::LibreChat, "initTimeout") => self.connect_timeout(key, value, 1.0),
             (Client::LibreChat, "startup") => self.flag(key, "autoStart", value),
             (Client::LibreChat, "apiKey") => self.api_key(key, value),
-            (Client::LibreChat, "obo") => self.sign_in(key, value),
             (Client::Zed, "source") => self.source(value),
             (Client::Zed, "remote") if value == false => self.keep(key, value),
             (Client::Zed, "remote") => self.keep_and_report(
@@ -158,8 +180,10 @@ impl Reading<'_> {
                 "Zed starts it on the machine of a remote project, and Mainstay starts it here",
             ),
             (Client::Zed, "settings") => self.extension_settings(value),
-            (Client::Warp, "start_on_launch") => self.flag(key, "autoStart", value),
-            (_, "type" | "transport" | "transportType") => self.transport(key, value, members),
+            (_, "start_on_launch") => self.flag(key, "autoStart", value),
+            (_, "type" | "transport" | "transportType" | "serverType") => {
+                self.transport(key, value)
+            }
             (_, "command") => self.command(key, value),
             (_, "args") => self.args(key, value),
             (_, "env" | "envs") => self.env(key, value),
@@ -171,7 +195,8 @@ impl Reading<'_> {
             (_, "requestInit") => self.request_options(key, value),
             (_, "bearerToken") => self.text(key, "bearerToken", value),
             (_, "envFile") => self.env_file(key, value),
-            (_, "enabled") => self.flag(key, "enabled", value),
+            // Cherry Studio's word beside that of most.
+            (_, "enabled" | "isActive") => self.flag(key, "enabled", value),
             (_, "disabled") => match value.as_bool() {
                 Some(disabled) => {
                     self.honoured(key);
@@ -179,8 +204,11 @@ impl Reading<'_> {
                         self.disable();
                     }
                 }
-                None => self.odd(key, value, "a boolean"),
+                None => self.unread(key, value, "true or false"),
             },
+            (Client::Unknown, "timeout") if has_seconds(members) => {
+                self.timeout(key, value, Unit::Seconds);
+            }
             (client, "timeout") => self.timeout(key, value, unit(client)),
             (_, "disabledTools" | "disabled_tools" | "excludeTools" | "suppressedTools") => {
                 self.tools(key, "disabledTools", value);
@@ -192,32 +220,16 @@ impl Reading<'_> {
             ) => self.tools(key, "allowedTools", value),
             (_, "sandboxEnabled" | "sandbox") => self.sandbox(key, value),
             (_, "disabled_prompts" | "disabled_resources" | "include_tags" | "exclude_tags") => {
-                self.disable();
-                self.keep_and_report(
-                    key,
-                    value,
-                    "Mainstay hides tools only, by their names: the server is disabled until you take the key out",
-                );
+                let text = "Mainstay hides tools only, by their names";
+                self.unsupported_and_disabled(key, value, text);
             }
-            (
-                _,
-                "oauth"
-                | "auth"
-                | "authProviderType"
-                | "oauth_resource"
-                | "scopes"
-                | "requiresOAuth"
-                | "targetAudience"
-                | "targetServiceAccount"
-                | "oauthScopes"
-                | "oauth_headers",
-            ) => self.sign_in(key, value),
-            (_, "headersHelper") => self.keep_and_report(
+            (_, "headersHelper") => self.unsupported(
                 key,
                 value,
                 "Mainstay runs no command for a server's headers: give them in `headers`",
             ),
-            (Client::LibreChat, "customUserVars") => self.keep_and_report(
+            (_, key) if reach::SIGN_IN.contains(&key) => self.sign_in(key, value),
+            (Client::LibreChat, "customUserVars") => self.unsupported(
                 key,
                 value,
                 "what LibreChat asks of each of its users has to stand in the entry itself",
@@ -264,17 +276,40 @@ impl Reading<'_> {
         }
     }
 
-    /// A value of the wrong kind.
-    fn odd(&mut self, key: &str, value: &Value, expected: &str) {
-        self.keep_and_report(
-            key,
-            value,
-            format!("expected {expected}, so it changes nothing here"),
-        );
+    /// A key of our own configuration, in a file that is read as one.
+    fn own(&mut self, key: &str, value: &Value) {
+        self.honoured(key);
+        self.set(key, value.clone());
+    }
+
+    /// AnythingLLM keeps its own keys in an object.
+    fn anythingllm(&mut self, key: &str, value: &Value) {
+        let Value::Object(members) = value else {
+            return self.unread(key, value, "an object");
+        };
+        for (inner, value) in members {
+            let place = format!("{key}.{inner}");
+            match inner.as_str() {
+                "autoStart" => self.flag(&place, "autoStart", value),
+                "suppressedTools" => self.tools(&place, "disabledTools", value),
+                _ => self.keep_and_report(&place, value, UNKNOWN),
+            }
+        }
+    }
+
+    /// A value of the wrong kind that says what is run, and how. Without it the server would be another.
+    fn unread(&mut self, key: &str, value: &Value, expected: &str) {
+        self.kept.insert(key.to_owned(), value.clone());
+        self.report(key, format!("expected {expected}"));
+        self.unread.push(format!("`{key}`: expected {expected}"));
     }
 
     /// A text in our words; what is to be told is told about `key`.
     fn ours(&mut self, key: &str, text: &str) -> String {
+        if self.client == Client::Crush && text.contains("$(") {
+            let text = "Crush runs a command for a part of it, `$(…)`, and Mainstay runs none";
+            self.note(key, Fate::Unsupported, text);
+        }
         let translated = placeholders::ours(self.client, text, self.project);
         for told in translated.told {
             self.report(key, told);
@@ -299,7 +334,7 @@ impl Reading<'_> {
                 let text = self.ours(key, text);
                 self.set(own, text);
             }
-            None => self.odd(key, value, "a text"),
+            None => self.unread(key, value, "a text"),
         }
     }
 
@@ -311,11 +346,17 @@ impl Reading<'_> {
                     self.set(own, false);
                 }
             }
-            None => self.odd(key, value, "a boolean"),
+            None => self.unread(key, value, "true or false"),
         }
     }
 
     fn finish(mut self, members: &Map<String, Value>) -> Read {
+        if !self.unread.is_empty() && self.read.left_out.is_none() {
+            self.read.left_out = Some(LeftOut::NotUnderstood(self.unread.join("; ")));
+        }
+        if self.has_credentials() {
+            self.needs_no_sign_in();
+        }
         let has = |key: &str| self.read.entry.contains_key(key);
         if !has("command") && !has("url") && self.read.left_out.is_none() {
             let reason = if self.client == Client::Zed && members.contains_key("settings") {
@@ -327,7 +368,7 @@ impl Reading<'_> {
         }
         if has("command") && has("url") {
             let counts = match self.client {
-                Client::GeminiCli => "url",
+                client if client.is_of_gemini() => "url",
                 _ if has("type") => "url",
                 _ => "command",
             };
@@ -361,6 +402,33 @@ fn ordered(mut entry: Entry) -> Entry {
     }
     ordered.extend(entry);
     ordered
+}
+
+/// Settings of ours that no client has: what an entry has beside them is read as clients write it.
+const OURS: [&str; 14] = [
+    "autoStart",
+    "callRetry",
+    "connectTimeoutMs",
+    "health",
+    "healthCheckUrl",
+    "inheritEnv",
+    "inputParams",
+    "isolation",
+    "maxSessions",
+    "maxTimeoutMs",
+    "preset",
+    "reconnect",
+    "restart",
+    "timeout_s",
+];
+
+fn is_ours(key: &str) -> bool {
+    OURS.contains(&key)
+}
+
+/// Whether the entry has a key of those clients alone that count `timeout` in seconds.
+fn has_seconds(members: &Map<String, Value>) -> bool {
+    members.contains_key("alwaysAllow") || members.contains_key("watchPaths")
 }
 
 /// A number without `.0` where it is whole.

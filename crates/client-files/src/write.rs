@@ -43,7 +43,7 @@ pub fn entry_for(client: Client, name: &str, ours: &Entry, section: &Section) ->
     }
     writing.launch(name);
     writing.switches(section);
-    writing.times();
+    writing.times(section);
     writing.tools();
     writing.rest();
     Written {
@@ -115,7 +115,7 @@ fn words(client: Client) -> Words {
             types: Some(["stdio", "streamableHttp", "sse"]),
             ..plain
         },
-        Client::Roo | Client::LibreChat | Client::Continue => Words {
+        Client::Roo | Client::Kilo | Client::LibreChat | Client::Continue => Words {
             types: Some(["stdio", "streamable-http", "sse"]),
             ..plain
         },
@@ -125,7 +125,7 @@ fn words(client: Client) -> Words {
             types: Some(["stdio", "streamable_http", "sse"]),
             ..plain
         },
-        Client::Opencode => Words {
+        Client::Opencode | Client::KiloCli => Words {
             env: "environment",
             types: Some(["local", "remote", "remote"]),
             ..plain
@@ -134,11 +134,15 @@ fn words(client: Client) -> Words {
             headers: "http_headers",
             ..plain
         },
-        Client::Windsurf => Words {
+        Client::Windsurf | Client::Antigravity => Words {
             url: "serverUrl",
             ..plain
         },
-        Client::AmazonQ => Words {
+        Client::CopilotCli => Words {
+            types: Some(["local", "http", "sse"]),
+            ..plain
+        },
+        Client::AmazonQ | Client::Crush => Words {
             types: Some(["stdio", "http", "sse"]),
             ..plain
         },
@@ -223,7 +227,7 @@ impl Writing<'_> {
                 }
                 let url = self.text("url", url);
                 match self.client {
-                    Client::GeminiCli if !is_sse => self.put("httpUrl", url),
+                    client if client.is_of_gemini() && !is_sse => self.put("httpUrl", url),
                     _ => self.put(words.url, url),
                 }
                 if is_sse && !self.client.speaks_sse() {
@@ -245,7 +249,7 @@ impl Writing<'_> {
         let args = self.texts("args", &args);
         let is_empty = args.as_array().is_none_or(Vec::is_empty);
         match self.client {
-            Client::Opencode => {
+            Client::Opencode | Client::KiloCli => {
                 let mut words = vec![Value::from(command)];
                 words.extend(args.as_array().into_iter().flatten().cloned());
                 self.put("command", words);
@@ -292,8 +296,10 @@ impl Writing<'_> {
             | Client::Cursor
             | Client::Codex
             | Client::GeminiCli
+            | Client::QwenCode
             | Client::Cline
             | Client::Roo
+            | Client::Kilo
             | Client::Continue => self.put("cwd", cwd),
             client => self.report(
                 "cwd",
@@ -357,11 +363,19 @@ impl Writing<'_> {
         match self.client {
             Client::Goose => self.put("enabled", !is_off),
             _ if !is_off => {}
-            Client::Opencode if is_second => self.put("disabled", true),
-            Client::Codex | Client::Zed | Client::Opencode => self.put("enabled", false),
-            Client::Windsurf | Client::Cline | Client::Roo | Client::AmazonQ | Client::LmStudio => {
-                self.put("disabled", true);
+            client if client.is_of_opencode() && is_second => self.put("disabled", true),
+            Client::Codex | Client::Zed | Client::Opencode | Client::KiloCli => {
+                self.put("enabled", false);
             }
+            Client::Windsurf
+            | Client::Cline
+            | Client::Roo
+            | Client::AmazonQ
+            | Client::LmStudio
+            | Client::Kiro
+            | Client::Antigravity
+            | Client::Kilo
+            | Client::Crush => self.put("disabled", true),
             client => {
                 self.cannot = true;
                 self.report(
@@ -378,16 +392,23 @@ impl Writing<'_> {
         }
     }
 
-    fn times(&mut self) {
+    fn times(&mut self, place: &Section) {
+        let is_second = self.client.is_of_opencode() && place.keys == ["mcp", "servers"];
         let number = |key: &str| self.ours.get(key).and_then(Value::as_f64);
         let seconds = number("timeout_s").or_else(|| number("timeout").map(|it| it / 1000.0));
         if let Some(seconds) = seconds {
             match self.client {
+                _ if is_second => self.put("timeout", json!({"request": whole(seconds * 1000.0)})),
                 Client::Codex => self.put("tool_timeout_sec", whole(seconds)),
                 Client::ClaudeCode
                 | Client::GeminiCli
+                | Client::QwenCode
+                | Client::Kiro
                 | Client::Cline
                 | Client::Roo
+                | Client::Kilo
+                | Client::KiloCli
+                | Client::Crush
                 | Client::Goose
                 | Client::LibreChat
                 | Client::AmazonQ
@@ -405,15 +426,19 @@ impl Writing<'_> {
         }
         if let Some(milliseconds) = number("connectTimeoutMs") {
             match self.client {
+                _ if is_second => {
+                    let times = self.theirs.entry("timeout").or_insert_with(|| json!({}));
+                    times["startup"] = whole(milliseconds);
+                }
                 Client::Codex => self.put("startup_timeout_sec", whole(milliseconds / 1000.0)),
                 // Its one time is for every request.
-                Client::Opencode => {
+                Client::Opencode | Client::KiloCli => {
                     let one = whole(milliseconds);
                     let stated = self.theirs.entry("timeout").or_insert_with(|| one.clone());
                     if *stated != one {
                         self.report(
                             "connectTimeoutMs",
-                            "opencode has one time for every request",
+                            format!("{} has one time for every request", self.client),
                         );
                     }
                 }
@@ -438,11 +463,14 @@ impl Writing<'_> {
                 continue;
             };
             match self.client {
-                Client::GeminiCli => self.put("excludeTools", names),
-                Client::Codex => self.put("disabled_tools", names),
-                Client::Roo | Client::Windsurf | Client::AmazonQ => {
-                    self.put("disabledTools", names)
-                }
+                client if client.is_of_gemini() => self.put("excludeTools", names),
+                Client::Codex | Client::Crush => self.put("disabled_tools", names),
+                Client::Roo
+                | Client::Kilo
+                | Client::Kiro
+                | Client::Antigravity
+                | Client::Windsurf
+                | Client::AmazonQ => self.put("disabledTools", names),
                 client => self.report(
                     key,
                     format!("{client} cannot hide tools in its file, and shows them"),
@@ -454,7 +482,8 @@ impl Writing<'_> {
                 continue;
             };
             match self.client {
-                Client::GeminiCli => self.put("includeTools", names),
+                client if client.is_of_gemini() => self.put("includeTools", names),
+                Client::CopilotCli => self.put("tools", names),
                 Client::Codex => self.put("enabled_tools", names),
                 Client::Goose if !is_nothing(&names) => self.put("available_tools", names),
                 client => self.report(
@@ -467,6 +496,10 @@ impl Writing<'_> {
 
     /// What the entry keeps for this client, and what only Mainstay knows.
     fn rest(&mut self) {
+        // Copilot CLI has none of a server's tools without it.
+        if self.client == Client::CopilotCli && !self.theirs.contains_key("tools") {
+            self.put("tools", json!(["*"]));
+        }
         if let Some(kept) = kept(self.ours, self.client) {
             for (key, value) in kept {
                 // A member of an object that is said itself.

@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use mainstay_client_files::{
     Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
-    UnknownClient, find, find_in_project, merge, read_file, servers,
+    UnknownClient, find, find_in_project, merge, read_file, servers, with_choices,
 };
 use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
 use mainstay_core::{
@@ -37,7 +37,8 @@ Examples:
 
 Clients: claude-desktop, claude-code, cursor, vscode, vscode-insiders, codex,
 gemini-cli, windsurf, zed, cline, roo, opencode, goose, continue, librechat,
-amazon-q, jetbrains, lm-studio, warp.";
+amazon-q, jetbrains, lm-studio, warp, kiro, copilot-cli, antigravity,
+qwen-code, kilo, kilo-cli, crush, trae.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -211,6 +212,7 @@ fn of_client(client: Client, machine: &Machine) -> Result<Vec<Source>, CommandEr
     let main = files.first().map(|file| file.path.display().to_string());
     let sources: Vec<Source> = files
         .into_iter()
+        .map(|file| with_choices(file, machine))
         .filter_map(read_file)
         .map(Source::of)
         .collect();
@@ -235,6 +237,7 @@ fn of_file(path: &Path, machine: &Machine) -> Result<Source, CommandError> {
     let text = files::configuration(path).map_err(|error| unreadable(path, &error.to_string()))?;
     let file = ClientFile::recognize(path, &text, machine);
     let file = file.ok_or_else(|| unrecognized(path, &text, machine))?;
+    let file = with_choices(file, machine);
     let source = Source::of(FoundFile {
         file,
         text: Ok(text),
@@ -255,7 +258,7 @@ fn unreadable(path: &Path, reason: &str) -> CommandError {
 /// Nothing tells whose file it is, because it is broken, or because it has no servers.
 fn unrecognized(path: &Path, text: &str, machine: &Machine) -> CommandError {
     // By its ending alone.
-    let file = ClientFile::of_client(Client::ClaudeDesktop, path, machine);
+    let file = ClientFile::of_client(Client::Unknown, path, machine);
     match mainstay_client_files::value(file.format, text) {
         Err(reason) => unreadable(path, &reason.to_string()),
         Ok(_) => CommandError::Usage {
@@ -444,8 +447,16 @@ fn tell(
     Ok(())
 }
 
-fn clients_of(server: &Merged) -> String {
-    let mut names: Vec<&str> = server.sources.iter().map(|it| it.client.name()).collect();
+/// The clients that have this server, with the name that it has there if that is another.
+pub(super) fn clients_of(server: &Merged) -> String {
+    let name = |source: &Server| {
+        if source.label == server.name.as_str() {
+            source.client.to_string()
+        } else {
+            format!("{} as {}", source.client, source.label)
+        }
+    };
+    let mut names: Vec<String> = server.sources.iter().map(name).collect();
     names.dedup();
     names.join(", ")
 }

@@ -25,7 +25,7 @@ use mainstay_core::{
 
 pub use self::inbox::Broken;
 use self::{
-    ids::{id_in_head, id_of_unreadable, is_request},
+    ids::{UnreadableId, id_in_head, is_request},
     inbox::Inbox,
     unaddressed::{Answerless, Unaddressed},
 };
@@ -253,11 +253,13 @@ impl Pending {
         if !is_message || is_request(text) {
             return None;
         }
-        let id = id_of_unreadable(text)?;
+        let id = UnreadableId::find(text)?;
         let mut calls = self.calls();
-        // It may be the late answer to a call that nobody waits for.
-        let only = calls.only_id().filter(|_| calls.abandoned.is_empty());
-        let id = id.or(only)?;
+        let id = match id {
+            UnreadableId::Number(id) => id,
+            // It may be the late answer to a call that nobody waits for.
+            UnreadableId::Foreign => calls.only_id().filter(|_| calls.abandoned.is_empty())?,
+        };
         let inbox = calls.by_id.remove(&id)?;
         drop(calls);
         inbox.break_off(Broken::Unreadable(why.into()));

@@ -325,6 +325,7 @@ impl Shape {
             format: Format::Json,
             scope: Scope::User,
             is_main: false,
+            rejected: Vec::new(),
         };
         let mut found = Vec::new();
         read::servers_of(&file, &self.whole, &self.section, &mut found)?;
@@ -361,10 +362,8 @@ impl Shape {
                 }
             }
         }
-        if !self.is_certain {
-            in_seconds(&self.given(&label), &mut entry);
-        }
-        let reports = notes.iter().filter(|note| note.fate == Fate::Reported);
+        let fates = [Fate::Reported, Fate::Unsupported];
+        let reports = notes.iter().filter(|note| fates.contains(&note.fate));
         let mut notes: Vec<String> = reports
             .filter(|note| !label.is_empty() || note.key != "name")
             .map(|note| {
@@ -384,27 +383,5 @@ impl Shape {
             entry,
             notes,
         }
-    }
-
-    /// The entry as it was pasted.
-    fn given(&self, label: &str) -> Map<String, Value> {
-        let servers = self.section.value(&self.whole);
-        let entry = match servers {
-            Some(Value::Object(members)) => members.get(label),
-            Some(Value::Array(elements)) => elements.iter().find(|it| it["name"] == label),
-            _ => None,
-        };
-        entry
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default()
-    }
-}
-
-/// Some clients count `timeout` in seconds: nobody waits for less than a second.
-fn in_seconds(given: &Map<String, Value>, entry: &mut Map<String, Value>) {
-    let timeout = given.get("timeout").and_then(Value::as_f64);
-    if let Some(seconds) = timeout.filter(|it| (1.0..1000.0).contains(it)) {
-        entry.insert("timeout_s".to_owned(), translate::whole(seconds));
     }
 }

@@ -84,7 +84,8 @@ fn our_own_words_stay() {
     assert_eq!(
         notes,
         [
-            "odd: not known to Mainstay: it changes nothing here",
+            "timeout: taken as 60 seconds, for no server answers within 60 milliseconds",
+            "odd: not known to Mainstay, which ignores it",
             "left out, for it means nothing here: alwaysLoad",
         ]
     );

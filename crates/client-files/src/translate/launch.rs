@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Reading, is_empty};
+use super::{Reading, UNKNOWN, is_empty};
 use crate::{places::Section, read::LeftOut};
 
 impl Reading<'_> {
@@ -15,7 +15,7 @@ impl Reading<'_> {
                     words.iter().map(|word| self.scalar(key, word)).collect();
                 let Some((program, args)) = words.as_deref().and_then(<[String]>::split_first)
                 else {
-                    return self.odd(key, value, "the words of a command");
+                    return self.unread(key, value, "the words of a command");
                 };
                 self.honoured(key);
                 self.set("command", program.clone());
@@ -33,16 +33,12 @@ impl Reading<'_> {
                         "env" => self.env("command.env", value),
                         _ => {
                             let key = format!("command.{inner}");
-                            self.keep_and_report(
-                                &key,
-                                value,
-                                "not known to Mainstay: it changes nothing here",
-                            );
+                            self.keep_and_report(&key, value, UNKNOWN);
                         }
                     }
                 }
             }
-            _ => self.odd(key, value, "a command"),
+            _ => self.unread(key, value, "a command"),
         }
     }
 
@@ -66,14 +62,14 @@ impl Reading<'_> {
                     self.set("args", all);
                 }
             }
-            None => self.odd(key, value, "a list of texts"),
+            None => self.unread(key, value, "a list of texts"),
         }
     }
 
     /// Names with texts: variables, headers.
     pub(super) fn pairs(&mut self, key: &str, own: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.odd(key, value, "names with texts");
+            return self.unread(key, value, "names with texts");
         };
         self.honoured(key);
         let mut pairs = Map::new();
@@ -85,10 +81,7 @@ impl Reading<'_> {
                 (None, Value::Null) if own == "env" => {
                     pairs.insert(name.clone(), Value::Null);
                 }
-                (None, _) => self.report(
-                    key,
-                    format!("{name:?} has no text as its value and is left out"),
-                ),
+                (None, _) => self.unread(&format!("{key}.{name}"), value, "a text"),
             }
         }
         if pairs.is_empty() {
@@ -118,7 +111,7 @@ impl Reading<'_> {
             "goose has {} in its own store of secrets: set them as variables for Mainstay, or in `env`",
             names.join(", ")
         );
-        self.keep_and_report("env_keys", value, text);
+        self.unsupported("env_keys", value, text);
     }
 
     /// Variables that are passed on. Ours passes on all that it has.
@@ -141,7 +134,7 @@ impl Reading<'_> {
 
     pub(super) fn cwd(&mut self, key: &str, value: &Value) {
         let Some(text) = value.as_str() else {
-            return self.odd(key, value, "a path");
+            return self.unread(key, value, "a path");
         };
         self.honoured(key);
         let text = self.ours(key, text);
@@ -170,7 +163,7 @@ impl Reading<'_> {
 
     pub(super) fn env_file(&mut self, key: &str, value: &Value) {
         let Some(text) = value.as_str() else {
-            return self.odd(key, value, "a path");
+            return self.unread(key, value, "a path");
         };
         self.honoured(key);
         let text = self.ours(key, text);
@@ -210,7 +203,7 @@ impl Reading<'_> {
                 let reason = format!("it is a part of goose itself ({word})");
                 self.read.left_out = Some(LeftOut::NoServer(reason));
             }
-            None => self.odd("type", value, "a word"),
+            None => self.unread("type", value, "a word"),
         }
     }
 

@@ -1,9 +1,9 @@
 //! What a client's file restricts: times, tools, a sandbox.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Reading, is_off, whole};
-use crate::client::Client;
+use super::{Reading, UNKNOWN, is_off, whole};
+use crate::{client::Client, places::Section};
 
 /// In what a client counts the `timeout` of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,31 +15,88 @@ pub(crate) enum Unit {
 /// The unit of `timeout`, and `None` where that is no time of a call.
 pub(crate) fn unit(client: Client) -> Unit {
     match client {
-        Client::Cline | Client::Roo | Client::Goose | Client::Zed => Unit::Seconds,
+        Client::Cline
+        | Client::Roo
+        | Client::Kilo
+        | Client::Goose
+        | Client::Zed
+        | Client::Crush => Unit::Seconds,
         _ => Unit::Milliseconds,
     }
 }
 
+/// A lower number in a file of milliseconds comes from a client that counts seconds: no server answers
+/// in so few milliseconds.
+const LEAST_MILLISECONDS: f64 = 1000.0;
+
 impl Reading<'_> {
+    /// The time for a call.
     pub(super) fn timeout(&mut self, key: &str, value: &Value, unit: Unit) {
-        let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
-            return self.odd(key, value, "a time above zero");
-        };
-        self.honoured(key);
-        let seconds = match unit {
-            Unit::Seconds => number,
-            Unit::Milliseconds => number / 1000.0,
-        };
-        self.set("timeout_s", whole(seconds));
+        if let Some(seconds) = self.seconds(key, value, unit) {
+            self.set("timeout_s", whole(seconds));
+        }
     }
 
-    /// The time for the start, in milliseconds once it is multiplied.
-    pub(super) fn connect_timeout(&mut self, key: &str, value: &Value, factor: f64) {
-        let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
-            return self.odd(key, value, "a time above zero");
+    /// The time for the start.
+    pub(super) fn connect_timeout(&mut self, key: &str, value: &Value, unit: Unit) {
+        if let Some(seconds) = self.seconds(key, value, unit) {
+            self.set("connectTimeoutMs", whole((seconds * 1000.0).round()));
+        }
+    }
+
+    /// The time of opencode: for the start and for calls, or an object with a time for each.
+    pub(super) fn request_timeout(&mut self, key: &str, value: &Value) {
+        if let Value::Object(members) = value {
+            for (inner, value) in members {
+                let key = format!("{key}.{inner}");
+                match inner.as_str() {
+                    "startup" => self.connect_timeout(&key, value, Unit::Milliseconds),
+                    "request" => self.timeout(&key, value, Unit::Milliseconds),
+                    _ => self.keep_and_report(&key, value, UNKNOWN),
+                }
+            }
+            return;
+        }
+        if let Some(seconds) = self.seconds(key, value, Unit::Milliseconds) {
+            self.set("connectTimeoutMs", whole((seconds * 1000.0).round()));
+            self.set("timeout_s", whole(seconds));
+        }
+    }
+
+    /// `mcp.timeout` of opencode, for servers that have no times of their own.
+    pub(super) fn section_timeout(&mut self, whole: &Value, place: &Section) {
+        let is_second = place.keys == ["mcp", "servers"];
+        let times = whole.get("mcp").and_then(|mcp| mcp.get("timeout"));
+        let Some(Value::Object(times)) = times.filter(|_| is_second) else {
+            return;
         };
+        let own = self.read.entry.clone();
+        for (key, ours) in [("startup", "connectTimeoutMs"), ("request", "timeout_s")] {
+            if let Some(value) = times.get(key).filter(|_| !own.contains_key(ours)) {
+                self.request_timeout("mcp.timeout", &json!({ key: value }));
+            }
+        }
+    }
+
+    /// A time that is stated in this unit, in seconds.
+    fn seconds(&mut self, key: &str, value: &Value, unit: Unit) -> Option<f64> {
+        let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
+            let text = "expected a time above zero: the limit of Mainstay holds";
+            self.keep_and_report(key, value, text);
+            return None;
+        };
+        if unit == Unit::Milliseconds && number < LEAST_MILLISECONDS {
+            let text = format!(
+                "taken as {number} seconds, for no server answers within {number} milliseconds"
+            );
+            self.report(key, text);
+            return Some(number);
+        }
         self.honoured(key);
-        self.set("connectTimeoutMs", whole(number * factor));
+        Some(match unit {
+            Unit::Seconds => number,
+            Unit::Milliseconds => number / 1000.0,
+        })
     }
 
     pub(super) fn tools(&mut self, key: &str, own: &str, value: &Value) {
@@ -52,15 +109,14 @@ impl Reading<'_> {
         };
         let Some(names) = names else {
             // A restriction that cannot be read must not become none.
-            self.disable();
-            return self.keep_and_report(
-                key,
-                value,
-                "expected a list of tools: the server is disabled until you correct it",
-            );
+            return self.unread(key, value, "a list of tools");
         };
         self.honoured(key);
-        if names.is_empty() && own == "disabledTools" {
+        let restricts = match own {
+            "disabledTools" => !names.is_empty(),
+            _ => names.iter().all(|name| name != "*"),
+        };
+        if !restricts {
             return;
         }
         let known = self.read.entry.get(own).and_then(Value::as_array).cloned();
@@ -89,11 +145,6 @@ impl Reading<'_> {
         if is_off(value) {
             return self.honoured(key);
         }
-        self.disable();
-        self.keep_and_report(
-            key,
-            value,
-            "Mainstay has no sandbox for servers: it is disabled until you enable it",
-        );
+        self.unsupported_and_disabled(key, value, "Mainstay has no sandbox for servers");
     }
 }

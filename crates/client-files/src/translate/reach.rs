@@ -2,17 +2,32 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Reading, is_off};
-use crate::{client::Client, read::Fate};
+use super::{Reading, UNKNOWN, is_off};
+use crate::read::Fate;
+
+/// Keys by which clients say how they sign in.
+pub(super) const SIGN_IN: [&str; 11] = [
+    "auth",
+    "authProviderType",
+    "oauth",
+    "oauthScopes",
+    "oauth_headers",
+    "oauth_resource",
+    "obo",
+    "requiresOAuth",
+    "scopes",
+    "targetAudience",
+    "targetServiceAccount",
+];
 
 impl Reading<'_> {
     pub(super) fn url(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
         let Some(text) = value.as_str() else {
-            return self.odd(key, value, "a URL");
+            return self.unread(key, value, "a URL");
         };
         // What Gemini CLI calls `url` is SSE, and `httpUrl` wins over it.
         let has_http = members.get("httpUrl").is_some_and(Value::is_string);
-        if self.client == Client::GeminiCli && key == "url" && has_http {
+        if self.client.is_of_gemini() && key == "url" && has_http {
             return self.keep_and_report(key, value, "`httpUrl` stands beside it and counts");
         }
         let text = self.ours(key, text);
@@ -31,10 +46,10 @@ impl Reading<'_> {
         }
         self.honoured(key);
         self.set("url", text);
-        let stated = ["type", "transport", "transportType"];
+        let stated = ["type", "transport", "transportType", "serverType"];
         let is_stated = stated.iter().any(|key| members.contains_key(*key));
         match (self.client, key) {
-            (Client::GeminiCli, "url") if !is_stated => self.set("type", "sse"),
+            (client, "url") if client.is_of_gemini() && !is_stated => self.set("type", "sse"),
             (client, _) if !is_stated && client.assumes_sse() => {
                 let text = format!("{client} takes a URL without a type for one of HTTP+SSE");
                 self.note(key, Fate::Honoured, text);
@@ -45,9 +60,9 @@ impl Reading<'_> {
         }
     }
 
-    pub(super) fn transport(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
+    pub(super) fn transport(&mut self, key: &str, value: &Value) {
         let Some(word) = value.as_str() else {
-            return self.odd(key, value, "a word");
+            return self.unread(key, value, "a word");
         };
         let simple = word.replace(['-', '_', ' '], "").to_lowercase();
         match simple.as_str() {
@@ -57,7 +72,7 @@ impl Reading<'_> {
                 self.honoured(key);
                 self.set("type", "sse");
             }
-            "http" | "streamablehttp" => {
+            "http" | "streamablehttp" | "remotestreamable" => {
                 self.honoured(key);
                 // VS Code says `http`, and in another key which of both it is.
                 if self
@@ -69,16 +84,14 @@ impl Reading<'_> {
                     self.set("type", "http");
                 }
             }
+            "remote" if key == "serverType" => {
+                self.honoured(key);
+                self.set("type", "sse");
+            }
             "remote" => self.honoured(key),
             _ => {
-                self.disable();
-                let has_url = members.contains_key("url");
-                let what = if has_url {
-                    "the server is disabled"
-                } else {
-                    "it changes nothing here"
-                };
-                self.keep_and_report(key, value, format!("Mainstay speaks no {word:?}: {what}"));
+                let text = format!("Mainstay speaks no {word:?}");
+                self.unsupported_and_disabled(key, value, text);
             }
         }
     }
@@ -90,17 +103,18 @@ impl Reading<'_> {
     /// Headers whose values are names of variables.
     pub(super) fn env_headers(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.odd(key, value, "headers with names of variables");
+            return self.unread(key, value, "headers with names of variables");
         };
-        let texts = members.iter().map(|(name, value)| {
-            let variable = value.as_str().map(|variable| format!("${{{variable}}}"));
-            (name.clone(), variable.map_or(Value::Null, Value::String))
-        });
-        let texts: Map<String, Value> = texts.filter(|(_, value)| !value.is_null()).collect();
-        if texts.len() < members.len() {
-            self.report(key, "what names no variable is left out");
-        }
         self.honoured(key);
+        let mut texts = Map::new();
+        for (name, value) in members {
+            match value.as_str() {
+                Some(variable) => {
+                    texts.insert(name.clone(), format!("${{{variable}}}").into());
+                }
+                None => self.unread(&format!("{key}.{name}"), value, "the name of a variable"),
+            }
+        }
         match self
             .read
             .entry
@@ -118,14 +132,14 @@ impl Reading<'_> {
                 self.honoured(key);
                 self.set("bearerToken", format!("${{{variable}}}"));
             }
-            None => self.odd(key, value, "the name of a variable"),
+            None => self.unread(key, value, "the name of a variable"),
         }
     }
 
     /// `requestOptions` of Continue, `requestInit` of the SDK.
     pub(super) fn request_options(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.odd(key, value, "an object");
+            return self.unread(key, value, "an object");
         };
         self.honoured(key);
         for (inner, value) in members {
@@ -133,11 +147,7 @@ impl Reading<'_> {
             if inner == "headers" {
                 self.headers(&place, value);
             } else {
-                self.keep_and_report(
-                    &place,
-                    value,
-                    "not known to Mainstay: it changes nothing here",
-                );
+                self.keep_and_report(&place, value, UNKNOWN);
             }
         }
     }
@@ -160,7 +170,7 @@ impl Reading<'_> {
         };
         match header {
             Some((name, secret)) => self.headers(key, &json!({ name: secret })),
-            None => self.keep_and_report(
+            None => self.unsupported(
                 key,
                 value,
                 "what LibreChat asks of each of its users has to stand in `headers`",
@@ -168,11 +178,29 @@ impl Reading<'_> {
         }
     }
 
+    pub(super) fn has_credentials(&self) -> bool {
+        let headers = self.read.entry.get("headers").and_then(Value::as_object);
+        let mut names = headers.into_iter().flat_map(Map::keys);
+        self.read.entry.contains_key("bearerToken")
+            || names.any(|name| name.eq_ignore_ascii_case("authorization"))
+    }
+
+    /// With a token of its own the server is reached as it is.
+    pub(super) fn needs_no_sign_in(&mut self) {
+        for note in &mut self.read.notes {
+            let is_sign_in = SIGN_IN.contains(&&*note.key) || note.key == "headersHelper";
+            if is_sign_in && note.fate == Fate::Unsupported {
+                note.fate = Fate::Kept;
+                note.text = format!("kept for {}", self.client);
+            }
+        }
+    }
+
     pub(super) fn sign_in(&mut self, key: &str, value: &Value) {
         if is_off(value) {
             return self.keep(key, value);
         }
-        self.keep_and_report(
+        self.unsupported(
             key,
             value,
             "Mainstay cannot sign in by OAuth: get a token in another way, and give it as `bearerToken`",

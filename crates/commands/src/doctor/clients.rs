@@ -38,9 +38,7 @@ pub fn check() -> Vec<Finding> {
             };
             match read {
                 Ok(servers) => {
-                    let servers = servers
-                        .into_iter()
-                        .filter(|server| server.left_out.is_none());
+                    let servers = servers.into_iter().filter(client_files::Server::is_movable);
                     own.extend(servers.map(|server| server.label));
                 }
                 Err(error) => findings.push(

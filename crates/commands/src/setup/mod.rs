@@ -1,5 +1,6 @@
 //! `mainstay setup`: puts the servers of all clients behind Mainstay, and back.
 
+mod asked;
 mod backup;
 mod plan;
 mod undo;
@@ -90,8 +91,12 @@ impl Setup {
         let project = self.project.as_deref().map(import::absolute).transpose()?;
         let found = plan::clients(project);
         let front = self.front()?;
+        let is_named = |it| self.client.is_empty() || self.client.contains(&it);
+        let refusals = asked::refusals(&found, is_named).await;
         let made = |chosen: &[Client]| {
-            let mut plan = Plan::of(&found, &origin, &front, |it| chosen.contains(&it))?;
+            let mut plan = Plan::of(&found, &origin, &front, &refusals, |it| {
+                chosen.contains(&it)
+            })?;
             if self.project.is_none() {
                 plan.note_all(import::unread_here("setup"));
             }
@@ -249,11 +254,6 @@ impl Setup {
             return Ok(());
         }
         let rows = plan.servers.iter().map(|server| {
-            let from: Vec<String> = server
-                .sources
-                .iter()
-                .map(|it| it.client.to_string())
-                .collect();
             let standing = match server.standing {
                 Standing::New => "new",
                 Standing::Present => "there already",
@@ -261,7 +261,7 @@ impl Setup {
             [
                 server.name.to_string(),
                 standing.to_owned(),
-                from.join(", "),
+                import::clients_of(server),
             ]
         });
         output::table(["SERVER", "STANDING", "FROM"], rows)?;
@@ -309,11 +309,19 @@ impl Setup {
             return Ok(Exit::DONE);
         }
         let new = plan.new_servers().count();
+        let added = format!(
+            "{} added to the configuration",
+            output::count(new, "server")
+        );
         let clients: Vec<&str> = plan.clients.iter().map(|client| client.name()).collect();
+        if clients.is_empty() {
+            output::text(&added)?;
+            complain("`mainstay setup --undo` puts every file back");
+            return Ok(Exit::DONE);
+        }
+        let clients = clients.join(", ");
         output::text(&format!(
-            "{} added to the configuration; these clients use Mainstay now: {}",
-            output::count(new, "server"),
-            clients.join(", ")
+            "{added}; these clients use Mainstay now: {clients}"
         ))?;
         complain("restart the clients; `mainstay setup --undo` puts every file back");
         Ok(Exit::DONE)
@@ -322,7 +330,8 @@ impl Setup {
 
 fn tell_notes(plan: &Plan) {
     for note in &plan.notes {
-        complain(&format!("note: {note}"));
+        complain(&format!("note: {}", note.sentence()));
+        note.block().lines().for_each(complain);
     }
 }
 

@@ -20,7 +20,10 @@ use mainstay_platform::environment::Origin;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::super::import;
+use super::{
+    super::import,
+    asked::{Refusals, plain_url},
+};
 
 /// Shorter texts are words that may stand anywhere.
 const LEAST_SECRET: usize = 4;
@@ -41,14 +44,32 @@ pub struct FileChange {
 pub struct Note {
     about: Vec<String>,
     text: String,
+    /// Lines to paste into a file, as they stand.
+    block: String,
+}
+
+impl Note {
+    /// The sentence.
+    pub fn sentence(&self) -> String {
+        match &*self.about {
+            [] => self.text.clone(),
+            about => format!("{}: {}", about.join(", "), self.text),
+        }
+    }
+
+    /// The lines to paste; empty where there are none.
+    pub fn block(&self) -> &str {
+        &self.block
+    }
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.about.is_empty() {
-            write!(f, "{}: ", self.about.join(", "))?;
+        f.write_str(&self.sentence())?;
+        if !self.block.is_empty() {
+            write!(f, "\n{}", self.block)?;
         }
-        f.write_str(&self.text)
+        Ok(())
     }
 }
 
@@ -72,6 +93,7 @@ impl Plan {
         found: &[Found],
         origin: &Origin,
         front: &Front,
+        refusals: &Refusals,
         is_chosen: impl Fn(Client) -> bool,
     ) -> Result<Self, CommandError> {
         let mut plan = Self::default();
@@ -81,6 +103,7 @@ impl Plan {
                 plan.read(it, &mut servers);
             }
         }
+        let servers = plan.without_unsupported(servers, refusals);
         plan.configure(origin, &servers)?;
         for found in found.iter().filter(|found| is_chosen(found.client)) {
             plan.point(found, front);
@@ -91,9 +114,14 @@ impl Plan {
 
     /// Adds a note that is about nothing in particular.
     pub fn note(&mut self, text: String) {
+        self.note_with_block(text, String::new());
+    }
+
+    fn note_with_block(&mut self, text: String, block: String) {
         self.notes.push(Note {
             about: Vec::new(),
             text,
+            block,
         });
     }
 
@@ -112,6 +140,7 @@ impl Plan {
             None => self.notes.push(Note {
                 about: vec![about],
                 text,
+                block: String::new(),
             }),
         }
     }
@@ -135,8 +164,48 @@ impl Plan {
             self.learn(&value);
         }
         match client_files::servers(&it.file, text) {
-            Ok(read) => servers.extend(read),
+            Ok(read) => {
+                for server in &read {
+                    self.learn(&Value::Object(server.entry.clone()));
+                    self.note_unread(server);
+                }
+                servers.extend(read);
+            }
             Err(error) => self.note_about(path, left_alone(&error)),
+        }
+    }
+
+    /// The servers without those that need what Mainstay has not, or refuse it. They may work for their clients, and
+    /// stay there.
+    fn without_unsupported(&mut self, servers: Vec<Server>, refusals: &Refusals) -> Vec<Server> {
+        let refusal = |it: &Server| refusals.get(plain_url(&it.entry)?);
+        let stays =
+            |it: &Server| it.left_out.is_none() && (!it.is_movable() || refusal(it).is_some());
+        let (staying, others) = servers.into_iter().partition(stays);
+        self.staying = staying;
+        let staying = self.staying.iter().map(|server| {
+            let reasons = server
+                .unsupported()
+                .map(|note| format!("`{}`: {}", note.key, note.text));
+            let refusal = refusal(server).map(|reason| format!("`url`: {reason}"));
+            let reasons: Vec<String> = reasons.chain(refusal).collect();
+            let text = format!("stays in {}, {}", server.client, reasons.join("; "));
+            (server.label.clone(), text)
+        });
+        for (about, text) in staying.collect::<Vec<_>>() {
+            self.note_about(about, text);
+        }
+        others
+    }
+
+    /// Says why an entry stays with its client that cannot be read.
+    fn note_unread(&mut self, server: &Server) {
+        if let Some(LeftOut::NotUnderstood(reason)) = &server.left_out {
+            let text = format!(
+                "stays in {}, for its entry cannot be read: {reason}",
+                server.client
+            );
+            self.note_about(server.label.clone(), text);
         }
     }
 
@@ -166,10 +235,6 @@ impl Plan {
             self.learn(&value);
         }
         self.servers = client_files::merge(servers, &document.entries());
-        for server in &self.servers {
-            let entry = Value::Object(server.entry.clone());
-            gather(&entry, &masking::masked(&entry, ""), &mut self.secrets);
-        }
         let with_new = |plan: &Self| {
             let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
             for server in plan.new_servers() {
@@ -277,10 +342,10 @@ impl Plan {
                     } else {
                         format!(", and take these servers out: {}", remove.join(", "))
                     };
-                    self.note(format!(
-                        "{path} cannot be changed in place ({reason}); paste this into it{remove}: {}",
-                        block.trim()
-                    ));
+                    let text = format!(
+                        "{path} cannot be changed in place ({reason}); paste this into it{remove}:"
+                    );
+                    self.note_with_block(text, block.trim_end().to_owned());
                 }
                 Err(EditError::NotReadable(error)) => {
                     self.note_about(it.file.path.display().to_string(), left_alone(&error));
@@ -295,10 +360,9 @@ impl Plan {
     /// A file of a client beside its main one: its servers are in our configuration now.
     fn without_servers(&self, it: &FoundFile, text: &str) -> Result<String, EditError> {
         let servers = client_files::servers(&it.file, text)?.into_iter();
-        let ours = servers.filter(|server| match server.left_out {
+        let ours = servers.filter(|server| match &server.left_out {
             None => self.takes(server),
-            Some(LeftOut::Mainstay) => true,
-            Some(LeftOut::NoServer(_)) => false,
+            Some(reason) => !reason.stays(),
         });
         let changes: Vec<Change> = ours
             .map(|server| Change::Remove {

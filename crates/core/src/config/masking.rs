@@ -11,6 +11,19 @@ pub const START: &str = "${secret:";
 /// Members all of whose texts are secret.
 const SECRET_MEMBERS: [&str; 5] = ["env", "headers", "inputParams", "inputs", "webhook"];
 
+/// Members that may hold secrets where an entry keeps for a client what was not understood. The client's
+/// words for variables, headers and arguments are not known there.
+const SECRET_KEPT_MEMBERS: [&str; 8] = [
+    "args",
+    "arguments",
+    "cmd",
+    "command",
+    "environment",
+    "envs",
+    "header",
+    "http_headers",
+];
+
 /// Words in the name of a member, an option or a variable that say that its value is secret.
 const SECRET_WORDS: [&str; 11] = [
     "apikey",
@@ -121,7 +134,9 @@ fn members(object: &Map<String, Value>, pointer: &str, secrecy: Secrecy) -> Map<
 pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Secrecy) -> Secrecy {
     // There the keys are names that people chose.
     let of_servers = matches!(pointer, "/mcpServers" | "/servers" | "/profiles");
-    let named = SECRET_MEMBERS.contains(&key) || names_a_secret(key) && !is_object;
+    let named = SECRET_MEMBERS.contains(&key)
+        || names_a_secret(key) && !is_object
+        || is_kept_secret(key, pointer);
     // The description of an input is for people.
     let open = matches!(key, "id" | "type" | "description");
     if !open && (secrecy == Secrecy::Secret || named && !of_servers) {
@@ -129,6 +144,19 @@ pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Sec
     } else {
         Secrecy::Open
     }
+}
+
+/// Whether the member `key` of what an entry keeps for a client (`_CLIENT`) may be a secret: what looks
+/// like variables, headers or arguments, and everything within an object.
+fn is_kept_secret(key: &str, pointer: &str) -> bool {
+    let mut below = pointer.split('/').skip_while(|part| !part.starts_with('_'));
+    if below.next().is_none() {
+        return false;
+    }
+    // A member of a member that was kept by itself: `env.NAME`.
+    let base = key.split('.').next().unwrap_or(key);
+    let mut known = SECRET_MEMBERS.iter().chain(&SECRET_KEPT_MEMBERS);
+    below.next().is_some() || known.any(|known| *known == base)
 }
 
 /// After an option that names a secret comes the secret: `--token T`, `--token=T`. Headers are given as
@@ -328,6 +356,33 @@ mod tests {
         assert_eq!(fs["url"], "https://h/mcp?${secret:/mcpServers/fs/url?}");
         let mut back = unmasked(&shown, &file).expect("all known");
         back["mcpServers"]["fs"]["env"]["PORT"] = 12345.into();
+        assert_eq!(back, file);
+    }
+
+    /// The words of the client are not known, so whatever may be a secret is one.
+    #[test]
+    fn what_is_kept_for_a_client_is_masked() {
+        let file = json!({"mcpServers": {"fs": {"command": "npx", "_cursor": {
+            "environment": {"DSN": "planted-1", "PIN": 1234},
+            "header": {"X-Custom": "planted-2"},
+            "args": "srv.py --key planted-3 --token planted-4",
+            "env.LIST": ["planted-5"],
+            "requestInit": {"deep": {"x": ["planted-6"]}},
+            "alwaysAllow": ["read"],
+            "trust": true,
+            "description": "mine",
+        }}}});
+        let shown = masked(&file, "");
+        let text = shown.to_string();
+        assert!(
+            !text.contains("planted") && !text.contains("1234"),
+            "{text}"
+        );
+        let kept = &shown["mcpServers"]["fs"]["_cursor"];
+        assert_eq!(kept["alwaysAllow"], json!(["read"]));
+        assert_eq!(kept["description"], "mine");
+        let mut back = unmasked(&shown, &file).expect("all known");
+        back["mcpServers"]["fs"]["_cursor"]["environment"]["PIN"] = 1234.into();
         assert_eq!(back, file);
     }
 

@@ -11,11 +11,30 @@ use super::{
 /// No wait is meant to be longer, and clocks overflow somewhere beyond.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// A shorter limit for a call or a start is a number in the wrong unit, more often than not.
+const LEAST_LIMIT: Duration = Duration::from_secs(1);
+
 impl Node<'_> {
     /// A time above zero.
     pub fn milliseconds(&self, report: &mut Report<'_>) -> Option<Duration> {
         self.is_read(|shape| matches!(shape, Shape::Time(Least::AboveZero)));
         self.above_zero(report)
+    }
+
+    /// A limit for a call or a start, with a warning where it is too short to be meant.
+    pub fn limit(&self, report: &mut Report<'_>) -> Option<Duration> {
+        let limit = self.milliseconds(report)?;
+        self.warn_of_short_limit(limit, "milliseconds", report);
+        Some(limit)
+    }
+
+    /// Warns of a limit below a second, which is likely a number in another unit than `unit`.
+    pub fn warn_of_short_limit(&self, limit: Duration, unit: &str, report: &mut Report<'_>) {
+        if limit < LEAST_LIMIT {
+            let message = format!("{} ms is too short for most servers", limit.as_millis());
+            let hint = format!("the number is in {unit}");
+            report.warn_with_hint(&self.place, message, Some(hint));
+        }
     }
 
     fn above_zero(&self, report: &mut Report<'_>) -> Option<Duration> {

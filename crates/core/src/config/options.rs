@@ -195,7 +195,7 @@ impl<'e> Entry<'e, '_, '_> {
                     return None;
                 };
                 if self.is_in_seconds(&node, number) {
-                    return node.seconds(number, self.report);
+                    return self.seconds(&node, number);
                 }
                 if number < 1000.0 || (desktop && number > 300_000.0) {
                     let message = format!(
@@ -216,10 +216,17 @@ impl<'e> Entry<'e, '_, '_> {
                     );
                     return None;
                 };
-                node.seconds(number, self.report)
+                self.seconds(&node, number)
             }
             (None, None) => None,
         }
+    }
+
+    /// A limit in seconds.
+    fn seconds(&mut self, node: &Node<'_>, number: f64) -> Option<Duration> {
+        let limit = node.seconds(number, self.report)?;
+        node.warn_of_short_limit(limit, "seconds", self.report);
+        Some(limit)
     }
 
     /// Whether a `timeout` is in seconds, as Cline and its kin have it.

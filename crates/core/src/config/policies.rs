@@ -57,11 +57,11 @@ impl Policies {
             None => above.clone(),
         };
         let timeout = fields.take("connectTimeoutMs");
-        if let Some(timeout) = timeout.and_then(|node| node.milliseconds(report)) {
+        if let Some(timeout) = timeout.and_then(|node| node.limit(report)) {
             this.policy.connect_timeout = timeout;
         }
         let timeout = fields.take("startTimeoutMs");
-        if let Some(timeout) = timeout.and_then(|node| node.milliseconds(report)) {
+        if let Some(timeout) = timeout.and_then(|node| node.limit(report)) {
             this.policy.start_timeout = timeout;
         }
         let call_retry = fields.take("callRetry");

@@ -39,11 +39,14 @@ pub fn word(text: &str) -> String {
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_./:,=+@%".contains(c);
     let is_live = text.contains(LIVE_IN_QUOTES);
-    match text.chars().all(is_shown) {
-        true if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
-        true if !is_live => format!("\"{text}\""),
-        true if !text.contains('\'') => format!("'{text}'"),
-        _ => escaped_word(text, is_shown),
+    if !text.chars().all(is_shown) || is_live && text.contains('\'') {
+        escaped_word(text, is_shown)
+    } else if is_live {
+        format!("'{text}'")
+    } else if text.is_empty() || !text.chars().all(is_plain) {
+        format!("\"{text}\"")
+    } else {
+        text.to_owned()
     }
 }
 

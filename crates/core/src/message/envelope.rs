@@ -309,9 +309,12 @@ const PARAMS: [&str; 12] = [
 /// the end, or the difference between letters with one capital.
 fn is_lookalike(name: &str, known: &[&str]) -> bool {
     let read = name.trim_end_matches('\0');
-    let is_like = |known: &str| match read.is_ascii() {
-        true => read.eq_ignore_ascii_case(known),
-        false => read.chars().map(folded).eq(known.chars().map(folded)),
+    let is_like = |known: &str| {
+        if read.is_ascii() {
+            read.eq_ignore_ascii_case(known)
+        } else {
+            read.chars().map(folded).eq(known.chars().map(folded))
+        }
     };
     known.iter().any(|known| *known != name && is_like(known))
 }

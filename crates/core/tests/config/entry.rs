@@ -233,7 +233,7 @@ fn a16_a17_y9_timeouts() {
     );
     check(r#""timeout": 300000"#, s(300), s(3000));
     check(r#""timeout": 3600000"#, s(3600), s(36_000));
-    check(r#""timeout_s": 0.25"#, ms(250), s(600));
+    check(r#""timeout_s": 2.5"#, ms(2500), s(600));
     check(
         r#""timeout_s": 120, "maxTimeoutMs": 120000"#,
         s(120),
@@ -257,6 +257,17 @@ fn a16_a17_y9_timeouts() {
         (s(60), s(90))
     );
     assert_eq!(server(r#"{"url": "http://h"}"#).longest_start(), s(30));
+}
+
+/// Such a number is one of another unit, more often than not.
+#[test]
+fn limits_below_a_second_are_warned_of() {
+    assert_snapshot!(findings(r#"{"command": "x", "timeout_s": 0.06}"#), @"warning config.json:2:31: mcpServers.s.timeout_s: 60 ms is too short for most servers (the number is in seconds)");
+    assert_snapshot!(findings(r#"{"command": "x", "connectTimeoutMs": 120, "startTimeoutMs": 999}"#), @"
+    warning config.json:2:38: mcpServers.s.connectTimeoutMs: 120 ms is too short for most servers (the number is in milliseconds)
+    warning config.json:2:61: mcpServers.s.startTimeoutMs: 999 ms is too short for most servers (the number is in milliseconds)
+    ");
+    assert_snapshot!(findings(r#"{"command": "x", "timeout_s": 1, "connectTimeoutMs": 1000}"#), @"");
 }
 
 #[test]

@@ -101,6 +101,35 @@ async fn what_the_configuration_has_stays_as_it_is() {
     assert!(after.contains("\"files-cursor\""), "{after}");
 }
 
+/// A person has refused them when Claude Code asked.
+#[tokio::test]
+async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
+    let home = home!();
+    let project = home.path().join("app");
+    let servers = json!({"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}}});
+    put(&home, "app/.mcp.json", &servers.to_string());
+    put(
+        &home,
+        "app/.claude/settings.local.json",
+        r#"{"disabledMcpjsonServers": ["b"]}"#,
+    );
+    let own =
+        json!({"projects": {project.to_str().expect("UTF-8"): {"disabledMcpjsonServers": ["a"]}}});
+    put(&home, ".claude.json", &own.to_string());
+    let run = home
+        .run(&["import", "--from", "app/.mcp.json", "--json"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let report = run.json();
+    let enabled = report["servers"].as_array().expect("servers").iter();
+    let enabled: Vec<&Value> = enabled.map(|it| &it["entry"]["enabled"]).collect();
+    assert_eq!(
+        enabled,
+        [&json!(false), &json!(false), &Value::Null],
+        "{report}"
+    );
+}
+
 #[tokio::test]
 async fn a_running_daemon_takes_what_is_imported() {
     let home = home!();

@@ -71,7 +71,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     let daemon = home.serve(&["--config", &config]).await;
     put(&home, ".gemini/settings.json", &json!({"mcpServers": {"hub": {"httpUrl": format!("{}/mcp", daemon.url)}, "own": {"command": "y"}}}).to_string());
     let all = clients(&home, &daemon).await;
-    assert_eq!(all.len(), 19);
+    assert_eq!(all.len(), 27);
     let cursor = client(&all, "cursor");
     assert_eq!(
         (

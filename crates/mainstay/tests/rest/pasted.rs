@@ -34,7 +34,7 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
     );
     assert_eq!(
         new["notes"],
-        json!(["odd: not known to Mainstay: it changes nothing here"])
+        json!(["odd: not known to Mainstay, which ignores it"])
     );
     // Nothing is kept until it is added as it was shown.
     assert!(!world.text().contains("new"));

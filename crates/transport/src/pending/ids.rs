@@ -15,13 +15,21 @@ pub fn id_in_head(head: &[u8]) -> Option<u64> {
     whole_number(&token_in_head(&String::from_utf8_lossy(head))?)
 }
 
-/// The id of a response that cannot be read: none inside if it has an id that no request of ours has.
-pub fn id_of_unreadable(text: &[u8]) -> Option<Option<u64>> {
-    let text = String::from_utf8_lossy(text);
-    let token = token_in_head(&text).or_else(|| token_in_tail(&text))?;
-    match whole_number(&token) {
-        None if token != "null" && !token.starts_with('"') => None,
-        id => Some(id),
+/// The id of a response that cannot be read.
+pub enum UnreadableId {
+    Number(u64),
+    /// No request of ours has such an id: null, or a text.
+    Foreign,
+}
+
+impl UnreadableId {
+    pub fn find(text: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(text);
+        let token = token_in_head(&text).or_else(|| token_in_tail(&text))?;
+        let is_foreign = token == "null" || token.starts_with('"');
+        whole_number(&token)
+            .map(Self::Number)
+            .or_else(|| is_foreign.then_some(Self::Foreign))
     }
 }
 

@@ -4,6 +4,8 @@ mod questions;
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::PathBuf,
     process::Stdio,
@@ -332,6 +334,156 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(machine.state(), before);
+}
+
+/// Without what cannot be read, three servers would be one, and two would be gone.
+#[tokio::test]
+async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let fake = fake_server::binary();
+    let entries = json!({"mcpServers": {
+        "alpha": {"command": fake, "args": "-y server-alpha"},
+        "delta": {"command": fake, "environment": {"DSN": SECRET}, "args": []},
+        "beta": {"command": fake, "args": "-y server-beta"},
+        "gamma": {"command": fake, "disabled": "true"},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let run = machine
+        .run(&["setup", "--dry-run", "--client", "cursor"])
+        .await;
+    assert!(!run.to_string().contains("server-alpha"), "{run}");
+    assert!(!run.to_string().contains(SECRET), "{run}");
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    for told in [
+        "note: alpha, beta: stays in Cursor, for its entry cannot be read: `args`: expected a list of texts",
+        "note: gamma: stays in Cursor, for its entry cannot be read: `disabled`: expected true or false",
+    ] {
+        assert!(run.stderr.contains(told), "{run}");
+    }
+    assert!(run.stdout.contains("1 server added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    for stays in ["server-alpha", "server-beta", "gamma"] {
+        assert!(text.contains(stays), "{text}");
+    }
+    let run = machine.run(&["import", "--from", "cursor"]).await;
+    let told =
+        "left out: beta of Cursor: its entry cannot be read: `args`: expected a list of texts";
+    assert!(run.stdout.contains(told), "{run}");
+}
+
+/// Their client can sign in, and Mainstay cannot.
+#[tokio::test]
+async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let entries = json!({"mcpServers": {
+        "signed": {"url": "http://127.0.0.1:1/a", "auth": {"CLIENT_ID": "c"}},
+        "streamed": {"url": "http://127.0.0.1:1/b", "type": "http-stream"},
+        "plain": {"command": fake_server::binary()},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let before = machine.state();
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    for told in [
+        "note: signed: stays in Cursor, `auth`: Mainstay cannot sign in by OAuth",
+        "note: streamed: stays in Cursor, `type`: Mainstay speaks no \"http-stream\"",
+    ] {
+        assert!(run.stderr.contains(told), "{run}");
+    }
+    assert!(run.stdout.contains("1 server added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    for stays in ["\"signed\"", "\"streamed\"", "\"mainstay\""] {
+        assert!(text.contains(stays), "{text}");
+    }
+    assert!(!text.contains("\"plain\""), "{text}");
+    // Nothing to do any more, and nothing that `doctor` could mend by it.
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(fs::read_to_string(&cursor).expect("there"), text);
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(machine.state(), before);
+}
+
+/// A server that answers every request with 401.
+fn refusing() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut stream = stream;
+            let read = stream.read(&mut [0; 4096]).unwrap_or_default();
+            if read > 0 {
+                let answer = "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"x\"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer.as_bytes()).ok();
+            }
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+/// The client signs in when it is refused. Nothing in its file says so.
+#[tokio::test]
+async fn a_server_that_refuses_mainstay_stays_with_its_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let url = refusing();
+    let entries = json!({"mcpServers": {
+        "signs-in": {"url": url},
+        "has-token": {"url": url, "headers": {"Authorization": "Bearer t"}},
+        "absent": {"url": "http://127.0.0.1:1/mcp"},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let told = "note: signs-in: stays in Cursor, `url`: unauthorized: HTTP 401: the server wants";
+    assert!(run.stderr.contains(told), "{run}");
+    assert!(run.stdout.contains("2 servers added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    assert!(text.contains("\"signs-in\""), "{text}");
+    assert!(
+        !text.contains("has-token") && !text.contains("absent"),
+        "{text}"
+    );
+}
+
+/// In one line it is no YAML any more.
+#[tokio::test]
+async fn a_text_to_paste_keeps_its_lines() {
+    let machine = Machinery::new();
+    for name in FILES {
+        fs::remove_file(machine.home.path().join(name)).expect("removed");
+    }
+    let goose = machine.home.path().join(".config/goose/config.yaml");
+    fs::create_dir_all(goose.parent().expect("a folder")).expect("made");
+    let fake = fake_server::binary();
+    let flow = format!(
+        "extensions: {{gh: {{enabled: true, type: stdio, cmd: {}, args: [], name: gh}}}}\n",
+        fake.display()
+    );
+    fs::write(&goose, &flow).expect("written");
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let block = "and take these servers out: gh:\nextensions:\n  mainstay:\n    name: mainstay\n";
+    assert!(run.stderr.contains(block), "{run}");
+    assert!(
+        run.stdout
+            .ends_with("1 server added to the configuration\n"),
+        "{run}"
+    );
+    assert!(!run.stderr.contains("restart the clients"), "{run}");
+    assert_eq!(fs::read_to_string(&goose).expect("there"), flow);
 }
 
 /// Windows programs write UTF-16. Mainstay leaves it so, and restores every byte.

@@ -1,0 +1,502 @@
+//! Single entries of clients: what each becomes, and what is said of it.
+
+use std::path::Path;
+
+use mainstay_client_files::{
+    Client, ClientFile, Front, LeftOut, Machine, Server, System, files_of, merge,
+    point_at_mainstay, servers,
+};
+use serde_json::{Value, json};
+
+/// The file in which this client keeps its servers.
+fn file(client: Client) -> ClientFile {
+    let machine = Machine::new(System::Linux, "/home/me");
+    files_of(client, &machine).swap_remove(0)
+}
+
+/// The servers of a file of JSON.
+fn read(client: Client, whole: &Value) -> Vec<Server> {
+    let file = ClientFile {
+        format: mainstay_client_files::Format::Json,
+        ..file(client)
+    };
+    servers(&file, &whole.to_string()).expect("it can be read")
+}
+
+/// One server, by what the client calls the place of its servers.
+fn one(client: Client, section: &str, entry: Value) -> Server {
+    let entries = serde_json::Map::from_iter([("s".to_owned(), entry)]);
+    read(client, &json!({ section: entries })).swap_remove(0)
+}
+
+/// The notes that a person has to know.
+fn reports(server: &Server) -> Vec<String> {
+    let reports = server.reports();
+    reports
+        .map(|note| format!("{}: {}", note.key, note.text))
+        .collect()
+}
+
+/// The number comes from a client that counts seconds.
+#[test]
+fn short_timeouts_in_files_of_milliseconds_are_seconds() {
+    for client in [
+        Client::ClaudeDesktop,
+        Client::ClaudeCode,
+        Client::Cursor,
+        Client::Windsurf,
+        Client::GeminiCli,
+        Client::LmStudio,
+        Client::AmazonQ,
+        Client::Warp,
+    ] {
+        for seconds in [1, 60, 300, 999] {
+            let server = one(
+                client,
+                "mcpServers",
+                json!({"command": "x", "timeout": seconds}),
+            );
+            assert_eq!(server.entry["timeout_s"], seconds, "{client}");
+            let note = format!(
+                "timeout: taken as {seconds} seconds, for no server answers within {seconds} milliseconds"
+            );
+            assert_eq!(reports(&server), [note], "{client}");
+        }
+        let server = one(
+            client,
+            "mcpServers",
+            json!({"command": "x", "timeout": 1000}),
+        );
+        assert_eq!(server.entry["timeout_s"], 1, "{client}");
+        assert!(reports(&server).is_empty(), "{client}");
+    }
+    let server = one(
+        Client::Cline,
+        "mcpServers",
+        json!({"command": "x", "timeout": 60}),
+    );
+    assert_eq!(server.entry["timeout_s"], 60);
+    assert!(reports(&server).is_empty());
+}
+
+#[test]
+fn short_times_for_a_start_are_seconds_too() {
+    let server = one(
+        Client::Opencode,
+        "mcp",
+        json!({"command": ["x"], "timeout": 120}),
+    );
+    assert_eq!(server.entry["timeout_s"], 120);
+    assert_eq!(server.entry["connectTimeoutMs"], 120_000);
+    assert_eq!(reports(&server).len(), 1);
+    for (client, section, key) in [
+        (Client::Codex, "mcp_servers", "startup_timeout_ms"),
+        (Client::Continue, "mcpServers", "connectionTimeout"),
+        (Client::LibreChat, "mcpServers", "initTimeout"),
+    ] {
+        let server = one(client, section, json!({"command": "x", key: 20}));
+        assert_eq!(server.entry["connectTimeoutMs"], 20_000, "{client}");
+        assert_eq!(reports(&server).len(), 1, "{client}");
+    }
+    let server = one(
+        Client::Codex,
+        "mcp_servers",
+        json!({"command": "x", "startup_timeout_sec": 20}),
+    );
+    assert_eq!(server.entry["connectTimeoutMs"], 20_000);
+    assert!(reports(&server).is_empty());
+}
+
+/// Without the part that cannot be read, different servers would be the same, and another would be run.
+#[test]
+fn an_entry_that_cannot_be_read_is_left_out() {
+    for (entry, reason) in [
+        (
+            json!({"command": "npx", "args": "-y a"}),
+            "`args`: expected a list of texts",
+        ),
+        (
+            json!({"command": "npx", "args": ["-y", null]}),
+            "`args`: expected a list of texts",
+        ),
+        (
+            json!({"command": "npx", "env": ["A=1"]}),
+            "`env`: expected names with texts",
+        ),
+        (
+            json!({"command": "npx", "env": {"A": {}}}),
+            "`env.A`: expected a text",
+        ),
+        (
+            json!({"url": "http://h", "headers": "X: 1"}),
+            "`headers`: expected names with texts",
+        ),
+        (
+            json!({"url": "http://h", "headers": {"X": null}}),
+            "`headers.X`: expected a text",
+        ),
+        (
+            json!({"command": "npx", "disabled": "true"}),
+            "`disabled`: expected true or false",
+        ),
+        (
+            json!({"command": "npx", "enabled": 0}),
+            "`enabled`: expected true or false",
+        ),
+        (
+            json!({"command": "npx", "enabled": "false"}),
+            "`enabled`: expected true or false",
+        ),
+        (
+            json!({"command": 5, "url": "http://h"}),
+            "`command`: expected a command",
+        ),
+        (
+            json!({"command": "npx", "url": ["http://h"]}),
+            "`url`: expected a URL",
+        ),
+        (
+            json!({"command": "npx", "cwd": 1}),
+            "`cwd`: expected a path",
+        ),
+        (
+            json!({"command": "npx", "disabledTools": "a"}),
+            "`disabledTools`: expected a list of tools",
+        ),
+        (
+            json!({"command": "npx", "args": 1, "disabled": 1}),
+            "`args`: expected a list of texts; `disabled`: expected true or false",
+        ),
+    ] {
+        let server = one(Client::Cursor, "mcpServers", entry);
+        assert_eq!(
+            server.left_out,
+            Some(LeftOut::NotUnderstood(reason.to_owned()))
+        );
+        assert!(
+            reports(&server)
+                .iter()
+                .all(|note| !note.contains("changes nothing"))
+        );
+    }
+    let server = one(
+        Client::Cursor,
+        "mcpServers",
+        json!({"command": "npx", "args": null, "env": {"A": null, "B": 1}}),
+    );
+    assert_eq!(server.left_out, None);
+    assert_eq!(server.entry["env"], json!({"A": null, "B": "1"}));
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
+    let whole = json!({"mcpServers": {
+        "plain": {"command": "npx"},
+        "alpha": {"command": "npx", "args": "-y server-alpha"},
+        "beta": {"command": "npx", "args": "-y server-beta"},
+    }});
+    let found = read(Client::Cursor, &whole);
+    let merged = merge(&found, &[]);
+    assert_eq!(merged.len(), 1);
+    assert_eq!(merged[0].sources.len(), 1);
+    let front = Front::Http {
+        url: "http://127.0.0.1:7420/mcp".to_owned(),
+    };
+    let text = whole.to_string();
+    let pointed =
+        point_at_mainstay(&file(Client::Cursor), &text, &front, |_| true).expect("pointed");
+    assert_eq!(pointed.removed, ["plain"]);
+    for stays in ["server-alpha", "server-beta"] {
+        assert!(pointed.text.contains(stays), "{}", pointed.text);
+    }
+}
+
+/// They may work for their client, so `setup` leaves them there.
+#[test]
+fn what_mainstay_cannot_do_is_said_to_be_so() {
+    let http = "https://h.example.com/mcp";
+    for (client, section, entry, key) in [
+        (
+            Client::ClaudeCode,
+            "mcpServers",
+            json!({"url": http, "oauth": {"clientId": "c"}}),
+            "oauth",
+        ),
+        (
+            Client::ClaudeCode,
+            "mcpServers",
+            json!({"url": http, "headersHelper": "h.sh"}),
+            "headersHelper",
+        ),
+        (
+            Client::ClaudeCode,
+            "mcpServers",
+            json!({"url": http, "type": "ws"}),
+            "type",
+        ),
+        (
+            Client::Cursor,
+            "mcpServers",
+            json!({"url": http, "auth": {"CLIENT_ID": "c"}}),
+            "auth",
+        ),
+        (
+            Client::Cursor,
+            "mcpServers",
+            json!({"url": http, "type": "http-stream"}),
+            "type",
+        ),
+        (
+            Client::GeminiCli,
+            "mcpServers",
+            json!({"httpUrl": http, "authProviderType": "google_credentials"}),
+            "authProviderType",
+        ),
+        (
+            Client::Codex,
+            "mcp_servers",
+            json!({"url": http, "scopes": ["a"]}),
+            "scopes",
+        ),
+        (
+            Client::Codex,
+            "mcp_servers",
+            json!({"url": http, "oauth_resource": http}),
+            "oauth_resource",
+        ),
+        (
+            Client::VsCode,
+            "servers",
+            json!({"command": "x", "sandboxEnabled": true}),
+            "sandboxEnabled",
+        ),
+        (
+            Client::Goose,
+            "extensions",
+            json!({"cmd": "x", "env_keys": ["TOKEN"]}),
+            "env_keys",
+        ),
+        (
+            Client::LibreChat,
+            "mcpServers",
+            json!({"url": http, "type": "streamable-http", "customUserVars": {"K": {}}}),
+            "customUserVars",
+        ),
+    ] {
+        let server = one(client, section, entry);
+        assert_eq!(server.left_out, None, "{client}");
+        let keys: Vec<&str> = server.unsupported().map(|note| note.key.as_str()).collect();
+        assert_eq!(keys, [key], "{client}");
+        assert!(!server.is_movable(), "{client}");
+        assert!(
+            reports(&server).iter().any(|note| note.starts_with(key)),
+            "{client}"
+        );
+    }
+    for entry in [
+        json!({"url": http}),
+        json!({"url": http, "oauth": {"enabled": false}}),
+        json!({"url": http, "oauth": false}),
+        json!({"url": http, "oauth": {"clientId": "c"}, "headers": {"authorization": "Bearer t"}}),
+        json!({"command": "x", "sandboxEnabled": false}),
+    ] {
+        let server = one(Client::VsCode, "servers", entry);
+        assert!(server.is_movable(), "{:?}", server.notes);
+    }
+}
+
+/// A file at a place that no client uses is read as `serve --config` reads it, in no client's name.
+#[test]
+fn a_file_at_an_unknown_place_is_no_known_clients() {
+    let machine = Machine::new(System::Linux, "/home/me");
+    let client = |path: &str, text: &str| {
+        ClientFile::recognize(Path::new(path), text, &machine).map(|file| file.client)
+    };
+    let servers = r#"{"mcpServers": {"a": {"command": "a"}}}"#;
+    for path in [
+        "/home/me/mcp.json",
+        "/home/me/mcp_config.json",
+        "/home/me/Code/app/mcp.json",
+        "/home/me/src/zed/mcp.json",
+        "/home/me/.docker/mcp.json",
+    ] {
+        assert_eq!(client(path, servers), Some(Client::Unknown), "{path}");
+    }
+    for (path, expected) in [
+        ("/x/.kiro/settings/mcp.json", Client::Kiro),
+        ("/x/.copilot/mcp-config.json", Client::CopilotCli),
+        (
+            "/x/.gemini/antigravity/mcp_config.json",
+            Client::Antigravity,
+        ),
+        ("/x/.qwen/settings.json", Client::QwenCode),
+        (
+            "/x/kilocode.kilo-code/settings/mcp_settings.json",
+            Client::Kilo,
+        ),
+        (
+            "/x/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+            Client::Roo,
+        ),
+        ("/x/.config/kilo/kilo.jsonc", Client::KiloCli),
+        ("/x/.config/crush/crush.json", Client::Crush),
+        ("/x/Trae/User/mcp.json", Client::Trae),
+        ("/x/.codeium/windsurf/mcp_config.json", Client::Windsurf),
+        ("/x/Code/User/mcp.json", Client::VsCode),
+        ("/x/.mcp.json", Client::ClaudeCode),
+    ] {
+        assert_eq!(client(path, servers), Some(expected), "{path}");
+    }
+    let crush = r#"{"mcp": {"a": {"type": "stdio", "command": "a"}}}"#;
+    assert_eq!(client("/x/some.json", crush), Some(Client::Crush));
+    let opencode = r#"{"mcp": {"a": {"type": "local", "command": ["a"]}}}"#;
+    assert_eq!(client("/x/some.json", opencode), Some(Client::Opencode));
+}
+
+#[test]
+fn a_file_at_an_unknown_place_is_read_as_our_own() {
+    let file = ClientFile::of_client(
+        Client::Unknown,
+        Path::new("/x/mcp.json"),
+        &Machine::new(System::Linux, "/home/me"),
+    );
+    let whole = json!({
+        "mcp": {"excluded": ["off"]},
+        "mcpServers": {
+            "a": {"command": "a", "args": ["${TOKEN}"], "connectTimeoutMs": 5000, "timeout": 1500},
+            "b": {"command": "b", "timeout": 3600, "alwaysAllow": ["x"], "isActive": false},
+            "off": {"command": "off"},
+            "c": {"command": "c", "anythingllm": {"suppressedTools": ["x"], "autoStart": false}},
+        },
+    });
+    let found = servers(&file, &whole.to_string()).expect("it can be read");
+    let entry = |index: usize| Value::Object(found[index].entry.clone());
+    assert_eq!(
+        entry(0),
+        json!({"command": "a", "args": ["${TOKEN}"], "connectTimeoutMs": 5000, "timeout_s": 1.5})
+    );
+    assert_eq!(reports(&found[0]), [""; 0]);
+    assert_eq!(entry(1)["timeout_s"], 3600);
+    assert_eq!(entry(1)["enabled"], false);
+    assert_eq!(entry(2)["enabled"], false);
+    assert_eq!(entry(3)["disabledTools"], json!(["x"]));
+    assert_eq!(entry(3)["autoStart"], false);
+}
+
+#[test]
+fn crush_counts_seconds_and_runs_commands_for_values() {
+    let server = one(
+        Client::Crush,
+        "mcp",
+        json!({"command": "x", "timeout": 120, "env": {"A": "$B"}}),
+    );
+    assert_eq!(server.entry["timeout_s"], 120);
+    assert_eq!(server.entry["env"]["A"], "${B}");
+    assert!(!server.entry.contains_key("connectTimeoutMs"));
+    assert!(server.is_movable());
+    let server = one(
+        Client::Crush,
+        "mcp",
+        json!({"url": "http://h", "headers": {"K": "$(pass k)"}}),
+    );
+    assert!(!server.is_movable());
+}
+
+#[test]
+fn times_of_the_second_opencode_are_objects() {
+    let whole = json!({"mcp": {
+        "timeout": {"startup": 20000, "request": 60000},
+        "servers": {
+            "a": {"type": "local", "command": ["a"]},
+            "b": {"type": "local", "command": ["b"], "timeout": {"startup": 5000}},
+        },
+    }});
+    let found = read(Client::Opencode, &whole);
+    let times = |index: usize| {
+        let entry = &found[index].entry;
+        (
+            entry["connectTimeoutMs"].clone(),
+            entry["timeout_s"].clone(),
+        )
+    };
+    assert_eq!(times(0), (json!(20000), json!(60)));
+    assert_eq!(times(1), (json!(5000), json!(60)));
+    assert!(found.iter().all(|server| reports(server).is_empty()));
+}
+
+/// The last one counts for most programs, and is not what a person reads first.
+#[test]
+fn a_key_that_stands_twice_leaves_its_server_out() {
+    let text = r#"{"mcpServers": {
+        "a": {"command": "a", "args": ["1"], "args": ["2"]},
+        "b": {"command": "b"},
+        "b": {"command": "c"},
+        "c": {"command": "c", "env": {"X": "1", "X": "2"}},
+        "d": {"command": "d"}
+    }, "other": {"x": 1, "x": 2}}"#;
+    let found = servers(&file(Client::Cursor), text).expect("it can be read");
+    let reasons = found.iter().map(|server| match &server.left_out {
+        Some(LeftOut::NotUnderstood(reason)) => reason.as_str(),
+        _ => "",
+    });
+    let reasons: Vec<&str> = reasons.collect();
+    assert_eq!(
+        reasons,
+        [
+            "`args` stands twice",
+            "its name stands twice",
+            "`env.X` stands twice",
+            ""
+        ]
+    );
+    let text = r#"{"mcpServers": {"a": {"command": "a"}}, "mcpServers": {"b": {"command": "b"}}}"#;
+    let found = servers(&file(Client::Cursor), text).expect("it can be read");
+    let reason = LeftOut::NotUnderstood("`mcpServers` stands twice".to_owned());
+    assert!(
+        found
+            .iter()
+            .all(|server| server.left_out.as_ref() == Some(&reason))
+    );
+}
+
+#[test]
+fn an_agent_of_amazon_q_chooses_tools() {
+    let whole = json!({
+        "tools": ["fs_read", "@git/git_status", "@git/git_log", "@files", "@odd/x*"],
+        "mcpServers": {
+            "git": {"command": "g"},
+            "files": {"command": "f"},
+            "none": {"command": "n"},
+            "odd": {"command": "o"},
+        },
+    });
+    let found = read(Client::AmazonQ, &whole);
+    assert_eq!(
+        found[0].entry["allowedTools"],
+        json!(["git_status", "git_log"])
+    );
+    assert!(!found[1].entry.contains_key("allowedTools"));
+    assert_eq!(found[2].entry["enabled"], false);
+    assert!(!found[3].is_movable());
+    let all = json!({"tools": ["*"], "mcpServers": {"git": {"command": "g"}}});
+    assert_eq!(
+        Value::Object(read(Client::AmazonQ, &all)[0].entry.clone()),
+        json!({"command": "g"})
+    );
+}
+
+#[test]
+fn a_server_that_some_projects_leave_out_is_told() {
+    let whole = json!({
+        "mcpServers": {"web": {"command": "w"}, "other": {"command": "o"}},
+        "projects": {"/home/me/app": {"disabledMcpServers": ["web"]}},
+    });
+    let found = read(Client::ClaudeCode, &whole);
+    assert_eq!(
+        reports(&found[0]),
+        [
+            "disabledMcpServers: Claude Code leaves it out in /home/me/app, where Mainstay has it, too"
+        ]
+    );
+    assert!(reports(&found[1]).is_empty());
+}
