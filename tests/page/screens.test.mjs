@@ -265,6 +265,7 @@ async function looks(shown, name, { isWide = false, isLong = false } = {}) {
     await shown.setViewportSize({ width, height: width < 500 ? 780 : width > 3000 ? 2160 : 900 })
     const overflow = await shown.evaluate(() => document.documentElement.scrollWidth - innerWidth)
     assert.ok(overflow <= 0, `${name} at ${width} px is ${overflow} px too wide`)
+    assert.deepEqual(await tooTall(shown), [], `${name} at ${width} px`)
     for (const scheme of SCHEMES) {
       const look = `${width}-${scheme}`
       const isSeen = isWide ? width < 3000 : LOOKS.includes(look)
@@ -276,6 +277,18 @@ async function looks(shown, name, { isWide = false, isLong = false } = {}) {
       if (PICTURES) await picture(shown, `${name}-${look}`, isLong)
     }
   }
+}
+
+/**
+ * What scrolls beside the part that should: the window beside its screen, a dialog beside its content. Words that only
+ * a screen reader sees do that where nothing that scrolls holds them.
+ */
+function tooTall(shown) {
+  return shown.evaluate(() => {
+    const whole = document.scrollingElement
+    const found = [...document.querySelectorAll('dialog[open]')].filter((it) => it.scrollHeight > it.clientHeight).map((it) => `the dialog is ${it.scrollHeight} px in ${it.clientHeight}`)
+    return whole.scrollHeight > innerHeight ? [`the document is ${whole.scrollHeight} px in ${innerHeight}`, ...found] : found
+  })
 }
 
 /** Writes a picture; of a long screen all of it, in a window as tall as the screen. */
@@ -314,6 +327,34 @@ describe('each screen', { concurrency: 2 }, () => {
       }
     })
   }
+})
+
+/** The screens of the rail, and the two that are longer than a window. */
+const SCROLLED = ['#/servers', '#/servers/alpha', '#/calls', '#/overview', '#/tools', '#/tools/alpha/kinds', '#/requests', '#/clients', '#/events', '#/configuration', '#/settings', '#/settings/about']
+
+test('no screen scrolls away, by the wheel or by keys', async () => {
+  const page = await openPage(daemon)
+  for (const [width, height] of [[1280, 800], [360, 740]]) {
+    await page.setViewportSize({ width, height })
+    for (const hash of SCROLLED) {
+      await page.goto(`${daemon.url}/${hash}`)
+      await page.getByRole('heading', { level: 1 }).first().waitFor()
+      await soon('the screen to be loaded', async () => (await page.getByText('Loading…').count()) === 0)
+      const where = `${hash} at ${width} px`
+      const isAtTop = async (how) => assert.equal(await page.evaluate(() => scrollY), 0, `${where}, ${how}`)
+      assert.deepEqual(await tooTall(page), [], where)
+      await page.mouse.move(width / 2, height / 2)
+      for (let tick = 0; tick < 10; tick += 1) await page.mouse.wheel(0, 1000)
+      await isAtTop('the wheel')
+      await page.evaluate(() => document.activeElement?.blur())
+      for (const key of ['End', 'PageDown', 'Space']) await page.keyboard.press(key)
+      await isAtTop('keys')
+      await page.getByRole('main').focus()
+      await page.keyboard.press('End')
+      await isAtTop('the end of the screen')
+    }
+  }
+  await closePage(page)
 })
 
 test('sign-in', async () => {
