@@ -67,6 +67,14 @@ const RESULTS = {
     content: [{ type: 'text', text: '# Title\n\nSome **bold** words, [a link](https://evil.invalid/a) and ![a picture](https://evil.invalid/p.png)\n\n<script>window.owned = 1</script>\n\n<img src="x" onerror="window.owned = 1">\n\n[run](javascript:window.owned=1)' }],
   },
   destroy: { content: [{ type: 'text', text: 'destroyed' }] },
+  // Texts for which a reader of Markdown takes a minute, or for which no stack is deep enough.
+  slow: { content: [markdown('@repeat:25000:a___')] },
+  deep: { content: [markdown('@repeat:20000:>')] },
+  nested: { content: [markdown('@repeat:30000:1. ')] },
+  many: { content: [markdown('@repeat:30000:*a* ')] },
+}
+function markdown(text) {
+  return { type: 'resource', resource: { uri: 'notes://long', mimeType: 'text/markdown', text } }
 }
 
 let daemon, scripts, needed
@@ -468,6 +476,22 @@ test('results: Markdown on request, and nothing in it runs or loads', async () =
   assert.equal(await page.evaluate(() => window.owned), undefined)
   await closePage(page)
 })
+
+for (const name of ['slow', 'deep', 'nested', 'many']) {
+  test(`results: Markdown that is too much is shown as text, and the page goes on (${name})`, async () => {
+    const page = await openPage(daemon, `#/tools/results/${name}`)
+    await call(page)
+    const shown = outcome(page)
+    const view = (title) => shown.getByRole('tab', { name: title, exact: true })
+    await view('Markdown').click()
+    const note = shown.getByText('This text cannot be shown as Markdown')
+    await note.waitFor({ timeout: 10_000 })
+    assert.equal((await shown.locator('pre').first().innerText()).slice(0, 4), { slow: 'a___', deep: '>>>>', nested: '1. 1', many: '*a* ' }[name])
+    await view('Text').click()
+    await note.waitFor({ state: 'detached' })
+    await closePage(page)
+  })
+}
 
 test('a destructive tool asks first', async () => {
   const page = await openPage(daemon, '#/tools/results/destroy')
