@@ -67,6 +67,7 @@ const RESULTS = {
     content: [{ type: 'text', text: '# Title\n\nSome **bold** words, [a link](https://evil.invalid/a) and ![a picture](https://evil.invalid/p.png)\n\n<script>window.owned = 1</script>\n\n<img src="x" onerror="window.owned = 1">\n\n[run](javascript:window.owned=1)' }],
   },
   destroy: { content: [{ type: 'text', text: 'destroyed' }] },
+  programs: { content: ['application/exe', 'text/html', 'image/png'].map((mimeType) => ({ type: 'image', mimeType, data: PIXEL })) },
   // Texts for which a reader of Markdown takes a minute, or for which no stack is deep enough.
   slow: { content: [markdown('@repeat:25000:a___')] },
   deep: { content: [markdown('@repeat:20000:>')] },
@@ -474,6 +475,19 @@ test('results: Markdown on request, and nothing in it runs or loads', async () =
   await shown.getByText('<script>window.owned = 1</script>').waitFor()
   assert.equal(await shown.locator('a[href*=evil], a[href^=javascript], script, img').count(), 0)
   assert.equal(await page.evaluate(() => window.owned), undefined)
+  await closePage(page)
+})
+
+test('results: what is saved has the ending of a known type, or none that is run', async () => {
+  const page = await openPage(daemon, '#/tools/results/programs')
+  await call(page)
+  const names = []
+  for (const index of [0, 1, 2]) {
+    const saving = page.waitForEvent('download')
+    await outcome(page).getByRole('button', { name: 'Save it' }).nth(index).click()
+    names.push((await saving).suggestedFilename())
+  }
+  assert.deepEqual(names, ['result.bin', 'result.bin', 'result.png'])
   await closePage(page)
 })
 
