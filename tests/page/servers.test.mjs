@@ -22,6 +22,12 @@ before(async () => {
         reconnect: { initialDelayMs: 50_000, maxDelayMs: 50_000, jitter: 0 },
       },
       spent: { ...fake('--crash-at-start', '4'), reconnect: { initialDelayMs: 100, maxAttempts: 2 }, restart: { mode: 'as_reconnect' } },
+      // Its last line says what is wrong, below more than an open row shows.
+      traced: {
+        command: 'sh',
+        args: ['-c', `for frame in 1 2 3 4 5 6 7 8 9 10; do echo "  File $frame ${'in a long folder '.repeat(12)}" >&2; done; echo "ValueError: no such table" >&2; exit 1`],
+        reconnect: { initialDelayMs: 50_000, maxDelayMs: 50_000, jitter: 0 },
+      },
       idle: { ...fake(), autoStart: false },
       wrong: { ...fake('--crash-at-start', '5'), autoStart: false, reconnect: { initialFailure: 'error' } },
     },
@@ -111,6 +117,33 @@ test('a server whose program ends at once says why, what it said, and when it is
   await soon('the crash to be counted', async () => (await daemon.server('broken')).crashCount > crashCount)
   assert.equal(await broken.getByText(/^since /).innerText(), since)
   await closePage(page)
+})
+
+test('an open row shows the end of its log, and what events it cannot know', async () => {
+  const page = await openPage(daemon, '#/servers?open=traced')
+  const traced = row(page, 'traced')
+  const log = traced.getByRole('list', { name: 'Log' })
+  const last = log.getByText('ValueError: no such table')
+  await last.waitFor()
+  const below = () => Promise.all([last, log].map((it) => it.boundingBox())).then(([line, box]) => line.y + line.height - (box.y + box.height))
+  assert.ok(await log.evaluate((it) => it.scrollHeight > it.clientHeight), 'the log is longer than its box')
+  await soon('the last line to be seen', async () => (await below()) <= 0)
+  // Who reads further up is left there.
+  await log.evaluate((it) => it.scrollTo(0, 0))
+  await traced.getByRole('button', { name: 'Reconnect now' }).click()
+  await soon('another crash', async () => (await log.getByText('no such table').count()) > 0 && (await daemon.server('traced')).crashCount > 1)
+  assert.equal(await log.evaluate((it) => it.scrollTop), 0)
+  await closePage(page)
+
+  // What is longer ago than the daemon remembers.
+  const later = await openPage(daemon)
+  await later.route('**/api/events/recent*', (route) => route.fulfill({ json: { events: [] } }))
+  await later.goto(`${daemon.url}/#/servers?open=gamma`)
+  await says(row(later, 'gamma'), 'None is remembered: Mainstay keeps the last 1000 events of the last 30 min.')
+  assert.equal(await later.getByText('since Mainstay started').count(), 0)
+  await row(later, 'gamma').getByRole('link', { name: 'States over time' }).click()
+  await later.getByRole('heading', { name: 'gamma', level: 1 }).waitFor()
+  await closePage(later)
 })
 
 test('one that is given up says so, and can be restarted', async () => {
