@@ -36,6 +36,11 @@ const SCREENS = [
     for (const name of ['alpha', 'off']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
     await page.getByRole('toolbar').waitFor()
   }, { isTouched: true }),
+  screen('servers-stop', '#/servers', async (page) => {
+    for (const name of ['alpha', 'results']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+    await page.getByRole('toolbar').getByRole('button', { name: 'Stop' }).click()
+    await dialog(page, 'Stop 2 servers?').waitFor()
+  }, { isTouched: true }),
   screen('servers-menu', '#/servers', async (page) => {
     await page.getByRole('button', { name: 'More actions for asked' }).click()
     await page.getByRole('menu').waitFor()

@@ -220,6 +220,8 @@ export const texts = {
       `Server "${name}" is stopped and its entry is taken out of the configuration file. Clients lose its tools. Records of its calls stay.`,
     removeManyTitle: (count: number) => `Delete ${count} ${count === 1 ? 'server' : 'servers'}?`,
     removeManyText: (names: string) => `Stopped, and taken out of the configuration file:\n${names}`,
+    stopManyTitle: (operation: string, count: number) => `${operation} ${count} servers?`,
+    stopManyText: (names: string) => `Clients lose their tools until they run again:\n${names}`,
     removed: (name: string) => `Server "${name}" deleted`,
     why: 'Why',
     then: 'Next',
