@@ -554,6 +554,9 @@ export const texts = {
     tokenNameHint: 'Letters, digits, ".", "-" and "_", up to 64.',
     lifetime: 'Works for',
     lifetimes: { '7': '7 days', '30': '30 days', '90': '90 days', '365': '1 year', '': 'until it is removed' },
+    firstToken: 'This is the first token: with it, each client needs one.',
+    refused: (count: number, names: string) =>
+      `${count} ${count === 1 ? 'client is' : 'clients are'} connected without a token and will be refused: ${names}.`,
     making: 'Making…',
     made: (name: string) => `The token of ${name}`,
     madeHint: 'Copy it now: it is not shown again. Mainstay keeps only its hash.',
