@@ -69,6 +69,17 @@ const SCREENS = [
     await page.getByRole('button', { name: 'Try it' }).click()
     await says(page, 'What it wrote on stderr')
   }, { isTouched: true }),
+  screen('servers-replace', '#/servers?add=paste', async (page) => {
+    await page.getByLabel('A snippet, a command line or an address').fill(JSON.stringify({ mcpServers: { alpha: fake('--tools', '3') } }))
+    await page.getByRole('button', { name: 'Read it' }).click()
+    await page.getByRole('button', { name: 'Replace alpha' }).click()
+    await page.getByRole('region', { name: 'What changes in the entry' }).waitFor()
+  }, { isTouched: true }),
+  screen('servers-exists', '#/servers?add=paste', async (page) => {
+    await page.getByLabel('A snippet, a command line or an address').fill(JSON.stringify({ mcpServers: { alpha: fake('--tools', '3') } }))
+    await page.getByRole('button', { name: 'Read it' }).click()
+    await page.getByRole('button', { name: 'Replace alpha' }).waitFor()
+  }, { isTouched: true }),
   screen('servers-approve', '#/servers?review=asked', (page) => says(dialog(page, 'Approve asked?'), 'API_KEY=of-a-client')),
   screen('servers-delete', '#/servers?delete=alpha', titled('Delete alpha?')),
   screen('servers-edit', '#/servers?edit=alpha', (page) => dialog(page, 'Edit alpha').getByLabel('Arguments').waitFor()),

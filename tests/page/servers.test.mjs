@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { anotherPage, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
+import { anotherPage, axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
 
 /** Waits that a person can watch, and no longer. */
 const WATCHED = { reconnect: { initialDelayMs: 3500, multiplier: 1, jitter: 0 } }
@@ -439,12 +439,58 @@ test('a command line becomes a server; what cannot be read and what exists is sa
   const review = dialog(page, 'Review before saving')
   await says(review, `${FAKE_SERVER} --tools 1`)
   await review.getByLabel('Name').fill('alpha')
-  await says(review, 'A server of this name exists. Saving replaces its entry.')
+  // What exists is not replaced by the button that saves.
+  await says(review, 'A server "alpha" exists. Give this one another name')
+  assert.equal(await review.getByRole('button', { name: 'Save and start' }).getAttribute('aria-disabled'), 'true')
   await review.getByLabel('Name').fill('typed')
   await review.getByRole('button', { name: 'Save and start' }).click()
   await toast(page, 'Server "typed" added')
   await soon('it to run', async () => (await daemon.server('typed')).connected)
   assert.deepEqual(inFile('typed').args, ['--tools', '1'])
+  await closePage(page)
+})
+
+test('a server of a name that exists is added beside it; replacing is a choice of its own', async () => {
+  await daemon.api('/api/servers', 'POST', { name: 'old', ...fake('--tools', '4'), env: { API_KEY: SECRET }, persist: true })
+  const page = await openPage(daemon, '#/servers?add=paste')
+  const text = page.getByLabel('A snippet, a command line or an address')
+  const review = dialog(page, 'Review before saving')
+  const read = async (entry) => {
+    await text.fill(JSON.stringify({ mcpServers: { old: entry } }))
+    await page.getByRole('button', { name: 'Read it' }).click()
+    await says(review, 'A server "old" exists. This one is added beside it, as "old-')
+  }
+  await read(fake('--tools', '5'))
+  assert.equal(await review.getByLabel('Name').inputValue(), 'old-2')
+  await review.getByRole('button', { name: 'Save and start' }).click()
+  await toast(page, 'Server "old-2" added')
+  assert.deepEqual([inFile('old').args, inFile('old-2').args], [['--tools', '4'], ['--tools', '5']])
+
+  // Chosen by hand, with what changes, and taken back.
+  await page.getByRole('button', { name: 'Add a server' }).click()
+  await read({ ...fake('--tools', '6'), env: { OTHER: 'of-the-new-one' } })
+  assert.equal(await review.getByLabel('Name').inputValue(), 'old-3')
+  await review.getByRole('button', { name: 'Replace old' }).click()
+  assert.equal(await review.getByLabel('Name').inputValue(), 'old')
+  const changes = review.getByRole('region', { name: 'What changes in the entry' })
+  const changed = await changes.innerText()
+  for (const part of ['"4"', '"6"', 'API_KEY', 'OTHER']) assert.ok(changed.includes(part), changed)
+  for (const secret of [SECRET, 'of-the-new-one']) assert.equal(await review.getByText(secret).count(), 0)
+  assert.deepEqual(await axe(page), [])
+  await review.getByRole('button', { name: 'Keep both' }).click()
+  assert.equal(await review.getByLabel('Name').inputValue(), 'old-3')
+  await review.getByRole('button', { name: 'Save and start' }).waitFor()
+  await review.getByRole('button', { name: 'Replace old' }).click()
+  // Another name takes the choice back, too.
+  await review.getByLabel('Name').fill('older')
+  await review.getByRole('button', { name: 'Save and start' }).waitFor()
+  await review.getByLabel('Name').fill('old')
+  const replace = review.getByRole('button', { name: 'Replace old' })
+  await replace.waitFor()
+  await replace.click()
+  await toast(page, 'Server "old" replaced')
+  assert.deepEqual(inFile('old'), { ...fake('--tools', '6'), env: { OTHER: 'of-the-new-one' } })
+  for (const name of ['old', 'old-2']) await daemon.api(`/api/servers/${name}?persist=true`, 'DELETE')
   await closePage(page)
 })
 

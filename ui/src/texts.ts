@@ -1234,7 +1234,13 @@ export const texts = {
     withHeaders: 'With headers',
     alsoSet: 'Also set',
     notes: 'Notes',
-    exists: 'A server of this name exists. Saving replaces its entry.',
+    exists: (name: string) => `A server "${name}" exists. Give this one another name, or replace the one that is there.`,
+    renamed: (taken: string, name: string) => `A server "${taken}" exists. This one is added beside it, as "${name}".`,
+    replace: (name: string) => `Replace ${name}`,
+    replaces: (name: string) => `The entry of "${name}" is replaced when you save, its secrets included. This cannot be undone.`,
+    replaceDifference: 'What changes in the entry',
+    keepBoth: 'Keep both',
+    replacedToast: (name: string) => `Server "${name}" replaced`,
     include: (name: string) => `Include ${name}`,
     trial: 'Try it',
     trialAgain: 'Try again',
@@ -1247,7 +1253,12 @@ export const texts = {
     trialBeside: (resources: number, prompts: number) =>
       `${resources} ${resources === 1 ? 'resource' : 'resources'}, ${prompts} ${prompts === 1 ? 'prompt' : 'prompts'}`,
     trialStderr: 'What it wrote on stderr',
-    save: (count: number) => (count === 1 ? 'Save and start' : `Save and start ${count} servers`),
+    save: (count: number, replaced: string[]) =>
+      replaced.length > 0
+        ? `${count === 1 ? 'Replace' : `Save and start ${count} servers, replace`} ${replaced.join(', ')}`
+        : count === 1
+          ? 'Save and start'
+          : `Save and start ${count} servers`,
     saving: 'Saving and starting…',
     saveEdit: 'Save',
     savingEdit: 'Saving…',
