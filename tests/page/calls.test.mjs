@@ -408,6 +408,12 @@ test('two calls side by side', async () => {
   await dialog.waitFor()
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'detached' })
+
+  // Where nothing differs, that is said beside the name of the part.
+  await client.call('alpha__echo', { text: 'there' })
+  const [again] = (await records('tool=echo&limit=1')).calls
+  await page.goto(`${daemon.url}/#/calls?compare=${there.id},${again.id}&side=1`)
+  await dialog.getByRole('heading', { name: 'Arguments They are the same.', exact: true }).waitFor()
   await closePage(page)
 })
 

@@ -14,6 +14,10 @@ const done: Record<Operation, string> = {
   disable: 'disabled',
 }
 
+function offered(tools: number, resources: number, prompts: number): string {
+  return `${tools} ${tools === 1 ? 'tool' : 'tools'}, ${resources} ${resources === 1 ? 'resource' : 'resources'}, ${prompts} ${prompts === 1 ? 'prompt' : 'prompts'}`
+}
+
 export const texts = {
   app: {
     name: 'Mainstay',
@@ -263,8 +267,7 @@ export const texts = {
     enabledIs: (isOn: boolean) => `Enabled: ${isOn ? 'Yes' : 'No'}`,
     callsSince: (calls: string, errors: string) => `${calls} since the server was added, ${errors} failed`,
     offers: 'Offers',
-    offered: (tools: number, resources: number, prompts: number) =>
-      `${tools} ${tools === 1 ? 'tool' : 'tools'}, ${resources} ${resources === 1 ? 'resource' : 'resources'}, ${prompts} ${prompts === 1 ? 'prompt' : 'prompts'}`,
+    offered,
     log: 'Log',
     logEmpty: 'It has not said anything yet.',
     logWhole: 'Whole log',
@@ -340,7 +343,7 @@ export const texts = {
     ping: (span: string) => `answered after ${span}`,
     memory: (size: string, processes: number) => `${size} in ${processes} ${processes === 1 ? 'process' : 'processes'}`,
     calls: (calls: string, errors: string, p95: string) => (calls === '0' ? 'none' : `${calls}, ${errors} failed, p95 ${p95}`),
-    lists: (tools: number, resources: number, prompts: number) => `${tools} tools, ${resources} resources, ${prompts} prompts`,
+    lists: offered,
     stale: 'of an earlier run',
     ephemeral: 'until Mainstay ends',
     persistent: 'in the configuration',
