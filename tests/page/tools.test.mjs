@@ -45,6 +45,9 @@ const KINDS = {
     },
   },
 }
+const way = (title, type, needed) => ({ title, type: 'object', required: ['type', needed], properties: { type: { const: type }, [needed]: { type: 'string' } } })
+/** A tool whose argument is one of two kinds, told apart by a constant. */
+const PAY = { name: 'pay', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const SILENCE = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA='
 const RESULTS = {
@@ -86,7 +89,7 @@ before(async () => {
   fs.writeFileSync(needed, '')
   daemon = await Daemon.start({
     mcpServers: {
-      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
+      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--tool', JSON.stringify(PAY), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
       results: scripted(scripts, 'results', {
         tools: Object.keys(RESULTS).map((name) => ({ name, inputSchema: { type: 'object', properties: {} }, ...(name === 'destroy' && { title: 'Wipe it', annotations: { destructiveHint: true } }) })),
         results: RESULTS,
@@ -475,6 +478,23 @@ test('results: Markdown on request, and nothing in it runs or loads', async () =
   await shown.getByText('<script>window.owned = 1</script>').waitFor()
   assert.equal(await shown.locator('a[href*=evil], a[href^=javascript], script, img').count(), 0)
   assert.equal(await page.evaluate(() => window.owned), undefined)
+  await closePage(page)
+})
+
+test('of several kinds of a value, only the chosen one is told what it lacks', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/pay')
+  const payment = group(page.getByRole('tabpanel', { name: 'Form' }), 'payment')
+  const wrong = async () => (await payment.locator('.errors li').allInnerTexts()).map((text) => text.replace('✕', '').trim())
+  await call(page)
+  await soon('what the card lacks', async () => (await wrong()).join() === 'A value is required.')
+  await payment.getByLabel('Which kind').selectOption({ label: 'Invoice' })
+  await payment.getByLabel(/^address/).waitFor()
+  await soon('what the invoice lacks', async () => (await wrong()).join() === 'A value is required.')
+  await payment.getByLabel(/^address/).fill('Main Street 1')
+  await soon('nothing to be wrong', async () => (await wrong()).length === 0)
+  await call(page)
+  await answered(page)
+  assert.deepEqual((await lastCall('alpha', 'pay')).arguments, { payment: { type: 'invoice', address: 'Main Street 1' } })
   await closePage(page)
 })
 
