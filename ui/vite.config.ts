@@ -8,7 +8,7 @@ type ChunkingContext = Rolldown.ChunkingContext
 const daemon = process.env.MAINSTAY_URL ?? 'http://127.0.0.1:7420'
 
 /** Parts with a file of their own, which is loaded when they are shown. */
-const LARGE = /\/(configuration\/(editor|colours|completion|marks|theme|tree|typing)|results\/markdown)\.ts$/
+const LARGE = /\/configuration\/(editor|colours|completion|marks|theme|tree|typing)\.ts$/
 
 /** The file of scripts for a module of ours that the first screen does not need. */
 function laterChunk(id: string, context: ChunkingContext): string | null {
@@ -42,7 +42,8 @@ const lexerAlone: Plugin = {
 }
 
 export default defineConfig({
-  plugins: [svelte(), lexerAlone],
+  plugins: [svelte()],
+  worker: { plugins: () => [lexerAlone] },
   build: {
     target: 'es2022',
     // The content security policy knows no data: scripts, and every asset is a file of its own.

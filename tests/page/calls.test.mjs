@@ -86,6 +86,38 @@ test('calls come in while a client calls; nothing moves under the pointer, and i
   await closePage(page)
 })
 
+test('a row says why its call failed, and only what failed has a colour', async () => {
+  await client.call('beta__error')
+  await client.call('beta__echo', { text: 'well' })
+  const page = await openPage(daemon, '#/calls')
+  const why = (await newest('tool=error')).error.message.split('\n')[0]
+  const line = (name) => listOf(page).getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) }).first()
+  const failed = line('beta/error')
+  await failed.getByText(why).waitFor()
+  for (const width of [1280, 800, 360]) {
+    await page.setViewportSize({ width, height: 780 })
+    assert.ok(await failed.getByText(why).isVisible(), `the reason at ${width} px`)
+  }
+  await page.setViewportSize({ width: 1280, height: 850 })
+  assert.deepEqual(await listOf(page).getByRole('columnheader').allInnerTexts(), ['Compare', 'Time', 'Server/tool', 'Client', 'Status', 'Reason', 'Duration', 'Try'])
+  assert.match(await line('beta/echo').getByRole('cell').nth(6).getAttribute('title'), /^Waited for the server: .+\nAt the server: \S+ ms \(\d+ %\)/)
+  /** How far the colour of a text is from grey. */
+  const colour = (within, text) =>
+    within.getByText(new RegExp(`^\\S${text}$`)).evaluate((it) => {
+      const canvas = document.createElement('canvas').getContext('2d')
+      canvas.fillStyle = getComputedStyle(it).color
+      canvas.fillRect(0, 0, 1, 1)
+      const [red, green, blue] = canvas.getImageData(0, 0, 1, 1).data
+      return Math.max(red, green, blue) - Math.min(red, green, blue)
+    })
+  const [ok, error] = [await colour(line('beta/echo'), 'ok'), await colour(failed, 'error')]
+  assert.ok(ok < 20 && error > 80, `ok ${ok}, error ${error}`)
+
+  await page.goto(`${daemon.url}/#/servers/beta/calls`)
+  await page.getByRole('row').filter({ hasText: 'error' }).first().getByText(why).waitFor()
+  await closePage(page)
+})
+
 test('each filter, as a control, as text, in the address, and after a reload', async () => {
   await other.call('beta__echo', { text: 'other' })
   await other.call('beta__nope')
@@ -376,6 +408,12 @@ test('two calls side by side', async () => {
   await dialog.waitFor()
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'detached' })
+
+  // Where nothing differs, that is said beside the name of the part.
+  await client.call('alpha__echo', { text: 'there' })
+  const [again] = (await records('tool=echo&limit=1')).calls
+  await page.goto(`${daemon.url}/#/calls?compare=${there.id},${again.id}&side=1`)
+  await dialog.getByRole('heading', { name: 'Arguments They are the same.', exact: true }).waitFor()
   await closePage(page)
 })
 

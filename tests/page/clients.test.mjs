@@ -251,11 +251,20 @@ test('the entry of every client is that of mainstay export, with and without tok
 })
 
 test('a token is shown once, opens the MCP addresses under its name, and nothing after it is removed', async () => {
+  for (const name of ['without-one', 'without-two']) await McpClient.open(daemon, '/mcp', { name })
   const page = await openPage(daemon, '#/clients/tokens')
   await page.getByRole('heading', { name: 'No tokens yet' }).waitFor()
   await page.getByRole('button', { name: 'Make a token' }).first().click()
   const dialog = page.getByRole('dialog', { name: 'Make a token' })
   const make = dialog.getByRole('button', { name: 'Make a token' })
+  // The first token shuts out who has none.
+  await soon('their names', async () => (await dialog.getByText('will be refused').innerText()).includes('without-two'))
+  const { sessions } = await daemon.api('/api/sessions')
+  const names = [...new Set(sessions.map((it) => it.client?.name || 'unnamed client'))]
+  assert.ok(names.includes('without-one') && names.includes('without-two'), names.join())
+  const said = await dialog.getByText(`${sessions.length} clients are connected without a token and will be refused: `).innerText()
+  assert.deepEqual(said.replace(/^.*refused: |\.$/gs, '').split(', ').sort(), names.sort())
+  assert.deepEqual(await axe(page), [])
   await dialog.getByLabel('Name of the client').fill('not good')
   assert.equal(await make.isDisabled(), true)
   await dialog.getByLabel('Name of the client').fill('laptop')
@@ -267,6 +276,11 @@ test('a token is shown once, opens the MCP addresses under its name, and nothing
   assert.match(token, /^mst_/)
   const row = page.getByRole('row').filter({ hasText: 'laptop' })
   await row.getByText(/in (29|30) d/).waitFor()
+  // The second one shuts nobody out.
+  await page.getByRole('button', { name: 'Make a token' }).first().click()
+  await dialog.getByLabel('Name of the client').waitFor()
+  assert.equal(await dialog.getByText('will be refused').count(), 0)
+  await page.keyboard.press('Escape')
   assert.deepEqual(await axe(page), [])
 
   await assert.rejects(McpClient.open(daemon), /401/)

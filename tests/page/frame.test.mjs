@@ -238,3 +238,33 @@ test('a setting hides the tools of servers everywhere', async () => {
   assert.equal(reads, 0, 'nothing reads them either')
   await closePage(page)
 })
+
+test('a screen that fails says so, and can be tried again; the rest of the page goes on', async () => {
+  const page = await openPage(daemon, '#/servers')
+  const rail = page.getByRole('navigation').first()
+  // An answer that the page does not expect.
+  await page.route('**/api/about', async (route) => {
+    const response = await route.fetch()
+    await route.fulfill({ response, json: { ...(await response.json()), revisions: null } })
+  })
+  const failed = page.getByRole('main').getByRole('alert').filter({ hasText: 'The screen "Settings" failed, and is not shown: ' })
+  const tryAgain = failed.getByRole('button', { name: 'Try again' })
+  await page.goto(`${daemon.url}/#/settings/about`)
+  await tryAgain.waitFor()
+  assert.deepEqual(await axe(page), [])
+  await rail.getByRole('link', { name: 'Servers' }).click()
+  await page.getByRole('list', { name: 'Servers' }).waitFor()
+  await page.goto(`${daemon.url}/#/settings/about`)
+  await tryAgain.waitFor()
+  // Another part of the same screen is shown.
+  await page.goto(`${daemon.url}/#/settings`)
+  await page.getByRole('radiogroup', { name: 'Colours' }).waitFor()
+  await page.goto(`${daemon.url}/#/settings/about`)
+  await tryAgain.waitFor()
+  await page.unroute('**/api/about')
+  await tryAgain.click()
+  await page.getByText('State directory').first().waitFor()
+  assert.deepEqual(page.faults.map((it) => it.split(':', 2).join(':')), Array(3).fill('console: TypeError'), 'the browser has the reason')
+  page.faults.length = 0
+  await closePage(page)
+})

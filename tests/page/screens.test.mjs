@@ -36,6 +36,11 @@ const SCREENS = [
     for (const name of ['alpha', 'off']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
     await page.getByRole('toolbar').waitFor()
   }, { isTouched: true }),
+  screen('servers-stop', '#/servers', async (page) => {
+    for (const name of ['alpha', 'results']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+    await page.getByRole('toolbar').getByRole('button', { name: 'Stop' }).click()
+    await dialog(page, 'Stop 2 servers?').waitFor()
+  }, { isTouched: true }),
   screen('servers-menu', '#/servers', async (page) => {
     await page.getByRole('button', { name: 'More actions for asked' }).click()
     await page.getByRole('menu').waitFor()
@@ -63,6 +68,17 @@ const SCREENS = [
     await page.getByRole('button', { name: 'Read it' }).click()
     await page.getByRole('button', { name: 'Try it' }).click()
     await says(page, 'What it wrote on stderr')
+  }, { isTouched: true }),
+  screen('servers-replace', '#/servers?add=paste', async (page) => {
+    await page.getByLabel('A snippet, a command line or an address').fill(JSON.stringify({ mcpServers: { alpha: fake('--tools', '3') } }))
+    await page.getByRole('button', { name: 'Read it' }).click()
+    await page.getByRole('button', { name: 'Replace alpha' }).click()
+    await page.getByRole('region', { name: 'What changes in the entry' }).waitFor()
+  }, { isTouched: true }),
+  screen('servers-exists', '#/servers?add=paste', async (page) => {
+    await page.getByLabel('A snippet, a command line or an address').fill(JSON.stringify({ mcpServers: { alpha: fake('--tools', '3') } }))
+    await page.getByRole('button', { name: 'Read it' }).click()
+    await page.getByRole('button', { name: 'Replace alpha' }).waitFor()
   }, { isTouched: true }),
   screen('servers-approve', '#/servers?review=asked', (page) => says(dialog(page, 'Approve asked?'), 'API_KEY=of-a-client')),
   screen('servers-delete', '#/servers?delete=alpha', titled('Delete alpha?')),
@@ -265,6 +281,7 @@ async function looks(shown, name, { isWide = false, isLong = false } = {}) {
     await shown.setViewportSize({ width, height: width < 500 ? 780 : width > 3000 ? 2160 : 900 })
     const overflow = await shown.evaluate(() => document.documentElement.scrollWidth - innerWidth)
     assert.ok(overflow <= 0, `${name} at ${width} px is ${overflow} px too wide`)
+    assert.deepEqual(await tooTall(shown), [], `${name} at ${width} px`)
     for (const scheme of SCHEMES) {
       const look = `${width}-${scheme}`
       const isSeen = isWide ? width < 3000 : LOOKS.includes(look)
@@ -276,6 +293,18 @@ async function looks(shown, name, { isWide = false, isLong = false } = {}) {
       if (PICTURES) await picture(shown, `${name}-${look}`, isLong)
     }
   }
+}
+
+/**
+ * What scrolls beside the part that should: the window beside its screen, a dialog beside its content. Words that only
+ * a screen reader sees do that where nothing that scrolls holds them.
+ */
+function tooTall(shown) {
+  return shown.evaluate(() => {
+    const whole = document.scrollingElement
+    const found = [...document.querySelectorAll('dialog[open]')].filter((it) => it.scrollHeight > it.clientHeight).map((it) => `the dialog is ${it.scrollHeight} px in ${it.clientHeight}`)
+    return whole.scrollHeight > innerHeight ? [`the document is ${whole.scrollHeight} px in ${innerHeight}`, ...found] : found
+  })
 }
 
 /** Writes a picture; of a long screen all of it, in a window as tall as the screen. */
@@ -314,6 +343,34 @@ describe('each screen', { concurrency: 2 }, () => {
       }
     })
   }
+})
+
+/** The screens of the rail, and the two that are longer than a window. */
+const SCROLLED = ['#/servers', '#/servers/alpha', '#/calls', '#/overview', '#/tools', '#/tools/alpha/kinds', '#/requests', '#/clients', '#/events', '#/configuration', '#/settings', '#/settings/about']
+
+test('no screen scrolls away, by the wheel or by keys', async () => {
+  const page = await openPage(daemon)
+  for (const [width, height] of [[1280, 800], [360, 740]]) {
+    await page.setViewportSize({ width, height })
+    for (const hash of SCROLLED) {
+      await page.goto(`${daemon.url}/${hash}`)
+      await page.getByRole('heading', { level: 1 }).first().waitFor()
+      await soon('the screen to be loaded', async () => (await page.getByText('Loading…').count()) === 0)
+      const where = `${hash} at ${width} px`
+      const isAtTop = async (how) => assert.equal(await page.evaluate(() => scrollY), 0, `${where}, ${how}`)
+      assert.deepEqual(await tooTall(page), [], where)
+      await page.mouse.move(width / 2, height / 2)
+      for (let tick = 0; tick < 10; tick += 1) await page.mouse.wheel(0, 1000)
+      await isAtTop('the wheel')
+      await page.evaluate(() => document.activeElement?.blur())
+      for (const key of ['End', 'PageDown', 'Space']) await page.keyboard.press(key)
+      await isAtTop('keys')
+      await page.getByRole('main').focus()
+      await page.keyboard.press('End')
+      await isAtTop('the end of the screen')
+    }
+  }
+  await closePage(page)
 })
 
 test('sign-in', async () => {

@@ -7,6 +7,9 @@ import { reach } from './keys.mjs'
 
 const SECRET = 'sk-live-0123456789abcdef'
 const scripts = folder()
+/** A server that lists nothing after `server/discover` is started once more without it, and says everything twice. */
+const TOOLS = [{ name: 'talk', inputSchema: { type: 'object' } }]
+
 let daemon
 before(async () => {
   daemon = await Daemon.start({
@@ -27,8 +30,8 @@ before(async () => {
       spent: { ...fake('--crash-at-start', '4'), reconnect: { initialDelayMs: 100, maxAttempts: 1 }, restart: { mode: 'as_reconnect' } },
       odd: { ...fake(), args: 'not a list' },
       copied: { ...fake('--tools', '1'), env: { TOKEN: SECRET } },
-      chatty: scripted(scripts, 'chatty', { stderr: Array.from({ length: 600 }, (_, index) => `line ${index}`) }),
-      talker: scripted(scripts, 'talker', { stderr: ['the needle', ...Array.from({ length: 1500 }, (_, index) => `line ${index}`)] }),
+      chatty: scripted(scripts, 'chatty', { tools: TOOLS, stderr: Array.from({ length: 600 }, (_, index) => `line ${index}`) }),
+      talker: scripted(scripts, 'talker', { tools: TOOLS, stderr: ['the needle', ...Array.from({ length: 1500 }, (_, index) => `line ${index}`)] }),
     },
   })
   await daemon.connected('alpha', 'copied', 'talker', 'chatty')

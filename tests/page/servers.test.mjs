@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { anotherPage, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
+import { anotherPage, axe, closeBrowser, closePage, Daemon, fake, FAKE_SERVER, openPage, soon } from './harness.mjs'
 
 /** Waits that a person can watch, and no longer. */
 const WATCHED = { reconnect: { initialDelayMs: 3500, multiplier: 1, jitter: 0 } }
@@ -22,6 +22,12 @@ before(async () => {
         reconnect: { initialDelayMs: 50_000, maxDelayMs: 50_000, jitter: 0 },
       },
       spent: { ...fake('--crash-at-start', '4'), reconnect: { initialDelayMs: 100, maxAttempts: 2 }, restart: { mode: 'as_reconnect' } },
+      // Its last line says what is wrong, below more than an open row shows.
+      traced: {
+        command: 'sh',
+        args: ['-c', `for frame in 1 2 3 4 5 6 7 8 9 10; do echo "  File $frame ${'in a long folder '.repeat(12)}" >&2; done; echo "ValueError: no such table" >&2; exit 1`],
+        reconnect: { initialDelayMs: 50_000, maxDelayMs: 50_000, jitter: 0 },
+      },
       idle: { ...fake(), autoStart: false },
       wrong: { ...fake('--crash-at-start', '5'), autoStart: false, reconnect: { initialFailure: 'error' } },
     },
@@ -111,6 +117,33 @@ test('a server whose program ends at once says why, what it said, and when it is
   await soon('the crash to be counted', async () => (await daemon.server('broken')).crashCount > crashCount)
   assert.equal(await broken.getByText(/^since /).innerText(), since)
   await closePage(page)
+})
+
+test('an open row shows the end of its log, and what events it cannot know', async () => {
+  const page = await openPage(daemon, '#/servers?open=traced')
+  const traced = row(page, 'traced')
+  const log = traced.getByRole('list', { name: 'Log' })
+  const last = log.getByText('ValueError: no such table')
+  await last.waitFor()
+  const below = () => Promise.all([last, log].map((it) => it.boundingBox())).then(([line, box]) => line.y + line.height - (box.y + box.height))
+  assert.ok(await log.evaluate((it) => it.scrollHeight > it.clientHeight), 'the log is longer than its box')
+  await soon('the last line to be seen', async () => (await below()) <= 0)
+  // Who reads further up is left there.
+  await log.evaluate((it) => it.scrollTo(0, 0))
+  await traced.getByRole('button', { name: 'Reconnect now' }).click()
+  await soon('another crash', async () => (await log.getByText('no such table').count()) > 0 && (await daemon.server('traced')).crashCount > 1)
+  assert.equal(await log.evaluate((it) => it.scrollTop), 0)
+  await closePage(page)
+
+  // What is longer ago than the daemon remembers.
+  const later = await openPage(daemon)
+  await later.route('**/api/events/recent*', (route) => route.fulfill({ json: { events: [] } }))
+  await later.goto(`${daemon.url}/#/servers?open=gamma`)
+  await says(row(later, 'gamma'), 'None is remembered: Mainstay keeps the last 1000 events of the last 30 min.')
+  assert.equal(await later.getByText('since Mainstay started').count(), 0)
+  await row(later, 'gamma').getByRole('link', { name: 'States over time' }).click()
+  await later.getByRole('heading', { name: 'gamma', level: 1 }).waitFor()
+  await closePage(later)
 })
 
 test('one that is given up says so, and can be restarted', async () => {
@@ -301,8 +334,26 @@ test('several at once', async () => {
   await bar.getByRole('button', { name: 'Clear the selection' }).click()
 
   for (const name of ['one', 'two']) await daemon.api('/api/servers', 'POST', { name, ...fake(), persist: true })
+  await daemon.connected('one', 'two')
   await page.getByRole('searchbox', { name: 'Filter by name, state or reason' }).fill('fake-server')
   for (const name of ['one', 'two']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+  // What ends more than one asks first.
+  await says(row(page, 'two'), 'Running')
+  await bar.getByRole('button', { name: 'Stop' }).click()
+  const sure = dialog(page, 'Stop 2 servers?')
+  await says(sure, /one, two/)
+  await sure.getByRole('button', { name: 'Cancel' }).click()
+  await sure.waitFor({ state: 'detached' })
+  assert.ok((await daemon.server('one')).connected)
+  await bar.getByRole('button', { name: 'Disable' }).click()
+  await says(dialog(page, 'Disable 2 servers?'), /one, two/)
+  await page.keyboard.press('Escape')
+  await bar.getByRole('button', { name: 'Stop' }).click()
+  await sure.getByRole('button', { name: 'Stop' }).click()
+  await toast(page, '2 servers done')
+  assert.equal((await daemon.server('one')).connected, false)
+  for (const name of ['one', 'two']) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
+
   await bar.getByRole('button', { name: 'Delete' }).click()
   await says(dialog(page, 'Delete 2 servers?'), /one, two/)
   await dialog(page, 'Delete 2 servers?').getByRole('button', { name: 'Cancel' }).click()
@@ -388,12 +439,58 @@ test('a command line becomes a server; what cannot be read and what exists is sa
   const review = dialog(page, 'Review before saving')
   await says(review, `${FAKE_SERVER} --tools 1`)
   await review.getByLabel('Name').fill('alpha')
-  await says(review, 'A server of this name exists. Saving replaces its entry.')
+  // What exists is not replaced by the button that saves.
+  await says(review, 'A server "alpha" exists. Give this one another name')
+  assert.equal(await review.getByRole('button', { name: 'Save and start' }).getAttribute('aria-disabled'), 'true')
   await review.getByLabel('Name').fill('typed')
   await review.getByRole('button', { name: 'Save and start' }).click()
   await toast(page, 'Server "typed" added')
   await soon('it to run', async () => (await daemon.server('typed')).connected)
   assert.deepEqual(inFile('typed').args, ['--tools', '1'])
+  await closePage(page)
+})
+
+test('a server of a name that exists is added beside it; replacing is a choice of its own', async () => {
+  await daemon.api('/api/servers', 'POST', { name: 'old', ...fake('--tools', '4'), env: { API_KEY: SECRET }, persist: true })
+  const page = await openPage(daemon, '#/servers?add=paste')
+  const text = page.getByLabel('A snippet, a command line or an address')
+  const review = dialog(page, 'Review before saving')
+  const read = async (entry) => {
+    await text.fill(JSON.stringify({ mcpServers: { old: entry } }))
+    await page.getByRole('button', { name: 'Read it' }).click()
+    await says(review, 'A server "old" exists. This one is added beside it, as "old-')
+  }
+  await read(fake('--tools', '5'))
+  assert.equal(await review.getByLabel('Name').inputValue(), 'old-2')
+  await review.getByRole('button', { name: 'Save and start' }).click()
+  await toast(page, 'Server "old-2" added')
+  assert.deepEqual([inFile('old').args, inFile('old-2').args], [['--tools', '4'], ['--tools', '5']])
+
+  // Chosen by hand, with what changes, and taken back.
+  await page.getByRole('button', { name: 'Add a server' }).click()
+  await read({ ...fake('--tools', '6'), env: { OTHER: 'of-the-new-one' } })
+  assert.equal(await review.getByLabel('Name').inputValue(), 'old-3')
+  await review.getByRole('button', { name: 'Replace old' }).click()
+  assert.equal(await review.getByLabel('Name').inputValue(), 'old')
+  const changes = review.getByRole('region', { name: 'What changes in the entry' })
+  const changed = await changes.innerText()
+  for (const part of ['"4"', '"6"', 'API_KEY', 'OTHER']) assert.ok(changed.includes(part), changed)
+  for (const secret of [SECRET, 'of-the-new-one']) assert.equal(await review.getByText(secret).count(), 0)
+  assert.deepEqual(await axe(page), [])
+  await review.getByRole('button', { name: 'Keep both' }).click()
+  assert.equal(await review.getByLabel('Name').inputValue(), 'old-3')
+  await review.getByRole('button', { name: 'Save and start' }).waitFor()
+  await review.getByRole('button', { name: 'Replace old' }).click()
+  // Another name takes the choice back, too.
+  await review.getByLabel('Name').fill('older')
+  await review.getByRole('button', { name: 'Save and start' }).waitFor()
+  await review.getByLabel('Name').fill('old')
+  const replace = review.getByRole('button', { name: 'Replace old' })
+  await replace.waitFor()
+  await replace.click()
+  await toast(page, 'Server "old" replaced')
+  assert.deepEqual(inFile('old'), { ...fake('--tools', '6'), env: { OTHER: 'of-the-new-one' } })
+  for (const name of ['old', 'old-2']) await daemon.api(`/api/servers/${name}?persist=true`, 'DELETE')
   await closePage(page)
 })
 

@@ -187,6 +187,8 @@ test('several at once: stopped, started, reconnected, disabled and enabled', asy
   const together = async (button) => {
     for (const name of names) await page.getByRole('checkbox', { name: `Select ${name}` }).check()
     await bar.getByRole('button', { name: button, exact: true }).click()
+    // What ends them asks first.
+    if (button === 'Stop' || button === 'Disable') await page.getByRole('dialog').getByRole('button', { name: button, exact: true }).click()
     await bar.waitFor({ state: 'detached' })
   }
   const show = async (word) => {

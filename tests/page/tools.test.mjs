@@ -45,6 +45,9 @@ const KINDS = {
     },
   },
 }
+const way = (title, type, needed) => ({ title, type: 'object', required: ['type', needed], properties: { type: { const: type }, [needed]: { type: 'string' } } })
+/** A tool whose argument is one of two kinds, told apart by a constant. */
+const PAY = { name: 'pay', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const SILENCE = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA='
 const RESULTS = {
@@ -67,6 +70,15 @@ const RESULTS = {
     content: [{ type: 'text', text: '# Title\n\nSome **bold** words, [a link](https://evil.invalid/a) and ![a picture](https://evil.invalid/p.png)\n\n<script>window.owned = 1</script>\n\n<img src="x" onerror="window.owned = 1">\n\n[run](javascript:window.owned=1)' }],
   },
   destroy: { content: [{ type: 'text', text: 'destroyed' }] },
+  programs: { content: ['application/exe', 'text/html', 'image/png'].map((mimeType) => ({ type: 'image', mimeType, data: PIXEL })) },
+  // Texts for which a reader of Markdown takes a minute, or for which no stack is deep enough.
+  slow: { content: [markdown('@repeat:25000:a___')] },
+  deep: { content: [markdown('@repeat:20000:>')] },
+  nested: { content: [markdown('@repeat:30000:1. ')] },
+  many: { content: [markdown('@repeat:30000:*a* ')] },
+}
+function markdown(text) {
+  return { type: 'resource', resource: { uri: 'notes://long', mimeType: 'text/markdown', text } }
 }
 
 let daemon, scripts, needed
@@ -77,7 +89,7 @@ before(async () => {
   fs.writeFileSync(needed, '')
   daemon = await Daemon.start({
     mcpServers: {
-      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
+      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--tool', JSON.stringify(PAY), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
       results: scripted(scripts, 'results', {
         tools: Object.keys(RESULTS).map((name) => ({ name, inputSchema: { type: 'object', properties: {} }, ...(name === 'destroy' && { title: 'Wipe it', annotations: { destructiveHint: true } }) })),
         results: RESULTS,
@@ -468,6 +480,52 @@ test('results: Markdown on request, and nothing in it runs or loads', async () =
   assert.equal(await page.evaluate(() => window.owned), undefined)
   await closePage(page)
 })
+
+test('of several kinds of a value, only the chosen one is told what it lacks', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/pay')
+  const payment = group(page.getByRole('tabpanel', { name: 'Form' }), 'payment')
+  const wrong = async () => (await payment.locator('.errors li').allInnerTexts()).map((text) => text.replace('✕', '').trim())
+  await call(page)
+  await soon('what the card lacks', async () => (await wrong()).join() === 'A value is required.')
+  await payment.getByLabel('Which kind').selectOption({ label: 'Invoice' })
+  await payment.getByLabel(/^address/).waitFor()
+  await soon('what the invoice lacks', async () => (await wrong()).join() === 'A value is required.')
+  await payment.getByLabel(/^address/).fill('Main Street 1')
+  await soon('nothing to be wrong', async () => (await wrong()).length === 0)
+  await call(page)
+  await answered(page)
+  assert.deepEqual((await lastCall('alpha', 'pay')).arguments, { payment: { type: 'invoice', address: 'Main Street 1' } })
+  await closePage(page)
+})
+
+test('results: what is saved has the ending of a known type, or none that is run', async () => {
+  const page = await openPage(daemon, '#/tools/results/programs')
+  await call(page)
+  const names = []
+  for (const index of [0, 1, 2]) {
+    const saving = page.waitForEvent('download')
+    await outcome(page).getByRole('button', { name: 'Save it' }).nth(index).click()
+    names.push((await saving).suggestedFilename())
+  }
+  assert.deepEqual(names, ['result.bin', 'result.bin', 'result.png'])
+  await closePage(page)
+})
+
+for (const name of ['slow', 'deep', 'nested', 'many']) {
+  test(`results: Markdown that is too much is shown as text, and the page goes on (${name})`, async () => {
+    const page = await openPage(daemon, `#/tools/results/${name}`)
+    await call(page)
+    const shown = outcome(page)
+    const view = (title) => shown.getByRole('tab', { name: title, exact: true })
+    await view('Markdown').click()
+    const note = shown.getByText('This text cannot be shown as Markdown')
+    await note.waitFor({ timeout: 10_000 })
+    assert.equal((await shown.locator('pre').first().innerText()).slice(0, 4), { slow: 'a___', deep: '>>>>', nested: '1. 1', many: '*a* ' }[name])
+    await view('Text').click()
+    await note.waitFor({ state: 'detached' })
+    await closePage(page)
+  })
+}
 
 test('a destructive tool asks first', async () => {
   const page = await openPage(daemon, '#/tools/results/destroy')

@@ -14,6 +14,10 @@ const done: Record<Operation, string> = {
   disable: 'disabled',
 }
 
+function offered(tools: number, resources: number, prompts: number): string {
+  return `${tools} ${tools === 1 ? 'tool' : 'tools'}, ${resources} ${resources === 1 ? 'resource' : 'resources'}, ${prompts} ${prompts === 1 ? 'prompt' : 'prompts'}`
+}
+
 export const texts = {
   app: {
     name: 'Mainstay',
@@ -26,6 +30,7 @@ export const texts = {
     partTitle: 'Not loaded',
     partFailed: 'This part of the page could not be loaded.',
     partFailedAgain: 'This part of the page could not be loaded again. Mainstay does not send it.',
+    screenFailed: (screen: string, message: string) => `The screen "${screen}" failed, and is not shown: ${message}`,
     trying: 'Trying…',
     outdated: 'Mainstay has another version now than this page. The page must be loaded again.',
     reload: 'Reload the page',
@@ -219,6 +224,8 @@ export const texts = {
       `Server "${name}" is stopped and its entry is taken out of the configuration file. Clients lose its tools. Records of its calls stay.`,
     removeManyTitle: (count: number) => `Delete ${count} ${count === 1 ? 'server' : 'servers'}?`,
     removeManyText: (names: string) => `Stopped, and taken out of the configuration file:\n${names}`,
+    stopManyTitle: (operation: string, count: number) => `${operation} ${count} servers?`,
+    stopManyText: (names: string) => `Clients lose their tools until they run again:\n${names}`,
     removed: (name: string) => `Server "${name}" deleted`,
     why: 'Why',
     then: 'Next',
@@ -260,13 +267,13 @@ export const texts = {
     enabledIs: (isOn: boolean) => `Enabled: ${isOn ? 'Yes' : 'No'}`,
     callsSince: (calls: string, errors: string) => `${calls} since the server was added, ${errors} failed`,
     offers: 'Offers',
-    offered: (tools: number, resources: number, prompts: number) =>
-      `${tools} ${tools === 1 ? 'tool' : 'tools'}, ${resources} ${resources === 1 ? 'resource' : 'resources'}, ${prompts} ${prompts === 1 ? 'prompt' : 'prompts'}`,
+    offered,
     log: 'Log',
     logEmpty: 'It has not said anything yet.',
     logWhole: 'Whole log',
     events: 'Last events',
-    eventsEmpty: 'Nothing has happened since Mainstay started.',
+    eventsEmpty: 'None is remembered: Mainstay keeps the last 1000 events of the last 30 min.',
+    eventsBefore: 'States over time',
     emptyTitle: 'No servers yet',
     emptyHint: 'Three ways to begin:',
     emptyImport: 'Take over what your clients have',
@@ -336,7 +343,7 @@ export const texts = {
     ping: (span: string) => `answered after ${span}`,
     memory: (size: string, processes: number) => `${size} in ${processes} ${processes === 1 ? 'process' : 'processes'}`,
     calls: (calls: string, errors: string, p95: string) => (calls === '0' ? 'none' : `${calls}, ${errors} failed, p95 ${p95}`),
-    lists: (tools: number, resources: number, prompts: number) => `${tools} tools, ${resources} resources, ${prompts} prompts`,
+    lists: offered,
     stale: 'of an earlier run',
     ephemeral: 'until Mainstay ends',
     persistent: 'in the configuration',
@@ -356,7 +363,7 @@ export const texts = {
     logDownload: 'Download the lines that are shown',
     noCalls: 'No call has been made to this server yet.',
     allCalls: 'All calls',
-    callColumns: { at: 'Time', tool: 'Tool', client: 'Client', status: 'Status', took: 'Took' },
+    callColumns: { at: 'Time', tool: 'Tool', client: 'Client', status: 'Status', reason: 'Reason', took: 'Took' },
     noSessions: 'No client has a session of its own with this server.',
     sessionsHint: 'Clients of /mcp share one session. Clients of the address below get one each.',
     sessionColumns: { client: 'Client', revision: 'Revision', transport: 'Transport', opened: 'Opened', seen: 'Last seen' },
@@ -550,6 +557,9 @@ export const texts = {
     tokenNameHint: 'Letters, digits, ".", "-" and "_", up to 64.',
     lifetime: 'Works for',
     lifetimes: { '7': '7 days', '30': '30 days', '90': '90 days', '365': '1 year', '': 'until it is removed' },
+    firstToken: 'This is the first token: with it, each client needs one.',
+    refused: (count: number, names: string) =>
+      `${count} ${count === 1 ? 'client is' : 'clients are'} connected without a token and will be refused: ${names}.`,
     making: 'Making…',
     made: (name: string) => `The token of ${name}`,
     madeHint: 'Copy it now: it is not shown again. Mainstay keeps only its hash.',
@@ -691,9 +701,8 @@ export const texts = {
       name: 'Server/tool',
       client: 'Client',
       status: 'Status',
+      reason: 'Reason',
       duration: 'Duration',
-      waited: 'Waited',
-      upstream: 'At server',
       attempt: 'Try',
     },
     list: 'Calls, the newest first',
@@ -1099,6 +1108,8 @@ export const texts = {
     tree: 'Tree',
     table: 'Table',
     markdown: 'Markdown',
+    reading: 'Reading…',
+    notMarkdown: 'This text cannot be shown as Markdown: its markup takes too long to read, or is nested too deeply. It is shown as it is.',
     empty: 'The result is empty.',
     isError: 'The tool reports an error (isError).',
     cut: (shown: string, all: string) => `The first ${shown} of ${all} characters.`,
@@ -1226,7 +1237,13 @@ export const texts = {
     withHeaders: 'With headers',
     alsoSet: 'Also set',
     notes: 'Notes',
-    exists: 'A server of this name exists. Saving replaces its entry.',
+    exists: (name: string) => `A server "${name}" exists. Give this one another name, or replace the one that is there.`,
+    renamed: (taken: string, name: string) => `A server "${taken}" exists. This one is added beside it, as "${name}".`,
+    replace: (name: string) => `Replace ${name}`,
+    replaces: (name: string) => `The entry of "${name}" is replaced when you save, its secrets included. This cannot be undone.`,
+    replaceDifference: 'What changes in the entry',
+    keepBoth: 'Keep both',
+    replacedToast: (name: string) => `Server "${name}" replaced`,
     include: (name: string) => `Include ${name}`,
     trial: 'Try it',
     trialAgain: 'Try again',
@@ -1239,7 +1256,12 @@ export const texts = {
     trialBeside: (resources: number, prompts: number) =>
       `${resources} ${resources === 1 ? 'resource' : 'resources'}, ${prompts} ${prompts === 1 ? 'prompt' : 'prompts'}`,
     trialStderr: 'What it wrote on stderr',
-    save: (count: number) => (count === 1 ? 'Save and start' : `Save and start ${count} servers`),
+    save: (count: number, replaced: string[]) =>
+      replaced.length > 0
+        ? `${count === 1 ? 'Replace' : `Save and start ${count} servers, replace`} ${replaced.join(', ')}`
+        : count === 1
+          ? 'Save and start'
+          : `Save and start ${count} servers`,
     saving: 'Saving and starting…',
     saveEdit: 'Save',
     savingEdit: 'Saving…',

@@ -14,7 +14,18 @@ test('that no alternative fits is said once; what single ones lack stands apart'
   const schema = { properties: { t: { oneOf: [{ required: ['path'] }, { required: ['url'] }] } } }
   const { errors, inner } = errorsOf(schema, { t: {} })
   expect([...errors]).toEqual([['/t', [texts.forms.noAlternative]]])
-  expect([...inner.keys()]).toEqual(['/t/path', '/t/url'])
+  expect([...inner]).toEqual([
+    ['/t/path', [{ message: texts.forms.missing, within: [['/t', 0]] }]],
+    ['/t/url', [{ message: texts.forms.missing, within: [['/t', 1]] }]],
+  ])
+})
+
+test('an error in a choice within a choice names the alternative of each', () => {
+  const choice = (...oneOf: object[]): object => ({ oneOf })
+  const schema = choice({ properties: { a: choice({ type: 'string' }, { type: 'object', required: ['n'] }) } }, { required: ['b'] })
+  const { inner } = errorsOf(schema, { a: {} })
+  expect(inner.get('/a/n')).toEqual([{ message: texts.forms.missing, within: [['', 0], ['/a', 1]] }])
+  expect(inner.get('/b')).toEqual([{ message: texts.forms.missing, within: [['', 1]] }])
 })
 
 test('a member that is not allowed is said at the member', () => {

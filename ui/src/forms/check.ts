@@ -7,11 +7,18 @@ const LIMIT_MS = 2000
 
 type Errors = Map<string, string[]>
 
+/** An error of an alternative. */
+export interface InnerError {
+  message: string
+  /** The choices that it is in, from the outermost: where each stands, and the number of the alternative. */
+  within: [pointer: string, alternative: number][]
+}
+
 /** Errors by JSON pointer. */
 export interface Findings {
   errors: Errors
-  /** What single alternatives of a choice lack: said only at fields that are shown. */
-  inner: Errors
+  /** What single alternatives of a choice lack: said only at fields that are shown, of the alternative that is chosen. */
+  inner: Map<string, InnerError[]>
   /** The schema cannot be used. */
   unchecked: boolean
 }
@@ -76,23 +83,32 @@ function giveUp(): void {
 const OUTER = new Set(['properties', 'patternProperties', 'items', 'prefixItems', '$ref', '$dynamicRef', 'allOf', 'if', 'then', 'else', 'dependentSchemas', 'additionalProperties', 'unevaluatedProperties'])
 
 /** Errors by the place that they are about, in words. */
-export function found(units: readonly OutputUnit[]): { errors: Errors; inner: Errors } {
+export function found(units: readonly OutputUnit[]): Pick<Findings, 'errors' | 'inner'> {
   const errors: Errors = new Map()
-  const inner: Errors = new Map()
+  const inner: Findings['inner'] = new Map()
   const choices = units.filter((unit) => unit.keyword === 'oneOf' || unit.keyword === 'anyOf')
   for (const unit of units) {
     if (OUTER.has(unit.keyword)) continue
-    const choice = choices.find((it) => it !== unit && unit.keywordLocation.startsWith(`${it.keywordLocation}/`))
-    const place = unit.instanceLocation.replace(/^#/, '')
+    const place = pointerOf(unit)
     const missing = unit.keyword === 'required' ? /"(.*)"/s.exec(unit.error)?.[1] : undefined
     const pointer = missing === undefined ? place : below(place, missing)
-    if (choice && pointer === choice.instanceLocation.replace(/^#/, '')) continue
-    const into = choice ? inner : errors
-    const list = into.get(pointer) ?? []
     const message = wordsOf(unit)
-    if (!list.includes(message)) into.set(pointer, [...list, message])
+    const within = choices
+      .filter((it) => unit.keywordLocation.startsWith(`${it.keywordLocation}/`))
+      .map((it): [string, number] => [pointerOf(it), Number.parseInt(unit.keywordLocation.slice(it.keywordLocation.length + 1), 10)])
+    if (within.length === 0) add(errors, pointer, message, (it) => it === message)
+    else add(inner, pointer, { message, within }, (it) => it.message === message && String(it.within) === String(within))
   }
   return { errors, inner }
+}
+
+function pointerOf(unit: OutputUnit): string {
+  return unit.instanceLocation.replace(/^#/, '')
+}
+
+function add<T>(into: Map<string, T[]>, pointer: string, item: T, isSame: (other: T) => boolean): void {
+  const list = into.get(pointer) ?? []
+  if (!list.some(isSame)) into.set(pointer, [...list, item])
 }
 
 function wordsOf(unit: OutputUnit): string {

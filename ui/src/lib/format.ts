@@ -1,5 +1,8 @@
 /** Numbers, times and sizes as people read them. Units always; few digits. */
 import { texts } from '../texts'
+import { visible } from './visible'
+
+export { visible }
 
 const { locale, spans, sizes, justNow, ago: agoOf } = texts.format
 
@@ -89,18 +92,6 @@ export function time(text: string | null | undefined): number | undefined {
   if (!text) return undefined
   const value = Date.parse(text)
   return Number.isNaN(value) ? undefined : value
-}
-
-/**
- * Text from servers with control and direction characters made visible, as `mainstay` does in a terminal.
- * Tabs and line breaks stay.
- */
-export function visible(text: string): string {
-  return text.replace(
-    // eslint-disable-next-line no-control-regex
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
-    (character) => (character === '\r' ? '' : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`),
-  )
 }
 
 /** The first line of a text, for rows. */

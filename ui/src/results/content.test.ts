@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { blocksOf, dataUrl, jsonOf, looksLikeMarkdown, messagesOf, pretty, tableOf } from './content'
+import { blocksOf, dataUrl, endingOf, jsonOf, looksLikeMarkdown, messagesOf, pretty, tableOf } from './content'
 
 describe('dataUrl', () => {
   test.each<['image' | 'audio', string, string, string | undefined]>([
@@ -13,6 +13,15 @@ describe('dataUrl', () => {
     ['audio', 'video/mp4', 'AAAA', undefined],
   ])('%s %j %j', (media, mime, data, expected) => expect(dataUrl(media, mime, data)).toBe(expected))
 })
+
+test.each<[string, string]>([
+  ['image/png', 'png'],
+  ['IMAGE/JPEG; q=1', 'jpg'],
+  ['audio/mpeg', 'mp3'],
+  ['text/plain', 'txt'],
+  // What a system or a browser would run.
+  ...['application/exe', 'x/bat', 'text/html', 'application/hta', 'x/lnk', 'text/desktop', 'image/svg+xml', 'text/javascript', 'constructor', ''].map((mime): [string, string] => [mime, 'bin']),
+])('endingOf %j', (mime, expected) => expect(endingOf(mime)).toBe(expected))
 
 test('blocks of any form', () => {
   expect(blocksOf({ content: [{ type: 'text', text: 1 }, null, { type: 'odd' }] })).toEqual([

@@ -79,12 +79,17 @@ export function isErrorResult(result: unknown): boolean {
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/svg+xml'])
 const AUDIO = /^audio\/[a-z0-9.+-]+$/
 
+/** A type without its parameters. */
+function plain(mime: string): string {
+  return mime.toLowerCase().split(';', 1)[0]?.trim() ?? ''
+}
+
 /**
  * The address of data that the page may show, only as a picture or a sound. `undefined` where its type is
  * another one, or where it is no base64.
  */
 export function dataUrl(media: 'image' | 'audio', mime: string, data: string): string | undefined {
-  const type = mime.toLowerCase().split(';', 1)[0]?.trim() ?? ''
+  const type = plain(mime)
   if (media === 'image' ? !IMAGES.has(type) : !AUDIO.test(type)) return undefined
   const base64 = data.replace(/\s/g, '')
   if (base64 === '' || base64.length % 4 === 1 || /[^A-Za-z0-9+/=]/.test(base64)) return undefined
@@ -94,8 +99,42 @@ export function dataUrl(media: 'image' | 'audio', mime: string, data: string): s
 /** Whether a resource's type is one that is shown or played. */
 export function mediaOf(mime: string | undefined): 'image' | 'audio' | undefined {
   if (!mime) return undefined
-  const type = mime.toLowerCase().split(';', 1)[0]?.trim() ?? ''
+  const type = plain(mime)
   return IMAGES.has(type) ? 'image' : AUDIO.test(type) ? 'audio' : undefined
+}
+
+/**
+ * Endings of files that are saved. Other types are saved as `.bin`: a server chooses the type, and systems run what
+ * its ending names. So HTML and SVG, whose scripts would run in a browser, are not here.
+ */
+const ENDINGS: Readonly<Record<string, string>> = {
+  'image/png': 'png',
+  'image/jpeg': 'jpg',
+  'image/gif': 'gif',
+  'image/webp': 'webp',
+  'image/avif': 'avif',
+  'audio/wav': 'wav',
+  'audio/x-wav': 'wav',
+  'audio/mpeg': 'mp3',
+  'audio/mp4': 'm4a',
+  'audio/aac': 'aac',
+  'audio/flac': 'flac',
+  'audio/ogg': 'ogg',
+  'audio/webm': 'webm',
+  'video/mp4': 'mp4',
+  'video/webm': 'webm',
+  'text/plain': 'txt',
+  'text/csv': 'csv',
+  'text/markdown': 'md',
+  'application/json': 'json',
+  'application/pdf': 'pdf',
+  'application/zip': 'zip',
+}
+
+/** The ending under which data of a type is saved. */
+export function endingOf(mime: string): string {
+  const type = plain(mime)
+  return Object.hasOwn(ENDINGS, type) ? ENDINGS[type]! : 'bin'
 }
 
 /** Whether a text begins and ends as a JSON object or array does. */

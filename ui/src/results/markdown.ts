@@ -4,7 +4,7 @@
  * of the text are pictures.
  */
 import { Lexer, type MarkedToken, type Token } from 'marked'
-import { visible } from '../lib/format'
+import { visible } from '../lib/visible'
 
 export type Tag =
   | 'h3' | 'p' | 'br' | 'hr' | 'ul' | 'ol' | 'li' | 'blockquote' | 'pre' | 'code' | 'em' | 'strong' | 'del'
@@ -30,6 +30,11 @@ const MAX_DEPTH = 40
 
 export function read(text: string): Piece[] {
   return pieces(Lexer.lex(text, { gfm: true }), 0)
+}
+
+/** How many pieces there are, with those in others. */
+export function size(found: readonly Piece[]): number {
+  return found.reduce((sum, it) => sum + 1 + (typeof it !== 'string' && 'children' in it ? size(it.children) : 0), 0)
 }
 
 function pieces(tokens: Token[] | undefined, depth: number): Piece[] {

@@ -5,6 +5,7 @@
 import { api, type Query } from '../../api/client'
 import type { CallRecord, CallRecords } from '../../api/types'
 import { clock } from '../../lib/clock.svelte'
+import { firstLine } from '../../lib/format'
 import { isStatus, type Status } from './truth'
 
 /** One row: what the table shows of a record, and no more, for there may be 100,000. */
@@ -23,8 +24,12 @@ export interface CallRow {
   attempt: number
   state: string
   status: Status | 'other'
+  /** The first line of the error; empty where there is none. */
+  reason: string
 }
 
+/** A row is one line. */
+const MAX_REASON = 200
 const FIRST_PAGE = 100
 const PAGE = 500
 /** Records of one poll. Where more are new, older ones of them are left to the next loading. */
@@ -47,6 +52,11 @@ function interned(text: string): string {
   return text
 }
 
+/** Why a call failed: the first line of its error. */
+export function reasonOf(call: CallRecord): string {
+  return firstLine((call.error?.message ?? '').trim().slice(0, MAX_REASON))
+}
+
 export function rowOf(call: CallRecord): CallRow {
   return {
     id: call.id,
@@ -62,6 +72,7 @@ export function rowOf(call: CallRecord): CallRow {
     attempt: call.attempt,
     state: interned(call.state),
     status: isStatus(call.status) ? call.status : 'other',
+    reason: interned(reasonOf(call)),
   }
 }
 

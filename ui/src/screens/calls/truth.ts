@@ -68,3 +68,21 @@ export function splitOf(call: { duration_ms?: number | null; queue_ms: number; u
   const total = Math.max(call.duration_ms ?? known, known)
   return { queue: call.queue_ms, upstream: call.upstream_ms, rest: total - known, total }
 }
+
+export interface Part {
+  name: 'queue' | 'upstream' | 'rest'
+  ms: number
+  /** Of the whole, from 0 to 1. */
+  share: number
+}
+
+/** The parts of a time. What Mainstay itself took is left out where it is next to nothing. */
+export function partsOfTime(split: Split): Part[] {
+  return (['queue', 'upstream', 'rest'] as const)
+    .map((name) => ({ name, ms: split[name], share: split.total > 0 ? split[name] / split.total : 0 }))
+    .filter((part) => part.ms >= 0.05 || part.name !== 'rest')
+}
+
+export function percent(share: number): string {
+  return `${Math.round(share * 100)} %`
+}

@@ -11,6 +11,10 @@ export interface Draft {
   notes: string[]
   isChosen: boolean
   isSaved: boolean
+  /** The name that it came with, where a server has that already. */
+  taken?: string | undefined
+  /** The server that it replaces, as somebody chose by hand. Another name takes the choice back. */
+  replaces?: string | undefined
   errors?: FieldErrors | undefined
   /** An error that belongs to no field. */
   failure?: unknown
@@ -23,6 +27,10 @@ export function draft(name: string, entry: Entry, notes: string[] = []): Draft {
   return { id: lastId, name, entry, notes, isChosen: true, isSaved: false }
 }
 
+export function isReplacing(it: Draft): boolean {
+  return it.replaces !== undefined && it.replaces === it.name.trim()
+}
+
 /** What went wrong, at the fields where it can be told. */
 export function complaint(error: unknown): { errors?: FieldErrors; failure?: unknown } {
   if (!(error instanceof ApiError)) return { failure: error }
@@ -31,6 +39,6 @@ export function complaint(error: unknown): { errors?: FieldErrors; failure?: unk
 }
 
 /** Saves a draft in the configuration. It is kept even where it cannot be connected yet. */
-export function save(it: Draft, replace: boolean): Promise<Operated> {
-  return api.post<Operated>('/api/servers', { ...it.entry, name: it.name.trim(), persist: true, replace })
+export function save(it: Draft): Promise<Operated> {
+  return api.post<Operated>('/api/servers', { ...it.entry, name: it.name.trim(), persist: true, replace: isReplacing(it) })
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { byField, check, freeName, isSecret, otherSettings, parseEntry, shownOf, toEntry, toForm, transportOf, type Entry } from './entry'
+import { byField, check, freeName, isSecret, otherSettings, parseEntry, shownOf, toEntry, toForm, transportOf, withoutValues, type Entry } from './entry'
 
 describe('the form of an entry', () => {
   it.each<Entry>([
@@ -106,4 +106,10 @@ it('says what else is set, without what may be secret', () => {
   expect(otherSettings({ command: 'npx', args: ['x'], enabled: false, timeout_s: 30, allowedTools: ['a'], bearerToken: 'abc' })).toBe(
     'enabled: false, timeout_s: 30, allowedTools, bearerToken',
   )
+})
+
+it('hides what may be secret in an entry that is compared', () => {
+  expect(withoutValues({ command: 'x', env: { A: 'secret', B: null } })).toEqual({ command: 'x', env: { A: '…', B: '…' } })
+  expect(withoutValues({ url: 'https://a.example', headers: { K: 'secret' } })).toEqual({ url: 'https://a.example', headers: { K: '…' } })
+  expect(withoutValues({ command: 'x', env: 'odd' })).toEqual({ command: 'x', env: 'odd' })
 })

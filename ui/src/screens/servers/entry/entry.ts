@@ -232,6 +232,12 @@ export function shownOf(entry: Entry): Shown {
   }
 }
 
+/** An entry without the values of its variables and headers. */
+export function withoutValues(entry: Entry): Entry {
+  const hidden = (value: unknown): unknown => (isMembers(value) ? Object.fromEntries(Object.keys(value).map((name) => [name, '…'])) : value)
+  return { ...entry, ...('env' in entry && { env: hidden(entry['env']) }), ...('headers' in entry && { headers: hidden(entry['headers']) }) }
+}
+
 /** A name beside those that are taken: `files`, `files-2`, `files-3`. */
 export function freeName(wanted: string, taken: (name: string) => boolean): string {
   const stem = wanted.replace(/-\d+$/, '')
