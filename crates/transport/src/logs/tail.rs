@@ -137,9 +137,10 @@ mod tests {
 
     #[test]
     fn the_error_before_a_long_usage_text_is_kept() {
-        let usage = (0..50)
+        let flags: Vec<_> = (0..50)
             .map(|n| format!("      --flag-{n} string\n"))
-            .collect::<String>();
+            .collect();
+        let usage = flags.concat();
         for in_one_go in [true, false] {
             let tail = Tail::default();
             let all = format!("starting\nError: no context is set\nUsage:\n{usage}");
