@@ -1,5 +1,6 @@
 // Signing in and out, and what a request without the right proof gets.
 import assert from 'node:assert/strict'
+import http from 'node:http'
 import { after, before, test } from 'node:test'
 import { closeBrowser, closePage, Daemon, fake, openPage } from './harness.mjs'
 
@@ -39,24 +40,42 @@ test('the control token signs in, another does not', async () => {
   await closePage(page)
 })
 
-test('a cookie alone changes nothing: a forged token is refused', async () => {
+test('a cookie alone opens nothing: the page key is missing, forged, or of another port', async () => {
   const page = await openPage(daemon)
-  const status = (headers) =>
-    page.evaluate(
-      async (extra) => {
-        const answer = await fetch('/api/servers/alpha/restart', { method: 'POST', headers: extra })
-        return [answer.status, (await answer.json()).error]
-      },
-      headers,
-    )
-  assert.deepEqual(await status({}), [403, 'csrf_failed'])
-  assert.deepEqual(await status({ 'X-CSRF-Token': 'forged' }), [403, 'csrf_failed'])
-  const { csrfToken } = await page.evaluate(async () => (await fetch('/api/session')).json())
-  const done = await page.evaluate(async (token) => {
-    const answer = await fetch('/api/servers/alpha/restart', { method: 'POST', headers: { 'X-CSRF-Token': token } })
-    return answer.status
-  }, csrfToken)
-  assert.equal(done, 200)
+  const answers = (headers) =>
+    page.evaluate(async (extra) => {
+      const asked = [['POST', '/api/servers/alpha/restart'], ['GET', '/api/servers'], ['GET', '/api/session']]
+      const answers = await Promise.all(asked.map(([method, path]) => fetch(path, { method, headers: extra })))
+      return answers.map((answer) => answer.status)
+    }, headers)
+  assert.deepEqual(await answers({}), [403, 403, 403])
+  assert.deepEqual(await answers({ 'X-Page-Key': 'forged' }), [403, 403, 403])
+  const key = await page.evaluate(() => localStorage.getItem('mainstay.pageKey'))
+  assert.deepEqual(await answers({ 'X-Page-Key': key }), [200, 200, 200])
+  // A program at another port gets the cookie from the browser, and nothing else.
+  const seen = []
+  const thief = http.createServer((request, response) => {
+    seen.push(request.headers)
+    response.end('hello')
+  })
+  await new Promise((resolve) => thief.listen(0, '127.0.0.1', resolve))
+  await page.goto(`http://127.0.0.1:${thief.address().port}/`)
+  const cookie = seen[0].cookie
+  assert.match(cookie, /mainstay-/)
+  assert.equal(await page.evaluate(() => localStorage.getItem('mainstay.pageKey')), null)
+  for (const path of ['/api/session', '/api/servers', '/api/config']) {
+    assert.equal((await fetch(daemon.url + path, { headers: { cookie } })).status, 403, path)
+  }
+  await closePage(page)
+  thief.close()
+  thief.closeAllConnections()
+})
+
+test('who has the cookie and no page key is asked to sign in', async () => {
+  const page = await openPage(daemon)
+  await page.evaluate(() => localStorage.removeItem('mainstay.pageKey'))
+  await page.reload()
+  await page.getByRole('heading', { name: 'Sign in to Mainstay' }).waitFor()
   await closePage(page)
 })
 

@@ -8,6 +8,9 @@ pub const BROWSER_SESSION: &str = "/api/session";
 /// POST makes a [`SignInLink`].
 pub const SESSION_LINKS: &str = "/api/session/links";
 
+/// POST takes a [`Download`] and answers a [`DownloadTicket`].
+pub const SESSION_DOWNLOADS: &str = "/api/session/downloads";
+
 /// A one-time code, or the control token.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct SignIn {
@@ -22,8 +25,8 @@ pub struct SignIn {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignedIn {
-    /// Sent as `X-CSRF-Token` with every request but GET and HEAD.
-    pub csrf_token: String,
+    /// Sent as `X-Page-Key` with every request. It is said here only.
+    pub page_key: String,
     /// RFC 3339
     pub expires_at: String,
 }
@@ -32,8 +35,6 @@ pub struct SignedIn {
 #[serde(rename_all = "camelCase")]
 pub struct BrowserSession {
     pub signed_in: bool,
-    /// Sent as `X-CSRF-Token` with every request but GET and HEAD.
-    pub csrf_token: String,
     /// RFC 3339
     pub expires_at: String,
     /// Of Mainstay.
@@ -54,4 +55,19 @@ pub struct SignInLink {
     /// Of the page, with the code in its fragment, which browsers send to nobody.
     pub path: String,
     pub expires_in_seconds: u64,
+}
+
+/// What the browser is to download by itself.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+pub struct Download {
+    /// The path and query of a GET.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = true)]
+    pub path: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct DownloadTicket {
+    /// The same with a ticket, which is good for one minute, once.
+    pub path: String,
 }

@@ -309,7 +309,7 @@ mod tests {
     fn a_connection_of_the_page_lasts_as_long_as_its_session() {
         let tokens = Tokens::from(Secret::new("control"));
         let authenticator = Authenticator::new(tokens.clone(), Some(true), false);
-        let sign_in = |lifetime| tokens.sign_in(None, lifetime).expect("signed in").0;
+        let sign_in = |lifetime| tokens.sign_in(None, lifetime).expect("signed in").secret;
         let noted = |secret: &Secret, authorization: &str| {
             let mut headers = headers(authorization);
             let cookie = format!("mainstay-7420={}", secret.expose());

@@ -1,18 +1,20 @@
-//! Requests of the web page. A browser that is signed in sends a cookie, also on behalf of pages of other ports
-//! and origins. So the cookie counts only where the request shows that our own page makes it.
+//! Requests of the web page. A browser that is signed in sends a cookie to every port of the host, also on behalf of
+//! pages of other ports and origins. So the cookie alone opens nothing: each request has the page key as well, which
+//! only our own page can read; a download has a ticket in its place.
 
 use std::time::SystemTime;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use mainstay_core::config::Secret;
-use mainstay_tokens::{SESSION_LIFETIME, Tokens, same};
-use sha2::Sha256;
+use mainstay_tokens::{BrowserSession, SESSION_LIFETIME, Tokens};
 
 use crate::guard;
 
-/// The header that repeats [`SignedIn::csrf_token`] with every request that may change something.
-pub const CSRF_HEADER: &str = "x-csrf-token";
+/// The header in which the page sends the key that it got when it signed in.
+pub const PAGE_KEY_HEADER: &str = "x-page-key";
+
+/// The last parameter of an address that the browser downloads by itself.
+pub const TICKET: &str = "ticket";
 
 /// Cookies of our name that are tried. Programs at other ports can set more of them.
 const MAX_COOKIES: usize = 8;
@@ -21,7 +23,7 @@ const MAX_COOKIES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct SignedIn {
     pub secret: Secret,
-    pub expires_at: SystemTime,
+    session: BrowserSession,
 }
 
 /// Why a cookie opens nothing.
@@ -34,25 +36,46 @@ pub enum Refused {
          Sec-Fetch-Site must be same-origin"
     )]
     OtherOrigin,
-    #[error("X-CSRF-Token is missing: send the csrfToken of GET /api/session")]
-    NoCsrfToken,
-    #[error("X-CSRF-Token is not that of this session: GET /api/session has it as csrfToken")]
-    WrongCsrfToken,
+    #[error("X-Page-Key is missing: send the pageKey of POST /api/session")]
+    NoPageKey,
+    #[error("X-Page-Key is not that of this session; sign in again")]
+    WrongPageKey,
+    #[error("the ticket was used, has expired, or is for something else")]
+    WrongTicket,
 }
 
-/// Lets a request of the page in by its cookie.
-pub fn admit(tokens: &Tokens, method: &Method, headers: &HeaderMap) -> Result<SignedIn, Refused> {
-    let session = session(tokens, headers).ok_or(Refused::NotSignedIn)?;
+/// Lets a request of the page in by its cookie and its page key. A GET may have a ticket in place of the key, which
+/// is taken out of the address.
+pub fn admit(
+    tokens: &Tokens,
+    method: &Method,
+    uri: &mut Uri,
+    headers: &HeaderMap,
+) -> Result<SignedIn, Refused> {
+    let found = session(tokens, headers).ok_or(Refused::NotSignedIn)?;
     if !guard::is_same_origin(headers) {
         return Err(Refused::OtherOrigin);
     }
-    if !matches!(*method, Method::GET | Method::HEAD) {
-        let given = headers.get(CSRF_HEADER).ok_or(Refused::NoCsrfToken)?;
-        if !same(given.as_bytes(), session.csrf_token().expose().as_bytes()) {
-            return Err(Refused::WrongCsrfToken);
+    match (headers.get(PAGE_KEY_HEADER), without_ticket(uri)) {
+        (Some(key), _) if found.session.has_page_key(key.as_bytes()) => Ok(found),
+        (Some(_), _) => Err(Refused::WrongPageKey),
+        (None, Some((path, ticket))) if *method == Method::GET => {
+            if !tokens.take_ticket(&ticket, &found.secret, &path) {
+                return Err(Refused::WrongTicket);
+            }
+            *uri = path.parse().map_err(|_| Refused::WrongTicket)?;
+            Ok(found)
         }
+        (None, _) => Err(Refused::NoPageKey),
     }
-    Ok(session)
+}
+
+/// The path and query of an address that ends with a ticket.
+fn without_ticket(uri: &Uri) -> Option<(String, Secret)> {
+    let whole = uri.path_and_query()?.as_str();
+    let (path, ticket) = whole.rsplit_once(TICKET)?;
+    let path = path.strip_suffix(['?', '&'])?;
+    Some((path.to_owned(), Secret::new(ticket.strip_prefix('=')?)))
 }
 
 /// The session that a request's cookie names.
@@ -67,7 +90,7 @@ pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
         .map(|(_, value)| value);
     values.take(MAX_COOKIES).find_map(|value| {
         Some(SignedIn {
-            expires_at: tokens.session(value.as_bytes())?,
+            session: tokens.session(value.as_bytes())?,
             secret: Secret::new(value),
         })
     })
@@ -80,21 +103,14 @@ fn cookie_name(headers: &HeaderMap) -> Option<String> {
 }
 
 impl SignedIn {
-    /// What the page must repeat in a header. A page of another origin can have the cookie sent, but cannot
-    /// read this.
-    pub fn csrf_token(&self) -> Secret {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.expose().as_bytes())
-            .expect("a key of any length will do");
-        mac.update(b"mainstay csrf");
-        let digits = mac.finalize().into_bytes();
-        let digits = digits.iter().map(|byte| format!("{byte:02x}"));
-        Secret::new(digits.collect::<String>())
+    pub fn expires_at(&self) -> SystemTime {
+        self.session.expires_at()
     }
+}
 
-    /// The `Set-Cookie` that signs the browser of this request in.
-    pub fn cookie(&self, headers: &HeaderMap) -> Option<HeaderValue> {
-        set_cookie(headers, self.secret.expose(), SESSION_LIFETIME.as_secs())
-    }
+/// The `Set-Cookie` that signs the browser of this request in.
+pub fn cookie(headers: &HeaderMap, secret: &Secret) -> Option<HeaderValue> {
+    set_cookie(headers, secret.expose(), SESSION_LIFETIME.as_secs())
 }
 
 /// The `Set-Cookie` that removes the cookie.
@@ -117,6 +133,8 @@ fn set_cookie(headers: &HeaderMap, value: &str, seconds: u64) -> Option<HeaderVa
 
 #[cfg(test)]
 mod tests {
+    use mainstay_tokens::NewSession;
+
     use super::*;
 
     const HOST: (&str, &str) = ("host", "127.0.0.1:7420");
@@ -129,10 +147,10 @@ mod tests {
         headers
     }
 
-    fn signed_in() -> (Tokens, SignedIn) {
+    fn signed_in() -> (Tokens, NewSession) {
         let tokens = Tokens::from(Secret::new("control"));
-        let (secret, expires_at) = tokens.sign_in(None, SESSION_LIFETIME).expect("signed in");
-        (tokens, SignedIn { secret, expires_at })
+        let session = tokens.sign_in(None, SESSION_LIFETIME).expect("signed in");
+        (tokens, session)
     }
 
     #[test]
@@ -164,14 +182,25 @@ mod tests {
         assert!(super::session(&tokens, &headers(&[("cookie", &good)])).is_none());
     }
 
+    fn admitted(
+        tokens: &Tokens,
+        method: &Method,
+        address: &str,
+        given: &[(&'static str, &str)],
+    ) -> Result<String, Refused> {
+        let mut uri = address.parse().expect("an address");
+        admit(tokens, method, &mut uri, &headers(given)).map(|_| uri.to_string())
+    }
+
     #[test]
     fn only_our_own_page_uses_the_cookie() {
         let (tokens, session) = signed_in();
         let cookie = format!("mainstay-7420={}", session.secret.expose());
+        let key = session.page_key.expose();
         let check = |more: &[(&'static str, &str)], expected: Option<Refused>| {
-            let mut given = vec![HOST, ("cookie", &cookie)];
+            let mut given = vec![HOST, ("cookie", &*cookie), (PAGE_KEY_HEADER, key)];
             given.extend(more);
-            let found = admit(&tokens, &Method::GET, &headers(&given)).err();
+            let found = admitted(&tokens, &Method::GET, "/api/x", &given).err();
             assert_eq!(found, expected, "{more:?}");
         };
         let other = Some(Refused::OtherOrigin);
@@ -196,45 +225,82 @@ mod tests {
         check(&[origin, ("sec-fetch-site", "same-site")], other);
     }
 
+    /// A program at another port gets the cookie from the browser, and leaves the browser's headers out.
     #[test]
-    fn what_may_change_something_repeats_the_csrf_token() {
+    fn a_cookie_opens_nothing_without_its_page_key() {
         let (tokens, session) = signed_in();
         let cookie = format!("mainstay-7420={}", session.secret.expose());
-        let token = session.csrf_token();
-        let (_, foreign) = signed_in();
-        let foreign = foreign.csrf_token();
-        for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
+        let key = session.page_key.expose();
+        let foreign = tokens.sign_in(None, SESSION_LIFETIME).expect("signed in");
+        for method in [
+            Method::GET,
+            Method::HEAD,
+            Method::POST,
+            Method::PUT,
+            Method::DELETE,
+        ] {
             for (given, expected) in [
-                (None, Some(Refused::NoCsrfToken)),
-                (Some(""), Some(Refused::WrongCsrfToken)),
-                (Some(&token.expose()[1..]), Some(Refused::WrongCsrfToken)),
-                (Some(foreign.expose()), Some(Refused::WrongCsrfToken)),
-                (Some(session.secret.expose()), Some(Refused::WrongCsrfToken)),
-                (Some(token.expose()), None),
+                (None, Some(Refused::NoPageKey)),
+                (Some(""), Some(Refused::WrongPageKey)),
+                (Some(&key[1..]), Some(Refused::WrongPageKey)),
+                (Some(foreign.page_key.expose()), Some(Refused::WrongPageKey)),
+                (Some(session.secret.expose()), Some(Refused::WrongPageKey)),
+                (Some(key), None),
             ] {
                 let mut all = vec![HOST, ("cookie", cookie.as_str())];
-                all.extend(given.map(|given| (CSRF_HEADER, given)));
-                let found = admit(&tokens, &method, &headers(&all)).err();
+                all.extend(given.map(|given| (PAGE_KEY_HEADER, given)));
+                let found = admitted(&tokens, &method, "/api/x", &all).err();
                 assert_eq!(found, expected, "{method} {given:?}");
             }
         }
         tokens.sign_out(&session.secret).expect("signed out");
-        let all = headers(&[HOST, ("cookie", &cookie), (CSRF_HEADER, token.expose())]);
-        let found = admit(&tokens, &Method::POST, &all).err();
+        let all = [HOST, ("cookie", &*cookie), (PAGE_KEY_HEADER, key)];
+        let found = admitted(&tokens, &Method::POST, "/api/x", &all).err();
         assert_eq!(found, Some(Refused::NotSignedIn));
+    }
+
+    #[test]
+    fn a_ticket_downloads_its_path_once() {
+        let (tokens, session) = signed_in();
+        let foreign = tokens.sign_in(None, SESSION_LIFETIME).expect("signed in");
+        let get = |session: &NewSession, method: &Method, address: &str| {
+            let cookie = format!("mainstay-7420={}", session.secret.expose());
+            admitted(&tokens, method, address, &[HOST, ("cookie", &cookie)])
+        };
+        for path in ["/api/objects/c?x=1", "/api/objects/c"] {
+            let ticket = tokens.make_ticket(&session.secret, path).expect("made");
+            let link = if path.contains('?') { '&' } else { '?' };
+            let whole = format!("{path}{link}ticket={}", ticket.expose());
+            let wrong = Err(Refused::WrongTicket);
+            assert_eq!(get(&foreign, &Method::GET, &whole), wrong);
+            assert_eq!(
+                get(
+                    &session,
+                    &Method::GET,
+                    &whole.replace("objects/c", "objects/d")
+                ),
+                wrong
+            );
+            assert_eq!(
+                get(&session, &Method::POST, &whole),
+                Err(Refused::NoPageKey)
+            );
+            assert_eq!(get(&session, &Method::GET, &whole), Ok(path.to_owned()));
+            assert_eq!(get(&session, &Method::GET, &whole), wrong);
+        }
     }
 
     #[test]
     fn the_cookie_is_out_of_reach_of_scripts_and_other_sites() {
         let (_, session) = signed_in();
-        let cookie = session.cookie(&headers(&[HOST])).expect("a cookie");
+        let cookie = super::cookie(&headers(&[HOST]), &session.secret).expect("a cookie");
         let expected = format!(
             "mainstay-7420={}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000",
             session.secret.expose()
         );
         assert_eq!(cookie.to_str().expect("text"), expected);
         let behind_tls = headers(&[("host", "gate.example"), ("origin", "https://gate.example")]);
-        let cookie = session.cookie(&behind_tls).expect("a cookie");
+        let cookie = super::cookie(&behind_tls, &session.secret).expect("a cookie");
         assert!(cookie.to_str().expect("text").ends_with("; Secure"));
         let gone = no_cookie(&headers(&[HOST])).expect("a cookie");
         let expected = "mainstay-7420=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";

@@ -10,7 +10,7 @@ pub enum Code {
     Unauthorized,
     WrongSignIn,
     Forbidden,
-    CsrfFailed,
+    NotOurPage,
     UnknownRoute,
     WrongMethod,
     WrongContentType,
@@ -40,7 +40,7 @@ impl Code {
             Self::Unauthorized => ("unauthorized", 401),
             Self::WrongSignIn => ("invalid_code", 401),
             Self::Forbidden => ("forbidden", 403),
-            Self::CsrfFailed => ("csrf_failed", 403),
+            Self::NotOurPage => ("not_our_page", 403),
             Self::UnknownRoute => ("not_found", 404),
             Self::WrongMethod => ("method_not_allowed", 405),
             Self::WrongContentType => ("unsupported_media_type", 415),
@@ -85,7 +85,7 @@ pub const KEPT_DOWN: Code = Failed(FailureKind::ServerNotConnected);
 pub const EVERYWHERE: [Code; 4] = [
     Code::Unauthorized,
     Code::Forbidden,
-    Code::CsrfFailed,
+    Code::NotOurPage,
     Failed(FailureKind::ShuttingDown),
 ];
 

@@ -189,6 +189,7 @@ pub fn router(door: RestDoor) -> Router {
                 .merge(delete(sign_in::sign_out)),
         )
         .route(api::SESSION_LINKS, post(sign_in::make_link))
+        .route(api::SESSION_DOWNLOADS, post(sign_in::make_ticket))
         .route(api::ABOUT, get(about::about))
         .route(api::SESSIONS, get(sessions::list))
         .route(api::STATELESS_CLIENTS, get(sessions::stateless))
@@ -235,9 +236,8 @@ async fn authorize(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let (method, headers) = (request.method(), request.headers());
-    if !sign_in::is_sign_in(method, request.uri().path()) {
-        match headers.get(header::AUTHORIZATION).map(bearer) {
+    if !sign_in::is_sign_in(request.method(), request.uri().path()) {
+        match request.headers().get(header::AUTHORIZATION).map(bearer) {
             Some(token) => match token.and_then(|token| door.tokens.bearer(token)) {
                 Some(Pass {
                     principal: Principal::Operator,
@@ -247,7 +247,10 @@ async fn authorize(
                 None => return Err(Refusal::Unauthorized),
             },
             None if door.page => {
-                let session = browser::admit(&door.tokens, method, headers)?;
+                let (method, headers) = (request.method(), request.headers());
+                let mut uri = request.uri().clone();
+                let session = browser::admit(&door.tokens, method, &mut uri, headers)?;
+                *request.uri_mut() = uri;
                 request.extensions_mut().insert(session);
             }
             None => return Err(Refusal::Unauthorized),

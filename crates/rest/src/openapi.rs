@@ -361,6 +361,13 @@ fn operations() -> Vec<Operation> {
         )
         .answers::<api::SignInLink>()
         .fails(&[UnknownRoute, StateUnusable]),
+        post(
+            api::SESSION_DOWNLOADS,
+            "Make an address that the browser of this session can download once, without its page key",
+        )
+        .takes::<api::Download>()
+        .answers::<api::DownloadTicket>()
+        .fails(&[MissingParameter, StateUnusable]),
         get(api::TOKENS, "The clients that have a token").answers::<api::ClientTokens>(),
         post(api::TOKENS, "Make a client's token, which is said once")
             .takes::<api::AddToken>()
@@ -458,8 +465,8 @@ fn describe(operations: Vec<Operation>) -> Value {
                     "in": "cookie",
                     "name": "mainstay-7420",
                     "description": "The cookie of the web page, from `POST /api/session`; its name ends with the port \
-                        of `Host`. Only requests of the same origin may use it, and all but GET and HEAD need the \
-                        header `X-CSRF-Token`, with the `csrfToken` of `GET /api/session`",
+                        of `Host`. Only requests of the same origin may use it, and each needs the header `X-Page-Key`, \
+                        with the `pageKey` of `POST /api/session`",
                 },
             },
         },

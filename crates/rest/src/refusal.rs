@@ -33,7 +33,7 @@ pub enum Refusal {
     WrongToken,
     /// A cookie that does not count.
     #[error("{0}")]
-    Csrf(browser::Refused),
+    NotOurPage(browser::Refused),
     #[error("no such route: {0}")]
     UnknownRoute(String),
     #[error("{0} is not for this route")]
@@ -74,8 +74,9 @@ impl From<browser::Refused> for Refusal {
         match why {
             browser::Refused::NotSignedIn => Self::Unauthorized,
             browser::Refused::OtherOrigin
-            | browser::Refused::NoCsrfToken
-            | browser::Refused::WrongCsrfToken => Self::Csrf(why),
+            | browser::Refused::NoPageKey
+            | browser::Refused::WrongPageKey
+            | browser::Refused::WrongTicket => Self::NotOurPage(why),
         }
     }
 }
@@ -94,7 +95,7 @@ impl Refusal {
         match self {
             Self::Unauthorized | Self::NoSession | Self::WrongToken => Code::Unauthorized,
             Self::InvalidCode => Code::WrongSignIn,
-            Self::Csrf(_) => Code::CsrfFailed,
+            Self::NotOurPage(_) => Code::NotOurPage,
             Self::NotForClients => Code::Forbidden,
             Self::UnknownRoute(_) => Code::UnknownRoute,
             Self::WrongMethod(_) => Code::WrongMethod,

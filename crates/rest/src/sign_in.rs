@@ -58,13 +58,12 @@ pub async fn sign_in(
     let signed_in = changed(&door, move |tokens| {
         tokens.sign_in(former.as_ref(), SESSION_LIFETIME)
     });
-    let (secret, expires_at) = signed_in.await?;
-    let session = SignedIn { secret, expires_at };
+    let session = signed_in.await?;
     let answer = api::SignedIn {
-        csrf_token: session.csrf_token().expose().to_owned(),
-        expires_at: utc::rfc3339(expires_at),
+        page_key: session.page_key.expose().to_owned(),
+        expires_at: utc::rfc3339(session.expires_at),
     };
-    let cookie = session.cookie(&headers);
+    let cookie = browser::cookie(&headers, &session.secret);
     Ok(with_cookie(Json(answer).into_response(), cookie))
 }
 
@@ -87,11 +86,23 @@ fn check(tokens: &Tokens, given: api::SignIn) -> Result<(), Refusal> {
 pub async fn show(OfBrowser(session): OfBrowser) -> Response {
     let answer = api::BrowserSession {
         signed_in: true,
-        csrf_token: session.csrf_token().expose().to_owned(),
-        expires_at: utc::rfc3339(session.expires_at),
+        expires_at: utc::rfc3339(session.expires_at()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     unkept(Json(answer).into_response())
+}
+
+/// A ticket for what the browser is to download by itself.
+pub async fn make_ticket(
+    State(door): State<RestDoor>,
+    OfBrowser(session): OfBrowser,
+    Body(given): Body<api::Download>,
+) -> Result<Response, Refusal> {
+    let path = given.path.ok_or(Refusal::MissingParameter("path"))?;
+    let ticket = door.tokens.make_ticket(&session.secret, &path)?;
+    let link = if path.contains('?') { '&' } else { '?' };
+    let path = format!("{path}{link}{}={}", browser::TICKET, ticket.expose());
+    Ok(unkept(Json(api::DownloadTicket { path }).into_response()))
 }
 
 pub async fn sign_out(

@@ -1,4 +1,4 @@
-//! One-time codes, with which a browser signs in. They are in memory only, as digests.
+//! One-time codes: a browser signs in with one, and downloads with one. They are in memory only, as digests.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use super::book::Fingerprint;
 /// Codes that nobody has used yet. With one more, the oldest is worth nothing any more.
 const MAX_CODES: usize = 16;
 
-/// How long a code can be used.
+/// How long a code can be used to sign in.
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
 /// The answers to wrong codes are this far apart, so that guessing takes long.
@@ -34,14 +34,14 @@ struct Code {
 }
 
 impl Codes {
-    pub fn add(&mut self, code: &[u8], now: Instant) {
+    pub fn add(&mut self, code: &[u8], lifetime: Duration, now: Instant) {
         self.unused.retain(|code| code.expires_at > now);
         if self.unused.len() >= MAX_CODES {
             self.unused.pop_front();
         }
         self.unused.push_back(Code {
             fingerprint: Fingerprint::of(code),
-            expires_at: now + LIFETIME,
+            expires_at: now + lifetime,
         });
     }
 
@@ -76,16 +76,16 @@ mod tests {
     #[test]
     fn a_code_is_used_once_within_its_time() {
         let (mut codes, now) = (Codes::default(), Instant::now());
-        codes.add(b"one", now);
-        codes.add(b"two", now);
+        codes.add(b"one", LIFETIME, now);
+        codes.add(b"two", LIFETIME, now);
         for wrong in [&b""[..], b"on", b"onee"] {
             assert!(!codes.take(wrong, now));
         }
         assert!(codes.take(b"one", now) && !codes.take(b"one", now));
         assert!(!codes.take(b"two", now + LIFETIME));
-        codes.add(b"three", now + Duration::from_millis(1));
+        codes.add(b"three", LIFETIME, now + Duration::from_millis(1));
         assert!(codes.take(b"three", now + LIFETIME));
-        codes.add(b"four", now);
+        codes.add(b"four", LIFETIME, now);
         codes.clear();
         assert!(!codes.take(b"four", now));
     }
@@ -94,7 +94,7 @@ mod tests {
     fn the_oldest_code_makes_room() {
         let (mut codes, now) = (Codes::default(), Instant::now());
         for number in 0..=MAX_CODES {
-            codes.add(&number.to_be_bytes(), now);
+            codes.add(&number.to_be_bytes(), LIFETIME, now);
         }
         assert!(!codes.take(&0_usize.to_be_bytes(), now));
         for number in 1..=MAX_CODES {

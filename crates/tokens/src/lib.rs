@@ -28,18 +28,30 @@ use tokio::sync::watch;
 
 use crate::{
     book::{Book, Fingerprint},
-    browsers::BrowserSession,
     codes::Codes,
 };
 pub use crate::{
     book::{ClientToken, Pass, same},
-    browsers::LIFETIME as SESSION_LIFETIME,
+    browsers::{BrowserSession, LIFETIME as SESSION_LIFETIME},
     codes::LIFETIME as CODE_LIFETIME,
 };
 
 /// The beginning of clients' tokens, by which a token that was left somewhere can be recognised. A more
 /// general one, `mcp_`, would be taken for another program's.
 pub const PREFIX: &str = "mst_";
+
+/// A download begins at once.
+const TICKET_LIFETIME: Duration = Duration::from_mins(1);
+
+/// A browser that has just signed in. Only the caller learns its two secrets.
+#[derive(Debug)]
+pub struct NewSession {
+    /// For the cookie.
+    pub secret: Secret,
+    /// For the storage of our own page.
+    pub page_key: Secret,
+    pub expires_at: SystemTime,
+}
 
 /// All tokens of one daemon; cloning shares them.
 #[derive(Clone, Debug)]
@@ -53,6 +65,8 @@ struct Shared {
     changes: watch::Sender<()>,
     /// One-time codes; held for one operation.
     codes: Mutex<Codes>,
+    /// Tickets of downloads; held for one operation.
+    tickets: Mutex<Codes>,
     /// Changes come one after the other; held by threads that may block, while a file is written.
     changing: Mutex<()>,
 }
@@ -112,6 +126,7 @@ impl Tokens {
             book: ArcSwap::from_pointee(book),
             changes: watch::Sender::new(()),
             codes: Mutex::default(),
+            tickets: Mutex::default(),
             changing: Mutex::default(),
         }))
     }
@@ -187,27 +202,31 @@ impl Tokens {
         })
     }
 
-    /// When the browser session of this secret ends, if there is one.
-    pub fn session(&self, secret: &[u8]) -> Option<SystemTime> {
-        self.0.book.load().session(secret, SystemTime::now())
+    /// The browser session of this secret, if there is one.
+    pub fn session(&self, secret: &[u8]) -> Option<BrowserSession> {
+        let book = self.0.book.load();
+        book.session(secret, SystemTime::now()).cloned()
     }
 
-    /// Begins a browser session, whose secret only the caller learns, and says when it ends. `former` is a
-    /// session of the same browser, which ends now.
+    /// Begins a browser session. `former` is a session of the same browser, which ends now.
     pub fn sign_in(
         &self,
         former: Option<&Secret>,
         lifetime: Duration,
-    ) -> Result<(Secret, SystemTime), TokenError> {
-        let secret = state::random_token()?;
+    ) -> Result<NewSession, TokenError> {
+        let (secret, page_key) = (state::random_token()?, state::random_token()?);
         self.change(|book, dir| {
             if let Some(former) = former {
                 book.sign_out(former.expose().as_bytes());
             }
-            let bytes = secret.expose().as_bytes();
-            let expires_at = book.sign_in(bytes, lifetime, SystemTime::now());
+            let [bytes, key] = [&secret, &page_key].map(|it| it.expose().as_bytes());
+            let expires_at = book.sign_in(bytes, key, lifetime, SystemTime::now());
             keep_sessions(dir, book);
-            Ok((secret.clone(), expires_at))
+            Ok(NewSession {
+                secret: secret.clone(),
+                page_key: page_key.clone(),
+                expires_at,
+            })
         })
     }
 
@@ -224,8 +243,28 @@ impl Tokens {
     pub fn make_code(&self) -> Result<Secret, TokenError> {
         let code = state::random_token()?;
         let bytes = code.expose().as_bytes();
-        self.0.codes.lock().add(bytes, Instant::now());
+        self.0
+            .codes
+            .lock()
+            .add(bytes, CODE_LIFETIME, Instant::now());
         Ok(code)
+    }
+
+    /// Makes a ticket, with which the browser of this session can get a path once, without its page key.
+    pub fn make_ticket(&self, session: &Secret, path: &str) -> Result<Secret, TokenError> {
+        let ticket = state::random_token()?;
+        let code = ticket_code(&ticket, session, path);
+        self.0
+            .tickets
+            .lock()
+            .add(code.as_bytes(), TICKET_LIFETIME, Instant::now());
+        Ok(ticket)
+    }
+
+    /// Whether the ticket could be used for this path by this session; now it cannot any more.
+    pub fn take_ticket(&self, ticket: &Secret, session: &Secret, path: &str) -> bool {
+        let code = ticket_code(ticket, session, path);
+        self.0.tickets.lock().take(code.as_bytes(), Instant::now())
     }
 
     /// Whether this is a code that could be used; now it cannot any more.
@@ -250,6 +289,11 @@ impl Tokens {
         self.0.changes.send_replace(());
         Ok(done)
     }
+}
+
+/// What is kept of a ticket: it is worth nothing to another session, or for another path.
+fn ticket_code(ticket: &Secret, session: &Secret, path: &str) -> String {
+    format!("{} {} {path}", ticket.expose(), session.expose())
 }
 
 impl Edition {

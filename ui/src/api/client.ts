@@ -1,7 +1,8 @@
 /**
- * The REST API of Mainstay, as the page calls it: same origin, with the cookie of the signed-in session.
- * docs/rest.md describes the routes.
+ * The REST API of Mainstay, as the page calls it: same origin, with the cookie of the signed-in session and its page
+ * key. docs/rest.md describes the routes.
  */
+import * as pageKey from '../lib/pageKey'
 import { readJson } from '../lib/json'
 import { texts } from '../texts'
 import type { Finding } from './types'
@@ -50,17 +51,11 @@ interface Options {
   body?: unknown
 }
 
-let csrfToken = ''
 let onSignedOut = (): void => {}
 let onReached = (_reached: boolean): void => {}
 let onDated = (_date: string | null, _sentAt: number, _receivedAt: number): void => {}
 
-/** Set once a session is known; every write carries it. */
-export function setCsrfToken(token: string): void {
-  csrfToken = token
-}
-
-/** Called when the API answers 401: the session has ended. */
+/** Called when the API says that the session has ended, or that this page has no key of it. */
 export function whenSignedOut(callback: () => void): void {
   onSignedOut = callback
 }
@@ -98,7 +93,8 @@ export async function send(method: string, path: string, options: Options = {}, 
     headers['Content-Type'] = 'application/json'
     body = JSON.stringify(options.body)
   }
-  if (method !== 'GET' && csrfToken) headers['X-CSRF-Token'] = csrfToken
+  const key = pageKey.get()
+  if (key) headers['X-Page-Key'] = key
   const request: RequestInit = { method, headers, credentials: 'same-origin', cache: 'no-store', redirect: 'error' }
   if (body !== undefined) request.body = body
   if (options.signal) request.signal = options.signal
@@ -124,7 +120,7 @@ export async function errorOf(response: Response): Promise<ApiError> {
   } catch {
     // Not JSON: a proxy answered. Its status has to do.
   }
-  if (response.status === 401) onSignedOut()
+  if (response.status === 401 || body.error === 'not_our_page') onSignedOut()
   const code = typeof body.error === 'string' ? body.error : `http_${response.status}`
   const message = typeof body.message === 'string' ? body.message : `${response.status} ${response.statusText}`
   return new ApiError(code, response.status, message, body)

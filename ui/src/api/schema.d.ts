@@ -31,7 +31,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -70,7 +70,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
             };
         };
@@ -133,7 +133,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 409: components["responses"]["409.duplicate_name"];
                 413: components["responses"]["413.request_too_large"];
@@ -185,7 +185,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 500: components["responses"]["500.not_saved"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
@@ -232,7 +232,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -278,7 +278,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 502: components["responses"]["502.connect_failed"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
@@ -321,7 +321,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
             };
@@ -369,7 +369,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.invalid_tool_name.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found.tool_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -417,7 +417,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.mcp_client_not_configured.shutting_down"];
             };
@@ -467,7 +467,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.resource_not_found.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -515,7 +515,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -563,7 +563,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.resource_not_found.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -611,7 +611,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -659,7 +659,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.prompt_not_found.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -703,7 +703,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -750,7 +750,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 409: components["responses"]["409.duplicate_name"];
                 413: components["responses"]["413.request_too_large"];
@@ -795,7 +795,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -845,7 +845,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 409: components["responses"]["409.config_changed.duplicate_name"];
                 413: components["responses"]["413.request_too_large"];
@@ -881,7 +881,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 500: components["responses"]["500.not_saved"];
                 503: components["responses"]["503.shutting_down"];
@@ -925,7 +925,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.not_found.server_not_found"];
                 502: components["responses"]["502.connect_failed"];
                 503: components["responses"]["503.server_not_connected.shutting_down"];
@@ -973,7 +973,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1023,7 +1023,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1074,7 +1074,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 409: components["responses"]["409.not_as_shown.not_pending"];
                 413: components["responses"]["413.request_too_large"];
@@ -1127,7 +1127,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 503: components["responses"]["503.shutting_down"];
@@ -1196,7 +1196,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
             };
@@ -1267,7 +1267,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
             };
@@ -1310,7 +1310,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.record_not_found"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
@@ -1362,7 +1362,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.cid_not_found"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
@@ -1421,7 +1421,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.mcp_client_not_configured.shutting_down"];
             };
@@ -1470,7 +1470,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 500: components["responses"]["500.log_unreadable"];
                 503: components["responses"]["503.shutting_down"];
@@ -1511,7 +1511,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1554,7 +1554,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -1595,7 +1595,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.not_saved"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -1625,7 +1625,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 500: components["responses"]["500.not_saved"];
@@ -1666,7 +1666,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1712,7 +1712,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request.not_reloadable"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 503: components["responses"]["503.shutting_down"];
@@ -1758,7 +1758,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1798,7 +1798,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1846,7 +1846,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.request_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1886,7 +1886,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1912,7 +1912,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.state_unwritable"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -1957,7 +1957,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found.tool_not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1989,7 +1989,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.state_unwritable"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -2030,7 +2030,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down.too_many_streams"];
             };
         };
@@ -2081,7 +2081,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -2120,7 +2120,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -2150,7 +2150,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.invalid_code.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.not_found"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -2178,7 +2178,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.state_unusable"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -2217,8 +2217,55 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.not_found"];
+                500: components["responses"]["500.state_unusable"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/session/downloads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make an address that the browser of this session can download once, without its page key */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["Download"];
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DownloadTicket"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request.missing_parameter"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
                 500: components["responses"]["500.state_unusable"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -2256,7 +2303,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -2286,7 +2333,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_lifetime.invalid_request.invalid_token_name.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 409: components["responses"]["409.token_exists.too_many_tokens"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -2333,7 +2380,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.token_not_found"];
                 500: components["responses"]["500.state_unusable"];
                 503: components["responses"]["503.shutting_down"];
@@ -2373,7 +2420,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.state_unusable"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -2411,7 +2458,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -2458,7 +2505,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -2497,7 +2544,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -2542,7 +2589,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.session_not_found"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -2587,7 +2634,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.shutting_down"];
             };
@@ -2637,7 +2684,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 404: components["responses"]["404.server_not_found"];
                 500: components["responses"]["500.journal_unreadable"];
                 503: components["responses"]["503.journal_disabled.shutting_down"];
@@ -2702,7 +2749,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 503: components["responses"]["503.shutting_down.too_many_trials"];
@@ -2748,7 +2795,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 503: components["responses"]["503.shutting_down"];
@@ -2787,7 +2834,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -2833,7 +2880,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 409: components["responses"]["409.config_changed"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -2875,7 +2922,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 500: components["responses"]["500.not_saved"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -2905,7 +2952,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 409: components["responses"]["409.config_changed"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -2958,7 +3005,7 @@ export interface paths {
                 };
                 400: components["responses"]["400.invalid_config.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
                 500: components["responses"]["500.not_saved"];
@@ -2998,7 +3045,7 @@ export interface paths {
                     };
                 };
                 401: components["responses"]["401.unauthorized"];
-                403: components["responses"]["403.csrf_failed.forbidden"];
+                403: components["responses"]["403.forbidden.not_our_page"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -3106,8 +3153,6 @@ export interface components {
             persist?: boolean;
         };
         BrowserSession: {
-            /** @description Sent as `X-CSRF-Token` with every request but GET and HEAD. */
-            csrfToken: string;
             /** @description RFC 3339 */
             expiresAt: string;
             signedIn: boolean;
@@ -3362,6 +3407,15 @@ export interface components {
             /** @description `started`, `stopped`, or `lost`: it ended without a word at this time or later, and before the next start. */
             event: string;
         };
+        /** @description What the browser is to download by itself. */
+        Download: {
+            /** @description The path and query of a GET. */
+            path: string;
+        };
+        DownloadTicket: {
+            /** @description The same with a ticket, which is good for one minute, once. */
+            path: string;
+        };
         /** @description A try at a call that did not bring its answer, and after which it was tried again. */
         EarlierAttempt: {
             /**
@@ -3384,7 +3438,7 @@ export interface components {
              * @description A word that programs compare
              * @enum {string}
              */
-            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "csrf_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "not_as_shown" | "not_found" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type";
+            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "not_as_shown" | "not_found" | "not_our_page" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type";
             /** @description For people */
             message: string;
             /** @description What is wrong with a configuration or an entry (`invalid_config`) */
@@ -4042,10 +4096,10 @@ export interface components {
             path: string;
         };
         SignedIn: {
-            /** @description Sent as `X-CSRF-Token` with every request but GET and HEAD. */
-            csrfToken: string;
             /** @description RFC 3339 */
             expiresAt: string;
+            /** @description Sent as `X-Page-Key` with every request. It is said here only. */
+            pageKey: string;
         };
         SignedOut: {
             signedIn: boolean;
@@ -4342,14 +4396,14 @@ export interface components {
             };
         };
         /** @description Forbidden */
-        "403.csrf_failed.forbidden": {
+        "403.forbidden.not_our_page": {
             headers: {
                 [name: string]: unknown;
             };
             content: {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
-                    error?: "csrf_failed" | "forbidden";
+                    error?: "forbidden" | "not_our_page";
                 };
             };
         };

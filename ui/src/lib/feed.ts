@@ -4,6 +4,7 @@
  * on where it was.
  */
 import { api, ApiError } from '../api/client'
+import { EventStream } from '../api/stream'
 import { EVENT_TYPES } from '../api/types'
 import { clock } from './clock.svelte'
 
@@ -35,7 +36,7 @@ export interface Listener {
 export class Feed {
   #listener: Listener
   #channel: BroadcastChannel | undefined
-  #source: EventSource | undefined
+  #source: EventStream | undefined
   #leave: (() => void) | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   #lastId = ''
@@ -136,7 +137,7 @@ export class Feed {
 
   #open(): void {
     const resumed = this.#lastId !== ''
-    const source = new EventSource(resumed ? `/api/events?after=${this.#lastId}` : '/api/events')
+    const source = new EventStream(resumed ? `/api/events?after=${this.#lastId}` : '/api/events', false)
     this.#source = source
     this.#timer = undefined
     source.addEventListener('open', () => {
@@ -144,12 +145,12 @@ export class Feed {
       this.#pass({ kind: 'live' }, resumed)
     })
     for (const type of ['snapshot', 'missed', ...EVENT_TYPES]) {
-      source.addEventListener(type, (message: MessageEvent<string>) => {
+      source.addEventListener(type, (message) => {
         this.#pass({ kind: 'message', type, data: message.data, id: message.lastEventId })
       })
     }
     source.addEventListener('error', () => {
-      // The browser's own retry does not tell an ended session from a daemon that is gone.
+      // A session may have ended, or the daemon may be gone.
       source.close()
       if (this.#source === source) this.#later()
     })
@@ -167,7 +168,7 @@ export class Feed {
     try {
       await readSession()
     } catch (error) {
-      if (error instanceof ApiError && error.status === 401) return
+      if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return
       if (this.#timer !== undefined) this.#later()
       return
     }

@@ -1,21 +1,26 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fleet } from './fleet.svelte'
 
-/** What the page listens to, and what it has asked for. */
-const heard = new Map<string, (message: { data: string; lastEventId: string }) => void>()
+/** What the page listens to. */
+const { heard, Stream } = vi.hoisted(() => {
+  type Listener = (message: { data: string; lastEventId: string }) => void
+  const heard = new Map<string, Listener>()
+  class Stream {
+    addEventListener(type: string, listener: Listener): void {
+      heard.set(type, listener)
+    }
+    close(): void {}
+  }
+  return { heard, Stream }
+})
+vi.mock('../api/stream', () => ({ EventStream: Stream }))
+
+/** What it has asked for. */
 let asked: string[] = []
 /** The listeners of the document. */
 const watching = new Set<unknown>()
 
-class Stream {
-  addEventListener(type: string, listener: (message: { data: string; lastEventId: string }) => void): void {
-    heard.set(type, listener)
-  }
-  close(): void {}
-}
-
 beforeEach(() => {
-  vi.stubGlobal('EventSource', Stream)
   vi.stubGlobal('navigator', {})
   vi.stubGlobal('document', {
     hidden: false,

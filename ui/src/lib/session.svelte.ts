@@ -1,11 +1,10 @@
 /** Whether this browser is signed in: docs/access.md, "The web page". */
-import { api, ApiError, setCsrfToken, whenSignedOut } from '../api/client'
+import { api, ApiError, whenSignedOut } from '../api/client'
 import type { About } from '../api/types'
+import * as pageKey from './pageKey'
 
 interface SessionAnswer {
-  csrfToken: string
   expiresAt: string
-  version?: string
 }
 
 class Session {
@@ -17,8 +16,7 @@ class Session {
 
   constructor() {
     whenSignedOut(() => {
-      this.state = 'out'
-      setCsrfToken('')
+      this.leave()
     })
   }
 
@@ -36,7 +34,8 @@ class Session {
 
   /** Signs in with a one-time code of `mainstay ui`, or with the control token. */
   async signIn(proof: { code: string } | { token: string }): Promise<void> {
-    const answer = await api.post<SessionAnswer>('/api/session', proof)
+    const answer = await api.post<SessionAnswer & { pageKey: string }>('/api/session', proof)
+    pageKey.set(answer.pageKey)
     await this.readSettings()
     this.enter(answer)
   }
@@ -52,12 +51,15 @@ class Session {
 
   async signOut(): Promise<void> {
     await api.delete('/api/session')
-    setCsrfToken('')
+    this.leave()
+  }
+
+  private leave(): void {
+    pageKey.forget()
     this.state = 'out'
   }
 
   private enter(answer: SessionAnswer): void {
-    setCsrfToken(answer.csrfToken)
     this.expiresAt = answer.expiresAt
     this.state = 'in'
   }

@@ -60,7 +60,7 @@ impl World {
         Browser {
             address: self.address,
             cookie: None,
-            csrf: None,
+            page_key: None,
         }
     }
 
@@ -124,7 +124,8 @@ pub struct Browser {
     address: SocketAddr,
     /// As a browser sends it.
     pub cookie: Option<String>,
-    pub csrf: Option<String>,
+    /// As the page keeps it.
+    pub page_key: Option<String>,
 }
 
 impl Browser {
@@ -176,38 +177,40 @@ impl Browser {
     }
 
     pub async fn get(&self, path: &str) -> Answer {
-        let given = [("sec-fetch-site", "same-origin")];
+        let key = self.page_key.clone().unwrap_or_default();
+        let given = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];
         self.send(Method::GET, path, &given, "").await
     }
 
     /// As the page does it.
     pub async fn change(&self, method: Method, path: &str, body: &Value) -> Answer {
         let origin = self.origin();
-        let csrf = self.csrf.clone().unwrap_or_default();
+        let key = self.page_key.clone().unwrap_or_default();
         let given = [
             ("content-type", "application/json"),
             ("origin", &origin),
             ("sec-fetch-site", "same-origin"),
-            ("x-csrf-token", &csrf),
+            ("x-page-key", &key),
         ];
         self.send(method, path, &given, body.to_string()).await
     }
 
-    /// Takes the cookie and the CSRF token, if there are any.
+    /// Takes the cookie and the page key, if there are any.
     pub async fn sign_in(&mut self, with: &Value) -> Answer {
         let answer = self.change(Method::POST, "/api/session", with).await;
         if let Some(cookie) = answer.header("set-cookie") {
             let cookie = cookie.split(';').next().expect("a value");
             self.cookie = Some(cookie.to_owned());
-            let csrf = answer.json()["csrfToken"].as_str().map(str::to_owned);
-            self.csrf = csrf;
+            let key = answer.json()["pageKey"].as_str().map(str::to_owned);
+            self.page_key = key;
         }
         answer
     }
 
     /// A stream of events that has begun.
     pub async fn events(&self) -> Incoming {
-        let given = [("sec-fetch-site", "same-origin")];
+        let key = self.page_key.clone().unwrap_or_default();
+        let given = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];
         let (head, mut body) = self.open(Method::GET, "/api/events", &given, "").await;
         assert_eq!(head.status, StatusCode::OK);
         let first = within(body.frame()).await.expect("a frame");

@@ -356,7 +356,7 @@ async fn refusals_have_one_shape() {
 }
 
 /// No page of a browser can make a stranger's browser send JSON unasked: every write that has a body
-/// says that it is JSON, whether its route needs the body or not (requirement U, CSRF).
+/// says that it is JSON, whether its route needs the body or not (requirement Q1).
 #[tokio::test]
 async fn writes_say_that_they_are_json() {
     let world = World::new().await;

@@ -10,7 +10,7 @@ use crate::browser::{Browser, World, ends};
 
 const INVALID_CODE: (u16, &str) = (401, "invalid_code");
 const UNAUTHORIZED: (u16, &str) = (401, "unauthorized");
-const CSRF_FAILED: (u16, &str) = (403, "csrf_failed");
+const NOT_OUR_PAGE: (u16, &str) = (403, "not_our_page");
 
 fn world() -> (tempfile::TempDir, World) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -51,7 +51,7 @@ async fn a_browser_signs_in_works_and_signs_out() {
 
     let session = browser.get("/api/session").await.json();
     assert_eq!(session["signedIn"], true);
-    assert_eq!(session["csrfToken"].as_str(), browser.csrf.as_deref());
+    assert_eq!(session["pageKey"], Value::Null, "it is told once");
     assert_eq!(session["expiresAt"], answer.json()["expiresAt"]);
     assert_eq!(session["version"], env!("CARGO_PKG_VERSION"));
     let made = json!({"name": "laptop"});
@@ -154,10 +154,10 @@ async fn no_other_page_signs_a_browser_in() {
     assert_refused(&answer, (415, "unsupported_media_type"), "a form");
     for other in ["http://127.0.0.1:1", "http://localhost:1"] {
         let answer = send(vec![json(), ("origin", other.to_owned())]).await;
-        assert_refused(&answer, CSRF_FAILED, other);
+        assert_refused(&answer, NOT_OUR_PAGE, other);
     }
     let answer = send(vec![json(), ("sec-fetch-site", "same-site".to_owned())]).await;
-    assert_refused(&answer, CSRF_FAILED, "another port");
+    assert_refused(&answer, NOT_OUR_PAGE, "another port");
     // None of these used the code.
     let answer = send(vec![json(), ("origin", browser.origin())]).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
@@ -165,12 +165,12 @@ async fn no_other_page_signs_a_browser_in() {
 }
 
 #[tokio::test]
-async fn a_change_needs_the_csrf_token_of_its_session() {
+async fn every_request_needs_the_page_key_of_its_session() {
     let (_folder, world) = world();
     let (browser, other) = (world.signed_in().await, world.signed_in().await);
-    let own = browser.csrf.clone().expect("a token");
+    let own = browser.page_key.clone().expect("a key");
     let (origin, body) = (browser.origin(), json!({"name": "forged"}).to_string());
-    let foreign = other.csrf.clone().expect("a token");
+    let foreign = other.page_key.clone().expect("a key");
     let bearer = format!("Bearer {}", world.control());
     for (method, path) in [
         (Method::POST, "/api/tokens"),
@@ -178,15 +178,22 @@ async fn a_change_needs_the_csrf_token_of_its_session() {
         (Method::DELETE, "/api/session"),
         (Method::PUT, "/api/config"),
         (Method::POST, "/api/no-such-route"),
+        (Method::GET, "/api/session"),
+        (Method::GET, "/api/servers"),
+        (Method::GET, "/api/events"),
     ] {
         for forged in [None, Some(""), Some(&own[1..]), Some(foreign.as_str())] {
             let mut given = vec![("content-type", "application/json"), ("origin", &origin)];
-            given.extend(forged.map(|forged| ("x-csrf-token", forged)));
+            given.extend(forged.map(|forged| ("x-page-key", forged)));
             let answer = browser
                 .send(method.clone(), path, &given, body.clone())
                 .await;
-            assert_refused(&answer, CSRF_FAILED, &format!("{method} {path} {forged:?}"));
-            assert!(answer.text.contains("X-CSRF-Token"), "{}", answer.text);
+            assert_refused(
+                &answer,
+                NOT_OUR_PAGE,
+                &format!("{method} {path} {forged:?}"),
+            );
+            assert!(answer.text.contains("X-Page-Key"), "{}", answer.text);
         }
     }
     assert!(world.tokens.clients().is_empty() && is_signed_in(&browser).await);
@@ -200,7 +207,7 @@ async fn a_change_needs_the_csrf_token_of_its_session() {
         .await;
     assert_eq!(made.status, StatusCode::OK, "{}", made.text);
     given[1].1 = "Bearer wrong";
-    given.push(("x-csrf-token", &own));
+    given.push(("x-page-key", &own));
     let answer = browser
         .send(Method::POST, "/api/tokens", &given, body)
         .await;
@@ -212,12 +219,49 @@ async fn a_change_needs_the_csrf_token_of_its_session() {
     world.end().await;
 }
 
+/// A link of the page sends no page key. Its address has a ticket, which is good for it once.
+#[tokio::test]
+async fn a_download_has_a_ticket() {
+    let (_folder, world) = world();
+    let browser = world.signed_in().await;
+    let path = "/api/call-records/export?format=csv";
+    let asked = json!({"path": path});
+    let ticket = browser
+        .change(Method::POST, "/api/session/downloads", &asked)
+        .await;
+    assert_eq!(ticket.status, StatusCode::OK, "{}", ticket.text);
+    let address = ticket.json()["path"].as_str().expect("a path").to_owned();
+    assert!(address.starts_with(&format!("{path}&ticket=")), "{address}");
+    // The cookie alone makes none, and a ticket is of its own session.
+    let given = [("content-type", "application/json")];
+    let made = browser.send(
+        Method::POST,
+        "/api/session/downloads",
+        &given,
+        asked.to_string(),
+    );
+    assert_refused(&made.await, NOT_OUR_PAGE, "by the cookie alone");
+    let thief = world.signed_in().await;
+    let taken = thief.send(Method::GET, &address, &[], "").await;
+    assert_refused(&taken, NOT_OUR_PAGE, "another session");
+    let navigation = [("sec-fetch-site", "same-origin")];
+    let first = browser.send(Method::GET, &address, &navigation, "").await;
+    assert_ne!(first.status, StatusCode::FORBIDDEN, "{}", first.text);
+    let again = browser.send(Method::GET, &address, &navigation, "").await;
+    assert_refused(&again, NOT_OUR_PAGE, "used");
+    let missing = browser
+        .change(Method::POST, "/api/session/downloads", &json!({}))
+        .await;
+    assert_refused(&missing, (400, "missing_parameter"), "nothing");
+    world.end().await;
+}
+
 /// Browsers send the cookie along for pages of other ports, because a site has all ports of its host.
 #[tokio::test]
 async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     let (_folder, world) = world();
     let browser = world.signed_in().await;
-    let csrf = browser.csrf.clone().expect("a token");
+    let key = browser.page_key.clone().expect("a key");
     let port = world.address.port();
     let localhost = format!("http://localhost:{port}");
     for given in [
@@ -226,14 +270,15 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
         ("sec-fetch-site", "same-site"),
         ("sec-fetch-site", "cross-site"),
     ] {
+        let with_key = [given, ("x-page-key", key.as_str())];
         let answer = browser
-            .send(Method::GET, "/api/session", &[given], "")
+            .send(Method::GET, "/api/session", &with_key, "")
             .await;
-        assert_refused(&answer, CSRF_FAILED, given.1);
+        assert_refused(&answer, NOT_OUR_PAGE, given.1);
         assert_eq!(answer.header("access-control-allow-credentials"), None);
-        let all = [given, ("x-csrf-token", csrf.as_str())];
+        let all = [given, ("x-page-key", key.as_str())];
         let answer = browser.send(Method::DELETE, "/api/session", &all, "").await;
-        assert_refused(&answer, CSRF_FAILED, given.1);
+        assert_refused(&answer, NOT_OUR_PAGE, given.1);
     }
     // Nor at another name of ours, for which no browser would have sent it.
     let cookie = browser.cookie.clone().expect("a cookie");
@@ -244,7 +289,7 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     let asked = [
         ("origin", "http://localhost:1"),
         ("access-control-request-method", "POST"),
-        ("access-control-request-headers", "x-csrf-token"),
+        ("access-control-request-headers", "x-page-key"),
     ];
     for path in ["/mcp", "/api/tokens"] {
         let answer = world
@@ -254,7 +299,7 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
         let allowed = answer
             .header("access-control-allow-headers")
             .unwrap_or_default();
-        assert!(!allowed.contains("csrf"), "{path}: {allowed}");
+        assert!(!allowed.contains("page-key"), "{path}: {allowed}");
         assert_eq!(answer.header("access-control-allow-credentials"), None);
     }
     world.end().await;
