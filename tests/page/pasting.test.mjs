@@ -82,6 +82,14 @@ const SNIPPETS = {
   JetBrains: [one(json({ mcpServers: { files: { ...files, workingDirectory: '/srv' } } }), 'files', FILES)],
   'LM Studio': [one(json({ mcpServers: { far: { url: 'https://far.example.com/mcp', headers: { Authorization: 'Bearer <HF_TOKEN>' } } } }), 'far', 'https://far.example.com/mcp', 'headers.Authorization is to be filled in')],
   Warp: [one(json({ files: { ...files, working_directory: '/srv', start_on_launch: false } }), 'files', FILES, '/srv')],
+  Kiro: [one(json({ mcpServers: { files: { ...files, disabled: false, autoApprove: [] } } }), 'files', FILES)],
+  'Copilot CLI': [one(json({ mcpServers: { files: { type: 'local', ...files, tools: ['*'] } } }), 'files', FILES)],
+  Antigravity: [one(json({ mcpServers: { far: { serverUrl: 'https://far.example.com/mcp' } } }), 'far', 'https://far.example.com/mcp')],
+  'Qwen Code': [one(json({ mcpServers: { far: { httpUrl: 'https://far.example.com/mcp', timeout: 30_000 } } }), 'far', 'https://far.example.com/mcp', 'timeout_s: 30')],
+  'Kilo Code': [one(json({ mcpServers: { files: { ...files, alwaysAllow: [], timeout: 60 } } }), 'files', FILES, 'timeout_s: 60')],
+  'Kilo CLI': [one(json({ mcp: { files: { type: 'local', command: ['npx', '-y', 'files'], enabled: true } } }), 'files', FILES)],
+  Crush: [one(json({ mcp: { files: { type: 'stdio', ...files } } }), 'files', FILES)],
+  Trae: [one(json({ mcpServers: { files } }), 'files', FILES)],
   // Of no client, and yet what documentation shows.
   other: [one('docker run --rm -e TOKEN mcp/x', 'x', 'docker run --rm -e TOKEN mcp/x', 'docker run needs -i, or the server has no stdin', 'TOKEN is passed on: give it in `env`')],
 }

@@ -351,7 +351,7 @@ async fn the_former_target_of_a_name_is_shown() {
     let entry = json!({"name": "y", "url": "http://127.0.0.1:1/mcp"});
     add_from_inside(&home, &daemon.url, &entry).await;
     let refused = home.run(&["approve", "y"]).await;
-    let words = "this name had another target before: old-server --token ***";
+    let words = "this name had another target before: old-server --token \"***\"";
     assert!(refused.stderr.contains(words), "{refused}");
     assert!(!refused.stderr.contains("s3cret"), "{refused}");
     daemon.stop().await;
