@@ -22,6 +22,10 @@ const PROMPT_LISTINGS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_mins(1);
 
+/// An announcement while a list is read, or so soon after, may be nothing but an echo of the reading. A later one is a
+/// change of its own, and each such time that has passed makes up for one reading.
+const ECHO: Duration = Duration::from_secs(2);
+
 /// A list that the server has not announced for so long has settled. Longer than the longest pause, after which a
 /// server that announces at each listing does it again.
 const QUIET: Duration = Duration::from_mins(2);
@@ -119,9 +123,16 @@ impl Listings {
     /// The server says that a list has changed.
     pub fn announced(&mut self, kind: ListKind) {
         let now = Instant::now();
+        let is_reading = !self.running.is_empty();
         let pace = &mut self.paces[kind as usize];
         if pace.settles_at().is_some_and(|at| at <= now) {
             pace.in_row = 0;
+        } else if let Some(listed) = pace.listed.filter(|_| !is_reading) {
+            let last = pace.announced.map_or(listed, |at| at.max(listed));
+            let quiet = now.duration_since(last).as_secs() / ECHO.as_secs();
+            pace.in_row = pace
+                .in_row
+                .saturating_sub(u32::try_from(quiet).unwrap_or(u32::MAX));
         }
         pace.announced = Some(now);
         self.stale[kind as usize].announced.get_or_insert(now);
@@ -367,12 +378,34 @@ mod tests {
         assert_eq!(waits(&mut listings, 2).await, [DEBOUNCE; 2]);
     }
 
+    /// A person, or a program, that changes a list every few seconds is no echo of the readings.
     #[tokio::test(start_paused = true)]
-    async fn changes_far_apart_are_read_at_once() {
-        let mut listings = Listings::default();
-        for _ in 0..20 {
-            assert_eq!(waits(&mut listings, 1).await, [DEBOUNCE]);
-            tokio::time::advance(MAX_PAUSE).await;
+    async fn changes_that_are_no_echo_are_read_at_once() {
+        for apart in [2 * ECHO, MAX_PAUSE] {
+            let mut listings = Listings::default();
+            for _ in 0..20 {
+                // Two changes, one after the other.
+                assert_eq!(waits(&mut listings, 2).await, [DEBOUNCE; 2]);
+                tokio::time::advance(apart).await;
+            }
+            assert!(!listings.is_unsettled(ListKind::Tools));
         }
+    }
+
+    /// An announcement that comes while the list is read is an echo, however long the pause before was.
+    #[tokio::test(start_paused = true)]
+    async fn an_announcement_during_a_reading_is_an_echo() {
+        let mut listings = Listings::default();
+        waits(&mut listings, 9).await;
+        listings.announced(ListKind::Tools);
+        let wait = listings.due().expect("it is read") - Instant::now();
+        tokio::time::advance(wait).await;
+        listings.take_due().expect("it is due");
+        listings.start(std::future::pending());
+        listings.announced(ListKind::Tools);
+        listings.shutdown().await;
+        listings.settled(&READ, 1, 1);
+        let next = listings.due().expect("it is read") - Instant::now();
+        assert!(next > wait, "{next:?} after {wait:?}");
     }
 }
