@@ -59,13 +59,16 @@ test('a cookie alone opens nothing: the page key is missing, forged, or of anoth
     response.end('hello')
   })
   await new Promise((resolve) => thief.listen(0, '127.0.0.1', resolve))
-  await page.goto(`http://127.0.0.1:${thief.address().port}/`)
+  const elsewhere = `http://127.0.0.1:${thief.address().port}/`
+  await page.goto(elsewhere)
   const cookie = seen[0].cookie
   assert.match(cookie, /mainstay-/)
   assert.equal(await page.evaluate(() => localStorage.getItem('mainstay.pageKey')), null)
   for (const path of ['/api/session', '/api/servers', '/api/config']) {
     assert.equal((await fetch(daemon.url + path, { headers: { cookie } })).status, 403, path)
   }
+  assert.deepEqual([...new Set(page.faults)], [`request to ${elsewhere}`])
+  page.faults = []
   await closePage(page)
   thief.close()
   thief.closeAllConnections()
