@@ -29,21 +29,32 @@ async fn ask(url: &str, request: &str, headers: &str, body: &str) -> String {
     answer
 }
 
-/// Opens a link as the page does. The cookie, where the code is right.
-async fn follow(url: &str, link: &str) -> Option<String> {
+/// What a browser has that is signed in.
+struct SignedIn {
+    /// In its cookie.
+    secret: String,
+    page_key: String,
+}
+
+/// Opens a link as the page does; nobody is signed in where the code is wrong.
+async fn follow(url: &str, link: &str) -> Option<SignedIn> {
     let code = link.strip_prefix(url)?.strip_prefix("/#/sign-in?code=")?;
     let body = json!({"code": code}).to_string();
     let answer = ask(url, "POST /api/session", "", &body).await;
-    let cookie = answer.split("set-cookie: ").nth(1)?;
-    cookie.split(';').next().map(str::to_owned)
+    let cookie = answer.split("set-cookie: ").nth(1)?.split(';').next()?;
+    let key = answer.split("\"pageKey\":\"").nth(1)?.split('"').next()?;
+    let (_, secret) = cookie.split_once('=')?;
+    Some(SignedIn {
+        secret: secret.to_owned(),
+        page_key: key.to_owned(),
+    })
 }
 
-/// Whether the cookie opens the API; a daemon may have another port than the one that gave it.
-async fn opens(url: &str, cookie: &str) -> bool {
-    let (_, value) = cookie.split_once('=').expect("a value");
+/// Whether the API is open to it; a daemon may have another port than the one that signed it in.
+async fn opens(url: &str, SignedIn { secret, page_key }: &SignedIn) -> bool {
     let port = url.rsplit(':').next().expect("a port");
-    let cookie = format!("cookie: mainstay-{port}={value}\r\n");
-    let answer = ask(url, "GET /api/session", &cookie, "").await;
+    let headers = format!("cookie: mainstay-{port}={secret}\r\nx-page-key: {page_key}\r\n");
+    let answer = ask(url, "GET /api/session", &headers, "").await;
     answer.starts_with("HTTP/1.1 200 ")
 }
 
@@ -77,9 +88,9 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
             "{ui}"
         );
         let link = ui.stdout.trim_end();
-        let cookie = follow(&daemon.url, link).await.expect("signed in");
-        assert!(opens(&daemon.url, &cookie).await);
-        assert_eq!(follow(&daemon.url, link).await, None, "it was used");
+        let browser = follow(&daemon.url, link).await.expect("signed in");
+        assert!(opens(&daemon.url, &browser).await);
+        assert!(follow(&daemon.url, link).await.is_none(), "it was used");
     }
     let display = [("DISPLAY", ":9"), ("PATH", "/nonexistent")];
     let ui = run(&home, &["ui"], &display).await;
@@ -195,16 +206,16 @@ async fn a_new_control_token_signs_every_browser_out() {
     let home = home!();
     let daemon = serve(&home).await;
     let link = run(&home, &["ui", "--no-open"], &[]).await;
-    let cookie = follow(&daemon.url, link.stdout.trim_end())
+    let browser = follow(&daemon.url, link.stdout.trim_end())
         .await
         .expect("signed in");
     daemon.stop().await;
     let daemon = serve(&home).await;
-    assert!(opens(&daemon.url, &cookie).await);
+    assert!(opens(&daemon.url, &browser).await);
     daemon.stop().await;
     let rotated = home.run(&["token", "rotate"]).await;
     assert_eq!(rotated.code, Some(0), "{rotated}");
     let daemon = serve(&home).await;
-    assert!(!opens(&daemon.url, &cookie).await);
+    assert!(!opens(&daemon.url, &browser).await);
     daemon.stop().await;
 }
