@@ -57,7 +57,7 @@ pub struct SignInLink {
     pub expires_in_seconds: u64,
 }
 
-/// What the browser is to download by itself.
+/// A download that the browser makes by itself, without the page key.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct Download {
     /// The path and query of a GET.

@@ -32,7 +32,7 @@ pub enum Client {
     KiloCli,
     Crush,
     Trae,
-    /// Whoever has a file with `mcpServers` at a place that no known client uses. Its entries are read as
+    /// The owner of a file with `mcpServers` at a place that no known client uses. Its entries are read as
     /// `serve --config` reads them. It is not among [`Self::ALL`].
     Unknown,
 }

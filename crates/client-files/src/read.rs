@@ -32,6 +32,13 @@ pub enum Fate {
     Unsupported,
 }
 
+impl Fate {
+    /// Whether a person has to know.
+    pub fn is_told(self) -> bool {
+        matches!(self, Self::Reported | Self::Unsupported)
+    }
+}
+
 /// What became of a key. A key may have several notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
@@ -90,10 +97,7 @@ impl Server {
 
     /// The notes that a person has to know.
     pub fn reports(&self) -> impl Iterator<Item = &Note> {
-        let fates = [Fate::Reported, Fate::Unsupported];
-        self.notes
-            .iter()
-            .filter(move |note| fates.contains(&note.fate))
+        self.notes.iter().filter(|note| note.fate.is_told())
     }
 
     /// The notes of what the server needs and Mainstay has not.
@@ -293,7 +297,7 @@ pub fn is_mainstay(entry: &Entry) -> bool {
         || has(&is_ours)
 }
 
-/// What lists of the client beside its servers say of this one.
+/// Applies the lists that a client has beside its servers: of tools, of servers that are off.
 fn choose(server: &mut Server, whole: &Value) {
     match server.client {
         // Files at an unknown place are read as `serve --config` reads them.

@@ -35,7 +35,7 @@ struct Reading<'a> {
     read: Read,
     /// What only the client understands.
     kept: Map<String, Value>,
-    /// What says how the server is run, and cannot be read.
+    /// Parts of the entry that say how the server is run, and cannot be read.
     unread: Vec<String>,
 }
 

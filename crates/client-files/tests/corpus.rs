@@ -146,7 +146,7 @@ fn check_keys(case: &str, server: &Server, members: &Map<String, Value>) {
                 "{case}: {key}"
             );
         }
-        for note in notes.iter().filter(|note| note.fate == Fate::Reported) {
+        for note in notes.iter().filter(|note| note.fate.is_told()) {
             assert!(
                 !note.text.is_empty(),
                 "{case}: {key} is reported without a word"

@@ -1,5 +1,5 @@
-//! What the commands share that start servers, or have them started: how often silent servers are asked, and
-//! what is odd about a configuration.
+//! Shared by the commands that start servers, or have them started: how often silent servers are asked, and
+//! warnings about a configuration.
 
 use std::{path::PathBuf, time::Duration};
 

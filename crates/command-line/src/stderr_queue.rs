@@ -83,7 +83,8 @@ impl LineQueue {
         }
     }
 
-    /// What has come, and how many lines were dropped behind it. Nothing if it is time to try again.
+    /// Takes the lines that wait, and the count of those that were dropped behind them. Both are empty when it is
+    /// time to tell again of lines that could not be written.
     fn next(&self, tries_again: bool) -> (String, u64) {
         let mut waiting = self.waiting.lock();
         while waiting.is_empty() {

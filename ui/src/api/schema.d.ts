@@ -3407,7 +3407,7 @@ export interface components {
             /** @description `started`, `stopped`, or `lost`: it ended without a word at this time or later, and before the next start. */
             event: string;
         };
-        /** @description What the browser is to download by itself. */
+        /** @description A download that the browser makes by itself, without the page key. */
         Download: {
             /** @description The path and query of a GET. */
             path: string;

@@ -16,7 +16,7 @@ export class EventStream {
   #abort = new AbortController()
   #lastId = ''
 
-  /** Is there before its first event, which comes later. With `isKept` it is asked for again when it has ended. */
+  /** Begins to read. With `isKept` a stream that has ended is asked for again. */
   constructor(path: string, isKept: boolean) {
     void this.#read(path, isKept)
   }

@@ -7,8 +7,8 @@ const NAME = 'mainstay.pageKey'
 /** Kept for this page where the browser keeps nothing. */
 let key = ''
 
-/** Where storage is blocked or full, the session ends with this page. */
-function kept<T>(use: (storage: Storage) => T): T | undefined {
+/** Uses the storage of the page. Where it is blocked or full, the session ends with the page. */
+function withStorage<T>(use: (storage: Storage) => T): T | undefined {
   try {
     return use(localStorage)
   } catch {
@@ -17,15 +17,15 @@ function kept<T>(use: (storage: Storage) => T): T | undefined {
 }
 
 export function get(): string {
-  return kept((storage) => storage.getItem(NAME)) ?? key
+  return withStorage((storage) => storage.getItem(NAME)) ?? key
 }
 
 export function set(value: string): void {
   key = value
-  kept((storage) => storage.setItem(NAME, value))
+  withStorage((storage) => storage.setItem(NAME, value))
 }
 
 export function forget(): void {
   key = ''
-  kept((storage) => storage.removeItem(NAME))
+  withStorage((storage) => storage.removeItem(NAME))
 }

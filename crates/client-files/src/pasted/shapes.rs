@@ -362,8 +362,7 @@ impl Shape {
                 }
             }
         }
-        let fates = [Fate::Reported, Fate::Unsupported];
-        let reports = notes.iter().filter(|note| fates.contains(&note.fate));
+        let reports = notes.iter().filter(|note| note.fate.is_told());
         let mut notes: Vec<String> = reports
             .filter(|note| !label.is_empty() || note.key != "name")
             .map(|note| {

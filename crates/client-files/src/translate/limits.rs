@@ -12,7 +12,7 @@ pub(crate) enum Unit {
     Milliseconds,
 }
 
-/// The unit of `timeout`, and `None` where that is no time of a call.
+/// The unit of `timeout` in the files of a client.
 pub(crate) fn unit(client: Client) -> Unit {
     match client {
         Client::Cline

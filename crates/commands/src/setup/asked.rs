@@ -14,7 +14,7 @@ use mainstay_platform::{environment::entry_alone, lineage::Lineage};
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// What an answer may take. All servers are asked at the same time.
+/// The longest wait for an answer. All servers are asked at the same time.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Servers beyond these are not asked, and taken as they are.
@@ -51,7 +51,7 @@ pub fn plain_url(entry: &Entry) -> Option<&str> {
     is_plain.then_some(url)
 }
 
-/// What the server answers to a client without credentials, if it refuses it.
+/// The reason for which the server refuses a client without credentials, if it does.
 async fn refusal(entry: &Entry) -> Option<String> {
     let name = ServerName::new("asked").ok()?;
     let server = entry_alone(&name, entry, References::Replaced).ok()?.config;

@@ -12,14 +12,7 @@ const SHOWN_BEFORE: usize = 40;
 const LEAST_BEHIND: usize = 60;
 
 /// Words by which programs begin what went wrong, after the time and their own name.
-const ERROR_WORDS: [&str; 6] = [
-    "error",
-    "exception",
-    "fatal",
-    "critical",
-    "panic",
-    "npm err!",
-];
+const ERROR_WORDS: [&str; 5] = ["error", "exception", "fatal", "critical", "panic"];
 
 /// Words by which others mark it.
 const MARKS: [&str; 17] = [
@@ -129,7 +122,7 @@ pub fn is_error(line: &str) -> bool {
     }
     let mut words = line.split_whitespace().take(6);
     words.any(|word| {
-        let name = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '!');
+        let name = word.trim_matches(|c: char| !c.is_alphanumeric());
         let is_level = name.len() > 4 && name.chars().all(|c| c.is_ascii_uppercase());
         let is_ended = word.ends_with([':', ']']) || is_level;
         let lower = name.to_lowercase();

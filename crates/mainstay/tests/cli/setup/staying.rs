@@ -1,0 +1,167 @@
+//! Servers that stay with their client: Mainstay cannot read their entry, start them, or sign in to them.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+};
+
+use serde_json::{Value, json};
+
+use super::{FILES, Machinery, SECRET};
+
+/// It may work there, and nothing would be gained by taking it away.
+#[tokio::test]
+async fn a_server_that_cannot_be_started_stays_with_its_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let text = fs::read_to_string(&cursor).expect("there");
+    let here = "\"args\": [\"${workspaceFolder}/notes\", ";
+    fs::write(
+        &cursor,
+        text.replace("\"args\": [\"--tools\"", &format!("{here}\"--tools\"")),
+    )
+    .expect("written");
+    let before = machine.state();
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let told = "notes: stays in Cursor, for Mainstay cannot start it: `args[0]`: ";
+    assert!(run.stderr.contains(told), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    assert!(text.contains(here), "{text}");
+    assert!(!text.contains("my-files"), "{text}");
+    assert!(text.contains("\"mainstay\""), "{text}");
+    let ours = fs::read_to_string(machine.home.state().join("config.json")).expect("there");
+    let ours: Value = serde_json::from_str(&ours).expect("JSON");
+    let names: Vec<&String> = ours["mcpServers"]
+        .as_object()
+        .expect("servers")
+        .keys()
+        .collect();
+    assert_eq!(names, ["files", "tracker"]);
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(machine.state(), before);
+}
+
+/// Without what cannot be read, three servers would be one, and two would be gone.
+#[tokio::test]
+async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let fake = fake_server::binary();
+    let entries = json!({"mcpServers": {
+        "alpha": {"command": fake, "args": "-y server-alpha"},
+        "delta": {"command": fake, "environment": {"DSN": SECRET}, "args": []},
+        "beta": {"command": fake, "args": "-y server-beta"},
+        "gamma": {"command": fake, "disabled": "true"},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let run = machine
+        .run(&["setup", "--dry-run", "--client", "cursor"])
+        .await;
+    assert!(!run.to_string().contains("server-alpha"), "{run}");
+    assert!(!run.to_string().contains(SECRET), "{run}");
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    for told in [
+        "note: alpha, beta: stays in Cursor, for its entry cannot be read: `args`: expected a list of texts",
+        "note: gamma: stays in Cursor, for its entry cannot be read: `disabled`: expected true or false",
+    ] {
+        assert!(run.stderr.contains(told), "{run}");
+    }
+    assert!(run.stdout.contains("1 server added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    for stays in ["server-alpha", "server-beta", "gamma"] {
+        assert!(text.contains(stays), "{text}");
+    }
+    let run = machine.run(&["import", "--from", "cursor"]).await;
+    let told =
+        "left out: beta of Cursor: its entry cannot be read: `args`: expected a list of texts";
+    assert!(run.stdout.contains(told), "{run}");
+}
+
+/// Their client can sign in, and Mainstay cannot.
+#[tokio::test]
+async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let entries = json!({"mcpServers": {
+        "signed": {"url": "http://127.0.0.1:1/a", "auth": {"CLIENT_ID": "c"}},
+        "streamed": {"url": "http://127.0.0.1:1/b", "type": "http-stream"},
+        "plain": {"command": fake_server::binary()},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let before = machine.state();
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    for told in [
+        "note: signed: stays in Cursor, `auth`: Mainstay cannot sign in by OAuth",
+        "note: streamed: stays in Cursor, `type`: Mainstay speaks no \"http-stream\"",
+    ] {
+        assert!(run.stderr.contains(told), "{run}");
+    }
+    assert!(run.stdout.contains("1 server added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    for stays in ["\"signed\"", "\"streamed\"", "\"mainstay\""] {
+        assert!(text.contains(stays), "{text}");
+    }
+    assert!(!text.contains("\"plain\""), "{text}");
+    // Nothing to do any more, and nothing that `doctor` could mend by it.
+    let run = machine.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(fs::read_to_string(&cursor).expect("there"), text);
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = machine.run(&["setup", "--undo"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(machine.state(), before);
+}
+
+/// A server that answers every request with 401.
+fn refusing() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut stream = stream;
+            let read = stream.read(&mut [0; 4096]).unwrap_or_default();
+            if read > 0 {
+                let answer = "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"x\"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer.as_bytes()).ok();
+            }
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+/// The client signs in when it is refused. Nothing in its file says so.
+#[tokio::test]
+async fn a_server_that_refuses_mainstay_stays_with_its_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let url = refusing();
+    let entries = json!({"mcpServers": {
+        "signs-in": {"url": url},
+        "has-token": {"url": url, "headers": {"Authorization": "Bearer t"}},
+        "absent": {"url": "http://127.0.0.1:1/mcp"},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let told = "note: signs-in: stays in Cursor, `url`: unauthorized: HTTP 401: the server wants";
+    assert!(run.stderr.contains(told), "{run}");
+    assert!(run.stdout.contains("2 servers added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    assert!(text.contains("\"signs-in\""), "{text}");
+    assert!(
+        !text.contains("has-token") && !text.contains("absent"),
+        "{text}"
+    );
+}
