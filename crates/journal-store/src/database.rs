@@ -1,6 +1,6 @@
 //! State of the writing thread: its connection, and what it must know to write the next record.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
 
 use mainstay_core::{
     config,
@@ -219,7 +219,7 @@ impl Database {
         settings: &config::Journal,
         published: Published,
     ) -> Result<Self, StoreError> {
-        let redactor = Redactor::new(&settings.redact)?;
+        let redactor = Redactor::new(&settings.redact, Instant::now)?;
         let bounds = Bounds::of(settings.max_bytes);
         let connection = schema::open(state, settings.durability, bounds)?;
         let files = Files::new(state).written(settings.durability);

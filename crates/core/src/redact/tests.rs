@@ -1,5 +1,7 @@
 //! What is taken out, and what stays.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -18,7 +20,28 @@ fn redactor(defaults: bool, keys: &[&str], patterns: &[&str]) -> Redactor {
         keys: own(keys),
         patterns: own(patterns),
     };
-    Redactor::new(&rules).expect("valid")
+    Redactor::new(&rules, Instant::now).expect("valid")
+}
+
+/// A text for which a pattern takes the square of its length does not hold up the records.
+#[test]
+fn what_takes_too_long_to_search_is_hidden() {
+    fn later() -> Instant {
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        Instant::now() + MAX_SEARCHING * CALLS.fetch_add(1, Ordering::Relaxed)
+    }
+    let rules = config::Redact {
+        defaults: false,
+        keys: Vec::new(),
+        patterns: vec!["key=[^;]*;|key=".to_owned()],
+    };
+    let redactor = Redactor::new(&rules, later).expect("valid");
+    let text = format!("first {} secret", "key=".repeat(1000));
+    assert_eq!(redactor.redact(&text, None), format!("first {UNSEARCHED}"));
+    let redactor = Redactor::new(&rules, Instant::now).expect("valid");
+    let text = "first key=a; second key=b; third";
+    let expected = "first [redacted] second [redacted] third";
+    assert_eq!(redactor.redact(text, None), expected);
 }
 
 #[test]
