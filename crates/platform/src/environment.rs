@@ -256,7 +256,7 @@ impl Origin {
         let Some(location) = self.location() else {
             return Ok(None);
         };
-        match (files::configuration(location.path()), location) {
+        match (files::own_configuration(location.path()), location) {
             (Ok(text), _) => Ok(Some(text)),
             (Err(Unreadable::Absent), Location::Usual(_)) => Ok(None),
             (Err(source), Location::Named(path) | Location::Usual(path)) => {

@@ -2,6 +2,8 @@
 
 pub mod blocking;
 pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod core_dumps;
 pub mod descriptors;
 pub mod dial;
 pub mod encoding;

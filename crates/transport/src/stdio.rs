@@ -243,8 +243,6 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         .args(&launch.args)
         .env_clear()
         .envs(environment)
-        // Over the entry's own variables: a process with another server's marks would not be found.
-        .envs(marks.variables())
         .env(lineage::CHAIN, opening.lineage.chain())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -254,7 +252,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
     if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
     }
-    let error = match process::spawn(command).await {
+    let error = match process::spawn(command, Some(marks)).await {
         Ok(child) => return Ok(child),
         Err(error) => error,
     };

@@ -16,8 +16,12 @@ def _kept(home: Home, text: str) -> tuple[Daemon, str]:
     daemon = home.serve(servers, ownTools=["records", "meta"])
     daemon.until_status("vault", "connected")
     assert "result" in daemon.client().call("vault__give")
-    listed = until("the record", lambda: daemon.rest("GET", "/api/call-records")[1].get("calls"))
-    return daemon, listed[0]["result_cid"]
+
+    def kept():
+        _, listed = daemon.rest("GET", "/api/call-records")
+        return next((call["result_cid"] for call in listed.get("calls", []) if "result_cid" in call), None)
+
+    return daemon, until("the record of the result", kept)
 
 
 def _cpu(daemon: Daemon) -> float:

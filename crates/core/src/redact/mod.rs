@@ -19,7 +19,7 @@ use std::{
 
 use regex::Regex;
 
-pub use self::secrets::Secrets;
+pub use self::secrets::{CUT, Secrets};
 use self::{
     edits::Edits,
     names::{Naming, words},
