@@ -124,11 +124,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     };
     let stop = opening.stop.clone();
     let router = MessageRouter::new(
-        ReplySink::pipe(
-            opening.server.clone(),
-            Arc::clone(&writer),
-            Arc::clone(&pending),
-        ),
+        ReplySink::pipe(opening, Arc::clone(&writer), Arc::clone(&pending)),
         Arc::clone(&opening.listener),
         Arc::clone(&opening.log),
     );

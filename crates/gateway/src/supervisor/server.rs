@@ -195,6 +195,11 @@ impl Server {
         self.view.borrow().wanted
     }
 
+    /// Whether clients are shown what it offers.
+    pub fn is_offered(&self) -> bool {
+        self.view.borrow().is_offered()
+    }
+
     /// `stdio`, `http` or `sse`: the transport of the last session, else the one configured.
     pub fn transport(&self) -> &'static str {
         let spoken = self.view.borrow().spoken;
