@@ -2,6 +2,7 @@
 
 pub mod blocking;
 pub mod clock;
+pub mod config_history;
 pub mod descriptors;
 pub mod dial;
 pub mod encoding;
