@@ -25,13 +25,14 @@ use tokio::{
 
 use super::{
     ABOUT, APPROVE, About, AddToken, AddedToken, Answer, Approval, CALL, CALL_RECORD, CALL_RECORDS,
-    Call, CallRecords, Cleared, ClientTokens, FIGURES, Figures, GET_PROMPT, GetPrompt, HAND_OVER,
-    HEALTH, HandOver, HandedOver, HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated,
-    PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded,
-    Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS,
-    SERVERS, SESSION_LINKS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers,
-    SetSwitch, SignInLink, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS,
-    Templates, Tools, USER_AGENT, WholeCallRecord, WholeRead,
+    CONFIG_HISTORY, CONFIG_VERSION, Call, CallRecords, Cleared, ClientTokens, ConfigHistory,
+    ConfigUndone, ConfigVersionText, FIGURES, Figures, GET_PROMPT, GetPrompt, HAND_OVER, HEALTH,
+    HandOver, HandedOver, HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated, PROMPTS,
+    Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded, Removed,
+    RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS,
+    SESSION_LINKS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch,
+    SignInLink, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools,
+    UNDO_CONFIG, USER_AGENT, UndoConfig, WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -231,6 +232,20 @@ impl Client {
     /// Has the configuration read again, or only compared.
     pub async fn reload(&self, dry_run: bool) -> Result<Reloaded, ClientError> {
         self.post(RELOAD, &Reload { dry_run }).await
+    }
+
+    /// The versions of the configuration's file.
+    pub async fn config_history(&self) -> Result<ConfigHistory, ClientError> {
+        self.get(CONFIG_HISTORY).await
+    }
+
+    pub async fn config_version(&self, version: u64) -> Result<ConfigVersionText, ClientError> {
+        let path = CONFIG_VERSION.replace("{version}", &version.to_string());
+        self.get(&path).await
+    }
+
+    pub async fn undo_config(&self, undo: UndoConfig) -> Result<ConfigUndone, ClientError> {
+        self.post(UNDO_CONFIG, &undo).await
     }
 
     /// Asks a `mainstay mcp` for the state directory.

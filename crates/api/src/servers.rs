@@ -15,6 +15,17 @@ pub struct Servers {
     pub warnings: Vec<String>,
 }
 
+/// Calls of a server that fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FailingCalls {
+    /// How many failed since one was answered.
+    pub failed: u32,
+    /// How many ended since its session was opened, answered or not.
+    pub of: u32,
+    /// When the first of the failed ones was known; RFC 3339.
+    pub since: String,
+}
+
 /// A server and its status.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -59,6 +70,9 @@ pub struct Server {
     pub health_status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consecutive_health_failures: Option<u32>,
+    /// The calls because of which it is degraded, whatever it answers to pings; left out where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_calls: Option<FailingCalls>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_ping_ms: Option<u64>,
     /// When the server was last heard; RFC 3339.

@@ -70,6 +70,23 @@ pub enum ServerSource {
     File(Origin),
 }
 
+impl ServerSource {
+    /// This configuration's file; else the daemon at this URL, of the environment or of the state directory;
+    /// else the usual file.
+    pub fn find(config: Option<PathBuf>, url: Option<String>) -> Result<Self, CommandError> {
+        if config.is_none() {
+            match running(url) {
+                Err(CommandError::Client(ClientError::NotRunning { .. })) => {}
+                found => return Ok(Self::Daemon(found?)),
+            }
+        }
+        Ok(Self::File(Origin {
+            flag: config,
+            ..Origin::default()
+        }))
+    }
+}
+
 impl DaemonArgs {
     /// The daemon at this URL, or else of the environment, or of the state directory.
     pub fn at(url: Option<String>, json: bool) -> Self {
@@ -195,17 +212,10 @@ impl ChangeArgs {
     /// Where a change of the servers goes: to the daemon, or without one to the file itself, which
     /// starts nothing.
     pub fn place(&self) -> Result<ServerSource, CommandError> {
-        if self.config.is_none() {
-            let found = match &self.known {
-                Some(client) => Ok(client.clone()),
-                None => running(self.url.clone()),
-            };
-            match found {
-                Err(CommandError::Client(ClientError::NotRunning { .. })) => {}
-                found => return Ok(ServerSource::Daemon(found?)),
-            }
+        match &self.known {
+            Some(client) if self.config.is_none() => Ok(ServerSource::Daemon(client.clone())),
+            _ => ServerSource::find(self.config.clone(), self.url.clone()),
         }
-        Ok(ServerSource::File(self.origin()))
     }
 
     /// The configuration file that is meant where no daemon is.

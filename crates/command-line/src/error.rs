@@ -192,7 +192,7 @@ impl CommandError {
     }
 
     /// The word that programs compare.
-    fn code(&self) -> &str {
+    pub fn code(&self) -> &str {
         match self {
             Self::Load(_) => "invalid_config",
             Self::Lineage(_) => "loop",

@@ -310,6 +310,7 @@ fn of_code(code: &str) -> &'static str {
         }
         "record_not_found" => "`mainstay records` shows which there are",
         "cid_not_found" => "`mainstay records ID` names what is kept of a call",
+        "version_not_found" => "`mainstay config history` shows which are kept",
         "not_pending" => "`mainstay list` shows which servers wait for approval",
         "not_as_shown" => "`mainstay approve` shows it as it is now",
         "invalid_config" => "correct the entry; `mainstay validate` checks the configuration",

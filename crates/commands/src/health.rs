@@ -126,7 +126,8 @@ fn row(server: &ServerHealth, names: usize, width: usize, palette: Palette) -> S
 }
 
 fn unhealthy(server: &ServerHealth) -> String {
-    if server.consecutive_failures == 0 {
+    // A server that answers pings says what else is wrong.
+    if server.consecutive_failures == 0 || server.ping_ms.is_some() {
         return server.message.clone().unwrap_or_default();
     }
     let ago = server

@@ -60,6 +60,8 @@ pub enum FailureKind {
     JournalUnreadable,
     RecordNotFound,
     CidNotFound,
+    /// A version of the configuration that is not kept.
+    VersionNotFound,
     /// What must be on record (`journal.durability: strict`) could not be put there.
     NotRecorded,
     InvalidRequest,
@@ -97,7 +99,7 @@ const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
     /// In the order of their numbers (`kind as usize`), by which they are counted.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
         Self::ServerNotConnected,
@@ -119,6 +121,7 @@ impl FailureKind {
         Self::JournalUnreadable,
         Self::RecordNotFound,
         Self::CidNotFound,
+        Self::VersionNotFound,
         Self::NotRecorded,
         Self::InvalidRequest,
         Self::DuplicateName,
@@ -153,6 +156,7 @@ impl FailureKind {
             Self::JournalUnreadable => ("journal_unreadable", 500, 1, INTERNAL_ERROR),
             Self::RecordNotFound => ("record_not_found", 404, 4, INVALID_PARAMS),
             Self::CidNotFound => ("cid_not_found", 404, 4, INVALID_PARAMS),
+            Self::VersionNotFound => ("version_not_found", 404, 4, INVALID_PARAMS),
             Self::NotRecorded => ("not_recorded", 500, 1, INTERNAL_ERROR),
             Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
             Self::DuplicateName => ("duplicate_name", 409, 1, INVALID_PARAMS),

@@ -10,6 +10,7 @@ mod failing;
 use std::time::{Duration, Instant};
 
 use self::failing::Row;
+pub use self::failing::{FailingCalls, FailingRow};
 use crate::lifecycle::{Loss, jittered};
 
 /// When to ask, how, and what a bad answer leads to.
@@ -181,8 +182,8 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub degraded: bool,
-    /// Degraded because calls fail, which no answer to a probe changes.
-    pub calls_fail: bool,
+    /// The calls because of which it is degraded, which no answer to a probe changes.
+    pub failing_calls: Option<FailingRow>,
     pub heard: Instant,
     pub failures: u32,
     pub last_error: Option<String>,
@@ -291,11 +292,10 @@ impl Tally {
         self.broken(fault.kind, was_degraded, now, policy)
     }
 
-    /// `calls` is the number of calls that have failed since one was answered, the last one with
-    /// `fault`. A server that fails every call is not well, whatever its answers to probes say. Its
-    /// session is kept.
-    pub fn calls_failed_in_row(&mut self, calls: u32, fault: Option<Fault>, now: Instant) {
-        self.row.note(calls, fault.map(|fault| fault.reason), now);
+    /// A server that fails every call is not well, whatever its answers to probes say, until it answers one.
+    /// Its session is kept.
+    pub fn calls_failed_in_row(&mut self, calls: FailingCalls, now: Instant) {
+        self.row.note(calls, now);
     }
 
     /// `calls` is the number of calls in a row without an answer, because of which calls are refused
@@ -330,6 +330,7 @@ impl Tally {
                     self.succeed();
                 }
                 self.probes = 0;
+                self.row.answers_probes(now);
                 self.last_ping = Some(took);
                 return Verdict::Keep;
             }
@@ -461,7 +462,7 @@ impl Tally {
         let is_probed_well = self.probes == 0 && self.stalled.is_none();
         Health {
             degraded: self.stalled.is_some() || self.exceeds(policy, 0) || row.is_some(),
-            calls_fail: row.is_some(),
+            failing_calls: row.and_then(Row::shown),
             heard: self.heard,
             failures: failures.saturating_add(self.stalled.unwrap_or(0)),
             last_error: row

@@ -18,7 +18,7 @@ pub use self::{
     status::{State, Status, Words},
 };
 use crate::{
-    health::{Fault, Outcome, Tally},
+    health::{FailingCalls, Fault, Outcome, Tally},
     ids::Epoch,
 };
 
@@ -114,8 +114,8 @@ pub enum Report {
     /// The number of calls in a row since then that got something else than an answer, and what the
     /// last one got.
     Failed(u32, Option<Fault>),
-    /// The number of calls that have failed since one was answered, and what the last one got.
-    FailedInRow(u32, Option<Fault>),
+    /// The calls that have failed since one was answered.
+    FailedInRow(FailingCalls),
     /// The number of calls in a row without an answer, if calls are refused because of it.
     Stalled(Option<u32>),
     /// Something happened that makes older evidence doubtful: the server is asked at once.
@@ -196,9 +196,7 @@ impl Lifecycle {
             Event::Io(_, Report::Opened) => self.opened(now),
             Event::Io(_, Report::Heard(at)) => self.heard(at),
             Event::Io(_, Report::Failed(calls, fault)) => self.failed(calls, fault, now, policy),
-            Event::Io(_, Report::FailedInRow(calls, fault)) => {
-                self.failed_in_row(calls, fault, now)
-            }
+            Event::Io(_, Report::FailedInRow(calls)) => self.failed_in_row(calls, now),
             Event::Io(_, Report::Stalled(calls)) => self.stalled(calls, now),
             Event::Io(_, Report::Doubted) => self.doubted(now),
             Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),

@@ -97,7 +97,7 @@ impl Gateway {
     /// Starts every server of a configuration; returns at once. Needs a tokio runtime.
     pub fn start(config: &Config, options: GatewayOptions) -> Arc<Self> {
         let (origin, lineage) = (options.origin.clone(), options.lineage.clone());
-        let journal = options.journal.clone();
+        let (journal, history) = (options.journal.clone(), options.config_history.clone());
         let switches = SwitchBoard::open(options.switches.clone());
         let traces = config.telemetry.as_ref();
         let traces = traces.and_then(|settings| Traces::start(settings, &config.journal.redact));
@@ -111,7 +111,8 @@ impl Gateway {
         });
         let reloader = origin.map(|origin| {
             let (registry, alerts) = (Arc::clone(&registry), alerts.choice());
-            Arc::new(Reloader::new(origin, registry, alerts, config.clone()))
+            let current = config.clone();
+            Arc::new(Reloader::new(origin, history, registry, alerts, current))
         });
         Arc::new(Self {
             registry,

@@ -3,7 +3,9 @@
 use std::{path::PathBuf, sync::Arc};
 
 use mainstay_journal::Journal;
-use mainstay_platform::{clock::SleepClock, environment::Origin, lineage::Lineage};
+use mainstay_platform::{
+    clock::SleepClock, environment::Origin, lineage::Lineage, state::StateDir,
+};
 
 /// Options of the engine beside its configuration. The default keeps nothing between runs.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct GatewayOptions {
     pub switches: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
+    /// The state directory in which versions of the configuration are kept; without one there are none.
+    pub config_history: Option<StateDir>,
     /// Tells when the machine has slept.
     pub clock: SleepClock,
     /// There is one client only (`mainstay mcp`): it is asked what servers ask.
@@ -34,6 +38,7 @@ impl Default for GatewayOptions {
             journal: None,
             switches: None,
             origin: None,
+            config_history: None,
             clock: SleepClock::system(),
             sole_client: false,
             lineage: Lineage::default(),

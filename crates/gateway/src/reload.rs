@@ -7,6 +7,7 @@ mod check;
 mod edit;
 mod save;
 mod text;
+mod versions;
 mod watch;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -16,9 +17,12 @@ use mainstay_core::{
     event::EventKind,
     ids::ServerName,
 };
+pub use mainstay_platform::config_history::{ChangedBy, Version};
 use mainstay_platform::{
     blocking::off_the_runtime,
+    config_history::ConfigHistory,
     environment::{LoadError, Loaded, Origin},
+    state::StateDir,
 };
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, mpsc};
@@ -31,6 +35,10 @@ pub use self::{
     edit::{Change, change_file, create_file, entry_changed, restored},
     save::schema_beside,
     text::FileText,
+    versions::{
+        History, ShownVersion, Undone, change_around, history_of, show_version, undo_file,
+        unknown_version,
+    },
 };
 pub use crate::registry::OnDuplicate;
 
@@ -108,6 +116,8 @@ impl Trouble {
 #[derive(Debug)]
 pub struct Reloader {
     origin: Origin,
+    /// Where versions of the file are kept.
+    history: Option<StateDir>,
     registry: Arc<Registry>,
     alerts: alerts::Choice,
     /// The configuration in force. Locked for the whole of a reload, so that one comes after the other.
@@ -119,6 +129,7 @@ pub struct Reloader {
 impl Reloader {
     pub fn new(
         origin: Origin,
+        history: Option<StateDir>,
         registry: Arc<Registry>,
         alerts: alerts::Choice,
         current: Config,
@@ -128,6 +139,7 @@ impl Reloader {
             .then(|| Trouble::Awaiting(Vec::new()));
         Self {
             origin,
+            history,
             registry,
             alerts,
             current: Mutex::new(current),
@@ -189,6 +201,9 @@ impl Reloader {
             Ok((_, loaded)) => Finding::all_of(loaded),
             Err(_) => Vec::new(),
         };
+        if read.is_ok() {
+            self.note_version().await;
+        }
         let trouble = match &mut read {
             Ok((_, loaded)) => Trouble::of_files(&current, &mut loaded.config),
             Err(error) => Some(Trouble::of_error(error)),
@@ -237,6 +252,18 @@ impl Reloader {
         })
     }
 
+    /// Keeps the file as a version of its own, unless Mainstay has seen it so.
+    async fn note_version(&self) {
+        if let Some(history) = self.history() {
+            off_the_runtime(move || history.note(ChangedBy::Hand)).await;
+        }
+    }
+
+    fn history(&self) -> Option<ConfigHistory> {
+        let state = self.history.as_ref()?;
+        Some(ConfigHistory::of(state, &self.origin.path()?))
+    }
+
     async fn read(&self, occasion: Occasion) -> Result<(Option<String>, Loaded), LoadError> {
         let origin = self.origin.clone();
         let had_file = self.registry.text().is_some();
@@ -276,6 +303,8 @@ impl Reloader {
         let Some(path) = self.origin.path() else {
             return stop.cancelled().await;
         };
+        // What was changed while no Mainstay ran is a version, too.
+        self.note_version().await;
         let (changed, mut news) = mpsc::channel(1);
         let watching = watch::start(&path, changed);
         if let Err(error) = &watching {

@@ -4,6 +4,7 @@ pub mod blocking;
 pub mod clock;
 #[cfg(target_os = "linux")]
 pub mod core_dumps;
+pub mod config_history;
 pub mod descriptors;
 pub mod dial;
 pub mod encoding;

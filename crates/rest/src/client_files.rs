@@ -20,7 +20,10 @@ use mainstay_core::{
     ids::ServerName,
 };
 use mainstay_doorway::authenticator::Demand;
-use mainstay_gateway::{registry::NewServer, reload::Change};
+use mainstay_gateway::{
+    registry::NewServer,
+    reload::{Change, ChangedBy},
+};
 use mainstay_platform::{blocking::off_the_runtime, environment::Process};
 use serde_json::{Map, Value};
 
@@ -30,6 +33,7 @@ use crate::{
     entries::{self, reloader},
     refusal::Refusal,
     trial,
+    via::Author,
 };
 
 /// How often an import is made anew of a file that somebody else changes meanwhile.
@@ -223,6 +227,7 @@ fn snippet(
 
 pub async fn import(
     State(door): State<RestDoor>,
+    Author(by): Author,
     Body(wish): Body<api::ImportFromClient>,
 ) -> Result<Json<api::ImportedFromClient>, Refusal> {
     let client: Client = wish.client.parse().map_err(|error| {
@@ -238,7 +243,7 @@ pub async fn import(
     let found = off_mainstay(&Fronts::of(&door), found);
     let chosen = chosen(client, found, wish.servers, &mut answer);
     let merged = if wish.persist {
-        saved(&door, &chosen).await?
+        saved(&door, &chosen, by).await?
     } else {
         let (known, _) = known(&door).await?;
         merge(&chosen, &known)
@@ -343,7 +348,7 @@ fn chosen(
 }
 
 /// Writes what is new into the file. A file that changes meanwhile is read again.
-async fn saved(door: &RestDoor, chosen: &[Server]) -> Result<Vec<Merged>, Refusal> {
+async fn saved(door: &RestDoor, chosen: &[Server], by: ChangedBy) -> Result<Vec<Merged>, Refusal> {
     let mut attempt = 0;
     loop {
         attempt += 1;
@@ -360,7 +365,7 @@ async fn saved(door: &RestDoor, chosen: &[Server]) -> Result<Vec<Merged>, Refusa
         }
         let change = Change::Import(new);
         match reloader(door)?
-            .write_if_unchanged(change, digest.unwrap_or_default())
+            .write_if_unchanged(change, digest.unwrap_or_default(), by)
             .await
         {
             Ok(_) => return Ok(merged),

@@ -14,7 +14,9 @@ use mainstay_core::config::{self, Plan, masking};
 use mainstay_gateway::reload::Change;
 use serde_json::Value;
 
-use super::{RestDoor, body::Body, entries::reloader, operation::JSON_SCHEMA, refusal::Refusal};
+use super::{
+    RestDoor, body::Body, entries::reloader, operation::JSON_SCHEMA, refusal::Refusal, via::Author,
+};
 
 static SCHEMA: LazyLock<String> = LazyLock::new(config::schema_text);
 
@@ -32,9 +34,10 @@ pub async fn schema() -> Response {
 /// `PUT /api/config`. A configuration that cannot be used is refused as a whole.
 pub async fn put(
     State(door): State<RestDoor>,
+    Author(by): Author,
     Body(config): Body<Value>,
 ) -> Result<Json<api::ConfigUpdated>, Refusal> {
-    let plan = reloader(&door)?.write(Change::Whole(config)).await?;
+    let plan = reloader(&door)?.write(Change::Whole(config), by).await?;
     Ok(updated(&plan))
 }
 

@@ -5,7 +5,7 @@ use mainstay_api as api;
 use mainstay_gateway::reload::{Change, Checked, FileText, Finding, Proposal, Severity};
 use serde_json::Value;
 
-use crate::{RestDoor, body::Body, config, entries::reloader, refusal::Refusal};
+use crate::{RestDoor, body::Body, config, entries::reloader, refusal::Refusal, via::Author};
 
 pub async fn get(State(door): State<RestDoor>) -> Result<Json<api::ConfigText>, Refusal> {
     let FileText { text, path, digest } = reloader(&door)?.file_text().await?;
@@ -15,10 +15,13 @@ pub async fn get(State(door): State<RestDoor>) -> Result<Json<api::ConfigText>, 
 /// A file that has another digest by now is left alone.
 pub async fn put(
     State(door): State<RestDoor>,
+    Author(by): Author,
     Body(api::SetConfigText { text, digest }): Body<api::SetConfigText>,
 ) -> Result<Json<api::ConfigUpdated>, Refusal> {
     let change = Change::Text(text);
-    let plan = reloader(&door)?.write_if_unchanged(change, digest).await?;
+    let plan = reloader(&door)?
+        .write_if_unchanged(change, digest, by)
+        .await?;
     Ok(config::updated(&plan))
 }
 

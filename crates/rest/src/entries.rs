@@ -13,7 +13,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     registry::{NewServer, OnDuplicate},
-    reload::{Change, Reloader, entry_changed, restored},
+    reload::{Change, ChangedBy, Reloader, entry_changed, restored},
     supervisor::{Operation, Server},
 };
 use serde_json::{Map, Value};
@@ -24,6 +24,7 @@ use crate::{
     body::Body,
     refusal::Refusal,
     servers,
+    via::Author,
 };
 
 /// Where the placeholders of entries stand that are in no file.
@@ -32,6 +33,7 @@ const EPHEMERAL: &str = "ephemeral";
 /// `POST /api/servers`: a name, and an entry. It is kept even if it cannot be connected yet.
 pub async fn add(
     State(door): State<RestDoor>,
+    Author(by): Author,
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Json<api::Operated>, Refusal> {
     let EntryRequest {
@@ -41,7 +43,14 @@ pub async fn add(
     } = EntryRequest::read(body)?;
     let on_duplicate = on_duplicate(keeping);
     let new = read(&door, &name, &entry).await?;
-    let added = enter(&door, new, on_duplicate, keeping.persist, None).await?;
+    let added = enter(
+        &door,
+        new,
+        on_duplicate,
+        keeping.persist.then_some(by),
+        None,
+    )
+    .await?;
     Ok(Json(added))
 }
 
@@ -50,6 +59,7 @@ pub async fn add(
 pub async fn put(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
+    Author(by): Author,
     Body(mut body): Body<Map<String, Value>>,
 ) -> Result<Json<api::Operated>, Refusal> {
     let digest = match body.shift_remove("digest") {
@@ -67,12 +77,15 @@ pub async fn put(
         entry,
     } = EntryRequest::read(body)?;
     let new = read(&door, &name, &entry).await?;
-    Ok(Json(replace(&door, new, keeping.persist, digest).await?))
+    Ok(Json(
+        replace(&door, new, keeping.persist.then_some(by), digest).await?,
+    ))
 }
 
 /// `POST /api/mcp-clients/connect`: it is kept if it can be connected.
 pub async fn connect_client(
     State(door): State<RestDoor>,
+    Author(by): Author,
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Json<api::ClientOperated>, Refusal> {
     let EntryRequest {
@@ -97,6 +110,7 @@ pub async fn connect_client(
                 on_duplicate: OnDuplicate::Replace,
                 over: None,
             },
+            by,
         )
         .await?;
     }
@@ -133,10 +147,11 @@ fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
 pub async fn delete(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
+    Author(by): Author,
     Query(Persist { persist }): Query<Persist>,
 ) -> Result<Json<api::Removed>, Refusal> {
     let server = door.gateway.registry.server(&name)?;
-    remove(&door, &server, persist).await?;
+    remove(&door, &server, persist.then_some(by)).await?;
     Ok(Json(api::Removed {
         success: true,
         name,
@@ -147,10 +162,11 @@ pub async fn delete(
 pub async fn delete_client(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
+    Author(by): Author,
     Query(Persist { persist }): Query<Persist>,
 ) -> Result<Json<api::ClientLeft>, Refusal> {
     let server = servers::known_client(&door, &name)?;
-    remove(&door, &server, persist).await?;
+    remove(&door, &server, persist.then_some(by)).await?;
     Ok(Json(servers::client_left(&server)))
 }
 
@@ -164,23 +180,26 @@ pub struct Persist {
 pub async fn enable(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
+    Author(by): Author,
     body: Option<Body<Keeping>>,
 ) -> Result<Json<api::Operated>, Refusal> {
-    switch(&door, &name, true, persists(body)).await
+    switch(&door, &name, true, persists(body).then_some(by)).await
 }
 
 pub async fn disable(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
+    Author(by): Author,
     body: Option<Body<Keeping>>,
 ) -> Result<Json<api::Operated>, Refusal> {
-    switch(&door, &name, false, persists(body)).await
+    switch(&door, &name, false, persists(body).then_some(by)).await
 }
 
 /// What was added from inside an MCP client may be started now: that which the digest was shown for.
 pub async fn approve(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
+    Author(by): Author,
     body: Option<Body<api::Approval>>,
 ) -> Result<Json<api::Operated>, Refusal> {
     let api::Approval { digest, persist } = body.map(|Body(given)| given).unwrap_or_default();
@@ -192,7 +211,7 @@ pub async fn approve(
             on_duplicate: OnDuplicate::Replace,
             over: None,
         };
-        write(&door, change).await?;
+        write(&door, change, by).await?;
     }
     Ok(Json(started(&door, &server).await))
 }
@@ -280,12 +299,13 @@ fn secrets(door: &RestDoor) -> Result<Value, Failure> {
 async fn replace(
     door: &RestDoor,
     new: NewServer,
-    persist: bool,
+    persist: Option<ChangedBy>,
     digest: Option<String>,
 ) -> Result<api::Operated, Failure> {
     let name = &new.runtime.config.name;
     // The file may say something else already, which is not in force yet: the write looks at that.
-    let is_in_file = persist && door.gateway.registry.standing(name) == Standing::Configured;
+    let is_in_file =
+        persist.is_some() && door.gateway.registry.standing(name) == Standing::Configured;
     if !is_in_file && digest.is_some() {
         let now = entry_of(door, name).map(|(_, entry)| digest_of_entry(name, &entry));
         if now != digest {
@@ -300,12 +320,12 @@ async fn enter(
     door: &RestDoor,
     new: NewServer,
     on_duplicate: OnDuplicate,
-    persist: bool,
+    persist: Option<ChangedBy>,
     over: Option<String>,
 ) -> Result<api::Operated, Failure> {
     let registry = &door.gateway.registry;
     let NewServer { runtime, warnings } = new;
-    let server = if persist {
+    let server = if let Some(by) = persist {
         let Runtime { config, entry, .. } = runtime;
         let name = config.name;
         if on_duplicate == OnDuplicate::Refuse && registry.named(&name).is_some() {
@@ -317,7 +337,7 @@ async fn enter(
             on_duplicate,
             over,
         };
-        write(door, change).await?;
+        write(door, change, by).await?;
         registry.server(name.as_str())?
     } else if on_duplicate == OnDuplicate::Replace {
         registry.replace(runtime).await?
@@ -330,12 +350,17 @@ async fn enter(
     })
 }
 
-async fn remove(door: &RestDoor, server: &Server, persist: bool) -> Result<(), Failure> {
-    let configured = door.gateway.registry.standing(&server.name) == Standing::Configured;
-    if persist && configured {
-        write(door, Change::Remove(server.name.clone())).await
-    } else {
-        door.gateway.registry.remove(server.name.as_str()).await
+async fn remove(
+    door: &RestDoor,
+    server: &Server,
+    persist: Option<ChangedBy>,
+) -> Result<(), Failure> {
+    let registry = &door.gateway.registry;
+    match persist {
+        Some(by) if registry.standing(&server.name) == Standing::Configured => {
+            write(door, Change::Remove(server.name.clone()), by).await
+        }
+        _ => registry.remove(server.name.as_str()).await,
     }
 }
 
@@ -343,13 +368,15 @@ async fn switch(
     door: &RestDoor,
     name: &str,
     enabled: bool,
-    persist: bool,
+    persist: Option<ChangedBy>,
 ) -> Result<Json<api::Operated>, Refusal> {
     let registry = &door.gateway.registry;
     let server = registry.server(name)?;
-    if persist && registry.standing(&server.name) == Standing::Configured {
+    if let Some(by) = persist
+        && registry.standing(&server.name) == Standing::Configured
+    {
         let name = server.name.clone();
-        write(door, Change::Switch { name, enabled }).await?;
+        write(door, Change::Switch { name, enabled }, by).await?;
     } else if enabled {
         registry.enable(name).await?;
     } else {
@@ -370,8 +397,8 @@ async fn started(door: &RestDoor, server: &Server) -> api::Operated {
     servers::operated(door, server)
 }
 
-async fn write(door: &RestDoor, change: Change) -> Result<(), Failure> {
-    reloader(door)?.write(change).await.map(|_| ())
+async fn write(door: &RestDoor, change: Change, by: ChangedBy) -> Result<(), Failure> {
+    reloader(door)?.write(change, by).await.map(|_| ())
 }
 
 /// Where the configuration is a file.

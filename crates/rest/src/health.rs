@@ -63,7 +63,7 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
     match timeout(PING_LIMIT, session.ask(Method::Ping, None)).await {
         Ok(Ok(_)) => {
             found.ping_ms = Some(millis(asked.elapsed()));
-            let calls_fail = health.is_some_and(|health| health.calls_fail);
+            let calls_fail = health.is_some_and(|health| health.failing_calls.is_some());
             if calls_fail {
                 found.message.clone_from(&status.reason);
             } else {

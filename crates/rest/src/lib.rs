@@ -10,6 +10,7 @@ mod calls;
 mod client_files;
 mod code;
 mod config;
+mod config_history;
 mod config_text;
 mod entries;
 mod event_stream;
@@ -151,6 +152,9 @@ pub fn router(door: RestDoor) -> Router {
             api::CONFIG_TEXT,
             get(config_text::get).merge(put(config_text::put)),
         )
+        .route(api::CONFIG_HISTORY, get(config_history::list))
+        .route(api::CONFIG_VERSION, get(config_history::show))
+        .route(api::UNDO_CONFIG, post(config_history::undo))
         .route(api::CHECK_CONFIG, post(config_text::check))
         .route(api::PROFILES, get(profiles::list))
         .route(api::CONFIG_SCHEMA, get(config::schema))

@@ -9,7 +9,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
 };
 use mainstay_doorway::{RETRY_AFTER, browser, json_views::lists::NotFound};
-use mainstay_platform::environment::LoadError;
+use mainstay_platform::{environment::LoadError, state::StateError};
 use mainstay_tokens::TokenError;
 use serde_json::{Value, json};
 
@@ -65,6 +65,8 @@ pub enum Refusal {
     UnknownSession(String),
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error("the versions of the configuration cannot be read: {0}")]
+    State(#[from] StateError),
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -119,6 +121,7 @@ impl Refusal {
                 TokenError::TooMany(_) => Code::TooManyTokens,
                 TokenError::Unreadable { .. } | TokenError::State(_) => Code::StateUnusable,
             },
+            Self::State(_) => Code::StateUnusable,
             Self::Failed(failure) => Code::Failed(failure.kind),
         }
     }

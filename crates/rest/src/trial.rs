@@ -30,6 +30,7 @@ use crate::{
     refusal::Refusal,
     routing,
     servers::millis,
+    via::Author,
 };
 
 /// Servers that are tried at once.
@@ -92,11 +93,11 @@ pub async fn run(
 /// The routes of a server that is called `try`, which this path would hide.
 pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
     let name = || Path("try".to_owned());
-    let put = move |door: State<RestDoor>, body: Body<Map<String, Value>>| {
-        entries::put(door, name(), body)
+    let put = move |door: State<RestDoor>, author: Author, body: Body<Map<String, Value>>| {
+        entries::put(door, name(), author, body)
     };
-    let delete = move |door: State<RestDoor>, persist: Query<Persist>| {
-        entries::delete(door, name(), persist)
+    let delete = move |door: State<RestDoor>, author: Author, persist: Query<Persist>| {
+        entries::delete(door, name(), author, persist)
     };
     routing::get(move |door: State<RestDoor>| entries::get(door, name()))
         .merge(routing::put(put))

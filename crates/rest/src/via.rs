@@ -11,8 +11,8 @@ use mainstay_core::{
     principal::Principal,
     record::{Door, Origin},
 };
-use mainstay_doorway::trace::TraceHeaders;
-use mainstay_gateway::calls::Client;
+use mainstay_doorway::{browser::SignedIn, trace::TraceHeaders};
+use mainstay_gateway::{calls::Client, reload::ChangedBy};
 
 /// Which program calls over REST. It bears the control token.
 #[derive(Clone, Debug)]
@@ -28,8 +28,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Via {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let agent = parts.headers.get(header::USER_AGENT);
-        let is_ours = agent.is_some_and(|agent| agent.as_bytes() == api::USER_AGENT.as_bytes());
+        let is_ours = is_a_command(parts);
         let accepted = parts.headers.get_all(header::ACCEPT).into_iter();
         let mut accepted = accepted
             .filter_map(|value| value.to_str().ok())
@@ -39,6 +38,30 @@ impl<S: Send + Sync> FromRequestParts<S> for Via {
             follows: accepted.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream")),
             trace: TraceHeaders::of(&parts.headers),
         })
+    }
+}
+
+fn is_a_command(parts: &Parts) -> bool {
+    let agent = parts.headers.get(header::USER_AGENT);
+    agent.is_some_and(|agent| agent.as_bytes() == api::USER_AGENT.as_bytes())
+}
+
+/// Who changes the configuration by this request.
+#[derive(Clone, Copy, Debug)]
+pub struct Author(pub ChangedBy);
+
+impl<S: Send + Sync> FromRequestParts<S> for Author {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // A request that came by the page's cookie has its session with it.
+        Ok(Self(if parts.extensions.get::<SignedIn>().is_some() {
+            ChangedBy::Page
+        } else if is_a_command(parts) {
+            ChangedBy::Command
+        } else {
+            ChangedBy::Rest
+        }))
     }
 }
 

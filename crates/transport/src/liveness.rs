@@ -11,7 +11,7 @@ use std::{
 };
 
 use mainstay_core::{
-    health::{Fault, FaultKind, Policy},
+    health::{FailingCalls, Fault, FaultKind, Policy},
     message,
 };
 use parking_lot::Mutex;
@@ -29,6 +29,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The bytes that a reason quotes of an error.
 const SHOWN_ERROR: usize = 300;
 
+/// How a call failed that ran out of time.
+const NO_ANSWER: &str = "no answer in time";
+
 /// How often they check for it.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -40,8 +43,12 @@ pub struct Liveness {
     heard: AtomicU64,
     /// Calls in a row, since that message, that got something else than an answer.
     failed: AtomicU32,
-    /// Calls in a row that got something else than an answer. Only an answered call resets it.
+    /// Calls in a row that got something else than an answer, or none in time. Only an answered call resets it.
     failed_in_row: AtomicU32,
+    /// Calls that ended, answered or not.
+    ended: AtomicU32,
+    /// How the last of these calls failed. Held for a copy only, and by calls that fail only.
+    failure: Mutex<String>,
     /// What the last failed call got. Held for a copy only, and by calls that fail only.
     fault: Mutex<Option<Fault>>,
     /// Calls in a row, since the last message, that had no answer within their time.
@@ -72,6 +79,8 @@ impl Liveness {
             heard: AtomicU64::new(0),
             failed: AtomicU32::new(0),
             failed_in_row: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            failure: Mutex::default(),
             fault: Mutex::default(),
             unanswered: AtomicU32::new(0),
             is_stalled: AtomicBool::new(false),
@@ -139,6 +148,15 @@ impl Liveness {
     /// How many calls have failed since one was answered.
     pub fn failed_in_row(&self) -> u32 {
         self.failed_in_row.load(Ordering::Relaxed)
+    }
+
+    /// The calls that have failed since one was answered, and how the last one did.
+    pub fn failing_calls(&self) -> FailingCalls {
+        FailingCalls {
+            failed: self.failed_in_row(),
+            of: self.ended.load(Ordering::Relaxed),
+            reason: self.failure.lock().clone(),
+        }
     }
 
     /// Whether something came in the millisecond of this time, or later.
@@ -236,6 +254,7 @@ pub struct InFlight {
 impl InFlight {
     /// The call is answered.
     pub fn answered(&self) {
+        self.liveness.ended.fetch_add(1, Ordering::Relaxed);
         let failed = &self.liveness.failed_in_row;
         if failed.load(Ordering::Relaxed) != 0 {
             failed.store(0, Ordering::Relaxed);
@@ -262,18 +281,27 @@ impl InFlight {
 
     fn failed(&self, fault: Fault) {
         let liveness = &self.liveness;
-        liveness.failed_in_row.fetch_add(1, Ordering::Relaxed);
+        self.unanswered(fault.reason.clone());
         *liveness.fault.lock() = Some(fault);
         liveness.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The call has run out of time. It counts if nothing was heard since it was sent. Before calls are
+    /// The call ends without an answer, which no answer to a probe makes good.
+    fn unanswered(&self, reason: String) {
+        let liveness = &self.liveness;
+        *liveness.failure.lock() = reason;
+        liveness.ended.fetch_add(1, Ordering::Relaxed);
+        liveness.failed_in_row.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The call has run out of time. It counts as a sign of a hang if nothing was heard since it was sent. Before calls are
     /// refused, the server's processes are watched for [`CPU_WINDOW`] at least, from the first call on
     /// that was not answered: a server that computes is at work.
     pub async fn timed_out<F>(&self, policy: &Policy, cpu: Option<impl Fn() -> F>)
     where
         F: Future<Output = Duration>,
     {
+        self.unanswered(NO_ANSWER.to_owned());
         let liveness = &self.liveness;
         let is_silent = || liveness.heard.load(Ordering::Relaxed) == self.heard;
         let Some(limit) = policy.unanswered_calls.filter(|_| is_silent()) else {

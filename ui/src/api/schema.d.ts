@@ -2967,6 +2967,139 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/config/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The versions of the configuration's file, the newest first */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ConfigHistory"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                500: components["responses"]["500.not_saved.state_unusable"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/history/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A version of the configuration's file, and what it changed; secrets are placeholders */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    version: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ConfigVersionText"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.version_not_found"];
+                500: components["responses"]["500.not_saved.state_unusable"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give the configuration's file the content of an earlier version, and take it into force */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["UndoConfig"];
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ConfigUndone"];
+                    };
+                };
+                400: components["responses"]["400.invalid_config.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.version_not_found"];
+                409: components["responses"]["409.config_changed"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                500: components["responses"]["500.not_saved"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/config/check": {
         parameters: {
             query?: never;
@@ -3369,6 +3502,11 @@ export interface components {
                 [key: string]: components["schemas"]["ClientEntry"];
             };
         };
+        /**
+         * @description Who changed the file.
+         * @enum {string}
+         */
+        ConfigChangedBy: "page" | "rest" | "command" | "hand";
         ConfigFinding: {
             /** @description From 1, in characters. */
             column?: number | null;
@@ -3380,6 +3518,13 @@ export interface components {
             path: string;
             severity: components["schemas"]["FindingSeverity"];
         };
+        /** @description `GET /api/config/history` */
+        ConfigHistory: {
+            /** @description Whether the file has another content than the newest version, so that an undo is refused. */
+            changed: boolean;
+            /** @description The newest first. The newest is what Mainstay last saw in the file. */
+            versions: components["schemas"]["ConfigVersion"][];
+        };
         /** @description `GET /api/config/text` */
         ConfigText: {
             /** @description Of the file as it is. A PUT repeats it. */
@@ -3388,12 +3533,48 @@ export interface components {
             /** @description The file as it is, comments included; secrets are placeholders. */
             text: string;
         };
+        ConfigUndone: {
+            plan: components["schemas"]["Plan"];
+            /**
+             * Format: int64
+             * @description The version whose content the file has again.
+             */
+            restored: number;
+            success: boolean;
+            /** @description What was done to the servers. */
+            summary: string;
+            /**
+             * Format: int64
+             * @description The file's newest version: the undo itself.
+             */
+            version: number;
+        };
         /** @description `PUT /api/config` */
         ConfigUpdated: {
             plan: components["schemas"]["Plan"];
             success: boolean;
             /** @description For people, of several lines. */
             summary: string;
+        };
+        /** @description What the file had after a change. */
+        ConfigVersion: {
+            /** @description RFC 3339, UTC. */
+            at: string;
+            by: components["schemas"]["ConfigChangedBy"];
+            /** @description What changed, in words, without values. */
+            reason: string;
+            /** Format: int64 */
+            version: number;
+        };
+        /** @description `GET /api/config/history/{version}` */
+        ConfigVersionText: components["schemas"]["ConfigVersion"] & {
+            /**
+             * @description What changed since the version before, as a unified diff with placeholders for secrets; empty where only
+             *     secrets changed. Left out where no version before is kept, or one of the two is no JSON.
+             */
+            difference?: string | null;
+            /** @description With placeholders for secrets; left out for a text that is no JSON. */
+            text?: string | null;
         };
         /** @description The first of the contents: text as it is, anything else in base64. */
         Content: {
@@ -3438,7 +3619,7 @@ export interface components {
              * @description A word that programs compare
              * @enum {string}
              */
-            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "not_as_shown" | "not_found" | "not_our_page" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type";
+            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "not_as_shown" | "not_found" | "not_our_page" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type" | "version_not_found";
             /** @description For people */
             message: string;
             /** @description What is wrong with a configuration or an entry (`invalid_config`) */
@@ -4262,6 +4443,16 @@ export interface components {
             name: string;
             title?: string | null;
         };
+        /** @description `POST /api/config/undo` */
+        UndoConfig: {
+            /** @description Replaces a file that is not what Mainstay last saw, too. What it has is kept as a version. */
+            force?: boolean;
+            /**
+             * Format: int64
+             * @description The version to go back to; without it the one before the last change.
+             */
+            version?: number | null;
+        };
         /** @description A record, and what it names where that is kept and not too long. */
         WholeCallRecord: {
             arguments?: Record<string, never> | null;
@@ -4539,6 +4730,18 @@ export interface components {
                 };
             };
         };
+        /** @description Not Found */
+        "404.version_not_found": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "version_not_found";
+                };
+            };
+        };
         /** @description Conflict */
         "409.config_changed": {
             headers: {
@@ -4680,6 +4883,18 @@ export interface components {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
                     error?: "not_saved";
+                };
+            };
+        };
+        /** @description Internal Server Error */
+        "500.not_saved.state_unusable": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "not_saved" | "state_unusable";
                 };
             };
         };

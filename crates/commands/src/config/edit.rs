@@ -8,7 +8,7 @@ use std::{
 use mainstay_api as api;
 use mainstay_command_line::{CommandError, connect, output, screen::complain};
 use mainstay_core::config::{ConfigError, ConfigErrors, Plan, edit};
-use mainstay_gateway::reload::schema_beside;
+use mainstay_gateway::reload::{change_around, schema_beside};
 use mainstay_platform::{
     encoding::Encoding,
     environment::{LoadError, Loaded, Origin},
@@ -282,7 +282,9 @@ impl Editing {
         {
             state::create_private_dir(folder)?;
         }
-        mainstay_client_files::write(&self.path, text)
+        change_around(&self.path, || {
+            mainstay_client_files::write(&self.path, text)
+        })
     }
 }
 

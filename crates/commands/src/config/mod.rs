@@ -1,12 +1,19 @@
-//! `mainstay config`: which file the configuration is, what it means, its editing and its schema.
+//! `mainstay config`: which file the configuration is, what it means, its editing, its earlier versions and its
+//! schema.
 
 mod edit;
+mod history;
 mod show;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::{self, ServerSource},
+    output,
+    screen::complain,
+};
 use mainstay_core::config::{NamedBy, named_by, schema_text};
 use mainstay_platform::environment::{Origin, Process};
 use serde_json::json;
@@ -19,6 +26,8 @@ Examples:
   mainstay config show                       what it means, without defaults
   mainstay config show --defaults -o yaml    every setting
   mainstay config edit                       edit it, and save it if it is right
+  mainstay config history                    who changed what, and when
+  mainstay config undo                       take the last change back
   mainstay config schema > mainstay.schema.json";
 
 #[derive(Debug, Args)]
@@ -42,6 +51,10 @@ enum Action {
     Show(show::Show),
     /// Open the configuration in an editor, and save it if it can be used
     Edit,
+    /// List, show and compare the versions of the configuration
+    History(history::History),
+    /// Go back to the version before the last change; an undo can be undone
+    Undo(history::Undo),
     /// Print the JSON Schema of the configuration
     Schema,
 }
@@ -61,9 +74,15 @@ impl ConfigCommand {
             Action::Path => self.path()?,
             Action::Show(show) => show.run(&origin, self.json)?,
             Action::Edit => edit::run(&origin, self.json).await?,
+            Action::History(history) => history.run(self.place(&history.url)?, self.json).await?,
+            Action::Undo(undo) => undo.run(self.place(&undo.url)?, self.json).await?,
             Action::Schema => output::data(&schema_text())?,
         }
         Ok(Exit::DONE)
+    }
+
+    fn place(&self, url: &Option<String>) -> Result<ServerSource, CommandError> {
+        ServerSource::find(self.config.clone(), url.clone())
     }
 
     fn path(&self) -> Result<(), CommandError> {

@@ -9,6 +9,7 @@ use std::{
 use mainstay_client_files as client_files;
 use mainstay_command_line::CommandError;
 use mainstay_platform::{
+    config_history::{ChangedBy, ConfigHistory},
     encoding::Encoding,
     state::{self, StateDir},
 };
@@ -78,6 +79,7 @@ impl Copy {
 
 /// Changes that can be undone.
 pub struct Done {
+    pub state: StateDir,
     /// Where the copies are.
     pub folder: PathBuf,
     pub manifest: Manifest,
@@ -163,11 +165,15 @@ pub fn apply(state: &StateDir, changes: &[FileChange]) -> Result<Done, CommandEr
             encoding: Encoding::of_file(&change.path).map_err(failed(&change.path))?,
         });
     }
-    let done = Done { folder, manifest };
+    let done = Done {
+        state: state.clone(),
+        folder,
+        manifest,
+    };
     // Before the first change: what is interrupted can be undone.
     done.save()?;
     for change in changes {
-        if let Err(error) = put(change) {
+        if let Err(error) = put(state, change) {
             done.back_out()?;
             return Err(error);
         }
@@ -176,11 +182,16 @@ pub fn apply(state: &StateDir, changes: &[FileChange]) -> Result<Done, CommandEr
 }
 
 /// Writes one file, unless it has changed since it was read.
-fn put(change: &FileChange) -> Result<(), CommandError> {
+fn put(state: &StateDir, change: &FileChange) -> Result<(), CommandError> {
     if current(&change.path).map_err(failed(&change.path))? != change.before {
         return Err(changed_meanwhile(&change.path, "mainstay setup"));
     }
-    client_files::write(&change.path, &change.after).map_err(failed(&change.path))
+    let write = || client_files::write(&change.path, &change.after);
+    let written = match change.client {
+        Some(_) => write(),
+        None => ConfigHistory::of(state, &change.path).around(ChangedBy::Command, write),
+    };
+    written.map_err(failed(&change.path))
 }
 
 /// A file was written between our reading and our writing.
@@ -219,7 +230,12 @@ impl Done {
                 let before = kept.before.as_ref();
                 let before = before.map(|copy| copy.text(&self.folder)).transpose()?;
                 let made = kept.made.as_deref();
-                write_back(&kept.path, before.as_deref(), made, kept.encoding)?;
+                let put_back = || write_back(&kept.path, before.as_deref(), made, kept.encoding);
+                match kept.client {
+                    Some(_) => put_back(),
+                    None => ConfigHistory::of(&self.state, &kept.path)
+                        .around(ChangedBy::Command, put_back),
+                }?;
             }
         }
         self.forget()

@@ -10,6 +10,7 @@ use mainstay_core::config::{
     edit::{self, Document},
 };
 use mainstay_platform::{
+    config_history::{ChangedBy, ConfigHistory},
     encoding::Encoding,
     environment::Process,
     state::{self, StateDir},
@@ -87,7 +88,7 @@ pub fn undo(state: &StateDir, force: bool, dry_run: bool) -> Result<Undone, Comm
         return Ok(undone);
     }
     for file in &undone.files {
-        file.write(force)?;
+        file.write(state, force)?;
     }
     // Only when all is back: an error leaves the copies.
     for done in &setups {
@@ -104,7 +105,12 @@ fn setups(state: &StateDir) -> Result<Vec<Done>, CommandError> {
         let text = state::read_private(&path).map_err(|error| failed(&path)(error.into()))?;
         let manifest: Manifest =
             serde_json::from_slice(&text).map_err(|error| failed(&path)(error.into()))?;
-        Ok(Done { folder, manifest })
+        let state = state.clone();
+        Ok(Done {
+            state,
+            folder,
+            manifest,
+        })
     });
     setups.collect()
 }
@@ -188,7 +194,7 @@ impl Restored {
         }
     }
 
-    fn write(&self, force: bool) -> Result<(), CommandError> {
+    fn write(&self, state: &StateDir, force: bool) -> Result<(), CommandError> {
         if self.content == self.now && !force {
             return Ok(());
         }
@@ -199,7 +205,12 @@ impl Restored {
             ));
         }
         let (content, made) = (self.content.as_deref(), self.made.as_deref());
-        backup::write_back(&self.path, content, made, self.encoding)
+        let put_back = || backup::write_back(&self.path, content, made, self.encoding);
+        if self.is_configuration {
+            ConfigHistory::of(state, &self.path).around(ChangedBy::Command, put_back)
+        } else {
+            put_back()
+        }
     }
 }
 

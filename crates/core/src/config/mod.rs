@@ -8,6 +8,7 @@
 //! [`Environment`].
 
 mod alerts;
+mod change_words;
 pub mod defaults;
 mod dialect;
 pub mod edit;
@@ -56,6 +57,7 @@ use std::{
 use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
+pub use change_words::change_words;
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::{Environment, MAX_EXPANDED, References};
 pub use glob::Glob;

@@ -390,37 +390,52 @@ fn the_reason_of_a_stall_stays() {
     assert_eq!((health.degraded, health.last_error), (false, None));
 }
 
-/// A server that answers every probe and fails every call is degraded, and keeps its session. An answered
-/// call ends that, and so does a minute without a failed one.
+/// A server that answers every probe and fails every call is degraded, and keeps its session. Only an
+/// answered call ends that, however long ago the last failed one was.
 #[test]
-fn calls_that_all_fail_degrade_a_server_that_answers_probes() {
+fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
     let (policy, start) = (policy(Action::Reconnect, 3), Instant::now());
     let mut tally = Tally::new(start);
-    let fault = || Some(fault(FaultKind::Foreign));
-    let ended_by = |tally: &mut Tally, calls, second| {
-        for calls in 1..=4 {
-            let now = start + SECOND * calls;
-            tally.calls_failed_in_row(calls, fault(), now);
-            let answer = Outcome::Answered(SECOND);
-            assert_eq!(tally.judge(answer, now, &policy), KEEP);
-            tally.heard(now);
-            let health = tally.health(&policy);
-            assert_eq!(health.degraded, calls >= 3, "{calls}");
-        }
-        let health = tally.health(&policy);
-        let reason = "4 calls in a row failed: HTTP 503";
-        assert_eq!(health.last_error.as_deref(), Some(reason));
-        assert_eq!(health.failures, 4);
-        let fault = fault().filter(|_| calls > 0);
-        tally.calls_failed_in_row(calls, fault, start + SECOND * second);
-        let health = tally.health(&policy);
-        let found = (health.degraded, health.failures, health.last_error);
-        assert_eq!(found, (false, 0, None), "{calls} {second}");
+    let failing = |failed, of| FailingCalls {
+        failed,
+        of,
+        reason: "HTTP 502".to_owned(),
     };
-    ended_by(&mut tally, 0, 5);
-    ended_by(&mut tally, 4, 64);
-    // What is forgotten does not count again.
-    tally.calls_failed_in_row(5, fault(), start + SECOND * 65);
+    let answer = || Outcome::Answered(SECOND);
+    for calls in 1..=4 {
+        let now = start + SECOND * calls;
+        tally.calls_failed_in_row(failing(calls, 7 + calls), now);
+        assert_eq!(tally.judge(answer(), now, &policy), KEEP);
+        tally.heard(now);
+        let health = tally.health(&policy);
+        assert_eq!(health.degraded, calls >= 3, "{calls}");
+        assert_eq!(health.failing_calls.is_some(), calls >= 3, "{calls}");
+    }
+    // A day without a call, and with all probes answered.
+    for minute in 1..=24 * 60 {
+        let now = start + SECOND * (60 * minute);
+        assert_eq!(tally.judge(answer(), now, &policy), KEEP);
+        tally.heard(now);
+        tally.calls_failed_in_row(failing(4, 11), now);
+    }
+    let health = tally.health(&policy);
+    assert!(health.degraded);
+    let row = FailingRow {
+        failed: 4,
+        of: 11,
+        since: start + SECOND,
+    };
+    assert_eq!((health.failing_calls, health.failures), (Some(row), 4));
+    let reason = "answers pings; its last 4 calls failed: HTTP 502";
+    assert_eq!(health.last_error.as_deref(), Some(reason));
+
+    tally.calls_failed_in_row(failing(0, 12), start + SECOND * 90_000);
+    let health = tally.health(&policy);
+    let found = (health.degraded, health.failures, health.last_error);
+    assert_eq!(found, (false, 0, None));
+    assert_eq!(health.failing_calls, None);
+    // The next failures are counted anew.
+    tally.calls_failed_in_row(failing(2, 14), start + SECOND * 90_001);
     assert!(!tally.health(&policy).degraded);
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Lifecycle, Phase, Policy, Step, Then};
-use crate::health::{Fault, Outcome, Verdict};
+use crate::health::{FailingCalls, Fault, Outcome, Verdict};
 
 impl Lifecycle {
     pub(super) fn heard(mut self, at: Instant) -> Step {
@@ -34,9 +34,9 @@ impl Lifecycle {
         self.judged(verdict, now, policy)
     }
 
-    pub(super) fn failed_in_row(mut self, calls: u32, fault: Option<Fault>, now: Instant) -> Step {
+    pub(super) fn failed_in_row(mut self, calls: FailingCalls, now: Instant) -> Step {
         if let Phase::Up { tally, .. } = &mut self.phase {
-            tally.calls_failed_in_row(calls, fault, now);
+            tally.calls_failed_in_row(calls, now);
         }
         (self, None)
     }

@@ -103,6 +103,13 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         handshake_ms: view.handshake.map(millis),
         health_status: connected.then(|| if degraded { "degraded" } else { "healthy" }.to_owned()),
         consecutive_health_failures: health.map(|health| health.failures),
+        failing_calls: health.and_then(|health| health.failing_calls).map(|calls| {
+            api::FailingCalls {
+                failed: calls.failed,
+                of: calls.of,
+                since: utc::rfc3339(SystemTime::now() - ago(calls.since)),
+            }
+        }),
         last_ping_ms: health.and_then(|health| health.last_ping).map(millis),
         last_success_at: view
             .heard()

@@ -157,6 +157,7 @@ impl Call<'_> {
             reason = &mut cancel => return Err(AttemptError::Final(self.cancelled(&reason))),
         };
         self.account.sent();
+        let was_failing = session.liveness.failed_in_row() > 0;
         let mut progress = Progress::default();
         // The server has closed its connection, and nothing has come since.
         let mut is_parted = false;
@@ -183,8 +184,9 @@ impl Call<'_> {
                     };
                     is_parted = false;
                     let Some(method) = frame.method() else {
-                        // An answer that refuses the call as a whole is no evidence that calls work.
-                        if session.liveness.failed_in_row() > 0 {
+                        // An answer that refuses the call as a whole is no evidence that calls work. Any
+                        // other ends a row of failed calls, which shows at once.
+                        if was_failing || session.liveness.failed_in_row() > 0 {
                             self.request_probe();
                         }
                         self.record_answer();

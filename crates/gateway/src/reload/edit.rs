@@ -2,6 +2,7 @@
 //! takes effect when it is.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -18,7 +19,9 @@ use mainstay_core::{
 };
 use mainstay_platform::{
     blocking::off_the_runtime,
-    environment::{LoadError, Loaded, Origin},
+    config_history::{ChangedBy, ConfigHistory},
+    environment::{LoadError, Loaded, Origin, Process},
+    state::StateDir,
 };
 use serde_json::{Map, Value};
 
@@ -49,40 +52,79 @@ pub enum Change {
 }
 
 /// A file's new text, and its configuration.
-struct Changed {
-    text: String,
-    loaded: Loaded,
+pub(super) struct Changed {
+    pub text: String,
+    pub loaded: Loaded,
+}
+
+/// Where the version before a change is kept, and who makes the change.
+pub(super) struct Keeping {
+    pub state: Option<StateDir>,
+    pub by: ChangedBy,
+}
+
+impl Keeping {
+    /// Of a command that has no daemon.
+    pub fn of_command() -> Self {
+        Self {
+            state: StateDir::locate(&Process).ok(),
+            by: ChangedBy::Command,
+        }
+    }
 }
 
 impl Reloader {
     /// Changes the file, and takes it into force. Placeholders mean the secrets that the file has.
-    pub fn write(self: &Arc<Self>, change: Change) -> Changing<Plan> {
-        self.write_over(change, None)
+    pub fn write(self: &Arc<Self>, change: Change, by: ChangedBy) -> Changing<Plan> {
+        self.write_over(change, None, by)
     }
 
     /// The same, if the file still has the text of this digest ([`super::FileText::digest`]).
-    pub fn write_if_unchanged(self: &Arc<Self>, change: Change, digest: String) -> Changing<Plan> {
-        self.write_over(change, Some(digest))
+    pub fn write_if_unchanged(
+        self: &Arc<Self>,
+        change: Change,
+        digest: String,
+        by: ChangedBy,
+    ) -> Changing<Plan> {
+        self.write_over(change, Some(digest), by)
     }
 
-    fn write_over(self: &Arc<Self>, change: Change, digest: Option<String>) -> Changing<Plan> {
-        let this = Arc::clone(self);
+    fn write_over(
+        self: &Arc<Self>,
+        change: Change,
+        digest: Option<String>,
+        by: ChangedBy,
+    ) -> Changing<Plan> {
+        let (this, settled) = (Arc::clone(self), change.name().cloned());
         self.registry.run_to_end(async move {
-            let mut current = this.current.lock().await;
-            let (origin, settled) = (this.origin.clone(), change.name().cloned());
-            let in_force = this.registry.text();
-            let written = off_the_runtime(move || {
-                let in_force = in_force.as_deref().map(String::as_str);
-                change_and_save(&origin, in_force, change, digest.as_deref())
-            });
-            let Changed { text, mut loaded } = written.await?;
-            this.set_trouble(Trouble::of_files(&current, &mut loaded.config));
-            let plan = Plan::between(&current, &loaded.config);
-            this.take(&mut current, Some(text), loaded.config, settled.as_ref())
-                .await;
-            tracing::info!(%plan, "the configuration was written");
+            let (origin, state) = (this.origin.clone(), this.history.clone());
+            let write = move |in_force: Option<&str>| {
+                let keeping = Keeping { state, by };
+                let changed =
+                    change_and_save(&origin, in_force, change, digest.as_deref(), &keeping);
+                Ok((changed?, ()))
+            };
+            let (plan, ()) = this.take_written(write, settled.as_ref()).await?;
             Ok(plan)
         })
+    }
+
+    /// Has `write`, which is given the text in force, write the file, and takes it into force.
+    pub(super) async fn take_written<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(Option<&str>) -> Result<(Changed, T), Failure> + Send + 'static,
+        settled: Option<&ServerName>,
+    ) -> Result<(Plan, T), Failure> {
+        let mut current = self.current.lock().await;
+        let in_force = self.registry.text();
+        let written = off_the_runtime(move || write(in_force.as_deref().map(String::as_str)));
+        let (Changed { text, mut loaded }, beside) = written.await?;
+        self.set_trouble(Trouble::of_files(&current, &mut loaded.config));
+        let plan = Plan::between(&current, &loaded.config);
+        self.take(&mut current, Some(text), loaded.config, settled)
+            .await;
+        tracing::info!(%plan, "the configuration was written");
+        Ok((plan, beside))
     }
 
     /// The configuration in force, as the file has it.
@@ -117,7 +159,8 @@ impl Change {
 
 /// Changes the file of this origin, where no daemon has it in force; returns what it means then.
 pub fn change_file(origin: &Origin, change: Change) -> Result<Loaded, Failure> {
-    Ok(change_and_save(origin, None, change, None)?.loaded)
+    let keeping = Keeping::of_command();
+    Ok(change_and_save(origin, None, change, None, &keeping)?.loaded)
 }
 
 fn change_and_save(
@@ -125,6 +168,7 @@ fn change_and_save(
     in_force: Option<&str>,
     change: Change,
     digest: Option<&str>,
+    keeping: &Keeping,
 ) -> Result<Changed, Failure> {
     let path = place(origin)?;
     let text = text_to_change(origin, in_force)?;
@@ -133,7 +177,7 @@ fn change_and_save(
         return Err(Failure::new(FailureKind::ConfigChanged, message));
     }
     let changed = apply(origin, &path, &text, change)?;
-    write(&path, &changed.text)?;
+    write(&path, &changed.text, keeping)?;
     Ok(changed)
 }
 
@@ -164,19 +208,26 @@ pub(super) fn text_to_change(origin: &Origin, in_force: Option<&str>) -> Result<
 
 /// Makes a configuration without servers, and the schema that it names.
 pub fn create_file(path: &Path) -> Result<(), Failure> {
-    write(path, edit::NEW)
+    write(path, edit::NEW, &Keeping::of_command())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+fn write(path: &Path, text: &str, keeping: &Keeping) -> Result<(), Failure> {
     let is_new = !path.exists();
-    save::save(path, text).map_err(|error| {
-        let message = format!("cannot write {}: {error}", path.display());
-        Failure::new(FailureKind::NotSaved, message)
-    })?;
+    let save = || save::save(path, text);
+    let saved = match &keeping.state {
+        Some(state) => ConfigHistory::of(state, path).around(keeping.by, save),
+        None => save(),
+    };
+    saved.map_err(|error| unsaved(path, &error))?;
     if is_new && text.contains(edit::SCHEMA_FILE) {
         save::schema_beside(path);
     }
     Ok(())
+}
+
+pub(super) fn unsaved(path: &Path, error: &io::Error) -> Failure {
+    let message = format!("cannot write {}: {error}", path.display());
+    Failure::new(FailureKind::NotSaved, message)
 }
 
 /// The text after the change, if it can be used.

@@ -10,6 +10,15 @@ use mainstay_platform::{encoding::Encoding, state};
 /// Writes the file whole: a reader has the old content or the new, and so does the disk after a power
 /// cut. Only its owner can read it, because it may hold secrets. Reads it back at the end.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
+    save_as(path, |encoding| encoding.encode(text))
+}
+
+/// The same, byte for byte.
+pub fn save_bytes(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    save_as(path, |_| bytes.to_vec())
+}
+
+fn save_as(path: &Path, bytes: impl FnOnce(Encoding) -> Vec<u8>) -> io::Result<()> {
     // What a link leads to is written, and the link stays.
     let path = match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
@@ -18,7 +27,7 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     state::create_private_dir(folder)?;
     // A file in UTF-16 stays so: the programs that write it expect that.
-    let bytes = Encoding::of_file(&path)?.encode(text);
+    let bytes = bytes(Encoding::of_file(&path)?);
     state::write_private(&path, &bytes)?;
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;

@@ -21,7 +21,7 @@ use mainstay_core::{
     config::ServerConfig,
     era::{Era, Eras},
     event::{EventKind, Observer},
-    health::{Action, Fault, Outcome},
+    health::{Action, FailingCalls, Fault, Outcome},
     ids::{Epoch, ServerName},
     lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
 };
@@ -403,12 +403,16 @@ impl Task {
         let heard = session.liveness.heard().into_std();
         let (failed, fault) = session.liveness.failed();
         let fault = fault.map(|fault| self.shown(&fault));
-        let in_row = session.liveness.failed_in_row();
+        let calls = session.liveness.failing_calls();
+        let calls = FailingCalls {
+            reason: self.log.shown(&calls.reason).into_owned(),
+            ..calls
+        };
         let stalled = session.liveness.stalled();
         for report in [
             LifeReport::Heard(heard),
-            LifeReport::Failed(failed, fault.clone()),
-            LifeReport::FailedInRow(in_row, fault),
+            LifeReport::Failed(failed, fault),
+            LifeReport::FailedInRow(calls),
             LifeReport::Stalled(stalled),
         ] {
             self.advance(which, Event::Io(epoch, report));

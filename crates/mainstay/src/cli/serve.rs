@@ -146,6 +146,7 @@ impl Serve {
                     switches: Some(state.switches()),
                     journal,
                     origin: (!self.demo).then_some(origin),
+                    config_history: Some(state.dir().clone()),
                     lineage,
                     ..GatewayOptions::default()
                 },

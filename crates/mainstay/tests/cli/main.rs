@@ -10,6 +10,7 @@ mod client_files_rest;
 mod commands;
 mod completion;
 mod config;
+mod config_history;
 mod connect;
 mod control;
 mod doctor;

@@ -249,14 +249,23 @@ async fn a_server_that_fails_every_call_is_degraded() {
         let before = shown["lastSuccessAt"].clone();
         shown = rest.until("x", "asked again", asked(before)).await;
         assert!(is_degraded(&shown), "{shown}");
-        assert!(says(&shown, "calls in a row failed"), "{shown}");
+        assert!(
+            says(&shown, "answers pings; its last 4 calls failed"),
+            "{shown}"
+        );
         assert!(says(&shown, "HTTP 500"), "{shown}");
     }
     let report = rest.get("/api/health").await;
     let report = &report["servers"][0];
     assert_eq!(report["status"], "unhealthy", "{report}");
     let reason = report["message"].as_str().unwrap_or_default();
-    assert!(reason.contains("calls in a row failed"), "{report}");
+    assert!(
+        reason.starts_with("answers pings; its last 4 calls failed"),
+        "{report}"
+    );
+    let calls = &rest.server("x").await["failingCalls"];
+    assert_eq!((&calls["failed"], &calls["of"]), (&json!(4), &json!(4)));
+    assert!(calls["since"].as_str().is_some_and(|at| at.ends_with('Z')));
     mends.store(true, Ordering::Relaxed);
     let result = client.call("x__act", json!({})).await;
     assert_eq!(text(&result), "done", "{result}");

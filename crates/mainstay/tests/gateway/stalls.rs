@@ -91,6 +91,31 @@ over_every_transport! {
         }
     }
 
+    /// A server that answers pings and leaves every call without an answer is degraded until it answers one.
+    async fn calls_that_all_run_out_of_time_degrade_a_server(kind) {
+        let backend = unasked(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        for _ in 0..3 {
+            assert_eq!(kind_of_failure(&client, "x__hang").await, "call_timeout");
+        }
+        let rest = gateway.rest();
+        let counts = |server: &Value| server["failingCalls"]["failed"] == 3;
+        let shown = rest.until("x", "degraded by its calls", counts).await;
+        assert_eq!(shown["failingCalls"]["of"], 4, "{shown}");
+        let pinged = |server: &Value| {
+            let reason = server["lastError"].as_str().unwrap_or_default();
+            reason == "answers pings; its last 3 calls failed: no answer in time"
+        };
+        let shown = rest.until("x", "said to answer pings", pinged).await;
+        assert_eq!(shown["healthStatus"], "degraded", "{shown}");
+        client.hears("x__echo").await;
+        let healthy = |server: &Value| server["healthStatus"] == "healthy";
+        let shown = rest.until("x", "healthy", healthy).await;
+        assert!(shown.get("failingCalls").is_none(), "{shown}");
+    }
+
     /// The documents of the other presets know no such thing, and a policy may say so.
     async fn other_policies_go_on_calling(kind) {
         let backend = unasked(kind, &[]).await;

@@ -2,6 +2,7 @@
 
 mod browser;
 mod config;
+mod config_history;
 mod logs;
 mod page;
 mod pasted;

@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use mainstay::daemon::Daemon;
 use mainstay_core::config::Secret;
 use mainstay_gateway::GatewayOptions;
-use mainstay_platform::environment::Origin;
+use mainstay_platform::{environment::Origin, state::StateDir};
 use mainstay_testkit::{limits::PROGRAMS, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -55,6 +55,7 @@ impl World {
         let config = origin.load().expect("a configuration").config;
         let options = GatewayOptions {
             origin: Some(origin),
+            config_history: Some(StateDir::new(folder.path().join("state"))),
             ..GatewayOptions::default()
         };
         let daemon = Daemon::start(&config, options);

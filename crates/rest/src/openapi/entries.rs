@@ -2,10 +2,15 @@
 //! and profiles.
 
 use mainstay_api as api;
+use mainstay_core::failure::FailureKind;
 use serde_json::json;
 
 use super::super::{
-    code::{CONFIG_CHANGED, Code, INVALID_CONFIG, OF_THE_FILE},
+    code::{
+        CONFIG_CHANGED,
+        Code::{self, Failed},
+        INVALID_CONFIG, OF_THE_FILE,
+    },
     operation::Operation,
     schema::entry,
 };
@@ -55,6 +60,30 @@ pub fn operations() -> Vec<Operation> {
         .answers::<api::ConfigUpdated>()
         .fails(&OF_THE_FILE)
         .fails(&[CONFIG_CHANGED]),
+        get(
+            api::CONFIG_HISTORY,
+            "The versions of the configuration's file, the newest first",
+        )
+        .answers::<api::ConfigHistory>()
+        .fails(&[Failed(FailureKind::NotSaved), Code::StateUnusable]),
+        get(
+            api::CONFIG_VERSION,
+            "A version of the configuration's file, and what it changed; secrets are placeholders",
+        )
+        .answers::<api::ConfigVersionText>()
+        .fails(&[
+            Failed(FailureKind::NotSaved),
+            Failed(FailureKind::VersionNotFound),
+            Code::StateUnusable,
+        ]),
+        post(
+            api::UNDO_CONFIG,
+            "Give the configuration's file the content of an earlier version, and take it into force",
+        )
+        .takes::<api::UndoConfig>()
+        .answers::<api::ConfigUndone>()
+        .fails(&OF_THE_FILE)
+        .fails(&[CONFIG_CHANGED, Failed(FailureKind::VersionNotFound)]),
         post(
             api::CHECK_CONFIG,
             "What is wrong with a configuration, and what it would change; nothing is written",

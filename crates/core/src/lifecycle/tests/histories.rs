@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{ends::ATTEMPT_SPACING, *};
-use crate::health::{Excuse, Fault, FaultKind};
+use crate::health::{Excuse, FailingCalls, Fault, FaultKind};
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -61,7 +61,7 @@ fn report() -> impl Strategy<Value = Report> {
         1 => Just(Report::Heard(*EPOCH)),
         1 => Just(Report::Doubted),
         1 => (0..5u32, fault()).prop_map(|(calls, fault)| Report::Failed(calls, Some(fault))),
-        1 => (0..5u32, fault()).prop_map(|(calls, fault)| Report::FailedInRow(calls, Some(fault))),
+        1 => (0..5u32, fault()).prop_map(|(failed, fault)| Report::FailedInRow(FailingCalls { failed, of: 9, reason: fault.reason })),
         2 => outcome.prop_map(Report::Probe),
         4 => loss().prop_map(Report::Ended),
         1 => (1..4u32).prop_map(|crashes| Report::Poisoned(crash(), crashes)),

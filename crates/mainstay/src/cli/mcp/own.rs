@@ -182,6 +182,7 @@ impl Own {
                     journal,
                     switches: state.as_ref().map(StateDir::switches),
                     origin: Some(origin),
+                    config_history: state.clone(),
                     lineage,
                     sole_client: true,
                     ..GatewayOptions::default()

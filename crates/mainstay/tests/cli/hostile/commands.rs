@@ -87,6 +87,10 @@ const LOOKING: &[(&str, &[&str])] = &[
     ("config path", &["--config", "§"]),
     ("config show", &["--config", "{odd}"]),
     ("config show", &["--config", "§"]),
+    ("config history", &[]),
+    ("config history list", &["--config", "§"]),
+    ("config history show", &["1"]),
+    ("config history diff", &["1"]),
     ("resolve", &["§"]),
     ("search", &["files", "--registry", "{registry}"]),
     ("search", &["§", "--registry", "{registry}"]),
@@ -138,6 +142,7 @@ const LOOKING: &[(&str, &[&str])] = &[
 
 /// Commands that change something, in this order.
 const CHANGING: &[(&str, &[&str])] = &[
+    ("config undo", &["99", "--config", "§"]),
     ("switches off", &["§", "evil"]),
     ("switches on", &["§", "evil"]),
     ("switches clear", &["§"]),
@@ -224,12 +229,16 @@ const OF_LINES: &[&str] = &[
     "object",
     "shell",
     "records export",
+    "config history show",
+    "config history diff",
 ];
 
 /// Commands whose output in a pipe has the bytes that it was made of.
 const OF_DATA: &[&str] = &[
     "call",
     "config show",
+    "config history show",
+    "config history diff",
     "read",
     "prompts get",
     "object",

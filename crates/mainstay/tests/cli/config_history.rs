@@ -1,0 +1,154 @@
+//! `mainstay config history` and `config undo`, with a daemon and without.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use mainstay_testkit::{Home, home};
+use serde_json::Value;
+
+use crate::fakes::fakes;
+
+const SECRET: &str = "s3cret-of-history";
+
+/// Author and reason of each version, the newest first.
+async fn history(home: &Home, more: &[&str]) -> Vec<(String, String)> {
+    let run = home
+        .run(&[&["config", "history", "--json"], more].concat())
+        .await;
+    let answer = run.json();
+    let versions = answer["versions"].as_array().expect("versions").clone();
+    let text = |version: &Value, key: &str| version[key].as_str().expect(key).to_owned();
+    versions
+        .iter()
+        .map(|it| (text(it, "by"), text(it, "reason")))
+        .collect()
+}
+
+fn version(by: &str, reason: &str) -> (String, String) {
+    (by.to_owned(), reason.to_owned())
+}
+
+#[tokio::test]
+async fn without_a_daemon_changes_are_listed_and_undone() {
+    let home = home!();
+    let config = fakes(&home, &[("one", &[])]);
+    let original = fs::read_to_string(&config).expect("there");
+    let named = ["--config", config.as_str()];
+    let env = format!("API_KEY={SECRET}");
+    let add = ["add", "--no-check", "-e", &env, "two"];
+    let run = home
+        .run(&[&add[..], &named, &["--", "true"]].concat())
+        .await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = home.run(&[&["disable", "one"][..], &named].concat()).await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(
+        history(&home, &named).await,
+        [
+            version("command", "changed one (enabled)"),
+            version("command", "added two"),
+            version("hand", "as it was found")
+        ]
+    );
+    let shown = home
+        .run(&[&["config", "history", "diff", "2"][..], &named].concat())
+        .await;
+    assert!(
+        shown.stdout.contains("+")
+            && shown
+                .stdout
+                .contains("${secret:/mcpServers/two/env/API_KEY}"),
+        "{}",
+        shown.stdout
+    );
+    let text = home
+        .run(&[&["config", "history", "show", "2"][..], &named].concat())
+        .await;
+    assert!(text.stdout.contains("\"two\""), "{}", text.stdout);
+    assert!(!format!("{}{}", shown.stdout, text.stdout).contains(SECRET));
+
+    let undo = |more: &'static [&'static str]| {
+        let named = named.map(str::to_owned);
+        let home = &home;
+        async move {
+            let named: Vec<&str> = named.iter().map(String::as_str).collect();
+            home.run(&[&["config", "undo"], more, &named].concat())
+                .await
+        }
+    };
+    let run = undo(&[]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let told = "the configuration is that of version 2 again, as version 4\n";
+    assert_eq!(run.stderr, told);
+    let enabled = fs::read_to_string(&config).expect("there");
+    assert!(enabled.contains(SECRET) && !enabled.contains("\"enabled\""));
+    undo(&["1"]).await;
+    assert_eq!(fs::read_to_string(&config).expect("there"), original);
+
+    fs::write(&config, format!("{original}\n")).expect("written");
+    let run = undo(&[]).await;
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("config undo --force"), "{}", run.stderr);
+    assert_eq!(
+        fs::read_to_string(&config).expect("there"),
+        format!("{original}\n")
+    );
+    let run = undo(&["--force"]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(fs::read_to_string(&config).expect("there"), original);
+
+    let folder = home.state().join("config-history");
+    let mode = |path: &std::path::Path| {
+        let found = fs::metadata(path).expect("there");
+        found.permissions().mode() & 0o777
+    };
+    assert_eq!(mode(&folder), 0o700);
+    for file in fs::read_dir(&folder).expect("a folder") {
+        let inner = file.expect("read").path();
+        assert_eq!(mode(&inner), 0o700);
+        for version in fs::read_dir(inner).expect("a folder") {
+            assert_eq!(mode(&version.expect("read").path()), 0o600);
+        }
+    }
+}
+
+#[tokio::test]
+async fn with_a_daemon_an_undo_is_in_force() {
+    let home = home!();
+    let config = fakes(&home, &[("one", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    let run = home.run(&["remove", "one"]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(
+        history(&home, &[]).await,
+        [
+            version("command", "removed one"),
+            version("hand", "as it was found")
+        ]
+    );
+    let run = home.run(&["config", "undo"]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.stdout, "+ one  is added and started\n");
+    assert_eq!(home.run(&["get", "one"]).await.code, Some(0));
+    let run = home.run(&["config", "undo", "99"]).await;
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    daemon.stop().await;
+}
+
+/// What is at most kept, in number.
+#[tokio::test]
+async fn the_oldest_versions_go() {
+    let home = home!();
+    let config = fakes(&home, &[("one", &[])]);
+    let named = ["--config", config.as_str()];
+    for _ in 0..26 {
+        home.run(&[&["disable", "one"][..], &named].concat()).await;
+        home.run(&[&["enable", "one"][..], &named].concat()).await;
+    }
+    let run = home
+        .run(&[&["config", "history", "--json"][..], &named].concat())
+        .await;
+    let versions = run.json()["versions"].as_array().expect("versions").clone();
+    assert_eq!(versions.len(), 50);
+    assert_eq!(versions[0]["version"], 53, "{}", versions[0]);
+    assert_eq!(versions[49]["version"], 4);
+}

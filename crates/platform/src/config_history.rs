@@ -1,0 +1,409 @@
+//! The versions of a configuration file, each byte for byte, in the state directory.
+//!
+//! A version is what the file had after a change; the newest one is what Mainstay last saw. A version is one
+//! file: a line of JSON about it, then the bytes.
+
+use std::{
+    ffi::OsStr,
+    fmt, fs,
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use mainstay_core::{
+    config::{Syntax, change_words},
+    failure::{Failure, FailureKind},
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    encoding::Encoding,
+    files::MAX_CONFIGURATION,
+    state::{
+        StateDir, StateError, open_private, private_dir, private_options, read_private,
+        write_private,
+    },
+    utc,
+};
+
+const FOLDER: &str = "config-history";
+const LOCK: &str = "lock";
+const EXTENSION: &str = "version";
+
+/// Versions of one file that are kept.
+pub const MAX_VERSIONS: usize = 50;
+
+/// Bytes that the versions of one file may have together. The newest two are kept however large they are.
+const MAX_BYTES: u64 = 4 * MAX_CONFIGURATION;
+
+/// Bytes of the folder's name: two files have one name as good as never.
+const NAME_BYTES: usize = 8;
+
+/// Bytes that the line about a version has at most: a path, and the names of some servers and keys.
+const MAX_HEAD: u64 = 64 * 1024;
+
+/// How long another process may be at a change of the same file.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Who changed a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangedBy {
+    /// A person on the web page.
+    Page,
+    /// A program with the control token.
+    Rest,
+    /// A command of Mainstay.
+    Command,
+    /// An editor or another program; Mainstay found it changed.
+    Hand,
+}
+
+impl ChangedBy {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Rest => "rest",
+            Self::Command => "command",
+            Self::Hand => "hand",
+        }
+    }
+}
+
+impl fmt::Display for ChangedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A version without its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    pub version: u64,
+    /// RFC 3339, UTC.
+    pub at: String,
+    pub by: ChangedBy,
+    /// What changed, in words.
+    pub reason: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// The history of one file.
+#[derive(Clone, Debug)]
+pub struct ConfigHistory {
+    state: StateDir,
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+/// A version that was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored<T> {
+    /// What was done with its bytes.
+    pub done: T,
+    /// The version whose content the file has again.
+    pub restored: u64,
+    /// The number under which the file is in its history now.
+    pub version: u64,
+}
+
+impl ConfigHistory {
+    /// The history of this file, which may not be there.
+    pub fn of(state: &StateDir, path: &Path) -> Self {
+        // The folder may be reached by several names. The file's own name stays, whatever it links to.
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let folder = absolute.parent().map(|folder| {
+            let real = fs::canonicalize(folder);
+            real.unwrap_or_else(|_| folder.to_owned())
+        });
+        let path = match (folder, absolute.file_name()) {
+            (Some(folder), Some(name)) => folder.join(name),
+            _ => absolute,
+        };
+        let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+        let mut name = String::with_capacity(2 * NAME_BYTES);
+        for byte in &digest[..NAME_BYTES] {
+            use fmt::Write as _;
+            // Writing to a String cannot fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        Self {
+            folder: state.path().join(FOLDER).join(name),
+            state: state.clone(),
+            path,
+        }
+    }
+
+    /// Has `write` change the file, and keeps the version before and the one after. A history that cannot be
+    /// kept holds up no change: the log says so.
+    pub fn around<T, E>(
+        &self,
+        by: ChangedBy,
+        write: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let held = self.hold().inspect_err(|error| self.tell_unkept(error));
+        let keep = |by| {
+            if held.is_ok()
+                && let Err(error) = self.keep(by, None)
+            {
+                self.tell_unkept(&error);
+            }
+        };
+        keep(ChangedBy::Hand);
+        let done = write()?;
+        keep(by);
+        Ok(done)
+    }
+
+    /// Keeps the file as it is, unless it is the newest version.
+    pub fn note(&self, by: ChangedBy) {
+        let kept = self.hold().and_then(|_held| self.keep(by, None));
+        if let Err(error) = kept {
+            self.tell_unkept(&error);
+        }
+    }
+
+    fn tell_unkept(&self, error: &StateError) {
+        tracing::warn!(
+            path = %self.path.display(),
+            error = error as &dyn std::error::Error,
+            "no version of the configuration is kept"
+        );
+    }
+
+    /// The newest first.
+    pub fn versions(&self) -> Result<Vec<Version>, StateError> {
+        let mut numbers = self.numbers()?;
+        numbers.reverse();
+        let versions = numbers.into_iter().map(|number| self.head(number));
+        versions.filter_map(Result::transpose).collect()
+    }
+
+    /// A version and its bytes.
+    pub fn version(&self, number: u64) -> Result<Option<(Version, Vec<u8>)>, StateError> {
+        self.state.check()?;
+        self.read(number)
+    }
+
+    /// The version before this one that is kept.
+    pub fn before(&self, number: u64) -> Result<Option<(Version, Vec<u8>)>, StateError> {
+        let older = self.numbers()?.into_iter().rfind(|it| *it < number);
+        older.map_or(Ok(None), |older| self.read(older))
+    }
+
+    /// Whether the file is not the newest version. A file without a history is what Mainstay knows.
+    pub fn is_changed(&self) -> Result<bool, StateError> {
+        let newest = self.newest()?;
+        Ok(newest.is_some_and(|(_, known)| content(&self.path).as_ref() != Some(&known)))
+    }
+
+    /// Has `write` give the file the content of a version: this one, or the one before the last change.
+    /// A file that is not what Mainstay last saw is kept, and replaced only by `force`.
+    pub fn restore<T>(
+        &self,
+        by: ChangedBy,
+        number: Option<u64>,
+        force: bool,
+        write: impl FnOnce(&[u8]) -> Result<T, Failure>,
+    ) -> Result<Restored<T>, Failure> {
+        let _held = self.hold().map_err(not_kept)?;
+        let found = content(&self.path);
+        if found.is_some() && !force && self.is_changed().map_err(not_kept)? {
+            return Err(self.changed_by_hand());
+        }
+        self.keep(ChangedBy::Hand, None).map_err(not_kept)?;
+        let newest = self.newest().map_err(not_kept)?;
+        let target = match (number, &newest) {
+            (Some(number), _) => self.read(number).map_err(not_kept)?,
+            // A file that has gone comes back.
+            (None, Some(newest)) if found.is_none() => Some(newest.clone()),
+            (None, Some((newest, _))) => self.before(newest.version).map_err(not_kept)?,
+            (None, None) => None,
+        };
+        let (target, bytes) = target.ok_or_else(|| self.unknown(number))?;
+        let done = write(&bytes)?;
+        let reason = format!("back to version {}", target.version);
+        self.keep(by, Some(reason)).map_err(not_kept)?;
+        let newest = self.newest().map_err(not_kept)?;
+        Ok(Restored {
+            done,
+            restored: target.version,
+            version: newest.map_or(target.version, |(newest, _)| newest.version),
+        })
+    }
+
+    fn changed_by_hand(&self) -> Failure {
+        let message = format!(
+            "{} was changed since Mainstay last saw it, and stays; force the undo to replace it: what it has is \
+             kept as a version",
+            self.path.display()
+        );
+        Failure::new(FailureKind::ConfigChanged, message)
+    }
+
+    fn unknown(&self, number: Option<u64>) -> Failure {
+        let path = self.path.display();
+        let message = match number {
+            Some(number) => format!("version {number} of {path} is not kept"),
+            None => format!("no earlier version of {path} is kept"),
+        };
+        Failure::new(FailureKind::VersionNotFound, message)
+    }
+
+    /// One process at a time changes the file and its history.
+    fn hold(&self) -> Result<File, StateError> {
+        self.state.check()?;
+        for folder in [
+            self.state.path(),
+            &self.state.path().join(FOLDER),
+            &self.folder,
+        ] {
+            private_dir(folder).map_err(|source| failed(folder, source.into()))?;
+        }
+        let path = self.folder.join(LOCK);
+        let mut options = private_options();
+        let lock = open_private(&path, options.write(true));
+        let lock = lock.map_err(|source| failed(&path, source.into()))?;
+        for attempt in 1.. {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(fs::TryLockError::WouldBlock) if attempt < LOCK_ATTEMPTS => {
+                    thread::sleep(LOCK_PAUSE);
+                }
+                Err(error) => return Err(failed(&path, error.into())),
+            }
+        }
+        Ok(lock)
+    }
+
+    /// Keeps the file as it is, unless it is the newest version. The lock is held.
+    fn keep(&self, by: ChangedBy, reason: Option<String>) -> Result<(), StateError> {
+        let Some(bytes) = content(&self.path) else {
+            return Ok(());
+        };
+        let newest = self.newest()?;
+        if newest.as_ref().is_some_and(|(_, known)| *known == bytes) {
+            return Ok(());
+        }
+        let text = |bytes: &Vec<u8>| Encoding::decode(bytes.clone()).unwrap_or_default();
+        let reason = reason.unwrap_or_else(|| match &newest {
+            None => "as it was found".to_owned(),
+            Some((_, before)) => change_words(&text(before), &text(&bytes), Syntax::of(&self.path)),
+        });
+        let version = Version {
+            version: newest.map_or(1, |(newest, _)| newest.version + 1),
+            at: utc::rfc3339(SystemTime::now()),
+            by,
+            reason,
+            path: self.path.clone(),
+        };
+        let path = self.file_of(version.version);
+        let head = serde_json::to_vec(&version).map_err(|error| failed(&path, error.into()))?;
+        let whole = [head.as_slice(), b"\n", &bytes].concat();
+        write_private(&path, &whole).map_err(|error| failed(&path, error))?;
+        self.forget_oldest()
+    }
+
+    fn forget_oldest(&self) -> Result<(), StateError> {
+        let (mut kept, mut bytes) = (0, 0);
+        for number in self.numbers()?.into_iter().rev() {
+            let path = self.file_of(number);
+            let found = fs::metadata(&path).map_err(|error| failed(&path, error))?;
+            (kept, bytes) = (kept + 1, bytes + found.len());
+            if kept > MAX_VERSIONS || kept > 2 && bytes > MAX_BYTES {
+                fs::remove_file(&path).map_err(|error| failed(&path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn newest(&self) -> Result<Option<(Version, Vec<u8>)>, StateError> {
+        let newest = self.numbers()?.pop();
+        newest.map_or(Ok(None), |newest| self.read(newest))
+    }
+
+    /// Those that are kept, in order.
+    fn numbers(&self) -> Result<Vec<u64>, StateError> {
+        self.state.check()?;
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| failed(&self.folder, error))?,
+        };
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| failed(&self.folder, error))?;
+            let path = PathBuf::from(entry.file_name());
+            let stem = path.file_stem().and_then(OsStr::to_str);
+            if let Some(number) = stem.and_then(|stem| stem.parse().ok())
+                && path.extension() == Some(OsStr::new(EXTENSION))
+            {
+                numbers.push(number);
+            }
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn read(&self, number: u64) -> Result<Option<(Version, Vec<u8>)>, StateError> {
+        let path = self.file_of(number);
+        let mut bytes = match read_private(&path) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            read => read.map_err(|source| failed(&path, source.into()))?,
+        };
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let content = end.map(|end| bytes.split_off(end + 1)).unwrap_or_default();
+        let version: Version =
+            serde_json::from_slice(&bytes).map_err(|error| failed(&path, error.into()))?;
+        Ok(Some((version, content)))
+    }
+
+    /// A version without its bytes.
+    fn head(&self, number: u64) -> Result<Option<Version>, StateError> {
+        let path = self.file_of(number);
+        let file = match open_private(&path, private_options().create(false).read(true)) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            opened => opened.map_err(|source| failed(&path, source.into()))?,
+        };
+        let mut line = Vec::new();
+        let mut start = BufReader::new(file.take(MAX_HEAD));
+        let read = start.read_until(b'\n', &mut line);
+        read.map_err(|error| failed(&path, error))?;
+        let version = serde_json::from_slice(&line);
+        version
+            .map(Some)
+            .map_err(|error| failed(&path, error.into()))
+    }
+
+    fn file_of(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("{number:06}.{EXTENSION}"))
+    }
+}
+
+/// The bytes of a file that could be a configuration.
+fn content(path: &Path) -> Option<Vec<u8>> {
+    let found = fs::metadata(path).ok()?;
+    let is_readable = found.is_file() && found.len() <= MAX_CONFIGURATION;
+    is_readable.then(|| fs::read(path).ok()).flatten()
+}
+
+fn failed(path: &Path, source: io::Error) -> StateError {
+    StateError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn not_kept(error: StateError) -> Failure {
+    let reason = std::error::Error::source(&error).map(|source| format!(": {source}"));
+    let message = format!(
+        "the configuration stays as it was, for its versions cannot be used: {error}{}",
+        reason.unwrap_or_default()
+    );
+    Failure::new(FailureKind::NotSaved, message)
+}
