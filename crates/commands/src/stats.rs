@@ -1,7 +1,5 @@
 //! `mainstay stats`: calls, errors, latencies and bytes of each tool.
 
-use std::time::SystemTime;
-
 use clap::Args;
 use mainstay_api::ToolStatistics;
 use mainstay_command_line::{
@@ -12,10 +10,11 @@ use mainstay_command_line::{
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
+    when::{self, When, when},
 };
 use mainstay_platform::utc;
 
-use super::records::{took, when};
+use super::records::took;
 
 /// Only the whole is shown. Below an hour it is told to the minute, where that is still kept.
 const BUCKET_MS: u64 = 30 * 60 * 1000;
@@ -35,12 +34,13 @@ pub struct Stats {
     /// Calls of this tool, by its own name
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Calls since then: 14:03, 10m (ago), or 2026-11-25T14:03:00Z [default: 24h]
-    #[arg(long, value_name = "TIME", value_parser = when)]
-    since: Option<SystemTime>,
+    /// Calls since then: 14:03, "yesterday 23:50", 2026-11-25, 10m (ago), or 2026-11-25T14:03:00Z
+    /// [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    since: Option<When>,
     /// Calls until then
-    #[arg(long, value_name = "TIME", value_parser = when)]
-    until: Option<SystemTime>,
+    #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    until: Option<When>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
@@ -49,11 +49,13 @@ pub struct Stats {
 
 impl Stats {
     pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let until = when::end(self.since, self.until)?;
+        let time = |when: When| utc::rfc3339(when.at());
         let query = [
             ("server", self.server),
             ("tool", self.tool),
-            ("since", self.since.map(utc::rfc3339)),
-            ("until", self.until.map(utc::rfc3339)),
+            ("since", self.since.map(time)),
+            ("until", until.map(time)),
             ("bucketMs", Some(BUCKET_MS.to_string())),
         ];
         let query = query.into_iter();

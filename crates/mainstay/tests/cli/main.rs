@@ -19,6 +19,7 @@ mod failures;
 mod fakes;
 mod health;
 mod help;
+mod history;
 mod hostile;
 mod inline;
 mod installed;
