@@ -14,6 +14,7 @@ pub mod huge_pages;
 pub mod lineage;
 #[cfg(target_os = "linux")]
 pub mod loopback;
+pub mod port_holder;
 pub mod processes;
 pub mod scratch;
 pub mod state;

@@ -8,7 +8,9 @@ use std::{
 use mainstay_api::{Client, ClientError};
 use mainstay_command_line::{CommandError, connect, listen::Listen};
 use mainstay_platform::{
+    blocking::off_the_runtime,
     loopback,
+    port_holder::PortHolder,
     state::{StateDir, StateError},
 };
 
@@ -104,7 +106,18 @@ async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
         .why("clients that use that address get its servers, and the daemon cannot start there")
         .mend(format!("{mend}  # or stop the other one"))
     } else {
-        Finding::error("port.taken", format!("another program listens on {first}"))
+        let holder = off_the_runtime(move || PortHolder::of(first)).await;
+        let (who, mend) = match holder {
+            Some(PortHolder { pid, program }) => (
+                format!("{program}, pid {pid},"),
+                format!("kill {pid}  # ends {program}; or {mend}, and that URL in the clients"),
+            ),
+            None => (
+                "another program".to_owned(),
+                format!("{mend}  # and that URL in the clients"),
+            ),
+        };
+        Finding::error("port.taken", format!("{who} listens on {first}"))
             .why("the daemon cannot start there")
             .mend(mend)
     }

@@ -198,6 +198,9 @@ impl Cli {
     pub fn run(self) -> LocalBoxFuture<'static, ExitCode> {
         let json = self.command.json() || self.command.shape().is_some_and(Shape::is_json);
         let under_way = self.command.under_way().filter(|_| !json);
+        if json && !self.command.serves() {
+            screen::notes_as_json();
+        }
         let work: LocalBoxFuture<'static, _> = Box::pin(self.command.run());
         Box::pin(async move {
             let done = match under_way {

@@ -97,3 +97,32 @@ async fn a_time_without_a_unit_is_refused() {
         assert!(refused.stderr.contains("is before --since"), "{refused}");
     }
 }
+
+/// Notes of a command with `--json` are JSON as its errors are, and errors of usage have the form of all others.
+#[tokio::test]
+async fn stderr_is_json_or_in_one_form() {
+    let home = home!();
+    let added = home
+        .run(&["add", "x", "http://127.0.0.1:1/mcp", "--json"])
+        .await;
+    assert_eq!(added.code, Some(1), "{added}");
+    let lines = added.stderr.lines();
+    let lines: Vec<serde_json::Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{added}")))
+        .collect();
+    assert_eq!(lines[0], json!({"note": "x would be:"}), "{added}");
+    let error = lines.last().expect("an error");
+    assert!(error["error"].is_string(), "{added}");
+
+    let wrong = home.run(&["list", "--wacth"]).await;
+    assert_eq!(
+        wrong.stderr,
+        "error: unexpected argument '--wacth' found\n  hint: a similar argument exists: '--watch'\n",
+        "{wrong}"
+    );
+    let wrong = home.run(&["get"]).await;
+    assert!(
+        wrong.stderr.contains("\n  hint: usage: mainstay get "),
+        "{wrong}"
+    );
+}
