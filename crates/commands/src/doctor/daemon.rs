@@ -98,6 +98,8 @@ async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
         .why("the daemon cannot start")
         .mend(mend);
     }
+    // Before it is asked: a program may serve one connection only.
+    let holder = off_the_runtime(move || PortHolder::of(first)).await;
     if is_mainstay(first).await {
         Finding::error(
             "port.other_mainstay",
@@ -106,7 +108,6 @@ async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
         .why("clients that use that address get its servers, and the daemon cannot start there")
         .mend(format!("{mend}  # or stop the other one"))
     } else {
-        let holder = off_the_runtime(move || PortHolder::of(first)).await;
         let (who, mend) = match holder {
             Some(PortHolder { pid, program }) => (
                 format!("{program}, pid {pid},"),

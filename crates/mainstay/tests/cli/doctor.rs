@@ -47,6 +47,7 @@ const PROGRAMS: [&str; 16] = [
     "export",
     "unset",
     "sudo",
+    "node",
     "curl",
     "uv",
 ];
