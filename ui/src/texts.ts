@@ -682,8 +682,8 @@ export const texts = {
         ? `${key}:${value}… is not a trace yet: one has 32 hexadecimal digits.`
         : choices.length > 0
           ? `${key}:${value}… can be ${choices.join(', ')}.`
-          : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03 or 2026-11-24.`,
-    badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, 2026-11-24 or 2026-11-24T14:03.`,
+          : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03, yesterday or 2026-11-24.`,
+    badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, yesterday, "yesterday 23:50", 2026-11-24 or "2026-11-24 14:03".`,
     times: {
       any: 'Any time',
       '15m': 'Last 15 min',

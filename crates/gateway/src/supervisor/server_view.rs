@@ -30,8 +30,10 @@ pub struct ServerView {
     pub listed: Option<Epoch>,
     /// The trouble with its lists, if there is any.
     pub list_trouble: Option<Trouble>,
-    /// Whether the first attempt, with its listing, is over, however it went.
+    /// Whether the first attempt of this run, with its listing, is over, however it went.
     pub attempted: bool,
+    /// Whether lists need not wait for that attempt: those of an earlier run are served meanwhile.
+    pub has_kept_lists: bool,
     pub connected_at: Option<SystemTime>,
     /// Since when it is not connected; attempts that fail do not change it.
     pub down_since: Option<SystemTime>,

@@ -164,6 +164,7 @@ impl Task {
             wanted,
             session: None,
             attempted: !wanted,
+            has_kept_lists: false,
             catalog,
             listed: None,
             list_trouble: None,
@@ -350,7 +351,7 @@ impl Task {
         self.held_until = None;
         // No list needs to wait for a server whose lists are known.
         if self.offered_to.contain(&self.shared.initialize) {
-            self.view.send_modify(|view| view.attempted = true);
+            self.view.send_modify(|view| view.has_kept_lists = true);
         }
         if self.view.borrow().wanted {
             self.step(SessionKey::Shared, Event::Start);
