@@ -1,5 +1,5 @@
 /** Tools that the configuration switches off for all clients: servers do not list them. */
-import { isMembers } from '../../forms/schema'
+import { entriesOf } from '../../lib/entry'
 import { fleet } from '../../lib/fleet.svelte'
 import { List } from '../../lib/list.svelte'
 import { disabledOf } from './switches'
@@ -7,13 +7,6 @@ import { disabledOf } from './switches'
 export interface Hidden {
   server: string
   name: string
-}
-
-/** The entries of a configuration, in each shape that it may have: docs/configuration.md. */
-function entriesOf(config: unknown): [string, unknown][] {
-  if (Array.isArray(config)) return config.flatMap((it: unknown) => (isMembers(it) && typeof it.name === 'string' ? [[it.name, it] as [string, unknown]] : []))
-  if (!isMembers(config)) return []
-  return [config.mcpServers, config.servers].flatMap((part) => (Array.isArray(part) ? entriesOf(part) : isMembers(part) ? Object.entries(part) : []))
 }
 
 /** What is hidden in a configuration. */
