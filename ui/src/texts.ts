@@ -103,6 +103,7 @@ export const texts = {
 
   session: {
     title: 'Sign in to Mainstay',
+    about: 'One address for all your MCP servers',
     intro: 'Run this command on the machine where Mainstay runs. It opens a link that signs this browser in.',
     command: 'mainstay ui',
     or: 'Or paste the control token. It stands in the file "token" of the state directory.',
@@ -307,6 +308,10 @@ export const texts = {
     next: 'Next',
     since: 'Since',
     well: (answered: string) => `It runs and answers; last heard ${answered}.`,
+    answersBut: (answered: string, failing: string) => `It is connected, last heard ${answered}; ${failing}.`,
+    someFail: (failed: number, calls: number) => `${failed} of its ${calls} calls of the last minute failed`,
+    allFail: (calls: number) => (calls === 1 ? 'its only call of the last minute failed' : `all of its ${calls} calls of the last minute failed`),
+    noneEver: (calls: number) => `none of its ${calls} calls has succeeded`,
     wellNever: 'It runs. It has not been asked yet.',
     degraded: (reason: string) => `It runs, but not well: ${reason}`,
     pendingWhy: 'An MCP client added it. Nothing is started before you approve it.',
@@ -685,8 +690,8 @@ export const texts = {
         ? `${key}:${value}… is not a trace yet: one has 32 hexadecimal digits.`
         : choices.length > 0
           ? `${key}:${value}… can be ${choices.join(', ')}.`
-          : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03 or 2026-11-24.`,
-    badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, 2026-11-24 or 2026-11-24T14:03.`,
+          : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03, yesterday or 2026-11-24.`,
+    badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, yesterday, 2026-11-24 or "2026-11-24 14:03".`,
     times: {
       any: 'Any time',
       '15m': 'Last 15 min',
@@ -855,6 +860,9 @@ export const texts = {
     stoppedByHand: 'Stopped by its operator, or not started yet.',
     timelineHint: 'Point at a bar, or use the arrow keys, to see why.',
     noHistory: 'Nothing is known of this time.',
+    allWell: 'No server was down or degraded in this time.',
+    showAll: (count: string) => `Show all ${count}`,
+    onlyTroubled: 'Show only those with trouble',
     leaders: { calls: 'Most called', p95: 'Slowest tools', errors: 'Most errors' },
     errorShare: 'Error share',
     /** Prompts and tools may have the same name. */
@@ -1025,6 +1033,7 @@ export const texts = {
     result: 'Result',
     record: 'Its calls on record',
     oneRecord: 'The record of this call',
+    asLines: 'The same call as a command, and as curl',
     asCommand: 'As a command',
     asCurl: 'As curl',
     incomplete: 'Not complete yet: a required argument is missing.',
@@ -1044,6 +1053,7 @@ export const texts = {
     argumentCount: (count: number) => (count === 0 ? 'no arguments' : count === 1 ? '1 argument' : `${count} arguments`),
     roles: { user: 'User', assistant: 'Assistant' } as Partial<Record<string, string>>,
     readResource: 'Read it',
+    readAgain: 'Read again',
     reading: 'Reading…',
     resourceTitle: (name: string) => `Resource ${name}`,
     templateHint: 'This is a template: fill in its parts, then read.',
@@ -1079,6 +1089,7 @@ export const texts = {
     alternative: 'Which kind',
     alternativeNumber: (number: number) => `Alternative ${number}`,
     send: 'Send this value',
+    sentAs: 'Sent as',
     asJson: (why: string) => `As JSON: ${why}`,
     fallback: (why: string) => `No form: ${why} Enter the arguments as JSON.`,
     manyItems: (count: number) => `${count} items are shown as JSON.`,

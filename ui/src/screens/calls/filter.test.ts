@@ -42,7 +42,14 @@ describe('times', () => {
     expect(timeOf('25:00', NOW)).toBeUndefined()
     expect(timeOf('2026-11-24T11:00:00Z', NOW)).toBe(NOW - 3_600_000)
     expect(new Date(timeOf('2026-11-20', NOW) ?? 0).getHours()).toBe(0)
-    expect(timeOf('yesterday', NOW)).toBeUndefined()
+    const yesterday = new Date(NOW)
+    yesterday.setDate(yesterday.getDate() - 1)
+    expect(timeOf('yesterday', NOW)).toBe(yesterday.setHours(0, 0, 0, 0))
+    expect(timeOf('yesterday 14:03', NOW)).toBe(yesterday.setHours(14, 3, 0, 0))
+    expect(timeOf('today', NOW)).toBe(new Date(NOW).setHours(0, 0, 0, 0))
+    expect(timeOf('now', NOW)).toBe(NOW)
+    expect(timeOf('2026-11-20 14:03', NOW)).toBe(Date.parse('2026-11-20T14:03'))
+    for (const wrong of ['tomorrow', 'yesterday 25:00', 'yesterday14:03', 'today ', '']) expect(timeOf(wrong, NOW)).toBeUndefined()
   })
 
   it('asks the API for exact times, and refuses what it cannot read', () => {
@@ -61,6 +68,8 @@ describe('a word that is being typed', () => {
     ['since:1', 'since', '1', []],
     ['until:14:', 'until', '14:', []],
     ['since:2026-11', 'since', '2026-11', []],
+    ['since:yester', 'since', 'yester', []],
+    ['since:"yesterday 14:"', 'since', 'yesterday 14:', []],
     ['trace:4bf92f', 'trace', '4bf92f', []],
   ])('%s is not finished', (text, key, value, choices) => {
     expect(unfinished(parse(text))).toEqual({ key, value, choices })

@@ -85,7 +85,7 @@ export function unfinished(filter: Filter): Unfinished | undefined {
   }
   for (const key of ['since', 'until'] as const) {
     const value = filter.singles[key]
-    if (/^\d[\d:.TZ+-]*$/.test(value) && timeOf(value, 0) === undefined) return { key, value, choices: [] }
+    if (/^(\d[\d:.TZ +-]*|(to|ye)[a-z]*|(today|yesterday)[ T][\d:]*)$/.test(value) && timeOf(value, 0) === undefined) return { key, value, choices: [] }
   }
   const { trace } = filter.singles
   if (/^[\da-f]{1,31}$/i.test(trace)) return { key: 'trace', value: trace, choices: [] }
@@ -154,15 +154,18 @@ export function spanOf(text: string): number | undefined {
   return found ? Number(found[1]) * (UNITS[found[2] ?? ''] ?? 0) : undefined
 }
 
-/** So long ago, a time of today (`14:03`, `14:03:20`), a local day or time, or RFC 3339. */
+/** So long ago, `now`, a time of today (`14:03`, `14:03:20`), `yesterday` or `yesterday 14:03`, a local day or time, or RFC 3339. */
 export function timeOf(text: string, now: number): number | undefined {
   const back = spanOf(text)
   if (back !== undefined) return now - back
-  const today = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(text)
-  if (today) {
-    const [hour, minute, second] = [Number(today[1]), Number(today[2]), Number(today[3] ?? 0)]
+  if (text.toLowerCase() === 'now') return now
+  const named = /^(?:(today|yesterday)(?:[ T](?=\d)|$))?(?:(\d{1,2}):(\d{2})(?::(\d{2}))?)?$/i.exec(text)
+  if (named && text !== '') {
+    const [hour, minute, second] = [Number(named[2] ?? 0), Number(named[3] ?? 0), Number(named[4] ?? 0)]
     if (hour > 23 || minute > 59 || second > 59) return undefined
-    return new Date(now).setHours(hour, minute, second, 0)
+    const date = new Date(now)
+    if (named[1]?.toLowerCase() === 'yesterday') date.setDate(date.getDate() - 1)
+    return date.setHours(hour, minute, second, 0)
   }
   if (!/^\d{4}-\d{2}-\d{2}/.test(text)) return undefined
   // A day alone is one of here, not of UTC.
