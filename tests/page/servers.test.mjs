@@ -386,11 +386,11 @@ test('filters and the order are in the address', async () => {
   await other.close()
   await page.getByRole('button', { name: /^All \d/ }).click()
 
-  await page.getByLabel('Sort').selectOption('By name')
+  await page.getByLabel('Sort').selectOption('Sort: name')
   assert.match(page.url(), /sort=name/)
   for (let call = 0; call < 20; call += 1) await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'gamma/echo', arguments: { text: 'x' } })
   await says(row(page, 'gamma'), CALLED)
-  await page.getByLabel('Sort').selectOption('By calls')
+  await page.getByLabel('Sort').selectOption('Sort: calls')
   await soon('the busiest first', async () => (await shown()).filter((name) => ['alpha', 'beta', 'gamma'].includes(name))[0] === 'gamma')
   await closePage(page)
 })

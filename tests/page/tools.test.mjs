@@ -125,11 +125,17 @@ const answered = (page) => outcome(page).getByText('Answered').waitFor()
 const field = (within, name) => within.getByLabel(new RegExp(`^${name}\\b`)).first()
 const group = (within, name) => within.getByRole('group', { name: new RegExp(`^${name}\\b`) }).first()
 
+/** The same call as a command and as curl, which are folded. */
+async function openCommands(page) {
+  await page.getByText('The same call as a command, and as curl').click()
+  return page.getByRole('region', { name: 'As a command' })
+}
+
 test('every kind of argument arrives as it was entered', async () => {
   const page = await openPage(daemon, '#/tools/alpha/kinds')
   const form = page.getByRole('tabpanel', { name: 'Form' })
   await field(form, 'text').waitFor()
-  const commands = page.getByRole('region', { name: 'As a command' })
+  const commands = await openCommands(page)
   const incomplete = commands.getByText('Not complete yet: a required argument is missing.')
   await incomplete.waitFor()
   assert.match(await commands.getByRole('figure', { name: 'As a command' }).innerText(), /mainstay call alpha\/kinds 'place=\{\}' 'given=as it was'$/m, 'what is still empty is left out')
@@ -423,16 +429,13 @@ test('results: each kind of content', async () => {
   await answered(page)
   const shown = outcome(page)
   await shown.getByText('plain words').waitFor()
-  assert.equal(await shown.locator('img').count(), 0, 'a picture waits until it is asked for')
-  await shown.getByRole('button', { name: 'Show it' }).click()
-  await soon('the picture', () => shown.getByRole('img', { name: 'Image' }).evaluate((image) => image.complete && image.naturalWidth === 1))
+  await soon('the picture to be shown unasked', () => shown.getByRole('img', { name: 'Image' }).evaluate((image) => image.complete && image.naturalWidth === 1))
   await shown.getByRole('button', { name: 'Play it' }).click()
   await soon('the sound', () => shown.locator('audio').evaluate((audio) => audio.readyState > 0 && !audio.error))
   await shown.getByText('text of a resource').waitFor()
   await shown.getByText('Content of type hologram').waitFor()
   await shown.getByRole('button', { name: 'Read it notes://today' }).click()
   const drawer = page.getByRole('dialog', { name: 'Resource notes://today' })
-  await drawer.getByRole('button', { name: 'Read it' }).click()
   await drawer.getByText('buy milk').waitFor()
   await page.keyboard.press('Escape')
   await drawer.waitFor({ state: 'hidden' })
@@ -552,7 +555,7 @@ test('the commands shown do what the page does', async () => {
   await answered(page)
   const first = await lastCall('alpha', 'kinds')
   assert.deepEqual(first.arguments, args)
-  const commands = page.getByRole('region', { name: 'As a command' })
+  const commands = await openCommands(page)
   const shown = async (name) => {
     await commands.getByRole('figure', { name }).getByRole('button', { name: 'Copy' }).click()
     return page.evaluate(() => navigator.clipboard.readText())
@@ -574,7 +577,7 @@ test('the commands shown do what the page does', async () => {
 test('the commands show no password, and are copied with it', async () => {
   const args = { text: 'some', count: 1, mode: 3, list: ['a'], place: { x: 1, y: 2 } }
   const page = await openPage(daemon, `#/tools/alpha/kinds?arguments=${encodeURIComponent(JSON.stringify(args))}`)
-  const commands = page.getByRole('region', { name: 'As a command' })
+  const commands = await openCommands(page)
   const note = commands.getByText('Passwords are shown as dots. Copy takes them as they are.')
   await commands.getByRole('figure', { name: 'As curl' }).waitFor()
   assert.equal(await note.count(), 0)
@@ -606,6 +609,50 @@ test('a tool is switched off for all, and on again', async () => {
   await page.getByText('Available to clients').click()
   await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
   assert.ok((await names()).includes('mixed'))
+  await closePage(page)
+})
+
+test('tools are switched where they are listed, one and several, and keep their descriptions and places', async () => {
+  const page = await openPage(daemon, '#/servers/alpha/tools')
+  const list = page.getByRole('list', { name: 'Tools' })
+  const shown = async () => (await list.getByRole('link').allInnerTexts()).map((text) => text.split('\n')[0])
+  await list.getByRole('link').first().waitFor()
+  const before = await shown()
+  const description = (await daemon.api('/api/mcp-tools?server=alpha')).tools.find((it) => it.original_name === 'add').description
+  assert.ok(before.indexOf('add') < before.length - 1)
+  const toggle = list.getByRole('switch', { name: 'alpha/add available to clients' })
+  await toggle.click({ force: true })
+  const off = list.getByRole('link', { name: /^add/ })
+  await off.getByText('Off', { exact: true }).waitFor()
+  await off.getByText(description).waitFor()
+  await soon('the tool to be gone for clients', async () => !(await daemon.api('/api/mcp-tools?server=alpha')).tools.some((it) => it.original_name === 'add'))
+  assert.deepEqual(await shown(), before)
+  await page.reload()
+  await off.getByText(description).waitFor()
+  assert.deepEqual(await shown(), before)
+  await soon('the switch to be off', async () => !(await toggle.isChecked()) && (await toggle.isEnabled()))
+  await toggle.click({ force: true })
+  await off.getByText('Off', { exact: true }).waitFor({ state: 'detached' })
+  assert.deepEqual(await shown(), before)
+
+  // Several: those that fit the filter, with one change of the file.
+  await page.getByRole('searchbox').fill('add')
+  await page.getByRole('searchbox').fill('s')
+  const found = await soon('the filter', async () => {
+    const names = await shown()
+    return names.length > 1 && names.length < before.length && names
+  })
+  await page.getByRole('button', { name: 'Switch several' }).click()
+  await page.getByRole('menuitem', { name: `Switch off the ${found.length} shown` }).click()
+  const asked = page.getByRole('dialog', { name: `Switch off ${found.length} tools?` })
+  await asked.getByText(`alpha/${found[0]}`).waitFor()
+  await asked.getByRole('button', { name: 'Switch off' }).click()
+  await soon('all to be off', async () => (await list.getByText('Off', { exact: true }).count()) === found.length)
+  assert.deepEqual([...(await daemon.api('/api/servers/alpha')).entry.disabledTools].sort(), [...found].sort())
+  await page.getByRole('button', { name: 'Switch several' }).click()
+  await page.getByRole('menuitem', { name: `Switch on the ${found.length} shown` }).click()
+  await soon('all to be on', async () => (await list.getByText('Off', { exact: true }).count()) === 0)
+  assert.equal((await daemon.api('/api/servers/alpha')).entry.disabledTools, undefined)
   await closePage(page)
 })
 
@@ -672,8 +719,12 @@ test('prompts and resources', async () => {
   await page.getByRole('searchbox').fill('notes today')
   await page.getByRole('button', { name: /notes:\/\/today/ }).click()
   const resource = page.getByRole('dialog', { name: 'Resource today' })
-  await resource.getByRole('button', { name: 'Read it' }).click()
   await resource.getByText('buy milk').waitFor()
+  // One field needs no wide drawer.
+  assert.equal((await resource.boundingBox()).width, 560)
+  const [before] = (await daemon.api('/api/call-records?server=results&limit=1')).calls
+  await resource.getByRole('button', { name: 'Read again' }).click()
+  await soon('another reading', async () => (await daemon.api('/api/call-records?server=results&limit=1')).calls[0].id !== before.id)
   await page.keyboard.press('Escape')
   await page.getByRole('searchbox').fill('notes template')
   await page.getByText('Nothing fits this filter.').waitFor()

@@ -3,14 +3,14 @@ import { shortOf } from './short'
 
 describe('the telling half of an entry', () => {
   it.each([
-    ['npx', ['-y', '@modelcontextprotocol/server-everything'], 'npx @modelcontextprotocol/server-everything'],
-    ['/usr/bin/python3', ['/srv/reports.py', '--db', 'x'], 'python3 reports.py'],
-    ['python3', ['-m', 'my_server'], 'python3 my_server'],
-    ['docker', ['run', '-i', '--rm', '-e', 'TOKEN', 'ghcr.io/a/b'], 'docker ghcr.io/a/b'],
-    ['uv', ['--directory', '/srv/x', 'run', 'server.py'], 'uv server.py'],
+    ['npx', ['-y', '@modelcontextprotocol/server-everything'], '@modelcontextprotocol/server-everything'],
+    ['/usr/bin/python3', ['/srv/reports.py', '--db', 'x'], 'reports.py'],
+    ['python3', ['-m', 'my_server'], 'my_server'],
+    ['docker', ['run', '-i', '--rm', '-e', 'TOKEN', 'ghcr.io/a/b'], 'ghcr.io/a/b'],
+    ['uv', ['--directory', '/srv/x', 'run', 'server.py'], 'server.py'],
     ['sh', ['-c', 'echo secret; exit 3'], 'sh'],
     ['/opt/tools/bin/fake-server', ['--token', 'secret'], 'fake-server'],
-    ['C:\\Program Files\\node\\npx.cmd', ['server'], 'npx server'],
+    ['C:\\Program Files\\node\\npx.cmd', ['server'], 'server'],
     ['node', [], 'node'],
   ])('%s %j', (command, args, short) => {
     expect(shortOf({ command, args })).toBe(short)

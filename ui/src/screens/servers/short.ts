@@ -24,7 +24,7 @@ function shortWord(word: string): string {
   return /^([./~]|[a-z]:[\\/])/i.test(word) || /\.(py|m?js|ts|rb|jar|sh|dll|php)$/.test(word) ? lastPart(word) : word
 }
 
-/** `npx @scope/server`, `python3 reports.py`, `docker ghcr.io/a/b`, `127.0.0.1:9`; `undefined` where an entry says neither. */
+/** `@scope/server` of npx, `reports.py` of python3, `ghcr.io/a/b` of docker, `127.0.0.1:9`; `undefined` where an entry says neither. */
 export function shortOf(entry: unknown): string | undefined {
   if (!isMembers(entry)) return undefined
   const { command } = entry
@@ -42,7 +42,7 @@ function shortCommand(command: string, entry: Members): string {
     const word = args[at] ?? ''
     if (!isContainer && TEXT.test(word)) return program
     if (VALUED.test(word)) at += 1
-    else if (!word.startsWith('-') && !VERBS.has(word)) return `${program} ${shortWord(word)}`
+    else if (!word.startsWith('-') && !VERBS.has(word)) return shortWord(word)
   }
   return program
 }

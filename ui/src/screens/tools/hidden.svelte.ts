@@ -15,11 +15,12 @@ export function hiddenIn(config: unknown): Hidden[] {
 }
 
 /** Follows what is hidden while the component that calls it is there. */
-export function hiddenTools(only: () => string | undefined): { readonly list: Hidden[] } {
+export function hiddenTools(only: () => string | undefined): { readonly list: Hidden[]; again(): void } {
   // Where the configuration cannot be read, the list stands without what is hidden.
   const config = new List<unknown>(() => '/api/config')
   const list = $derived(hiddenIn(config.value).filter((it) => (only() === undefined || it.server === only()) && fleet.rows.has(it.server)))
   return {
+    again: () => config.again(),
     get list() {
       return list
     },
