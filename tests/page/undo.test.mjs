@@ -41,7 +41,8 @@ async function edit(page) {
   const dialog = page.getByRole('dialog', { name: 'Edit alpha' })
   await dialog.getByLabel('Working folder').waitFor()
   await dialog.getByRole('button', { name: 'Save' }).click()
-  await toast(page, 'Server "alpha" saved').waitFor()
+  await dialog.waitFor({ state: 'hidden' })
+  await toast(page, 'Server "alpha" saved').last().waitFor()
 }
 
 test('an edit is undone by the version before it', async () => {
@@ -97,6 +98,7 @@ test('a deletion of several is undone at once, and one of one', async () => {
 
 test('a tool that was switched off where it is listed is switched back', async () => {
   const page = await opened('#/servers/alpha/tools')
+  await page.getByRole('searchbox').fill('tool_1')
   await page.getByRole('switch', { name: 'alpha/tool_1 available to clients' }).click({ force: true })
   await undo(page, 'alpha/tool_1 is switched off').click()
   await soon('the undo', () => asked.length === 1)
