@@ -234,7 +234,12 @@ test('the entry has placeholders; edited, its secret stays', async () => {
   const edit = dialog(page, 'Edit alpha')
   assert.equal(await edit.getByLabel('Value of API_KEY').inputValue(), '')
   assert.equal(await edit.getByLabel('Value of API_KEY').getAttribute('placeholder'), 'unchanged')
+  // The notice is for what is new to run.
+  const notice = edit.getByRole('note', { name: 'Security notice' })
+  assert.equal(await notice.count(), 0)
+  await edit.getByText('Show what I type (stored values are not sent to the browser)').waitFor()
   await edit.getByLabel('Arguments').fill('--tools\n5')
+  await notice.waitFor()
   await edit.getByLabel('Value of MODE').fill('loud')
   await edit.getByRole('button', { name: 'Save' }).click()
   await says(page, 'Server "alpha" saved')

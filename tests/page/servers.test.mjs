@@ -198,6 +198,25 @@ test('start, stop, restart, reconnect, disable and enable, and the words of each
   await closePage(page)
 })
 
+test('on a narrow page the list scrolls with the screen, its filters are one line, and a row says what it runs', async () => {
+  const page = await openPage(daemon, '#/servers', { width: 360, height: 780 })
+  await says(row(page, 'beta'), /^fake-server$/)
+  const list = page.getByRole('list', { name: 'Servers' })
+  assert.equal(await list.evaluate((it) => getComputedStyle(it).overflowY), 'visible')
+  const scrolls = await page.getByRole('main').evaluate((it) => it.scrollHeight > it.clientHeight + 300)
+  assert.ok(scrolls, 'the screen is longer than the window')
+  const last = row(page, (await known()).at(-1))
+  await page.getByRole('main').evaluate((it) => it.scrollTo(0, it.scrollHeight))
+  await soon('the last rows', async () => (await list.getByRole('listitem').last().boundingBox()).y < 780)
+  assert.ok((await last.count()) <= 1)
+  await page.getByRole('main').evaluate((it) => it.scrollTo(0, 0))
+  await page.getByLabel('Groups').selectOption({ label: `Running ${(await daemon.api('/api/servers')).servers.filter((it) => it.status === 'connected' && it.healthStatus !== 'degraded').length}` })
+  assert.match(page.url(), /state=well/)
+  await says(row(page, 'beta'), 'Running')
+  assert.equal(await row(page, 'broken').count(), 0)
+  await closePage(page)
+})
+
 test('the switch of auto-start is kept in the file', async () => {
   const page = await openPage(daemon)
   const toggle = row(page, 'beta').getByRole('switch', { name: 'Start beta with Mainstay' })

@@ -48,6 +48,8 @@ const KINDS = {
 const way = (title, type, needed) => ({ title, type: 'object', required: ['type', needed], properties: { type: { const: type }, [needed]: { type: 'string' } } })
 /** A tool whose argument is one of two kinds, told apart by a constant. */
 const PAY = { name: 'pay', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
+/** Texts, secrets and moments. */
+const TIMED = { name: 'timed', inputSchema: { type: 'object', properties: { title: { type: 'string' }, content: { type: 'string' }, secret: { type: 'string', format: 'password' }, hidden: { type: 'string', writeOnly: true }, moment: { type: 'string', format: 'date-time' }, clock: { type: 'string', format: 'time' }, day: { type: 'string', format: 'date' } } } }
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const SILENCE = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA='
 const RESULTS = {
@@ -65,6 +67,7 @@ const RESULTS = {
     content: [],
     structuredContent: { rows: [{ id: 1, name: 'ada' }, { id: 2, name: 'grace' }], total: 2 },
   },
+  json: { content: [{ type: 'text', text: '{"city":"Berne","at":{"x":1}}' }], structuredContent: { city: 'Berne', at: { x: 1 } } },
   wrong: { content: [{ type: 'text', text: 'the disk is full' }], isError: true },
   markdown: {
     content: [{ type: 'text', text: '# Title\n\nSome **bold** words, [a link](https://evil.invalid/a) and ![a picture](https://evil.invalid/p.png)\n\n<script>window.owned = 1</script>\n\n<img src="x" onerror="window.owned = 1">\n\n[run](javascript:window.owned=1)' }],
@@ -89,7 +92,7 @@ before(async () => {
   fs.writeFileSync(needed, '')
   daemon = await Daemon.start({
     mcpServers: {
-      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--tool', JSON.stringify(PAY), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
+      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--tool', JSON.stringify(PAY), '--tool', JSON.stringify(TIMED), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
       results: scripted(scripts, 'results', {
         tools: Object.keys(RESULTS).map((name) => ({ name, inputSchema: { type: 'object', properties: {} }, ...(name === 'destroy' && { title: 'Wipe it', annotations: { destructiveHint: true } }) })),
         results: RESULTS,
@@ -170,7 +173,8 @@ test('every kind of argument arrives as it was entered', async () => {
   await soon('the format to be said', async () => (await field(form, 'mail').getAttribute('aria-invalid')) === 'true')
   await field(form, 'mail').fill('ada@example.org')
   await field(form, 'day').fill('2026-02-03')
-  await field(form, 'moment').fill('2026-02-03T04:05:06Z')
+  // The picker is of the browser's zone.
+  await field(form, 'moment').fill(await page.evaluate(() => new Date('2026-02-03T04:05:06Z').toLocaleString('sv').replace(' ', 'T')))
   await field(form, 'link').fill('https://example.org/')
   assert.equal(await field(form, 'secret').getAttribute('type'), 'password')
   await field(form, 'secret').fill('hush')
@@ -468,6 +472,57 @@ test('results: an error of the tool', async () => {
   await closePage(page)
 })
 
+test('a JSON-RPC error is shown with its code and its data', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/rpc_error')
+  await call(page)
+  await outcome(page).getByText('the request failed').waitFor()
+  await outcome(page).getByText('-32050', { exact: true }).waitFor()
+  await outcome(page).getByText('"asked for"').waitFor()
+  await closePage(page)
+})
+
+test('texts are lines, what is long or pasted with lines has room, and moments are picked', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/timed')
+  const form = page.getByRole('tabpanel', { name: 'Form' })
+  const tag = (name) => field(form, name).evaluate((it) => `${it.tagName} ${it.type}`)
+  await field(form, 'title').waitFor()
+  assert.deepEqual(await Promise.all(['title', 'content', 'secret', 'hidden', 'moment', 'clock', 'day'].map(tag)), ['INPUT text', 'TEXTAREA textarea', 'INPUT password', 'INPUT password', 'INPUT datetime-local', 'INPUT time', 'INPUT date'])
+  // A line keeps the breaks of what is pasted.
+  await field(form, 'title').fill('begin ')
+  await page.evaluate(() => navigator.clipboard.writeText('one\ntwo'))
+  await field(form, 'title').press('End')
+  await field(form, 'title').press('ControlOrMeta+V')
+  await soon('room for lines', async () => (await tag('title')) === 'TEXTAREA textarea')
+  assert.equal(await field(form, 'title').inputValue(), 'begin one\ntwo')
+  await field(form, 'moment').fill('2026-01-31T12:00:00')
+  await field(form, 'clock').fill('08:30:15')
+  await field(form, 'day').fill('2026-02-01')
+  const sent = await page.evaluate(() => new Date('2026-01-31T12:00:00').toISOString().replace('.000Z', 'Z'))
+  await form.getByText(sent).waitFor()
+  await call(page)
+  await answered(page)
+  assert.deepEqual((await lastCall('alpha', 'timed')).arguments, { title: 'begin one\ntwo', moment: sent, clock: '08:30:15Z', day: '2026-02-01' })
+  // What a picker cannot show is edited as a text, and not lost.
+  await page.goto(`${daemon.url}/#/tools/alpha/timed?arguments=${encodeURIComponent('{"moment": "tomorrow"}')}`)
+  await page.reload()
+  await field(form, 'moment').waitFor()
+  assert.deepEqual([await tag('moment'), await field(form, 'moment').inputValue()], ['INPUT text', 'tomorrow'])
+  await closePage(page)
+})
+
+test('a result in JSON is a tree at once, and has one row of views', async () => {
+  const page = await openPage(daemon, '#/tools/results/json')
+  await call(page)
+  await answered(page)
+  const shown = outcome(page)
+  await shown.getByText('"Berne"').waitFor()
+  assert.deepEqual(await shown.getByRole('tab').allInnerTexts(), ['Tree', 'Text', 'JSON'], 'structured content that is the same is not shown twice')
+  assert.equal(await shown.getByRole('tablist').count(), 1)
+  await shown.getByRole('tab', { name: 'Text' }).click()
+  await shown.getByText('{"city":"Berne","at":{"x":1}}').waitFor()
+  await closePage(page)
+})
+
 test('results: Markdown on request, and nothing in it runs or loads', async () => {
   const page = await openPage(daemon, '#/tools/results/markdown')
   await call(page)
@@ -623,7 +678,7 @@ test('tools are switched where they are listed, one and several, and keep their 
   const toggle = list.getByRole('switch', { name: 'alpha/add available to clients' })
   await toggle.click({ force: true })
   const off = list.getByRole('link', { name: /^add/ })
-  await off.getByText('Off', { exact: true }).waitFor()
+  await off.getByText('○ Off', { exact: true }).waitFor()
   await off.getByText(description).waitFor()
   await soon('the tool to be gone for clients', async () => !(await daemon.api('/api/mcp-tools?server=alpha')).tools.some((it) => it.original_name === 'add'))
   assert.deepEqual(await shown(), before)
@@ -632,7 +687,7 @@ test('tools are switched where they are listed, one and several, and keep their 
   assert.deepEqual(await shown(), before)
   await soon('the switch to be off', async () => !(await toggle.isChecked()) && (await toggle.isEnabled()))
   await toggle.click({ force: true })
-  await off.getByText('Off', { exact: true }).waitFor({ state: 'detached' })
+  await off.getByText('○ Off', { exact: true }).waitFor({ state: 'detached' })
   assert.deepEqual(await shown(), before)
 
   // Several: those that fit the filter, with one change of the file.
@@ -647,11 +702,11 @@ test('tools are switched where they are listed, one and several, and keep their 
   const asked = page.getByRole('dialog', { name: `Switch off ${found.length} tools?` })
   await asked.getByText(`alpha/${found[0]}`).waitFor()
   await asked.getByRole('button', { name: 'Switch off' }).click()
-  await soon('all to be off', async () => (await list.getByText('Off', { exact: true }).count()) === found.length)
+  await soon('all to be off', async () => (await list.getByText('○ Off', { exact: true }).count()) === found.length)
   assert.deepEqual([...(await daemon.api('/api/servers/alpha')).entry.disabledTools].sort(), [...found].sort())
   await page.getByRole('button', { name: 'Switch several' }).click()
   await page.getByRole('menuitem', { name: `Switch on the ${found.length} shown` }).click()
-  await soon('all to be on', async () => (await list.getByText('Off', { exact: true }).count()) === 0)
+  await soon('all to be on', async () => (await list.getByText('○ Off', { exact: true }).count()) === 0)
   assert.equal((await daemon.api('/api/servers/alpha')).entry.disabledTools, undefined)
   await closePage(page)
 })
