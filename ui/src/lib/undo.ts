@@ -43,6 +43,7 @@ async function undo(made: number, before: number): Promise<void> {
     }
     await api.post('/api/config/undo', { version: before })
     toasts.show(words.undone, 'well')
+    fleet.listsVersion += 1
     await fleet.refresh()
   } catch (error) {
     toasts.show(words.failed(messageOf(error)), 'bad')
