@@ -181,6 +181,7 @@ export const texts = {
     next: (span: string) => `next in ${span}`,
     trying: 'trying now',
     answered: (ago: string) => `answered ${ago}`,
+    allFail: 'its calls fail',
     pingTitle: (ping: string) => `The last question took ${ping}`,
     askedBy: 'Asked for by',
     requester: (client: string, door: string, token: string) => `${client || 'a client'} (${door}${token && `, token ${token}`})`,
