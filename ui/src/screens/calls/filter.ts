@@ -183,12 +183,13 @@ function dayBefore(day: Date): Date {
 }
 
 /**
- * The times of `--since` of the commands: so long ago (`2h`, `-2h`), a time of day (`14:03`, of yesterday if it is
+ * The times of `--since` of the commands, and `now`: so long ago (`2h`, `-2h`), a time of day (`14:03`, of yesterday if it is
  * to come), a day (`today`, `yesterday`, `2026-11-28`) with or without a time, or RFC 3339.
  */
 export function timeOf(text: string, now: number): number | undefined {
   const back = spanOf(text.replace(/^-/, ''))
   if (back !== undefined) return now - back
+  if (text === 'now') return now
   const today = new Date(now)
   const ofToday = onDay(today, text)
   if (ofToday !== undefined) return ofToday > now ? onDay(dayBefore(today), text) : ofToday
