@@ -32,7 +32,7 @@ async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
 }
 
 /// What a mend may run.
-const PROGRAMS: [&str; 16] = [
+const PROGRAMS: [&str; 17] = [
     "mainstay",
     "${EDITOR:-vi}",
     "\"${EDITOR:-vi}\"",
