@@ -52,6 +52,13 @@ pub fn find(machine: &Machine) -> Vec<Found> {
     found.filter(|found| !found.files.is_empty()).collect()
 }
 
+/// The files of programs that Mainstay takes the place of: `import` reads them, and nothing is written to
+/// them.
+pub fn find_replaced(machine: &Machine) -> Vec<FoundFile> {
+    let files = files_of(Client::Unknown, machine).into_iter();
+    files.filter_map(read).collect()
+}
+
 /// The files of clients in the machine's project that name servers which Mainstay could run.
 pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
     let clients = Client::ALL.into_iter();

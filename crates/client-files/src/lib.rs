@@ -39,7 +39,8 @@ pub use client::{Client, UnknownClient};
 pub use document::{NotReadable, value};
 pub use edit::{Change, EditError, Pointed, apply, block, point_at_mainstay, remove_mainstay};
 pub use find::{
-    Found, FoundFile, ProjectFile, find, find_in_project, read as read_file, with_choices,
+    Found, FoundFile, ProjectFile, find, find_in_project, find_replaced, read as read_file,
+    with_choices,
 };
 pub use format::Format;
 pub use front::{DEFAULT_URL, Front, LABEL};

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use mainstay_core::config::Environment;
+use mainstay_core::config::{Environment, locate_clients};
+
+use crate::read;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
@@ -37,6 +39,11 @@ pub struct Machine {
     pub codex_home: Option<PathBuf>,
     /// `$CLAUDE_CONFIG_DIR`, where Claude Code keeps its files.
     pub claude_config_dir: Option<PathBuf>,
+    /// The file that `serve --mcp-clients` reads, where a variable says so.
+    pub cideldill_clients: Option<PathBuf>,
+    /// Where Mainstay listens, as `ADDRESS:PORT`: what leads there is Mainstay itself. Its usual address is
+    /// known without.
+    pub own_addresses: Vec<String>,
     /// A project whose own files are looked at as well. Nothing of a project is read unasked: a cloned
     /// repository must not be able to start commands.
     pub project: Option<PathBuf>,
@@ -51,6 +58,8 @@ impl Machine {
             xdg_config_home: None,
             codex_home: None,
             claude_config_dir: None,
+            cideldill_clients: None,
+            own_addresses: Vec::new(),
             project: None,
         }
     }
@@ -66,8 +75,19 @@ impl Machine {
             xdg_config_home: folder("XDG_CONFIG_HOME"),
             codex_home: folder("CODEX_HOME"),
             claude_config_dir: folder("CLAUDE_CONFIG_DIR"),
+            cideldill_clients: locate_clients(environment)
+                .map(|it| it.path().to_owned())
+                .filter(|path| path.is_absolute()),
             ..Self::new(System::own(), environment.home_dir()?)
         })
+    }
+
+    /// With the address in this URL of a daemon.
+    #[must_use]
+    pub fn with_daemon(mut self, url: Option<&str>) -> Self {
+        let address = url.and_then(read::authority);
+        self.own_addresses.extend(address.map(str::to_owned));
+        self
     }
 
     /// With the files of this project. The home folder is none: its files are those of all projects.

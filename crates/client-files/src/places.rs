@@ -8,6 +8,7 @@ use crate::{
     client::Client,
     format::Format,
     machine::{Machine, System},
+    translate,
 };
 
 /// Whose servers a file has.
@@ -31,6 +32,8 @@ pub struct ClientFile {
     pub is_main: bool,
     /// Servers of this file that a person has refused, as another file of the client says.
     pub rejected: Vec<String>,
+    /// Where Mainstay listens ([`Machine::own_addresses`]).
+    pub own_addresses: Vec<String>,
 }
 
 /// Where servers stand in a file.
@@ -70,15 +73,15 @@ impl ClientFile {
             scope,
             is_main: true,
             rejected: Vec::new(),
+            own_addresses: Vec::new(),
         }
     }
 
     /// A file that a person names. `None` where neither its place nor its content (`text`) tells whose it
     /// is.
     pub fn recognize(path: &Path, text: &str, machine: &Machine) -> Option<Self> {
-        let files = Client::ALL
-            .into_iter()
-            .flat_map(|client| files_of(client, machine));
+        let clients = Client::ALL.into_iter().chain([Client::Unknown]);
+        let files = clients.flat_map(|client| files_of(client, machine));
         let mut known = files.filter(|file| file.path == path);
         known.next().or_else(|| {
             let client = client_of(path, text)?;
@@ -90,7 +93,10 @@ impl ClientFile {
     pub fn of_client(client: Client, path: &Path, machine: &Machine) -> Self {
         let project = project_of(client, path).filter(|folder| *folder != machine.home);
         let scope = project.map_or(Scope::User, Scope::Project);
-        Self::new(client, path.to_owned(), scope)
+        Self {
+            own_addresses: machine.own_addresses.clone(),
+            ..Self::new(client, path.to_owned(), scope)
+        }
     }
 
     /// The folder against which the client resolves relative paths, if it is known.
@@ -138,9 +144,19 @@ impl ClientFile {
                 }));
                 sections
             }
+            // As `serve --config` takes them, which reads both.
+            Client::Unknown if whole.get("servers").is_some_and(is_filled) => {
+                let servers = ["mcpServers", "servers"].into_iter();
+                let own = servers.filter(|key| whole.get(key).is_some());
+                own.map(|key| Section::at(&[key])).collect()
+            }
             _ => vec![Section::at(&["mcpServers"])],
         }
     }
+}
+
+fn is_filled(value: &Value) -> bool {
+    value.is_object() || value.is_array()
 }
 
 /// The second version has `mcp.servers`, the first had the servers in `mcp` itself.
@@ -174,6 +190,7 @@ pub fn files_of(client: Client, machine: &Machine) -> Vec<ClientFile> {
     let Places { main, others } = user_files(client, machine);
     let user = |path, is_main| ClientFile {
         is_main,
+        own_addresses: machine.own_addresses.clone(),
         ..ClientFile::new(client, path, Scope::User)
     };
     let mut files: Vec<ClientFile> = main.into_iter().map(|path| user(path, true)).collect();
@@ -185,6 +202,7 @@ pub fn files_of(client: Client, machine: &Machine) -> Vec<ClientFile> {
             let path = path.split('/').fold(project.clone(), |at, it| at.join(it));
             ClientFile {
                 is_main: false,
+                own_addresses: machine.own_addresses.clone(),
                 ..ClientFile::new(client, path, scope.clone())
             }
         }));
@@ -309,9 +327,16 @@ fn user_files(client: Client, machine: &Machine) -> Places {
             config("crush/crush.json")
         }),
         Client::Trae => one(settings("Trae/User/mcp.json")),
+        // Programs that Mainstay takes the place of. Their entries have its own keys.
         Client::Unknown => Places {
             main: Vec::new(),
-            others: Vec::new(),
+            others: vec![
+                home(".pagespace/local-mcp-config.json"),
+                match &machine.cideldill_clients {
+                    Some(path) => path.clone(),
+                    None => home(".cideldill/mcp_clients.json"),
+                },
+            ],
         },
     }
 }
@@ -385,7 +410,9 @@ fn client_of(path: &Path, text: &str) -> Option<Client> {
 }
 
 /// The name of a file and the folders above it, which together only one client has. An empty name is any.
-const PLACES: [(&str, &[&str], Client); 41] = [
+const PLACES: [(&str, &[&str], Client); 43] = [
+    ("local-mcp-config.json", &[], Client::Unknown),
+    ("mcp_clients.json", &[], Client::Unknown),
     ("claude_desktop_config.json", &[], Client::ClaudeDesktop),
     (".claude.json", &[], Client::ClaudeCode),
     ("cline_mcp_settings.json", &[], Client::Cline),
@@ -444,11 +471,7 @@ fn by_place(path: &Path) -> Option<Client> {
 fn by_content(path: &Path, text: &str) -> Option<Client> {
     let format = format_of(Client::Unknown, path);
     let whole = crate::document::value(format, text).ok()?;
-    let has = |key: &str| {
-        whole
-            .get(key)
-            .is_some_and(|it| it.is_object() || it.is_array())
-    };
+    let has = |key: &str| whole.get(key).is_some_and(is_filled);
     if format == Format::Toml {
         return has("mcp_servers").then_some(Client::Codex);
     }
@@ -462,8 +485,13 @@ fn by_content(path: &Path, text: &str) -> Option<Client> {
             None => has("extensions").then_some(Client::Goose),
         };
     }
-    if has("servers") {
-        return Some(Client::VsCode);
+    if let Some(servers) = whole.get("servers").filter(|it| is_filled(it)) {
+        let of_mainstay = translate::has_own_keys(servers);
+        return Some(if of_mainstay {
+            Client::Unknown
+        } else {
+            Client::VsCode
+        });
     }
     if has("projects") {
         return Some(Client::ClaudeCode);

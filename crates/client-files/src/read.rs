@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     client::Client,
     document::{self, NotReadable},
+    front::DEFAULT_URL,
     places::{ClientFile, Section},
     translate,
 };
@@ -230,7 +231,7 @@ fn server(
     if server.client == Client::Kiro && server.section.keys.len() > 1 {
         server.left_out = Some(LeftOut::NoServer("a power of Kiro starts it".to_owned()));
     }
-    if server.left_out.is_none() && is_mainstay(&server.entry) {
+    if server.left_out.is_none() && is_mainstay(&server.entry, &file.own_addresses) {
         server.left_out = Some(LeftOut::Mainstay);
     }
     if let ([_, folder, _], None) = (server.section.keys.as_slice(), &server.left_out) {
@@ -273,8 +274,28 @@ fn name_of(label: &str) -> (ServerName, Vec<Note>) {
     }
 }
 
-/// Whether the entry leads to Mainstay itself.
-pub fn is_mainstay(entry: &Entry) -> bool {
+/// The host and the port in a URL.
+pub(crate) fn authority(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split(['/', '?', '#']).next()
+}
+
+/// Whether both are the same address of this machine. All loopback addresses are, and so is one that stands for
+/// all addresses.
+fn is_same_address(one: &str, other: &str) -> bool {
+    const HERE: [&str; 5] = ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]"];
+    let (one, other) = (one.to_lowercase(), other.to_lowercase());
+    let is_here = |host: &str| HERE.contains(&host);
+    match (one.rsplit_once(':'), other.rsplit_once(':')) {
+        (Some((host, port)), Some((other_host, other_port))) => {
+            port == other_port && (host == other_host || is_here(host) && is_here(other_host))
+        }
+        _ => false,
+    }
+}
+
+/// Whether the entry leads to Mainstay itself, which listens at these addresses or at its usual one.
+pub fn is_mainstay(entry: &Entry, own_addresses: &[String]) -> bool {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     let args = entry.get("args").and_then(Value::as_array);
     let has = |is_it: &dyn Fn(&str) -> bool| {
@@ -282,12 +303,9 @@ pub fn is_mainstay(entry: &Entry) -> bool {
         args.any(is_it)
     };
     let is_ours = |url: &str| {
-        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        matches!(
-            authority,
-            "127.0.0.1:7420" | "localhost:7420" | "[::1]:7420"
-        )
+        let own = own_addresses.iter().map(String::as_str);
+        let mut own = own.chain(authority(DEFAULT_URL));
+        authority(url).is_some_and(|it| own.any(|own| is_same_address(it, own)))
     };
     let is_program = |command: &str| programs::name_of(command) == "mainstay";
     let serves = || has(&|arg| matches!(arg, "connect" | "mcp" | "serve"));

@@ -21,6 +21,9 @@ pub(crate) use limits::{Unit, unit};
 /// Of a key that nothing is known of.
 pub(crate) const UNKNOWN: &str = "not known to Mainstay, which ignores it";
 
+/// Of a key that is ours, in the file of a client that does not know it.
+pub(crate) const NOT_TAKEN: &str = "a setting of Mainstay, which is not taken from a client's file";
+
 /// An entry in our words.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
@@ -219,7 +222,14 @@ impl Reading<'_> {
                 | "includeTools" | "tools",
             ) => self.tools(key, "allowedTools", value),
             (_, "sandboxEnabled" | "sandbox") => self.sandbox(key, value),
-            (_, "disabled_prompts" | "disabled_resources" | "include_tags" | "exclude_tags") => {
+            (
+                _,
+                "disabled_prompts"
+                | "disabled_resources"
+                | "disabled_resourceTemplates"
+                | "include_tags"
+                | "exclude_tags",
+            ) => {
                 let text = "Mainstay hides tools only, by their names";
                 self.unsupported_and_disabled(key, value, text);
             }
@@ -272,6 +282,7 @@ impl Reading<'_> {
                 | "sseReadTimeout"
                 | "extensionName",
             ) => self.keep(key, value),
+            (_, key) if is_ours(key) => self.keep_and_report(key, value, NOT_TAKEN),
             _ => self.keep_and_report(key, value, UNKNOWN),
         }
     }
@@ -405,25 +416,49 @@ fn ordered(mut entry: Entry) -> Entry {
 }
 
 /// Settings of ours that no client has: what an entry has beside them is read as clients write it.
-const OURS: [&str; 14] = [
+const OURS: [&str; 30] = [
+    "autoReconnect",
     "autoStart",
+    "auto_reconnect",
     "callRetry",
     "connectTimeoutMs",
+    "forgiveAfterMs",
+    "hangAfterMs",
     "health",
+    "healthCheckIntervalMs",
     "healthCheckUrl",
     "inheritEnv",
+    "initialDelayMs",
     "inputParams",
     "isolation",
+    "listChanged",
+    "maxDelayMs",
+    "maxMessageBytes",
+    "maxRetries",
     "maxSessions",
     "maxTimeoutMs",
     "preset",
+    "protocol",
     "reconnect",
     "restart",
+    "result",
+    "roots",
+    "serverRequests",
+    "startTimeoutMs",
+    "strictToolNames",
     "timeout_s",
 ];
 
 fn is_ours(key: &str) -> bool {
     OURS.contains(&key)
+}
+
+/// Whether an entry of these servers has a setting of ours that no client has.
+pub(crate) fn has_own_keys(servers: &Value) -> bool {
+    let members = servers.as_object().into_iter().flat_map(Map::values);
+    let elements = servers.as_array().into_iter().flatten();
+    let mut entries = members.chain(elements).filter_map(Value::as_object);
+    entries.any(|entry| entry.keys().any(|key| is_ours(key)))
 }
 
 /// Whether the entry has a key of those clients alone that count `timeout` in seconds.

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 /// The file in which this client keeps its servers.
 fn file(client: Client) -> ClientFile {
     let machine = Machine::new(System::Linux, "/home/me");
+    if client == Client::Unknown {
+        return ClientFile::of_client(client, Path::new("/x/mcp.json"), &machine);
+    }
     files_of(client, &machine).swap_remove(0)
 }
 
@@ -499,4 +502,135 @@ fn a_server_that_some_projects_leave_out_is_told() {
         ]
     );
     assert!(reports(&found[1]).is_empty());
+}
+
+/// Every setting that the schema of our own file has is one that such a file is read with.
+#[test]
+fn a_file_of_our_own_keys_is_read_with_all_of_them() {
+    let schema = mainstay_core::config::schema();
+    let properties = schema["$defs"]["server"]["properties"].as_object();
+    let keys = properties.expect("the keys of a server").keys();
+    let mut read = 0;
+    for key in keys.filter(|key| !key.starts_with(['$', '_'])) {
+        let server = one(
+            Client::Unknown,
+            "mcpServers",
+            json!({"command": "x", key: "v"}),
+        );
+        let unknown: Vec<String> = reports(&server)
+            .into_iter()
+            .filter(|report| report.contains("not known to Mainstay"))
+            .collect();
+        assert_eq!(unknown, [""; 0], "{key}");
+        read += 1;
+    }
+    assert!(read > 50, "{read}");
+}
+
+#[test]
+fn our_own_keys_are_kept_in_a_file_of_our_own_and_told_in_a_clients() {
+    let own = json!({
+        "command": "a", "preset": "router", "health": false, "reconnect": {"mode": "off"},
+        "isolation": "per_client", "listChanged": "ignore", "healthCheckUrl": "http://h/health",
+        "autoStart": false, "timeout_s": 20, "auto_reconnect": false, "maxRetries": 3,
+        "protocol": "legacy", "startTimeoutMs": 9000,
+    });
+    let server = one(Client::Unknown, "mcpServers", own.clone());
+    assert_eq!(Value::Object(server.entry.clone()), own);
+    assert_eq!(reports(&server), [""; 0]);
+    let entry = json!({"command": "a", "preset": "router"});
+    let server = one(Client::Cursor, "mcpServers", entry);
+    assert_eq!(server.entry["_cursor"], json!({"preset": "router"}));
+    let told = "preset: a setting of Mainstay, which is not taken from a client's file";
+    assert_eq!(reports(&server), [told]);
+}
+
+/// Their entries stand in `mcpServers` or `servers`, and have keys of ours.
+#[test]
+fn files_of_programs_that_mainstay_replaces_are_read_as_our_own() {
+    let machine = Machine::new(System::Linux, "/home/me");
+    let entries = |path: &str, whole: Value| -> Vec<Value> {
+        let text = whole.to_string();
+        let file = ClientFile::recognize(Path::new(path), &text, &machine).expect(path);
+        assert_eq!(file.client, Client::Unknown, "{path}");
+        let found = servers(&file, &text).expect("it can be read");
+        for server in &found {
+            assert_eq!(reports(server), [""; 0], "{path}");
+        }
+        found
+            .into_iter()
+            .map(|it| Value::Object(it.entry))
+            .collect()
+    };
+    let third = json!({"mcpServers": {
+        "a": {"command": "a", "autoStart": true, "enabled": true, "timeout": 30000},
+        "b": {"command": "b", "autoStart": false, "enabled": false, "timeout": 60000},
+    }});
+    for path in [
+        "/home/me/.pagespace/local-mcp-config.json",
+        "/x/local-mcp-config.json",
+    ] {
+        let found = entries(path, third.clone());
+        assert_eq!(
+            found,
+            [
+                json!({"command": "a", "autoStart": true, "timeout_s": 30}),
+                json!({"command": "b", "autoStart": false, "enabled": false, "timeout_s": 60}),
+            ]
+        );
+    }
+    let second = json!({"servers": {
+        "a": {"command": "a", "transport": "stdio", "timeout_s": 5, "auto_reconnect": false},
+        "b": {"url": "http://h:1/sse", "transport": "sse"},
+    }});
+    for path in [
+        "/home/me/.cideldill/mcp_clients.json",
+        "/x/mcp_clients.json",
+        "/x/mine.json",
+    ] {
+        let found = entries(path, second.clone());
+        assert_eq!(
+            found,
+            [
+                json!({"command": "a", "timeout_s": 5, "auto_reconnect": false}),
+                json!({"type": "sse", "url": "http://h:1/sse"}),
+            ]
+        );
+    }
+    let of_vs_code = r#"{"servers": {"a": {"command": "a"}}}"#;
+    let file = ClientFile::recognize(Path::new("/x/mine.json"), of_vs_code, &machine);
+    assert_eq!(file.map(|it| it.client), Some(Client::VsCode));
+}
+
+#[test]
+fn what_leads_to_the_running_daemon_is_mainstay() {
+    let machine = Machine::new(System::Linux, "/home/me");
+    let left_out = |daemon: Option<&str>, url: &str| {
+        let machine = machine.clone().with_daemon(daemon);
+        let file = files_of(Client::Cursor, &machine).swap_remove(0);
+        let whole = json!({"mcpServers": {"s": {"url": url}}});
+        let found = servers(&file, &whole.to_string()).expect("it can be read");
+        found[0].left_out == Some(LeftOut::Mainstay)
+    };
+    let daemon = Some("http://127.0.0.1:8123");
+    for url in [
+        "http://127.0.0.1:8123/mcp",
+        "http://LOCALHOST:8123/mcp/profile",
+        "http://[::1]:8123",
+        "http://127.0.0.1:7420/mcp",
+    ] {
+        assert!(left_out(daemon, url), "{url}");
+    }
+    for url in [
+        "http://127.0.0.1:8124/mcp",
+        "http://h:8123/mcp",
+        "https://h/mcp",
+    ] {
+        assert!(!left_out(daemon, url), "{url}");
+    }
+    assert!(!left_out(None, "http://127.0.0.1:8123/mcp"));
+    assert!(left_out(
+        Some("http://192.0.2.1:80"),
+        "http://192.0.2.1:80/mcp"
+    ));
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_client_files::{
-    Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Machine, Note, Section, apply,
-    back_up, block, entry_for, files_of, point_at_mainstay, read_file, value, write,
+    Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Note, Section, apply, back_up,
+    block, entry_for, files_of, point_at_mainstay, read_file, value, write,
 };
 use mainstay_command_line::{CommandError, Exit, output, screen::complain};
 use mainstay_core::config::{Syntax, edit::Document};
-use mainstay_platform::environment::{Origin, Process};
+use mainstay_platform::environment::Origin;
 use serde_json::{Value, json};
 
 use super::{import, own_entry};
@@ -155,7 +155,7 @@ impl Export {
 
     fn client_file(&self, client: Client) -> Result<ClientFile, CommandError> {
         let machine =
-            Machine::of(&Process).ok_or_else(|| import::no_home("the files of clients"))?;
+            import::this_machine().ok_or_else(|| import::no_home("the files of clients"))?;
         if let Some(path) = &self.file {
             return Ok(ClientFile::of_client(
                 client,

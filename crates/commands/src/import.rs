@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use mainstay_client_files::{
     Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
-    UnknownClient, find, find_in_project, merge, read_file, servers, with_choices,
+    UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers, with_choices,
 };
 use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
 use mainstay_core::{
@@ -24,6 +24,7 @@ use mainstay_gateway::reload::{Change, change_file, create_file};
 use mainstay_platform::{
     environment::{Origin, Process},
     files,
+    state::StateDir,
 };
 use serde_json::{Value, json};
 
@@ -160,11 +161,12 @@ impl Import {
     /// The files to import from, read.
     fn sources(&self) -> Result<Vec<Source>, CommandError> {
         let project = self.project.as_deref().map(absolute).transpose()?;
-        let machine = Machine::of(&Process).ok_or_else(|| no_home("the files of clients"))?;
+        let machine = this_machine().ok_or_else(|| no_home("the files of clients"))?;
         let machine = machine.with_project(project);
         let mut sources = Vec::new();
         if self.from.is_empty() {
             let found = find(&machine).into_iter().flat_map(|found| found.files);
+            let found = found.chain(find_replaced(&machine));
             sources.extend(found.map(Source::of));
             for source in &sources {
                 if let (Err(reason), false) = (&source.servers, self.json) {
@@ -190,11 +192,20 @@ impl Import {
     }
 }
 
+/// This machine, with the address of the daemon that runs here: what leads there is Mainstay itself.
+pub(super) fn this_machine() -> Option<Machine> {
+    // Without a state directory, or with one that cannot be used, no daemon is known.
+    let daemon = StateDir::locate(&Process).and_then(|state| state.daemon());
+    let daemon = daemon.ok().flatten();
+    let url = daemon.as_ref().map(|daemon| daemon.url.as_str());
+    Some(Machine::of(&Process)?.with_daemon(url))
+}
+
 /// What clients have in the project in this folder, a sentence for each file. It is not taken unasked: a
 /// cloned repository must not be able to start commands.
 pub(super) fn unread_here(command: &str) -> Vec<String> {
     let here = env::current_dir().ok();
-    let Some(machine) = Machine::of(&Process).filter(|_| here.is_some()) else {
+    let Some(machine) = this_machine().filter(|_| here.is_some()) else {
         return Vec::new();
     };
     let found = find_in_project(&machine.with_project(here)).into_iter();

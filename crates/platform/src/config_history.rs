@@ -399,6 +399,7 @@ fn failed(path: &Path, source: io::Error) -> StateError {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
 fn not_kept(error: StateError) -> Failure {
     let reason = std::error::Error::source(&error).map(|source| format!(": {source}"));
     let message = format!(

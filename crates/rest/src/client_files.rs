@@ -91,19 +91,6 @@ impl Fronts {
         let http = self.http.as_ref().filter(|_| client.speaks_http());
         http.unwrap_or(&self.connect)
     }
-
-    /// Whether this entry leads here, at whatever port that is.
-    fn lead_here(&self, server: &Server) -> bool {
-        let url = server.entry.get("url").and_then(Value::as_str);
-        let leads_here = |url: &str| {
-            let ours = self.url.as_deref().unwrap_or_default();
-            !ours.is_empty()
-                && url
-                    .strip_prefix(ours)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        server.left_out == Some(LeftOut::Mainstay) || url.is_some_and(leads_here)
-    }
 }
 
 pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
@@ -113,6 +100,7 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
         let machine = Machine::of(&Process);
         let is_known = machine.is_some();
         let machine = machine.unwrap_or_else(|| Machine::new(System::own(), "~"));
+        let machine = machine.with_daemon(fronts.url.as_deref());
         let clients = Client::ALL.into_iter();
         clients
             .map(|client| on_machine(client, &machine, is_known, &fronts))
@@ -145,9 +133,10 @@ fn on_machine(
         };
         match read {
             Ok(servers) => {
-                leads_here |= servers.iter().any(|server| fronts.lead_here(server));
+                let is_mainstay = |it: &Server| it.left_out == Some(LeftOut::Mainstay);
+                leads_here |= servers.iter().any(is_mainstay);
                 let own = servers.into_iter();
-                let own = own.filter(|it| it.left_out.is_none() && !fronts.lead_here(it));
+                let own = own.filter(|it| it.left_out.is_none());
                 entries.extend(own.map(entry));
             }
             Err(reason) => {
@@ -234,13 +223,13 @@ pub async fn import(
         let known = Client::ALL.map(Client::id).join(", ");
         Refusal::Malformed(format!("{error}; known are {known}"))
     })?;
-    let found = off_the_runtime(move || of_client(client)).await?;
+    let fronts = Fronts::of(&door);
+    let found = off_the_runtime(move || of_client(client, &fronts)).await?;
     let mut answer = api::ImportedFromClient {
         added: Vec::new(),
         skipped: Vec::new(),
         notes: Vec::new(),
     };
-    let found = off_mainstay(&Fronts::of(&door), found);
     let chosen = chosen(client, found, wish.servers, &mut answer);
     let merged = if wish.persist {
         saved(&door, &chosen, by).await?
@@ -275,8 +264,8 @@ pub async fn import(
 }
 
 /// The servers of all files of a client. What cannot be read is an error, for the client was asked for.
-fn of_client(client: Client) -> Result<Vec<Server>, Refusal> {
-    let machine = Machine::of(&Process);
+fn of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
+    let machine = Machine::of(&Process).map(|it| it.with_daemon(fronts.url.as_deref()));
     let machine = machine.ok_or_else(|| {
         Refusal::Malformed("no home folder is known: set HOME for Mainstay".to_owned())
     })?;
@@ -298,16 +287,6 @@ fn of_client(client: Client) -> Result<Vec<Server>, Refusal> {
         all.extend(servers(&file, text).map_err(|error| unreadable(&error))?);
     }
     Ok(all)
-}
-
-/// Marks what leads to this Mainstay, at whatever port it listens.
-fn off_mainstay(fronts: &Fronts, mut found: Vec<Server>) -> Vec<Server> {
-    for server in &mut found {
-        if fronts.lead_here(server) {
-            server.left_out = Some(LeftOut::Mainstay);
-        }
-    }
-    found
 }
 
 /// Those that were asked for, and can be had.

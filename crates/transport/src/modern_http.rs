@@ -138,8 +138,9 @@ async fn discover(
                 .await
                 .into());
         }
-        // As for `initialize`: the server does not know it, or it is a Mainstay led back to itself.
-        501 | 508 => {}
+        508 => return Err(refusals::led_back(&target.uri(), response).await.into()),
+        // As for `initialize`: the server does not know it.
+        501 => {}
         500.. => {
             return Err(
                 match http_client::unavailable(&target.uri(), response, Method::Discover.name())

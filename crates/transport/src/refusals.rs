@@ -2,9 +2,11 @@
 
 use http::Uri;
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss, message};
+use serde_json::Value;
 
 use super::{
-    http1::{Error, Head, SPEAKS_TLS},
+    http_client,
+    http1::{Error, Head, Response, SPEAKS_TLS},
     urls::{place, resolve, same_origin},
 };
 
@@ -133,6 +135,19 @@ pub fn wants_tls(uri: &Uri, body: &str) -> Option<Loss> {
     says.iter()
         .any(|words| body.contains(words))
         .then(|| Loss::ConnectFailed(speaks_tls(authority)))
+}
+
+/// HTTP 508 to the first request: a Mainstay is reached through itself, or too many stand one behind the other.
+/// Another attempt leads there again.
+pub async fn led_back(uri: &Uri, response: Response) -> Loss {
+    let status = response.head.status;
+    let text = http_client::error_text(response).await;
+    let message = serde_json::from_str::<Value>(&text).ok();
+    let message = message
+        .as_ref()
+        .and_then(|it| it["error"]["message"].as_str());
+    let refusal = Refusal::new(uri, status, "the first request", message.unwrap_or(&text));
+    Loss::Misconfigured(refusal.whole())
 }
 
 /// HTTP 401 or 403 to the first request.

@@ -149,6 +149,7 @@ async fn subscribe(target: &Target, launch: &HttpLaunch, limit: usize) -> Result
         .map_err(|error| refusals::unanswered(&target.uri(), &error))?;
     match response.head.status {
         401 | 403 => Err(refusals::unauthorized(&response.head, launch)),
+        508 => Err(refusals::led_back(&target.uri(), response).await),
         200..300 if response.head.is_event_stream => Ok(Events::new(response, limit)),
         status @ 200..300 => {
             let body = http_client::error_text(response).await;

@@ -133,8 +133,8 @@ async fn greet_once(
         }
         200..300 => {}
         401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
-        // 508: a Mainstay whose URL leads back to itself.
-        400 | 404 | 405 | 406 | 415 | 501 | 508 => {
+        508 => return Err(refusals::led_back(&uri, response).await.into()),
+        400 | 404 | 405 | 406 | 415 | 501 => {
             let text = http_client::error_text(response).await;
             if let Some(loss) = refusals::wants_tls(&uri, &text) {
                 return Err(loss.into());

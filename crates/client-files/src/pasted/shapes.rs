@@ -326,6 +326,7 @@ impl Shape {
             scope: Scope::User,
             is_main: false,
             rejected: Vec::new(),
+            own_addresses: Vec::new(),
         };
         let mut found = Vec::new();
         read::servers_of(&file, &self.whole, &self.section, &mut found)?;
@@ -346,8 +347,9 @@ impl Shape {
             // The name stands beside the entry.
             for (key, value) in kept.into_iter().filter(|(key, _)| key != "name") {
                 let is_ours = OWN_KEYS.contains(&key) && !entry.contains_key(&key);
+                let texts = [translate::UNKNOWN, translate::NOT_TAKEN];
                 let is_plain = |note: &Note| {
-                    note.key != key || note.fate == Fate::Kept || note.text == translate::UNKNOWN
+                    note.key != key || note.fate == Fate::Kept || texts.contains(&&*note.text)
                 };
                 if is_ours && notes.iter().all(is_plain) {
                     notes.retain(|note| note.key != key);

@@ -1,14 +1,13 @@
 //! One server of another MCP client's files.
 
-use mainstay_client_files::{Client, Machine, Server, find, servers};
+use mainstay_client_files::{Client, Server, find, servers};
 use mainstay_command_line::{CommandError, output, screen::complain, suggest};
-use mainstay_platform::environment::Process;
 
-use super::{prepared::Prepared, shown::Shown};
+use super::{super::import, prepared::Prepared, shown::Shown};
 
 /// Finds the server that this client knows under this name.
 pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
-    let machine = Machine::of(&Process).ok_or_else(|| CommandError::Usage {
+    let machine = import::this_machine().ok_or_else(|| CommandError::Usage {
         message: "the home folder is unknown, where clients keep their files".to_owned(),
         hint: Some("set HOME".to_owned()),
     })?;

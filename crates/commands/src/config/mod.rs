@@ -74,15 +74,19 @@ impl ConfigCommand {
             Action::Path => self.path()?,
             Action::Show(show) => show.run(&origin, self.json)?,
             Action::Edit => edit::run(&origin, self.json).await?,
-            Action::History(history) => history.run(self.place(&history.url)?, self.json).await?,
-            Action::Undo(undo) => undo.run(self.place(&undo.url)?, self.json).await?,
+            Action::History(history) => {
+                history
+                    .run(self.place(history.url.as_ref())?, self.json)
+                    .await?
+            }
+            Action::Undo(undo) => undo.run(self.place(undo.url.as_ref())?, self.json).await?,
             Action::Schema => output::data(&schema_text())?,
         }
         Ok(Exit::DONE)
     }
 
-    fn place(&self, url: &Option<String>) -> Result<ServerSource, CommandError> {
-        ServerSource::find(self.config.clone(), url.clone())
+    fn place(&self, url: Option<&String>) -> Result<ServerSource, CommandError> {
+        ServerSource::find(self.config.clone(), url.cloned())
     }
 
     fn path(&self) -> Result<(), CommandError> {

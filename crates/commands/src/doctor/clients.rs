@@ -4,12 +4,12 @@ use std::env;
 
 use mainstay_client_files as client_files;
 use mainstay_command_line::output;
-use mainstay_platform::environment::Process;
 
+use super::super::import;
 use super::finding::{Finding, quoted};
 
 pub fn check() -> Vec<Finding> {
-    let Some(machine) = client_files::Machine::of(&Process) else {
+    let Some(machine) = import::this_machine() else {
         return Vec::new();
     };
     let mut findings = Vec::new();

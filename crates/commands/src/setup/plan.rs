@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
-    self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Machine,
-    Merged, NotReadable, Server, Standing,
+    self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Merged,
+    NotReadable, Server, Standing,
 };
 use mainstay_command_line::CommandError;
 use mainstay_core::{
@@ -461,8 +461,7 @@ fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
 
 /// The clients on this machine, with their files in a project.
 pub fn clients(project: Option<PathBuf>) -> Vec<Found> {
-    let machine = Machine::of(&mainstay_platform::environment::Process);
-    machine
+    import::this_machine()
         .map(|machine| client_files::find(&machine.with_project(project)))
         .unwrap_or_default()
 }

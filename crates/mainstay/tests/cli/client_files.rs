@@ -254,3 +254,60 @@ async fn a_file_without_servers_says_so() {
     assert!(run.stdout.contains(words), "{run}");
     assert_eq!(run.code, Some(0), "{run}");
 }
+
+/// Their files have keys of Mainstay, and what was not to start is not started.
+#[tokio::test]
+async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() {
+    let files = [
+        (
+            ".pagespace/local-mcp-config.json",
+            json!({"mcpServers": {
+                "page": {"command": "page", "autoStart": false, "enabled": true, "timeout": 60000},
+            }}),
+            json!({"page": {"command": "page", "autoStart": false, "timeout_s": 60}}),
+        ),
+        (
+            ".cideldill/mcp_clients.json",
+            json!({"servers": {
+                "files": {"command": "f", "transport": "stdio", "timeout_s": 5, "auto_reconnect": false},
+                "db": {"url": "http://db.example.com/sse", "transport": "sse"},
+            }}),
+            json!({
+                "files": {"command": "f", "timeout_s": 5, "auto_reconnect": false},
+                "db": {"type": "sse", "url": "http://db.example.com/sse"},
+            }),
+        ),
+    ];
+    for (path, text, expected) in files {
+        for arguments in [&["import"][..], &["import", "--from", path]] {
+            let home = home!();
+            put(&home, path, &text.to_string());
+            let run = home.run(arguments).await;
+            assert_eq!(run.code, Some(0), "{run}");
+            assert!(!run.to_string().contains("not known"), "{run}");
+            let config: Value =
+                serde_json::from_str(&read(&home, "state/config.json")).expect("JSON");
+            assert_eq!(config["mcpServers"], expected, "{arguments:?}");
+            let valid = home.run(&["validate"]).await;
+            assert_eq!(valid.code, Some(0), "{valid}");
+        }
+    }
+}
+
+/// What leads to the daemon that runs is Mainstay itself, at any port.
+#[tokio::test]
+async fn the_running_daemon_is_not_imported_into_itself() {
+    let home = home!();
+    let daemon = home.serve(&["--demo"]).await;
+    let url = format!("{}/mcp", daemon.url);
+    let servers = json!({"mcpServers": {"m": {"url": url}}});
+    put(&home, ".cursor/mcp.json", &servers.to_string());
+    let run = home.run(&["import", "--dry-run", "--json"]).await;
+    let report = run.json();
+    assert_eq!(report["servers"], json!([]), "{report}");
+    assert_eq!(report["leftOut"][0]["name"], "m", "{report}");
+    let run = home.run(&["setup", "--dry-run", "--json"]).await;
+    let report = run.json();
+    assert_eq!(report["servers"], json!([]), "{report}");
+    daemon.stop().await;
+}

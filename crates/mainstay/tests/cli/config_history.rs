@@ -53,7 +53,7 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
         .run(&[&["config", "history", "diff", "2"][..], &named].concat())
         .await;
     assert!(
-        shown.stdout.contains("+")
+        shown.stdout.contains('+')
             && shown
                 .stdout
                 .contains("${secret:/mcpServers/two/env/API_KEY}"),

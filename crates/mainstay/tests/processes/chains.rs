@@ -3,7 +3,7 @@
 use std::{fs, net::TcpListener};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{World, leader};
 
@@ -90,6 +90,13 @@ async fn two_work_over_http_and_itself_is_refused() {
     let mut mainstay = world
         .serve(&config, &address, "reached through itself")
         .await;
+    // Another attempt would lead there again.
+    let (code, stdout, stderr) = world.run(&["get", "me", "--json"], &[]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    let me: Value = serde_json::from_str(&stdout).expect("JSON");
+    let me = &me["server"];
+    assert_eq!(me["status"], "error", "{me}");
+    assert_eq!(me["retried"], false, "{me}");
     let outer = world.config(
         "outer.json",
         &json!({"inner": {"url": url, "type": "http"}}),

@@ -1,7 +1,7 @@
 //! A `mainstay mcp` with servers of its own: what the other commands find of it, its client's door, and its
 //! end.
 
-use std::{convert::Infallible, future::pending, io, net::Ipv4Addr, pin::pin, time::Duration};
+use std::{convert::Infallible, env, future::pending, io, net::Ipv4Addr, pin::pin, time::Duration};
 
 use mainstay_api::HandOver;
 use mainstay_command_line::{
@@ -107,9 +107,12 @@ impl Announced {
             })?;
         let http = daemon.serve_http(listener, address, tokens);
         serve::announce(&state, &url);
-        complain(&format!(
-            "started the servers here; other commands find them at {url}"
-        ));
+        complain(&match env::var("MAINSTAY_URL") {
+            Ok(other) if !other.is_empty() => format!(
+                "started the servers here, at {url}; other commands ask {other}, as MAINSTAY_URL says"
+            ),
+            _ => format!("started the servers here; other commands find them at {url}"),
+        });
         Ok(((state, url), http))
     }
 }

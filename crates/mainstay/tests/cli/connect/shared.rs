@@ -1,7 +1,7 @@
 //! `mainstay mcp` shares the servers of the daemon that serves the same configuration, and its own with
 //! others.
 
-use mainstay_testkit::{Home, home};
+use mainstay_testkit::{Home, home, within};
 use serde_json::{Value, json};
 
 use super::{
@@ -136,4 +136,22 @@ async fn what_mcp_starts_is_seen_and_outlives_its_client() {
     assert_eq!(code, Some(0), "{stderr}");
     let run = home.run(&["list"]).await;
     assert_eq!(run.code, Some(3), "{run}");
+}
+
+/// The commands ask another daemon: the line does not say that they find these servers.
+#[tokio::test]
+async fn mcp_names_the_daemon_that_the_commands_ask() {
+    let home = home!();
+    let config = fakes(&home, &[("fake", &[])]);
+    let mut command = home.command(&["mcp", "--config", &config]);
+    command
+        .env("MAINSTAY_URL", "http://127.0.0.1:9")
+        .stdin(std::process::Stdio::null());
+    let output = within(command.output()).await.expect("it starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let end = "; other commands ask http://127.0.0.1:9, as MAINSTAY_URL says";
+    let line = stderr
+        .lines()
+        .find(|line| line.contains("started the servers here"));
+    assert!(line.is_some_and(|line| line.ends_with(end)), "{stderr}");
 }
