@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     StoreError,
+    error::database_is_damaged,
     files::Files,
     holders,
     packs::{self, Head, Packer},
@@ -165,6 +166,21 @@ pub enum Failed {
     Database(#[from] rusqlite::Error),
     #[error("what was written before cannot be read again")]
     Memory(#[from] Box<StoreError>),
+    /// What is written goes nowhere.
+    #[error(transparent)]
+    Place(StoreError),
+}
+
+impl Failed {
+    /// See [`StoreError::is_damage`].
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::File(_) => false,
+            Self::Database(error) => database_is_damaged(error),
+            Self::Memory(error) => error.is_damage(),
+            Self::Place(error) => error.is_damage(),
+        }
+    }
 }
 
 impl Objects {
