@@ -279,8 +279,8 @@ const LOSSES: [(&str, fn(&Room)); 6] = [
         }
     }),
     ("database cut", |room| {
-        let file = fs::OpenOptions::new().write(true);
-        let file = file.clone().open(room.path().join("journal.db"));
+        let path = room.path().join("journal.db");
+        let file = fs::OpenOptions::new().write(true).open(path);
         file.expect("there").set_len(0).expect("cut");
     }),
     ("state directory removed", |room| {
