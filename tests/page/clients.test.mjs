@@ -274,6 +274,9 @@ test('a token is shown once, opens the MCP addresses under its name, and nothing
   await made.getByText('it is not shown again').waitFor()
   const token = (await made.getByRole('figure').filter({ hasText: 'Token' }).locator('pre').first().innerText()).trim()
   assert.match(token, /^mst_/)
+  // The entry to paste has the token that was just made.
+  const entry = JSON.parse(await made.getByRole('figure', { name: /^Entry for most clients/ }).locator('pre').innerText())
+  assert.deepEqual(entry.mcpServers.mainstay, { type: 'http', url: `${daemon.url}/mcp`, headers: { Authorization: `Bearer ${token}` } })
   const row = page.getByRole('row').filter({ hasText: 'laptop' })
   await row.getByText(/in (29|30) d/).waitFor()
   // The second one shuts nobody out.

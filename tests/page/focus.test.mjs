@@ -47,7 +47,7 @@ test('several servers at once', async () => {
   await says(page, '2 servers done')
   for (const name of ['one', 'two']) assert.equal((await daemon.server(name)).status, 'disconnected')
   await bar.waitFor({ state: 'detached' })
-  await has(page, page.getByLabel('Sort'))
+  await has(page, page.getByRole('button', { name: /^Switched off/ }))
 
   // One that fails stays selected, and the button keeps the focus.
   await page.route('**/api/servers/two/start', (route) => route.fulfill({ status: 503, json: { error: 'shutting_down', message: 'Mainstay is shutting down' } }))
@@ -65,7 +65,7 @@ test('several servers at once', async () => {
   await push(page, button(dialog(page, 'Delete 2 servers?'), 'Delete'))
   await soon('both to be gone', async () => !(await known()).some((name) => name === 'one' || name === 'two'))
   await bar.waitFor({ state: 'detached' })
-  await has(page, page.getByLabel('Sort'))
+  await has(page, page.getByRole('button', { name: /^Switched off/ }))
   await closeForKeys(page)
 })
 

@@ -228,7 +228,7 @@ test('a setting hides the tools of servers everywhere', async () => {
   await page.goto(`${daemon.url}/#/tools/alpha/echo`)
   await isChosen('Prompts')
   await page.goto(`${daemon.url}/#/servers/alpha/tools`)
-  await isChosen('Log')
+  await isChosen('Overview')
   await page.goto(`${daemon.url}/#/clients?switches=somebody`)
   await page.getByRole('switch', { name: 'alpha for somebody' }).waitFor()
   assert.equal(await page.getByRole('button', { name: 'Tools of alpha' }).count(), 0)

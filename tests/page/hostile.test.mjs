@@ -280,7 +280,7 @@ test('10 MB of text do not stop the page', async () => {
   const begun = Date.now()
   await result.getByRole('tab', { name: 'JSON', exact: true }).click()
   await result.getByText('The first 50,000 of').waitFor()
-  await result.getByRole('tab', { name: 'Content' }).click()
+  await result.getByRole('tab', { name: 'Text' }).click()
   await result.getByRole('button', { name: 'Show 1,000,000 more' }).click()
   await result.getByText('The first 1,050,000 of 10,000,000 characters.').waitFor()
   await page.getByRole('tab', { name: 'JSON', exact: true }).first().click()

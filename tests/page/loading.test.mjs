@@ -83,6 +83,8 @@ test('so do the details of a row, a screen and the charts, with their styles', a
   // Its sheet of styles failed as well.
   assert.equal(await page.locator('.screen.calls').evaluate((element) => getComputedStyle(element).minHeight), '512px')
 
+  // A chart without a value is words, and loads nothing.
+  for (const tool of ['echo', 'error']) await daemon.api('/api/mcp-tools/call', 'POST', { tool: `alpha/${tool}`, arguments: {} })
   await page.route(/uPlot/, abort)
   await page.getByRole('link', { name: 'Overview' }).first().click()
   await again(main).nth(2).waitFor()

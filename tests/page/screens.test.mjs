@@ -84,7 +84,9 @@ const SCREENS = [
   screen('servers-delete', '#/servers?delete=alpha', titled('Delete alpha?')),
   screen('servers-edit', '#/servers?edit=alpha', (page) => dialog(page, 'Edit alpha').getByLabel('Arguments').waitFor()),
   screen('servers-duplicate', '#/servers?copy=alpha', titled('Duplicate alpha'), { isTouched: true }),
-  screen('server', '#/servers/alpha', (page) => page.getByRole('list', { name: 'Log lines' }).waitFor(), { isLong: true }),
+  screen('server', '#/servers/alpha', (page) => page.getByRole('region', { name: 'States' }).getByRole('img').waitFor(), { isLong: true }),
+  screen('server-down', '#/servers/broken', (page) => page.getByRole('list', { name: 'Log lines' }).waitFor(), { isWide: true, isLong: true }),
+  screen('server-log', '#/servers/alpha/log', (page) => page.getByRole('list', { name: 'Log lines' }).waitFor()),
   screen('server-menu', '#/servers/alpha', async (page) => {
     await page.getByRole('button', { name: 'More actions' }).click()
     await page.getByRole('menu').waitFor()
@@ -111,7 +113,6 @@ const SCREENS = [
     await page.getByRole('button', { name: 'Call', exact: true }).click()
     const result = page.getByRole('region', { name: 'Result' })
     await says(result, 'text of a resource')
-    await result.getByRole('button', { name: 'Show it' }).click()
     await result.getByRole('img', { name: 'Image' }).waitFor()
   }, { isTouched: true, isLong: true }),
   screen('tool-table', '#/tools/results/rows', async (page) => {
@@ -133,7 +134,6 @@ const SCREENS = [
   screen('prompt', '#/tools?tab=prompts&open=alpha%2Fletter', titled('Prompt alpha/letter')),
   screen('resources', '#/tools?tab=resources', (page) => page.getByRole('button', { name: /fake:\/\/text/ }).first().waitFor()),
   screen('resource', `#/tools?tab=resources&open=${encodeURIComponent('alpha fake://text')}`, async (page) => {
-    await page.getByRole('dialog').getByRole('button', { name: 'Read it' }).click()
     await page.getByRole('dialog').getByRole('tab', { name: 'JSON', exact: true }).or(page.getByRole('dialog').locator('pre')).first().waitFor()
   }, { isTouched: true }),
   screen('requests', '#/requests', (page) => soon('all requests', async () => (await page.getByRole('article').count()) === 3), { isLong: true }),

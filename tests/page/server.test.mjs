@@ -77,16 +77,16 @@ test('a server that is down says why, what it said, and what comes next', async 
   await state(page, 'Starting')
   await says(why(page), 'process exited unexpectedly (code 3)')
   await says(why(page), 'Reconnecting...')
-  await says(why(page), 'fatal: no database')
   await says(why(page), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \(\d+ (ms|s|min)\)$/)
   await says(why(page), /^attempt \d+ in \d+ s$/)
-  // Its stderr comes first.
+  // Its last lines stand beside the reason, stderr first, and what can be done is one button.
   await soon('stderr to come first', async () => (await page.getByLabel('Source').inputValue()) === 'stderr')
   await says(page.getByRole('list', { name: 'Log lines' }), 'fatal: no database')
   await page.goto(`${daemon.url}/#/servers/spent`)
   await state(page, 'Error')
   await says(why(page), 'Connection failed after max retries')
-  await says(why(page), 'the fake crashes at start with code 4')
+  await says(page.getByRole('region', { name: 'Log', exact: true }), 'the fake crashes at start with code 4')
+  assert.equal(await page.getByRole('main').getByRole('button', { name: 'Restart' }).count(), 1)
   await says(why(page), 'It is not tried again by itself.')
   await page.goto(`${daemon.url}/#/servers/no-such`)
   await says(page, 'There is no server "no-such".')
@@ -162,6 +162,8 @@ test('the timeline tells of each state what happened, by mouse and by keyboard',
 
 test('the log is followed and searched', async () => {
   const page = await openPage(daemon, '#/servers/alpha')
+  await page.getByRole('tab', { name: 'Log' }).click()
+  assert.match(page.url(), /#\/servers\/alpha\/log/)
   const log = page.getByRole('list', { name: 'Log lines' })
   await says(log, 'alpha says hello')
   const lines = await log.getByText('alpha says hello').count()
@@ -232,7 +234,12 @@ test('the entry has placeholders; edited, its secret stays', async () => {
   const edit = dialog(page, 'Edit alpha')
   assert.equal(await edit.getByLabel('Value of API_KEY').inputValue(), '')
   assert.equal(await edit.getByLabel('Value of API_KEY').getAttribute('placeholder'), 'unchanged')
+  // The notice is for what is new to run.
+  const notice = edit.getByRole('note', { name: 'Security notice' })
+  assert.equal(await notice.count(), 0)
+  await edit.getByText('Show what I type (stored values are not sent to the browser)').waitFor()
   await edit.getByLabel('Arguments').fill('--tools\n5')
+  await notice.waitFor()
   await edit.getByLabel('Value of MODE').fill('loud')
   await edit.getByRole('button', { name: 'Save' }).click()
   await says(page, 'Server "alpha" saved')

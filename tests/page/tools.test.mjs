@@ -48,6 +48,8 @@ const KINDS = {
 const way = (title, type, needed) => ({ title, type: 'object', required: ['type', needed], properties: { type: { const: type }, [needed]: { type: 'string' } } })
 /** A tool whose argument is one of two kinds, told apart by a constant. */
 const PAY = { name: 'pay', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
+/** Texts, secrets and moments. */
+const TIMED = { name: 'timed', inputSchema: { type: 'object', properties: { title: { type: 'string' }, content: { type: 'string' }, secret: { type: 'string', format: 'password' }, hidden: { type: 'string', writeOnly: true }, moment: { type: 'string', format: 'date-time' }, clock: { type: 'string', format: 'time' }, day: { type: 'string', format: 'date' } } } }
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const SILENCE = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA='
 const RESULTS = {
@@ -65,6 +67,7 @@ const RESULTS = {
     content: [],
     structuredContent: { rows: [{ id: 1, name: 'ada' }, { id: 2, name: 'grace' }], total: 2 },
   },
+  json: { content: [{ type: 'text', text: '{"city":"Berne","at":{"x":1}}' }], structuredContent: { city: 'Berne', at: { x: 1 } } },
   wrong: { content: [{ type: 'text', text: 'the disk is full' }], isError: true },
   markdown: {
     content: [{ type: 'text', text: '# Title\n\nSome **bold** words, [a link](https://evil.invalid/a) and ![a picture](https://evil.invalid/p.png)\n\n<script>window.owned = 1</script>\n\n<img src="x" onerror="window.owned = 1">\n\n[run](javascript:window.owned=1)' }],
@@ -89,7 +92,7 @@ before(async () => {
   fs.writeFileSync(needed, '')
   daemon = await Daemon.start({
     mcpServers: {
-      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--tool', JSON.stringify(PAY), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
+      alpha: fake('--record', path.join(scripts, 'alpha.log'), '--tool', JSON.stringify(KINDS), '--tool', JSON.stringify(PAY), '--tool', JSON.stringify(TIMED), '--prompt', JSON.stringify({ name: 'letter', description: 'Writes a letter.', arguments: [{ name: 'to', required: true }, { name: 'tone' }] })),
       results: scripted(scripts, 'results', {
         tools: Object.keys(RESULTS).map((name) => ({ name, inputSchema: { type: 'object', properties: {} }, ...(name === 'destroy' && { title: 'Wipe it', annotations: { destructiveHint: true } }) })),
         results: RESULTS,
@@ -125,11 +128,17 @@ const answered = (page) => outcome(page).getByText('Answered').waitFor()
 const field = (within, name) => within.getByLabel(new RegExp(`^${name}\\b`)).first()
 const group = (within, name) => within.getByRole('group', { name: new RegExp(`^${name}\\b`) }).first()
 
+/** The same call as a command and as curl, which are folded. */
+async function openCommands(page) {
+  await page.getByText('The same call as a command, and as curl').click()
+  return page.getByRole('region', { name: 'As a command' })
+}
+
 test('every kind of argument arrives as it was entered', async () => {
   const page = await openPage(daemon, '#/tools/alpha/kinds')
   const form = page.getByRole('tabpanel', { name: 'Form' })
   await field(form, 'text').waitFor()
-  const commands = page.getByRole('region', { name: 'As a command' })
+  const commands = await openCommands(page)
   const incomplete = commands.getByText('Not complete yet: a required argument is missing.')
   await incomplete.waitFor()
   assert.match(await commands.getByRole('figure', { name: 'As a command' }).innerText(), /mainstay call alpha\/kinds 'place=\{\}' 'given=as it was'$/m, 'what is still empty is left out')
@@ -164,7 +173,8 @@ test('every kind of argument arrives as it was entered', async () => {
   await soon('the format to be said', async () => (await field(form, 'mail').getAttribute('aria-invalid')) === 'true')
   await field(form, 'mail').fill('ada@example.org')
   await field(form, 'day').fill('2026-02-03')
-  await field(form, 'moment').fill('2026-02-03T04:05:06Z')
+  // The picker is of the browser's zone.
+  await field(form, 'moment').fill(await page.evaluate(() => new Date('2026-02-03T04:05:06Z').toLocaleString('sv').replace(' ', 'T')))
   await field(form, 'link').fill('https://example.org/')
   assert.equal(await field(form, 'secret').getAttribute('type'), 'password')
   await field(form, 'secret').fill('hush')
@@ -423,16 +433,13 @@ test('results: each kind of content', async () => {
   await answered(page)
   const shown = outcome(page)
   await shown.getByText('plain words').waitFor()
-  assert.equal(await shown.locator('img').count(), 0, 'a picture waits until it is asked for')
-  await shown.getByRole('button', { name: 'Show it' }).click()
-  await soon('the picture', () => shown.getByRole('img', { name: 'Image' }).evaluate((image) => image.complete && image.naturalWidth === 1))
+  await soon('the picture to be shown unasked', () => shown.getByRole('img', { name: 'Image' }).evaluate((image) => image.complete && image.naturalWidth === 1))
   await shown.getByRole('button', { name: 'Play it' }).click()
   await soon('the sound', () => shown.locator('audio').evaluate((audio) => audio.readyState > 0 && !audio.error))
   await shown.getByText('text of a resource').waitFor()
   await shown.getByText('Content of type hologram').waitFor()
   await shown.getByRole('button', { name: 'Read it notes://today' }).click()
   const drawer = page.getByRole('dialog', { name: 'Resource notes://today' })
-  await drawer.getByRole('button', { name: 'Read it' }).click()
   await drawer.getByText('buy milk').waitFor()
   await page.keyboard.press('Escape')
   await drawer.waitFor({ state: 'hidden' })
@@ -462,6 +469,57 @@ test('results: an error of the tool', async () => {
   await outcome(page).getByText('The tool reports an error').waitFor()
   await outcome(page).getByText('the disk is full').waitFor()
   assert.equal((await lastCall('results', 'wrong')).call.status, 'error')
+  await closePage(page)
+})
+
+test('a JSON-RPC error is shown with its code and its data', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/rpc_error')
+  await call(page)
+  await outcome(page).getByText('the request failed').waitFor()
+  await outcome(page).getByText('-32050', { exact: true }).waitFor()
+  await outcome(page).getByText('"asked for"').waitFor()
+  await closePage(page)
+})
+
+test('texts are lines, what is long or pasted with lines has room, and moments are picked', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/timed')
+  const form = page.getByRole('tabpanel', { name: 'Form' })
+  const tag = (name) => field(form, name).evaluate((it) => `${it.tagName} ${it.type}`)
+  await field(form, 'title').waitFor()
+  assert.deepEqual(await Promise.all(['title', 'content', 'secret', 'hidden', 'moment', 'clock', 'day'].map(tag)), ['INPUT text', 'TEXTAREA textarea', 'INPUT password', 'INPUT password', 'INPUT datetime-local', 'INPUT time', 'INPUT date'])
+  // A line keeps the breaks of what is pasted.
+  await field(form, 'title').fill('begin ')
+  await page.evaluate(() => navigator.clipboard.writeText('one\ntwo'))
+  await field(form, 'title').press('End')
+  await field(form, 'title').press('ControlOrMeta+V')
+  await soon('room for lines', async () => (await tag('title')) === 'TEXTAREA textarea')
+  assert.equal(await field(form, 'title').inputValue(), 'begin one\ntwo')
+  await field(form, 'moment').fill('2026-01-31T12:00:00')
+  await field(form, 'clock').fill('08:30:15')
+  await field(form, 'day').fill('2026-02-01')
+  const sent = await page.evaluate(() => new Date('2026-01-31T12:00:00').toISOString().replace('.000Z', 'Z'))
+  await form.getByText(sent).waitFor()
+  await call(page)
+  await answered(page)
+  assert.deepEqual((await lastCall('alpha', 'timed')).arguments, { title: 'begin one\ntwo', moment: sent, clock: '08:30:15Z', day: '2026-02-01' })
+  // What a picker cannot show is edited as a text, and not lost.
+  await page.goto(`${daemon.url}/#/tools/alpha/timed?arguments=${encodeURIComponent('{"moment": "tomorrow"}')}`)
+  await page.reload()
+  await field(form, 'moment').waitFor()
+  assert.deepEqual([await tag('moment'), await field(form, 'moment').inputValue()], ['INPUT text', 'tomorrow'])
+  await closePage(page)
+})
+
+test('a result in JSON is a tree at once, and has one row of views', async () => {
+  const page = await openPage(daemon, '#/tools/results/json')
+  await call(page)
+  await answered(page)
+  const shown = outcome(page)
+  await shown.getByText('"Berne"').waitFor()
+  assert.deepEqual(await shown.getByRole('tab').allInnerTexts(), ['Tree', 'Text', 'JSON'], 'structured content that is the same is not shown twice')
+  assert.equal(await shown.getByRole('tablist').count(), 1)
+  await shown.getByRole('tab', { name: 'Text' }).click()
+  await shown.getByText('{"city":"Berne","at":{"x":1}}').waitFor()
   await closePage(page)
 })
 
@@ -552,7 +610,7 @@ test('the commands shown do what the page does', async () => {
   await answered(page)
   const first = await lastCall('alpha', 'kinds')
   assert.deepEqual(first.arguments, args)
-  const commands = page.getByRole('region', { name: 'As a command' })
+  const commands = await openCommands(page)
   const shown = async (name) => {
     await commands.getByRole('figure', { name }).getByRole('button', { name: 'Copy' }).click()
     return page.evaluate(() => navigator.clipboard.readText())
@@ -574,7 +632,7 @@ test('the commands shown do what the page does', async () => {
 test('the commands show no password, and are copied with it', async () => {
   const args = { text: 'some', count: 1, mode: 3, list: ['a'], place: { x: 1, y: 2 } }
   const page = await openPage(daemon, `#/tools/alpha/kinds?arguments=${encodeURIComponent(JSON.stringify(args))}`)
-  const commands = page.getByRole('region', { name: 'As a command' })
+  const commands = await openCommands(page)
   const note = commands.getByText('Passwords are shown as dots. Copy takes them as they are.')
   await commands.getByRole('figure', { name: 'As curl' }).waitFor()
   assert.equal(await note.count(), 0)
@@ -606,6 +664,49 @@ test('a tool is switched off for all, and on again', async () => {
   await page.getByText('Available to clients').click()
   await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
   assert.ok((await names()).includes('mixed'))
+  await closePage(page)
+})
+
+test('tools are switched where they are listed, one and several, and keep their descriptions and places', async () => {
+  const page = await openPage(daemon, '#/servers/alpha/tools')
+  const list = page.getByRole('list', { name: 'Tools' })
+  const shown = async () => (await list.getByRole('link').allInnerTexts()).map((text) => text.split('\n')[0])
+  await list.getByRole('link').first().waitFor()
+  const before = await shown()
+  const description = (await daemon.api('/api/mcp-tools?server=alpha')).tools.find((it) => it.original_name === 'add').description
+  assert.ok(before.indexOf('add') < before.length - 1)
+  const toggle = list.getByRole('switch', { name: 'alpha/add available to clients' })
+  await toggle.click({ force: true })
+  const off = list.getByRole('link', { name: /^add/ })
+  await off.getByText('○ Off', { exact: true }).waitFor()
+  await off.getByText(description).waitFor()
+  await soon('the tool to be gone for clients', async () => !(await daemon.api('/api/mcp-tools?server=alpha')).tools.some((it) => it.original_name === 'add'))
+  assert.deepEqual(await shown(), before)
+  await page.reload()
+  await off.getByText(description).waitFor()
+  assert.deepEqual(await shown(), before)
+  await soon('the switch to be off', async () => !(await toggle.isChecked()) && (await toggle.isEnabled()))
+  await toggle.click({ force: true })
+  await off.getByText('○ Off', { exact: true }).waitFor({ state: 'detached' })
+  assert.deepEqual(await shown(), before)
+
+  // Several: those that fit the filter, with one change of the file.
+  await page.getByRole('searchbox').fill('error')
+  const found = await soon('the filter', async () => {
+    const names = await shown()
+    return names.length > 1 && names.includes('rpc_error') && !names.includes('add') && names
+  })
+  await page.getByRole('button', { name: 'Switch several' }).click()
+  await page.getByRole('menuitem', { name: `Switch off the ${found.length} shown` }).click()
+  const asked = page.getByRole('dialog', { name: `Switch off ${found.length} tools?` })
+  await asked.getByText(`alpha/${found[0]}`).waitFor()
+  await asked.getByRole('button', { name: 'Switch off' }).click()
+  await soon('all to be off', async () => (await list.getByText('○ Off', { exact: true }).count()) === found.length)
+  assert.deepEqual([...(await daemon.api('/api/servers/alpha')).entry.disabledTools].sort(), [...found].sort())
+  await page.getByRole('button', { name: 'Switch several' }).click()
+  await page.getByRole('menuitem', { name: `Switch on the ${found.length} shown` }).click()
+  await soon('all to be on', async () => (await list.getByText('○ Off', { exact: true }).count()) === 0)
+  assert.equal((await daemon.api('/api/servers/alpha')).entry.disabledTools, undefined)
   await closePage(page)
 })
 
@@ -672,8 +773,12 @@ test('prompts and resources', async () => {
   await page.getByRole('searchbox').fill('notes today')
   await page.getByRole('button', { name: /notes:\/\/today/ }).click()
   const resource = page.getByRole('dialog', { name: 'Resource today' })
-  await resource.getByRole('button', { name: 'Read it' }).click()
   await resource.getByText('buy milk').waitFor()
+  // One field needs no wide drawer.
+  assert.equal((await resource.boundingBox()).width, 560)
+  const [before] = (await daemon.api('/api/call-records?server=results&limit=1')).calls
+  await resource.getByRole('button', { name: 'Read again' }).click()
+  await soon('another reading', async () => (await daemon.api('/api/call-records?server=results&limit=1')).calls[0].id !== before.id)
   await page.keyboard.press('Escape')
   await page.getByRole('searchbox').fill('notes template')
   await page.getByText('Nothing fits this filter.').waitFor()

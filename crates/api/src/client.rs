@@ -27,12 +27,13 @@ use super::{
     ABOUT, APPROVE, About, AddToken, AddedToken, Answer, Approval, CALL, CALL_RECORD, CALL_RECORDS,
     CONFIG_HISTORY, CONFIG_VERSION, Call, CallRecords, Cleared, ClientTokens, ConfigHistory,
     ConfigUndone, ConfigVersionText, FIGURES, Figures, GET_PROMPT, GetPrompt, HAND_OVER, HEALTH,
-    HandOver, HandedOver, HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated, PROMPTS,
-    Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded, Removed,
-    RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS,
-    SESSION_LINKS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch,
-    SignInLink, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools,
-    UNDO_CONFIG, USER_AGENT, UndoConfig, WholeCallRecord, WholeRead,
+    HISTORY, HandOver, HandedOver, HealthReport, History, Keeping, LOGS, Logs, OBJECT, OPERATE,
+    Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload,
+    Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
+    SERVER_HISTORY, SERVER_REQUESTS, SERVERS, SESSION_LINKS, STATISTICS, SWITCH, SWITCHES,
+    ServerDetails, ServerRequests, Servers, SetSwitch, SignInLink, Statistics, Switched, Switches,
+    TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, UNDO_CONFIG, USER_AGENT, UndoConfig,
+    WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -265,6 +266,19 @@ impl Client {
     /// Arguments or a result, by its content identifier.
     pub async fn object(&self, cid: &str) -> Result<Raw, ClientError> {
         self.get(&OBJECT.replace("{cid}", &escaped(cid))).await
+    }
+
+    /// What the servers did, or one of them, by the parameters of the query.
+    pub async fn history(
+        &self,
+        server: Option<&str>,
+        query: &[(&str, String)],
+    ) -> Result<History, ClientError> {
+        let path = match server {
+            Some(server) => SERVER_HISTORY.replace("{name}", &escaped(server)),
+            None => HISTORY.to_owned(),
+        };
+        self.get(&asked(&path, query)).await
     }
 
     /// Calls of each tool that fit the query: its parameters and their values.

@@ -52,6 +52,7 @@ pub enum Typed {
     Read,
     Prompts,
     Events,
+    History,
     Records,
     Logs,
 }

@@ -29,6 +29,7 @@ pub mod table;
 mod template;
 pub mod time;
 pub mod trouble;
+pub mod when;
 mod wrap;
 pub mod yaml;
 

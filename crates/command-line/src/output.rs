@@ -97,17 +97,22 @@ pub fn count(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// `12 ms`, `1.2 s`, `3 min`, `4 h`, `5 d`
+/// `12 ms`, `1.2 s`, `3 min`, `1 min 22 s`, `4 h 10 min`, `5 d 2 h`
 pub fn span(span: Duration) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;
-    match span.as_secs() {
+    let seconds = span.as_secs();
+    let parts = |unit, name, smaller, smaller_name| match seconds % unit / smaller {
+        0 => format!("{} {name}", seconds / unit),
+        rest => format!("{} {name} {rest} {smaller_name}", seconds / unit),
+    };
+    match seconds {
         0 => format!("{} ms", span.as_millis()),
         1..MINUTE => format!("{:.1} s", span.as_secs_f64()),
-        MINUTE..HOUR => format!("{} min", span.as_secs() / MINUTE),
-        HOUR..DAY => format!("{} h", span.as_secs() / HOUR),
-        _ => format!("{} d", span.as_secs() / DAY),
+        MINUTE..HOUR => parts(MINUTE, "min", 1, "s"),
+        HOUR..DAY => parts(HOUR, "h", MINUTE, "min"),
+        _ => parts(DAY, "d", HOUR, "h"),
     }
 }
 
@@ -132,8 +137,12 @@ mod tests {
             (1000, "1.0 s"),
             (59_949, "59.9 s"),
             (60_000, "1 min"),
+            (61_500, "1 min 1 s"),
+            (82_800, "1 min 22 s"),
             (7_200_000, "2 h"),
+            (15_000_000, "4 h 10 min"),
             (172_800_000, "2 d"),
+            (183_600_000, "2 d 3 h"),
         ] {
             assert_eq!(span(Duration::from_millis(millis)), expected);
         }

@@ -14,12 +14,15 @@ use std::{
     io::{self, IsTerminal as _, Write},
     ops::ControlFlow,
     process::ExitCode,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use mainstay_core::{display, message};
 use serde::{Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
@@ -237,8 +240,31 @@ fn width_of_stderr() -> Option<usize> {
 /// Lines in sentences, which a terminal gets broken between words. Others are shown to be read to the letter.
 const SENTENCES: [&str; 4] = ["error:", "warning:", "note:", "  hint:"];
 
+/// Whether lines for people are JSON, too.
+static NOTES_ARE_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on each line for people on stderr is JSON, unless a person reads it there.
+pub fn notes_as_json() {
+    NOTES_ARE_JSON.store(!stderr_is_terminal(), Ordering::Relaxed);
+}
+
+/// A line for people as JSON: `{"note": …}`, `{"warning": …}` or `{"hint": …}`.
+fn note_as_json(line: &str) -> Value {
+    let line = line.trim();
+    let kinds = ["warning", "hint", "note"].into_iter();
+    let mut known = kinds.filter_map(|kind| {
+        let rest = line.strip_prefix(kind)?.strip_prefix(':')?;
+        Some(json!({kind: rest.trim_start()}))
+    });
+    known.next().unwrap_or_else(|| json!({"note": line}))
+}
+
 /// A line on stderr. The word that says what it is has a colour.
 pub fn complain(line: &str) {
+    if NOTES_ARE_JSON.load(Ordering::Relaxed) {
+        complain_json(&note_as_json(line));
+        return;
+    }
     let shown = display::line(line);
     let is_sentence = SENTENCES.iter().any(|word| shown.starts_with(word));
     let shown = match width_of_stderr().filter(|_| is_sentence) {
@@ -309,10 +335,10 @@ pub fn ask(question: &str) {
 pub fn usage(mut error: clap::Error) -> ExitCode {
     escape_arguments(&mut error);
     let text = error.render().to_string();
-    if error.use_stderr() && asks_for_json(env::args_os().skip(1)) {
-        complain_json(&usage_as_json(&text));
-    } else if error.use_stderr() {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         text.lines().for_each(complain);
+    } else if error.use_stderr() {
+        usage_error(&text).report(asks_for_json(env::args_os().skip(1)));
     } else {
         // Without stdout there is no reader.
         error.print().ok();
@@ -360,20 +386,30 @@ fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
         || after("--output")
 }
 
-/// The message is the first paragraph; the hint is what the next ones advise.
-fn usage_as_json(text: &str) -> Value {
-    let line = |paragraph: &str| {
-        let words = paragraph.lines().map(str::trim);
+/// An error of clap as one of ours. The message is its first paragraph; the hint is what the next ones advise, or
+/// the usage.
+fn usage_error(text: &str) -> CommandError {
+    let paragraph = |text: &str| {
+        let words = text.lines().map(str::trim);
         words.collect::<Vec<_>>().join(" ")
     };
-    let mut paragraphs = text.trim().split("\n\n").map(line);
-    let message = paragraphs.next().unwrap_or_default();
+    let mut paragraphs = text.trim().split("\n\n");
+    let message = paragraph(paragraphs.next().unwrap_or_default());
     let message = message.strip_prefix("error: ").unwrap_or(&message);
-    let mut body = json!({"error": "invalid_arguments", "message": message});
-    let hint = paragraphs.find_map(|it| it.strip_prefix("tip: ").map(str::to_owned));
-    let hint = hint.unwrap_or_else(|| "--help shows what can be given".to_owned());
-    body["hint"] = hint.into();
-    body
+    let rest: Vec<&str> = paragraphs.map(str::trim).collect();
+    let tip = rest.iter().find_map(|it| it.strip_prefix("tip: "));
+    let usage = rest.iter().find_map(|it| it.strip_prefix("Usage: "));
+    let hint = match (tip, usage) {
+        (Some(tip), _) => paragraph(tip),
+        (None, Some(usage)) if !usage.contains('\n') => {
+            format!("usage: {usage}; --help shows what can be given")
+        }
+        (None, _) => "--help shows what can be given".to_owned(),
+    };
+    CommandError::Usage {
+        message: message.to_owned(),
+        hint: Some(hint),
+    }
 }
 
 /// The place where the protocol is written, and the task that shows it there until it is dropped. On a

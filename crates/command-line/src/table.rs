@@ -24,6 +24,8 @@ pub struct Column {
     rank: u8,
     /// Whether only `-o wide` shows it.
     wide: bool,
+    /// Whether its cells end below each other, as numbers do.
+    right: bool,
 }
 
 impl Column {
@@ -34,7 +36,15 @@ impl Column {
             least: None,
             rank: 0,
             wide: false,
+            right: false,
         }
+    }
+
+    /// A column of numbers, which end below each other.
+    #[must_use]
+    pub const fn right(mut self) -> Self {
+        self.right = true;
+        self
     }
 
     /// It may be cut, but not below this width. Columns to the left are given room first.
@@ -152,7 +162,8 @@ pub fn laid_out<const N: usize, C: Into<Cell>>(
     };
     let head = columns.map(|column| (column.head.to_owned(), Tone::Head));
     let rows = std::iter::once(&head).chain(&rows);
-    rows.map(|row| line(row, &widths, palette)).collect()
+    rows.map(|row| line(columns, row, &widths, palette))
+        .collect()
 }
 
 /// The columns that are shown, by index, with their widths.
@@ -213,19 +224,28 @@ fn squeeze(widths: &mut Vec<(usize, usize)>, room: usize) {
     }
 }
 
-fn line(row: &[(String, Tone)], widths: &[(usize, usize)], palette: Palette) -> String {
+fn line(
+    columns: &[Column],
+    row: &[(String, Tone)],
+    widths: &[(usize, usize)],
+    palette: Palette,
+) -> String {
     let mut line = String::new();
     let mut blanks = 0;
     for (index, width) in widths {
         let (text, tone) = &row[*index];
         let text = cut(text, *width);
         let taken = text.width();
+        let mut room = width.saturating_sub(taken);
+        if columns[*index].right {
+            blanks += std::mem::take(&mut room);
+        }
         if !text.is_empty() {
             // Padding stands between cells only: no line ends in blanks.
             write!(line, "{:blanks$}{}", "", palette.paint(&text, *tone)).ok();
             blanks = 0;
         }
-        blanks += width.saturating_sub(taken) + GAP;
+        blanks += room + GAP;
     }
     line
 }

@@ -22,7 +22,12 @@ use serde_json::json;
 /// A daemon that is gone is looked for so often.
 const RETRY: Duration = Duration::from_secs(1);
 
+const MORE: &str = "\
+Events are remembered for 30 minutes, and until the daemon ends.
+`mainstay history` shows which servers were down in the last 30 days.";
+
 #[derive(Debug, Args)]
+#[command(after_help = MORE)]
 pub struct Events {
     /// Show how the servers are, then what happens, until Ctrl-C; a daemon that is started anew is
     /// found again
@@ -47,18 +52,20 @@ impl Events {
             return self.follow(host).await;
         }
         let after = self.after.map(|id| id.to_string());
-        let mut recent = self
-            .daemon
-            .with(host, async |client| {
-                Ok(client.recent_events(after.as_deref()).await?)
-            })
-            .await?;
+        let ask = async |client: &Client| {
+            let mut recent = client.recent_events(after.as_deref()).await?;
+            if let Some(server) = &self.server {
+                let is_about = |event: &api::Event| event.server.as_ref() == Some(server);
+                recent.events.retain(is_about);
+                if recent.events.is_empty() {
+                    client.server(server).await?;
+                }
+            }
+            Ok(recent)
+        };
+        let recent = self.daemon.with(host, ask).await?;
         if recent.missed {
             complain("some events are no longer known");
-        }
-        if let Some(server) = &self.server {
-            let is_about = |event: &api::Event| event.server.as_ref() == Some(server);
-            recent.events.retain(is_about);
         }
         let found = Found::list::<api::Event>(&recent, &["events"], &["id"]);
         // Events are a line of JSON each.
@@ -67,6 +74,20 @@ impl Events {
                 .events
                 .iter()
                 .try_for_each(|event| self.tell(event))?;
+            if self.after.is_none() && !self.is_json() {
+                let name = self
+                    .server
+                    .as_ref()
+                    .map_or_else(String::new, |name| format!(" {name}"));
+                let none = if recent.events.is_empty() {
+                    "no events are remembered; "
+                } else {
+                    ""
+                };
+                complain(&format!(
+                    "{none}`mainstay history{name}` shows the last 30 days"
+                ));
+            }
         }
         Ok(Exit::DONE)
     }
@@ -81,6 +102,9 @@ impl Events {
         let mut gone = false;
         loop {
             let told = async |client: &Client| {
+                if let Some(server) = self.server.as_ref().filter(|_| !was_there) {
+                    client.server(server).await?;
+                }
                 let mut stream = client.follow_events(place.as_deref()).await?;
                 (was_there, gone) = (true, false);
                 while let Some(told) = stream.next().await? {
@@ -154,7 +178,12 @@ impl Events {
 }
 
 /// `2026-11-21 08:30:12  files  reconnecting  process exited unexpectedly (code 3); attempt 1 in 1.0 s`
-fn line(at: DateTime<Local>, server: &str, word: &str, detail: &str) -> Result<(), CommandError> {
+pub(super) fn line(
+    at: DateTime<Local>,
+    server: &str,
+    word: &str,
+    detail: &str,
+) -> Result<(), CommandError> {
     let at = time::with_day(at);
     let line = format!("{at}  {server:12}  {word:12}  {detail}");
     output::line(line.trim_end())

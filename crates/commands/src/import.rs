@@ -139,6 +139,9 @@ impl Import {
             }
             let count = output::count(new.len(), "server");
             output::line(&match (new.is_empty(), self.dry_run) {
+                (true, _) if merged.is_empty() => {
+                    "nothing to import: no server was found that could be taken".to_owned()
+                }
                 (true, _) => format!("nothing to import: {} has all of them", path.display()),
                 (false, true) => format!(
                     "{count} would be added to {}; nothing was written",

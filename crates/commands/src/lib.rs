@@ -19,6 +19,7 @@ mod events;
 mod export;
 mod get;
 mod health;
+mod history;
 mod import;
 mod list;
 mod logs;
@@ -63,6 +64,7 @@ pub use self::{
     export::Export,
     get::Get,
     health::Health,
+    history::History,
     import::Import,
     list::List,
     logs::Logs,

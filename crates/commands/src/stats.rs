@@ -1,8 +1,6 @@
 //! `mainstay stats`: calls, errors, latencies and bytes of each tool.
 
-use std::time::SystemTime;
-
-use clap::Args;
+use clap::{Args, ValueEnum};
 use mainstay_api::ToolStatistics;
 use mainstay_command_line::{
     CommandError, Exit,
@@ -12,10 +10,11 @@ use mainstay_command_line::{
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
+    when::{self, When, when},
 };
 use mainstay_platform::utc;
 
-use super::records::{took, when};
+use super::records::took;
 
 /// Only the whole is shown. Below an hour it is told to the minute, where that is still kept.
 const BUCKET_MS: u64 = 30 * 60 * 1000;
@@ -24,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   mainstay stats                       the last 24 hours
   mainstay stats --since 10m
+  mainstay stats --sort p95            the slowest tool first
   mainstay stats --server files --since 09:00 --until 12:00 --json";
 
 #[derive(Debug, Args)]
@@ -35,35 +35,68 @@ pub struct Stats {
     /// Calls of this tool, by its own name
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Calls since then: 14:03, 10m (ago), or 2026-11-25T14:03:00Z [default: 24h]
-    #[arg(long, value_name = "TIME", value_parser = when)]
-    since: Option<SystemTime>,
+    /// Calls since then: 14:03, "yesterday 23:50", 2026-11-25, 10m (ago), or 2026-11-25T14:03:00Z
+    /// [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    since: Option<When>,
     /// Calls until then
-    #[arg(long, value_name = "TIME", value_parser = when)]
-    until: Option<SystemTime>,
+    #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    until: Option<When>,
+    /// The most first: calls, errors, p50, p95 or p99 [default: by name]
+    #[arg(long, value_name = "BY", hide_possible_values = true)]
+    sort: Option<Order>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
     pub shape: Shape,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Order {
+    Calls,
+    Errors,
+    P50,
+    P95,
+    P99,
+}
+
+impl Order {
+    fn sort(self, tools: &mut [ToolStatistics]) {
+        tools.sort_by(|one, other| {
+            let (one, other) = (&one.total, &other.total);
+            match self {
+                Self::Calls => other.calls.cmp(&one.calls),
+                Self::Errors => other.errors.cmp(&one.errors),
+                Self::P50 => other.p50_ms.total_cmp(&one.p50_ms),
+                Self::P95 => other.p95_ms.total_cmp(&one.p95_ms),
+                Self::P99 => other.p99_ms.total_cmp(&one.p99_ms),
+            }
+        });
+    }
+}
+
 impl Stats {
     pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let until = when::end(self.since, self.until)?;
+        let time = |when: When| utc::rfc3339(when.at());
         let query = [
             ("server", self.server),
             ("tool", self.tool),
-            ("since", self.since.map(utc::rfc3339)),
-            ("until", self.until.map(utc::rfc3339)),
+            ("since", self.since.map(time)),
+            ("until", until.map(time)),
             ("bucketMs", Some(BUCKET_MS.to_string())),
         ];
         let query = query.into_iter();
         let query: Vec<_> = query
             .filter_map(|(name, word)| Some((name, word?)))
             .collect();
-        let found = self
+        let mut found = self
             .daemon
             .with(host, async |client| Ok(client.statistics(&query).await?))
             .await?;
+        if let Some(order) = self.sort {
+            order.sort(&mut found.tools);
+        }
         let list = Found::list::<ToolStatistics>(&found, &["tools"], &["tool"]);
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
             return Ok(Exit::DONE);
@@ -79,13 +112,13 @@ impl Stats {
 
 pub(super) const COLUMNS: [Column; 8] = [
     Column::new("CALL").cut_to(20),
-    Column::new("CALLS"),
-    Column::new("ERRORS"),
-    Column::new("P50").rank(4),
-    Column::new("P95").rank(1),
-    Column::new("P99").rank(3),
-    Column::new("SENT").rank(6),
-    Column::new("GOT").rank(5),
+    Column::new("CALLS").right(),
+    Column::new("ERRORS").right(),
+    Column::new("P50").rank(4).right(),
+    Column::new("P95").rank(1).right(),
+    Column::new("P99").rank(3).right(),
+    Column::new("SENT").rank(6).right(),
+    Column::new("GOT").rank(5).right(),
 ];
 
 fn row(tool: &ToolStatistics) -> [String; 8] {
@@ -133,7 +166,36 @@ fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_most_comes_first() {
+        let tool = |name: &str, calls, errors, p50_ms, p95_ms| {
+            let total = json!({"start": "", "calls": calls, "errors": errors, "p50_ms": p50_ms, "p95_ms": p95_ms,
+                "p99_ms": p95_ms, "argument_bytes": 0, "result_bytes": 0});
+            json!({"server": "s", "method": "tools/call", "tool": name, "total": total, "buckets": []})
+        };
+        let tools = json!([
+            tool("a", 3, 1, 5.0, 10.0),
+            tool("b", 2, 2, 1.0, 90.0),
+            tool("c", 1, 0, 9.0, 20.0)
+        ]);
+        for (order, expected) in [
+            (Order::Calls, ["a", "b", "c"]),
+            (Order::Errors, ["b", "a", "c"]),
+            (Order::P50, ["c", "a", "b"]),
+            (Order::P95, ["b", "c", "a"]),
+            (Order::P99, ["b", "c", "a"]),
+        ] {
+            let mut tools: Vec<ToolStatistics> =
+                serde_json::from_value(tools.clone()).expect("statistics");
+            order.sort(&mut tools);
+            let names: Vec<_> = tools.iter().map(|it| it.tool.as_str()).collect();
+            assert_eq!(names, expected, "{order:?}");
+        }
+    }
 
     #[test]
     fn bytes_are_short() {

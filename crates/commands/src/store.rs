@@ -6,7 +6,7 @@ use std::path::Path;
 use mainstay_api::CallRecord;
 use mainstay_command_line::{CommandError, JournalFault, host::Host};
 use mainstay_core::record::{Cid, Record, RecordId};
-use mainstay_journal::{Filter, JournalError, Page};
+use mainstay_journal::{Filter, History, JournalError, Page, Period};
 
 /// The program that these commands are part of.
 pub trait StoreHost: Host {
@@ -25,6 +25,8 @@ pub trait JournalReader {
     fn record(&mut self, id: RecordId) -> Result<Option<Record>, StoreFault>;
 
     fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreFault>;
+
+    fn history(&mut self, period: &Period) -> Result<History, StoreFault>;
 }
 
 /// A SQLite file while it is written.

@@ -10,6 +10,7 @@ use super::{
     call::{Call, Input},
     events::Events,
     health::Health,
+    history::History,
     list::List,
     logs::Logs,
     operate::Operate,
@@ -86,6 +87,11 @@ pub fn typed<'h>(
             let mut events: Events = read(arguments)?;
             ask(&mut events.daemon, daemon);
             Box::pin(events.run(host))
+        }
+        Typed::History => {
+            let mut history: History = read(arguments)?;
+            ask(&mut history.daemon, daemon);
+            Box::pin(history.run(host))
         }
         Typed::Records => {
             let mut records: Records = read(arguments)?;

@@ -174,6 +174,8 @@ pub enum Settled {
     Refused,
     /// Nobody answered in time.
     Expired,
+    /// Its server has gone.
+    Disconnected,
 }
 
 impl Settled {
@@ -182,6 +184,7 @@ impl Settled {
             Self::Answered => "answered",
             Self::Refused => "refused",
             Self::Expired => "expired",
+            Self::Disconnected => "disconnected",
         }
     }
 }

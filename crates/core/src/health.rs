@@ -153,6 +153,8 @@ pub struct Tally {
     last_error: Option<String>,
     /// What the latest failure was, where it was not silence.
     last_fault: Option<FaultKind>,
+    /// Whether the latest failure was silence, and not a word or a refused connection.
+    is_unanswered: bool,
     last_ping: Option<Duration>,
     ask: Ask,
 }
@@ -199,6 +201,7 @@ impl Tally {
             failing_since: None,
             last_error: None,
             last_fault: None,
+            is_unanswered: true,
             last_ping: None,
             ask: Ask::After(now),
         }
@@ -333,6 +336,7 @@ impl Tally {
             }
             Outcome::Failed(reason) => {
                 self.fail(reason, None, now);
+                self.is_unanswered = false;
                 Trouble::SaidNo
             }
             Outcome::Broken(fault) => {
@@ -410,6 +414,7 @@ impl Tally {
         self.failing_since.get_or_insert(now);
         self.last_error = Some(reason);
         self.last_fault = kind;
+        self.is_unanswered = kind.is_none();
     }
 
     fn succeed(&mut self) {
@@ -423,7 +428,8 @@ impl Tally {
     pub fn loss(&self) -> Loss {
         let reason = self.last_error.clone().unwrap_or_default();
         match self.last_fault {
-            None => Loss::Unresponsive(reason),
+            None if self.is_unanswered => Loss::Unresponsive(reason),
+            None => Loss::Disconnected(reason),
             Some(FaultKind::Unauthorized) => Loss::Unauthorized(reason),
             Some(FaultKind::Unreachable) => Loss::ConnectFailed(reason),
             Some(FaultKind::Cut | FaultKind::Foreign | FaultKind::Throttled) => {

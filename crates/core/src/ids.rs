@@ -4,8 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a server: `[a-zA-Z0-9_-]+`, no `__`, no `_` at either end (requirement A25),
-/// so that `server__tool` can be read one way only.
+/// The name of a server: `[a-zA-Z0-9_-]+` (requirement A25).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(std::sync::Arc<str>);
 
@@ -16,10 +15,6 @@ pub enum InvalidServerName {
     Empty,
     #[error("server name {0:?} contains {1:?}; allowed are letters, digits, '_' and '-'")]
     Character(String, char),
-    #[error("server name {0:?} contains \"__\", which separates server and tool")]
-    Separator(String),
-    #[error("server name {0:?} begins or ends with '_'")]
-    Edge(String),
 }
 
 impl ServerName {
@@ -33,13 +28,12 @@ impl ServerName {
         {
             return Err(InvalidServerName::Character(text.to_owned(), bad));
         }
-        if text.contains("__") {
-            return Err(InvalidServerName::Separator(text.to_owned()));
-        }
-        if text.starts_with('_') || text.ends_with('_') {
-            return Err(InvalidServerName::Edge(text.to_owned()));
-        }
         Ok(Self(text.into()))
+    }
+
+    /// Whether `server__tool` can be read in one way only: the name has no `__`, and no `_` at either end.
+    pub fn is_separable(&self) -> bool {
+        !(self.0.contains("__") || self.0.starts_with('_') || self.0.ends_with('_'))
     }
 
     pub fn as_str(&self) -> &str {
@@ -66,7 +60,7 @@ impl<'de> Deserialize<'de> for ServerName {
     }
 }
 
-/// The name of a profile, by the rules of a server's: it is part of a path.
+/// The name of a profile, which is part of a path: `[a-zA-Z0-9_-]+`, no `__`, no `_` at either end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileName(std::sync::Arc<str>);
 
@@ -84,8 +78,8 @@ impl ProfileName {
 
     pub fn new(text: &str) -> Result<Self, InvalidProfileName> {
         match ServerName::new(text) {
-            Ok(ServerName(name)) => Ok(Self(name)),
-            Err(_) => Err(InvalidProfileName(text.to_owned())),
+            Ok(name) if name.is_separable() => Ok(Self(name.0)),
+            Ok(_) | Err(_) => Err(InvalidProfileName(text.to_owned())),
         }
     }
 

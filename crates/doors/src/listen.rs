@@ -12,6 +12,10 @@ use tokio::net::{TcpListener, TcpStream};
 /// that was restarted come back at once.
 const BACKLOG: u32 = 1024;
 
+/// Bytes of a connection that the system takes before its peer has room for them.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT: u32 = 256 * 1024;
+
 /// Free ports of one family that are looked at for one that is free of the other family, too.
 const MAX_FREE_PORTS: usize = 8;
 
@@ -100,8 +104,20 @@ impl Listeners {
         };
         let (stream, address) = accepted?;
         stream.set_nodelay(true)?;
+        bound_send_queue(&stream);
         Ok((stream, address.ip()))
     }
+}
+
+/// Keeps the system from taking megabytes of an answer that its client does not read, beside what the client has
+/// asked for. A system without the option bounds them by its own settings.
+fn bound_send_queue(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT) {
+        tracing::debug!(%error, "the send queue of a connection is not bounded");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = stream;
 }
 
 #[cfg(test)]

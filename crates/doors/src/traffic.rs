@@ -1,6 +1,7 @@
 //! Counts what a connection sends, and tells when its peer does not read.
 
 use std::{
+    collections::VecDeque,
     io::{self, IoSlice},
     pin::Pin,
     sync::{
@@ -33,21 +34,11 @@ impl Traffic {
         self.reset.store(true, Ordering::Relaxed);
     }
 
-    fn count(&self, offered: usize, written: &Poll<io::Result<usize>>, unread: &mut Share) {
-        match written {
-            Poll::Ready(Ok(bytes)) => {
-                // One task writes.
-                let written = self.written.load(Ordering::Relaxed) + *bytes as u64;
-                self.written.store(written, Ordering::Relaxed);
-                self.blocked.store(false, Ordering::Relaxed);
-                unread.wait(offered.saturating_sub(*bytes), true);
-            }
-            Poll::Pending => {
-                self.blocked.store(true, Ordering::Relaxed);
-                unread.wait(offered, false);
-            }
-            Poll::Ready(Err(_)) => {}
-        }
+    /// One task writes.
+    fn count(&self, written: usize) {
+        let all = self.written.load(Ordering::Relaxed) + written as u64;
+        self.written.store(all, Ordering::Relaxed);
+        self.blocked.store(written == 0, Ordering::Relaxed);
     }
 
     /// Bytes that were written.
@@ -63,13 +54,49 @@ impl Traffic {
 
 /// A longer write is made in pieces of this size. Other tasks have their turn between two of them: over loopback
 /// the writer does its reader's work, and ten megabytes take several milliseconds.
-const PIECE: usize = 256 * 1024;
+pub const PIECE: usize = 256 * 1024;
+
+/// The buffers that wait to be written. Each is in memory as a whole until its last byte is written.
+#[derive(Default)]
+struct Buffers {
+    /// How long each is, and how much of it and of those before it waits.
+    waiting: VecDeque<(usize, usize)>,
+    /// Bytes of all.
+    held: usize,
+    /// Bytes that wait.
+    left: usize,
+}
+
+impl Buffers {
+    /// Of the bytes that were `offered`, so many were written. Returns how many bytes are held.
+    fn count(&mut self, offered: usize, written: usize) -> usize {
+        if self.held == 0 && offered == written {
+            return 0;
+        }
+        let new = offered.saturating_sub(self.left);
+        if new > 0 {
+            self.left += new;
+            self.held += new;
+            self.waiting.push_back((new, self.left));
+        }
+        self.left = self.left.saturating_sub(written);
+        for (_, until) in &mut self.waiting {
+            *until = until.saturating_sub(written);
+        }
+        while let Some((length, 0)) = self.waiting.front() {
+            self.held -= length;
+            self.waiting.pop_front();
+        }
+        self.held
+    }
+}
 
 /// A connection whose traffic is counted.
 pub struct Counted {
     stream: TcpStream,
     traffic: Arc<Traffic>,
     unread: Share,
+    buffers: Buffers,
     /// Other tasks have their turn before the next piece.
     pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -80,11 +107,12 @@ impl Counted {
             stream,
             traffic,
             unread,
+            buffers: Buffers::default(),
             pause: None,
         }
     }
 
-    /// Writes what has room, a piece at most. What waits behind the piece counts as unread.
+    /// Writes what has room, a piece at most.
     fn write(
         &mut self,
         context: &mut Context<'_>,
@@ -104,7 +132,14 @@ impl Counted {
         if offered > PIECE && written.is_ready() {
             self.pause = Some(Box::pin(tokio::task::yield_now()));
         }
-        self.traffic.count(offered, &written, &mut self.unread);
+        let count = match &written {
+            Poll::Ready(Ok(count)) => *count,
+            Poll::Pending => 0,
+            Poll::Ready(Err(_)) => return written,
+        };
+        self.traffic.count(count);
+        self.unread
+            .wait(self.buffers.count(offered, count), count > 0);
         written
     }
 }
@@ -200,6 +235,26 @@ mod tests {
         assert!(counted.write(&mut context, &slices).is_pending());
         assert!(!traffic.is_blocked());
         drop(peer);
+    }
+
+    /// Of a buffer of which one byte is left, all is in memory.
+    #[test]
+    fn a_buffer_counts_as_a_whole_until_it_is_written() {
+        let mut buffers = Buffers::default();
+        for (offered, written, held) in [
+            (10, 10, 0),
+            (100, 60, 100),
+            // Another one behind the rest of the first.
+            (40 + 50, 39, 150),
+            (1 + 50, 0, 150),
+            (1 + 50, 1, 50),
+            (50, 49, 50),
+            (1, 1, 0),
+            (7, 7, 0),
+        ] {
+            assert_eq!(buffers.count(offered, written), held, "{offered} {written}");
+        }
+        assert_eq!((buffers.left, buffers.waiting.len()), (0, 0));
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Share {
         self.given_up.clone()
     }
 
-    /// `bytes` of the last write found no room; `progress` is whether some did.
+    /// So many bytes are held because the last write did not find room for all; `progress` is whether some did.
     pub fn wait(&mut self, bytes: usize, progress: bool) {
         if self.number.is_none() && bytes <= FREE {
             return;

@@ -582,7 +582,7 @@ fn profile(
     let source = Source {
         syntax: Syntax::Json,
         path: Path::new("/config.json"),
-        require_transport: false,
+        is_of_clients: false,
     };
     let parsed = config::parse(&text.to_string(), &source, &Nowhere).ok()?;
     let mut profiles = parsed.config.profiles.into_iter();

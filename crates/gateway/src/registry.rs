@@ -253,8 +253,9 @@ impl Registry {
             .collect()
     }
 
-    /// Resolves when every server has had its first attempt, or its time for it (docs/dev/design.md,
-    /// "Supervision": each is waited for once, after its own start, never again by later lists).
+    /// Resolves when no list needs to wait: every server has lists of an earlier run, or has had its first attempt
+    /// or its time for it (docs/dev/design.md, "Supervision": each is waited for once, after its own start, never
+    /// again by later lists).
     pub async fn settled(&self) {
         self.all_settled(&self.servers()).await;
     }
@@ -295,12 +296,18 @@ impl Registry {
         }
     }
 
-    /// Whether every server has had its first attempt, or its time for it.
-    pub fn is_settled(&self) -> bool {
+    /// Resolves when every server has had its first attempt of this run, or its time for it.
+    pub async fn tried(&self) {
+        let servers = self.servers();
+        join_all(servers.iter().map(|server| server.tried(self.startup_wait))).await;
+    }
+
+    /// Whether every server has had its first attempt of this run, or its time for it.
+    pub fn is_tried(&self) -> bool {
         let servers = self.servers();
         servers
             .iter()
-            .all(|server| server.is_settled(self.startup_wait))
+            .all(|server| server.is_tried(self.startup_wait))
     }
 
     pub(crate) fn announce(&self, announcement: Announcement) {

@@ -163,7 +163,16 @@ fn package(package: &Package, has: &impl Fn(&str) -> bool) -> Result<Offer, Unus
     {
         return Err(Unusable::Listens(package.identifier.clone()));
     }
-    let (runtime, can_run, mut notes) = runtime(kind, package.runtime_hint.as_deref(), has);
+    let hint = package.runtime_hint.as_deref();
+    let (runtime, can_run, mut notes) = runtime(kind, hint, has);
+    let mut package = package.clone();
+    if !package.runtime_arguments.is_empty() && !takes_arguments_of(kind, runtime, hint) {
+        package.runtime_arguments.clear();
+        notes.push(format!(
+            "the publisher's arguments for another program are not given to {runtime}"
+        ));
+    }
+    let package = &package;
     if !is_pinned(kind, package) {
         notes.push("the registry names no version of the package: it may change".to_owned());
     }
@@ -200,6 +209,16 @@ fn runtime(
     let wanted = hinted.unwrap_or(usual);
     let here = [wanted].into_iter().chain(known).find(|it| has(it));
     (here.unwrap_or(wanted), here.is_some(), notes)
+}
+
+/// Whether a program takes the arguments that the publisher wrote for the hinted one, or else the usual one: to
+/// another program they may mean something else (`-c` of a shell is a command line to `npx`).
+fn takes_arguments_of(kind: Kind, runtime: &str, hint: Option<&str>) -> bool {
+    let meant = hint.filter(|hint| !hint.is_empty());
+    let meant = meant.or_else(|| kind.runtimes().first().copied());
+    // podman takes the options of docker.
+    meant == Some(runtime)
+        || kind == Kind::Oci && meant.is_some_and(|it| kind.runtimes().contains(&it))
 }
 
 fn is_pinned(kind: Kind, package: &Package) -> bool {

@@ -177,6 +177,21 @@ fn unknown_runtimes_are_not_run() {
     }
 }
 
+/// Arguments for one program mean something else to another: `-c` of a shell runs a line in `npx`, too.
+#[test]
+fn arguments_for_another_program_are_left_out() {
+    let shell = json!([{"type": "named", "name": "-c", "value": "touch /tmp/x"}]);
+    for hint in ["bash", "node"] {
+        let of = json!({"runtimeHint": hint, "runtimeArguments": shell});
+        assert_eq!(line(&of, &[]), "npx -y thing@1.2.3", "{hint}");
+        let notes = offered(&package(&of)).notes;
+        let words = "the publisher's arguments for another program are not given to npx";
+        assert!(notes.iter().any(|note| note == words), "{notes:?}");
+    }
+    let own = json!({"runtimeHint": "npx", "runtimeArguments": [{"type": "positional", "value": "--no-audit"}]});
+    assert_eq!(line(&own, &[]), "npx -y --no-audit thing@1.2.3");
+}
+
 /// The values that a person gives.
 type Given = &'static [(&'static str, &'static str)];
 

@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Instant,
 };
 
 use mainstay_core::{
@@ -230,7 +231,7 @@ impl Database {
         settings: &config::Journal,
         published: Published,
     ) -> Result<Self, StoreError> {
-        let redactor = Redactor::new(&settings.redact)?;
+        let redactor = Redactor::new(&settings.redact, Instant::now)?;
         let bounds = Bounds::of(settings.max_bytes);
         let connection = schema::open(state, settings.durability, bounds)?;
         let files = Files::new(state).written(settings.durability);

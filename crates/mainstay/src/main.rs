@@ -55,6 +55,8 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 "there is no guardian; if Mainstay is killed, what its servers started may outlive it"
             ),
         }
+        #[cfg(target_os = "linux")]
+        mainstay_platform::core_dumps::turn_off();
     }
     if cli.command.serves() {
         stderr::queue();

@@ -256,7 +256,7 @@ impl Origin {
         let Some(location) = self.location() else {
             return Ok(None);
         };
-        match (files::configuration(location.path()), location) {
+        match (files::own_configuration(location.path()), location) {
             (Ok(text), _) => Ok(Some(text)),
             (Err(Unreadable::Absent), Location::Usual(_)) => Ok(None),
             (Err(source), Location::Named(path) | Location::Usual(path)) => {
@@ -288,7 +288,7 @@ impl Origin {
         let path = self.path().unwrap_or_default();
         let absolute = absolute(&path)?;
         let source = Source {
-            require_transport: self.requires_transport(),
+            is_of_clients: self.is_of_clients(),
             ..Source::file(&absolute)
         };
         match parse_as(text, &source, &Process, References::Kept) {
@@ -304,7 +304,7 @@ impl Origin {
     fn parse_file(&self, text: &str, path: PathBuf) -> Result<Loaded, LoadError> {
         let absolute = absolute(&path)?;
         let source = Source {
-            require_transport: self.requires_transport(),
+            is_of_clients: self.is_of_clients(),
             ..Source::file(&absolute)
         };
         match with_files(|environment| parse(text, &source, environment)) {
@@ -345,7 +345,10 @@ impl Origin {
             return entry_alone(name, entry, references);
         };
         let (text, absolute) = (text.unwrap_or(edit::EMPTY), absolute(&path)?);
-        let source = Source::file(&absolute);
+        let source = Source {
+            is_of_clients: self.is_of_clients(),
+            ..Source::file(&absolute)
+        };
         with_files(|world| parse_entry(name.clone(), entry, text, &source, world, references))
             .map_err(|errors| LoadError::Invalid { path, errors })
     }
@@ -365,8 +368,8 @@ impl Origin {
         *usual || file.is_some() || !inline.is_empty()
     }
 
-    /// Whether the file was given by those options: its servers must say their `transport`.
-    pub fn requires_transport(&self) -> bool {
+    /// Whether the file was given by those options.
+    pub fn is_of_clients(&self) -> bool {
         self.clients.file.is_some() || self.of_clients().is_some()
     }
 

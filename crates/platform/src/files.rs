@@ -18,7 +18,10 @@ use std::{
 use mainstay_core::config::Unreadable;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::encoding::Encoding;
+use crate::{
+    encoding::Encoding,
+    state::trust::{self, Untrusted},
+};
 
 /// How long a caller waits for files. One that is there takes milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -119,6 +122,18 @@ impl Drop for ReadingSlot {
 /// The text of a configuration's file, ours or another program's, which may be in UTF-16.
 pub fn configuration(path: &Path) -> Result<String, Unreadable> {
     one(path, |path, most| {
+        Encoding::decode(bytes_now(path, most)?).ok_or(Unreadable::NotText)
+    })
+}
+
+/// The same of our own file, which says what programs are run: nobody else may have written it.
+pub fn own_configuration(path: &Path) -> Result<String, Unreadable> {
+    one(path, |path, most| {
+        match trust::configuration(path) {
+            Ok(()) => {}
+            Err(Untrusted::Io(error)) => return Err(error.into()),
+            Err(untrusted) => return Err(Unreadable::Untrusted(untrusted.to_string())),
+        }
         Encoding::decode(bytes_now(path, most)?).ok_or(Unreadable::NotText)
     })
 }

@@ -3,6 +3,8 @@
 pub mod blocking;
 pub mod clock;
 pub mod config_history;
+#[cfg(target_os = "linux")]
+pub mod core_dumps;
 pub mod descriptors;
 pub mod dial;
 pub mod encoding;
@@ -15,6 +17,7 @@ pub mod huge_pages;
 pub mod lineage;
 #[cfg(target_os = "linux")]
 pub mod loopback;
+pub mod port_holder;
 pub mod processes;
 pub mod scratch;
 pub mod state;

@@ -113,24 +113,75 @@ impl Lineage {
 
     /// The marks of the processes of one opening of a server; `tag` names it.
     pub fn marks(&self, tag: &str) -> Marks {
-        let Marks(mut marks) = self.marks_of_all();
-        marks.push((SERVER, tag.into()));
-        Marks(marks)
+        let mut marks = self.marks_of_all();
+        marks.variables.push((SERVER, tag.into()));
+        marks.brand = marks.brand.of_opening(tag);
+        marks
     }
 
     /// The marks of all servers' processes.
     pub fn marks_of_all(&self) -> Marks {
-        Marks(vec![(INSTANCE, Arc::clone(&self.instance))])
+        Marks {
+            variables: vec![(INSTANCE, Arc::clone(&self.instance))],
+            brand: Brand::of_instance(&self.instance),
+        }
     }
 }
 
-/// Variables that tell processes of ours from all others.
+/// What tells processes of ours from all others: variables, and a brand for those that clear their environment.
 #[derive(Clone, Debug)]
-pub struct Marks(Vec<(&'static str, Arc<str>)>);
+pub struct Marks {
+    variables: Vec<(&'static str, Arc<str>)>,
+    pub brand: Brand,
+}
+
+/// A number that the processes of one opening of a server, or of all, inherit whatever they start and however
+/// they detach: their soft limit of time under a real-time scheduler (`RLIMIT_RTTIME`), in microseconds. It is
+/// above a hundred thousand years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Brand {
+    number: u64,
+    /// The bits that count.
+    mask: u64,
+}
+
+impl Brand {
+    const BASE: u64 = 1 << 62;
+    const OPENING: u64 = (1 << 40) - 1;
+
+    fn of_instance(instance: &str) -> Self {
+        Self {
+            number: Self::BASE | hash(instance) & (Self::BASE - 1) & !Self::OPENING,
+            mask: !Self::OPENING,
+        }
+    }
+
+    fn of_opening(self, tag: &str) -> Self {
+        Self {
+            number: self.number | hash(tag) & Self::OPENING,
+            mask: u64::MAX,
+        }
+    }
+
+    /// The limit that a process of this opening gets.
+    pub fn limit(self) -> u64 {
+        self.number
+    }
+
+    pub fn is_of(self, limit: u64) -> bool {
+        limit & self.mask == self.number
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let digest = Sha256::digest(text);
+    let first = digest.iter().take(8);
+    first.fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+}
 
 impl Marks {
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (*name, &**value))
+        self.variables.iter().map(|(name, value)| (*name, &**value))
     }
 
     /// The marks in the form of an environment: `NAME=value`.
@@ -228,6 +279,20 @@ mod tests {
         let apart = us.apart();
         assert_eq!(apart.chain(), us.chain());
         assert_ne!(apart.marks("fs:1").entries(), us.marks("fs:1").entries());
+    }
+
+    #[test]
+    fn a_brand_is_of_one_opening_and_of_all() {
+        let (us, them) = (Lineage::default(), Lineage::default());
+        let limit = us.marks("fs:1").brand.limit();
+        assert!(us.marks("fs:1").brand.is_of(limit));
+        assert!(us.marks_of_all().brand.is_of(limit));
+        for other in [us.marks("fs:2"), them.marks("fs:1"), them.marks_of_all()] {
+            assert!(!other.brand.is_of(limit), "{other:?}");
+        }
+        // As processes have it that nobody branded.
+        assert!(!us.marks_of_all().brand.is_of(u64::MAX));
+        assert!(limit > 1 << 62 && limit < 1 << 63);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 mod daemon_file;
 mod private;
-mod trust;
+pub(crate) mod trust;
 
 use std::{
     fs::{self, File, TryLockError},

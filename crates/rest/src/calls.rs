@@ -6,11 +6,14 @@ use axum::extract::{Request, State};
 use mainstay_api::{self as api, Raw};
 use mainstay_core::{
     catalog::{Catalog, ListKind, Owner, Target},
+    failure::Failure,
     ids::ServerName,
+    lifecycle::State as ServerState,
     message::{self, Method},
     names::Unresolved,
 };
 use mainstay_gateway::{resource_not_found, shared_page, supervisor::Server};
+use serde_json::Value;
 
 use crate::{
     RestDoor,
@@ -20,7 +23,7 @@ use crate::{
 };
 use mainstay_doorway::json_views::{
     calls::first_content,
-    lists::{named_server, not_found, of_absent},
+    lists::{NotFound, named_server, not_found, of_absent},
 };
 
 pub async fn call_tool(
@@ -45,8 +48,23 @@ async fn run_tool(call: &mut Call, request: Request) -> Result<api::Answer, Refu
     let name = body.tool.ok_or(Refusal::MissingParameter("tool"))?;
     let (server, original) = named(call, ListKind::Tools, &name).await?;
     let params = format!(r#"{{"name":{original},"arguments":{arguments}}}"#);
-    let result = call.ask(server, &params).await?;
+    let result = call
+        .ask(server, &params)
+        .await
+        .map_err(in_words_of_clients)?;
     Ok(api::Answer { result })
+}
+
+/// A failure with the status that `GET /api/mcp-clients` has for its server.
+fn in_words_of_clients(mut failure: Failure) -> Failure {
+    let known = failure.details.get("status").and_then(Value::as_str);
+    let state = ServerState::ALL
+        .into_iter()
+        .find(|state| Some(state.as_str()) == known);
+    if let Some(state) = state {
+        failure = failure.with("status", state.words().rest);
+    }
+    failure
 }
 
 pub async fn get_prompt(
@@ -209,7 +227,10 @@ async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, 
     let found = found.map_err(|why| {
         let catalog = registry.catalog();
         let named = catalog.named_by(name).map(ServerName::as_str);
-        not_found(|server| registry.server(server), kind, named, name, why)
+        match not_found(|server| registry.server(server), kind, named, name, why) {
+            NotFound::Failed(failure) => NotFound::Failed(in_words_of_clients(failure)),
+            unclear @ NotFound::Unclear { .. } => unclear,
+        }
     });
     let Target { server, original } = found?;
     let server = registry.server(server.as_str())?;

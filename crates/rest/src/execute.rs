@@ -1,6 +1,6 @@
 //! Runs a tool for a desktop application: an error is in the answer, not in its status.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::extract::{Request, State};
 use mainstay_api::{self as api, Raw};
@@ -97,6 +97,10 @@ enum NoResult {
     /// The tool's own words.
     #[error("{0}")]
     Tool(String),
+    #[error("JSON-RPC request timeout after {}ms", .limit.as_millis())]
+    TimedOut { limit: Duration, failure: Failure },
+    #[error("Server {name} is stopping")]
+    Stopping { name: String, failure: Failure },
     #[error(transparent)]
     Failed(Failure),
 }
@@ -106,7 +110,9 @@ impl NoResult {
     fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {
-            Self::Failed(failure) => return failure,
+            Self::Failed(failure)
+            | Self::TimedOut { failure, .. }
+            | Self::Stopping { failure, .. } => return failure,
             Self::NotRunning {
                 status: NOT_FOUND, ..
             } => FailureKind::ServerNotFound,
@@ -155,6 +161,14 @@ async fn run(
             None if failure.kind == FailureKind::ServerNotConnected => {
                 not_running(server.view().state().words().desktop)
             }
+            None if failure.kind == FailureKind::CallTimeout => NoResult::TimedOut {
+                limit: server.config().call_timeout,
+                failure,
+            },
+            None if !server.is_wanted() => NoResult::Stopping {
+                name: server.name.to_string(),
+                failure,
+            },
             None => NoResult::Failed(failure),
         })?;
     if result.get() == "null" {

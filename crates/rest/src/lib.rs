@@ -220,7 +220,7 @@ pub fn router(door: RestDoor) -> Router {
 async fn ready(State(door): State<RestDoor>) -> (StatusCode, &'static str) {
     if door.gateway.calls.closing().has_begun() {
         (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
-    } else if door.gateway.registry.is_settled() {
+    } else if door.gateway.registry.is_tried() {
         (StatusCode::OK, "ready\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "servers are starting\n")

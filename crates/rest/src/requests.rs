@@ -58,7 +58,7 @@ pub async fn answer(
     };
     let taken = door.gateway.registry.queue().take(id, outcome);
     let question = taken.ok_or_else(|| {
-        let message = format!("no request {id} is waiting: it was answered, or its time is over");
+        let message = format!("no request {id} is waiting: it was answered, its time is over, or its server has disconnected");
         Failure::new(FailureKind::RequestNotFound, message).with("id", id)
     })?;
     match reply {

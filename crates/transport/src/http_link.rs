@@ -90,7 +90,7 @@ impl HttpLink {
             greeted: OnceLock::new(),
             next_id: AtomicU64::new(0),
             router: MessageRouter::new(
-                ReplySink::posts(opening.server.clone(), outgoing),
+                ReplySink::posts(opening, outgoing),
                 Arc::clone(&opening.listener),
                 Arc::clone(&opening.log),
             ),

@@ -48,7 +48,7 @@ impl ModernLink {
             next_id: AtomicU64::new(0),
             tools: ToolHeaders::default(),
             router: MessageRouter::new(
-                ReplySink::none(opening.server.clone()),
+                ReplySink::none(opening),
                 Arc::clone(&opening.listener),
                 Arc::clone(&opening.log),
             ),

@@ -24,14 +24,22 @@ const MAX_REFUSAL: usize = 1024;
 /// only when nothing of the attempt is left.
 pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
     let span = opening.span();
-    let opened = open_by(&opening).instrument(span).await;
-    opened.map_err(|unopened| match unopened.loss {
-        Loss::Rejected(reason) => Unopened {
-            loss: Loss::Rejected(message::shortened(reason, MAX_REFUSAL)),
-            ..unopened
-        },
-        _ => unopened,
-    })
+    let over = opening.stop.over.clone().drop_guard();
+    let (session, running) = open_by(&opening)
+        .instrument(span)
+        .await
+        .map_err(|unopened| match unopened.loss {
+            Loss::Rejected(reason) => Unopened {
+                loss: Loss::Rejected(message::shortened(reason, MAX_REFUSAL)),
+                ..unopened
+            },
+            _ => unopened,
+        })?;
+    let running = async move {
+        let _over = over;
+        running.await
+    };
+    Ok((session, Box::pin(running)))
 }
 
 async fn open_by(opening: &Opening) -> Result<(Session, Running), Unopened> {

@@ -64,10 +64,23 @@ impl Opening {
 }
 
 /// Asks a connection to end: `close` politely, `kill` at once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Stop {
     pub close: CancellationToken,
     pub kill: CancellationToken,
+    /// Cancelled when the connection has ended or is to end: its server awaits no answer any more.
+    pub over: CancellationToken,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        let close = CancellationToken::new();
+        Self {
+            over: close.child_token(),
+            close,
+            kill: CancellationToken::new(),
+        }
+    }
 }
 
 impl Stop {
@@ -77,6 +90,7 @@ impl Stop {
         Self {
             close: self.close.child_token(),
             kill: self.kill.child_token(),
+            over: self.over.child_token(),
         }
     }
 }

@@ -43,10 +43,15 @@ static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     jobs
 });
 
-/// Starts a child in a group of its own, which the kernel kills when we end, even by SIGKILL.
-pub async fn spawn(mut command: Command) -> io::Result<Child> {
+/// Starts a child in a group of its own, which the kernel kills when we end, even by SIGKILL. One of a server has
+/// the server's marks.
+pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Child> {
     isolate(&mut command);
-    parent_death::tie(&mut command);
+    if let Some(marks) = marks {
+        // Over the entry's own variables: a process with another server's marks would not be found.
+        command.envs(marks.variables());
+    }
+    parent_death::tie(&mut command, marks.map(|marks| marks.brand.limit()));
     let (started, outcome) = oneshot::channel();
     let job = Job {
         command,

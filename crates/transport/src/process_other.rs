@@ -10,7 +10,10 @@ use tokio::process::{Child, Command};
 
 use super::isolate;
 
-pub async fn spawn(mut command: Command) -> io::Result<Child> {
+pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Child> {
+    if let Some(marks) = marks {
+        command.envs(marks.variables());
+    }
     isolate(&mut command);
     command.spawn()
 }

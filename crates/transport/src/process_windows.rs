@@ -9,7 +9,10 @@ const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
 const CREATE_NO_WINDOW: u32 = 0x0800_0000;
 
 #[expect(clippy::unused_async, reason = "Linux waits here")]
-pub async fn spawn(mut command: Command) -> io::Result<Child> {
+pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Child> {
+    if let Some(marks) = marks {
+        command.envs(marks.variables());
+    }
     command.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW);
     command.spawn()
 }

@@ -17,6 +17,7 @@ use mainstay_core::{
 };
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{Frame, reply_sink::ReplySink};
 
@@ -151,6 +152,33 @@ impl Question {
         self.0.note = note;
     }
 
+    /// Cancelled when the connection has ended on which the server asked. `None` for the question of a round,
+    /// which belongs to no connection.
+    pub fn over(&self) -> Option<&CancellationToken> {
+        match self.0.way_back.as_ref()? {
+            WayBack::Server(replies) => Some(replies.over()),
+            WayBack::Call(_) => None,
+        }
+    }
+
+    /// Runs `end` when the connection has ended on which the server asked, unless the handle is dropped before.
+    pub fn on_disconnect(
+        &self,
+        end: impl FnOnce() + Send + 'static,
+    ) -> Option<AbortOnDropHandle<()>> {
+        let over = self.over()?.clone();
+        let waiting = async move {
+            over.cancelled().await;
+            end();
+        };
+        Some(AbortOnDropHandle::new(tokio::spawn(waiting)))
+    }
+
+    /// Refuses a question whose server has gone.
+    pub fn disconnected(self) {
+        self.refuse(code::INTERNAL_ERROR, DISCONNECTED);
+    }
+
     /// Sends the client's response under the server's own id.
     pub fn answer(mut self, response: &Frame) {
         let text = response.with_id(self.id());
@@ -190,6 +218,9 @@ impl Question {
         }
     }
 }
+
+/// The reason for the refusal of what a server asked that has gone.
+pub const DISCONNECTED: &str = "Server disconnected";
 
 fn unsupported(method: &str) -> String {
     format!("{method} is not supported by this client")

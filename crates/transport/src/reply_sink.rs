@@ -5,8 +5,9 @@ use std::sync::{Arc, LazyLock};
 use mainstay_core::ids::ServerName;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use super::{LineWriter, pending::Pending};
+use super::{LineWriter, Opening, pending::Pending};
 use crate::logs::Throttle;
 
 /// Sends answers to a server's requests without waiting: the reader of the server's messages must not be
@@ -15,6 +16,8 @@ use crate::logs::Throttle;
 pub struct ReplySink {
     server: ServerName,
     queue: Queue,
+    /// See [`Stop::over`](super::Stop::over).
+    over: CancellationToken,
 }
 
 #[derive(Clone, Debug)]
@@ -28,19 +31,29 @@ enum Queue {
 }
 
 impl ReplySink {
-    pub fn pipe(server: ServerName, writer: Arc<LineWriter>, pending: Arc<Pending>) -> Self {
-        let queue = Queue::Pipe(writer, pending);
-        Self { server, queue }
+    pub fn pipe(opening: &Opening, writer: Arc<LineWriter>, pending: Arc<Pending>) -> Self {
+        Self::of(opening, Queue::Pipe(writer, pending))
     }
 
-    pub fn posts(server: ServerName, posts: mpsc::Sender<String>) -> Self {
-        let queue = Queue::Posts(posts);
-        Self { server, queue }
+    pub fn posts(opening: &Opening, posts: mpsc::Sender<String>) -> Self {
+        Self::of(opening, Queue::Posts(posts))
     }
 
-    pub fn none(server: ServerName) -> Self {
-        let queue = Queue::None;
-        Self { server, queue }
+    pub fn none(opening: &Opening) -> Self {
+        Self::of(opening, Queue::None)
+    }
+
+    fn of(opening: &Opening, queue: Queue) -> Self {
+        Self {
+            server: opening.server.clone(),
+            queue,
+            over: opening.stop.over.clone(),
+        }
+    }
+
+    /// Cancelled when nobody awaits an answer any more.
+    pub fn over(&self) -> &CancellationToken {
+        &self.over
     }
 
     pub fn server(&self) -> &ServerName {

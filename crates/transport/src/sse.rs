@@ -58,7 +58,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
         link: Arc::clone(&link),
         liveness: Arc::clone(&liveness),
         router: MessageRouter::new(
-            ReplySink::posts(opening.server.clone(), outgoing),
+            ReplySink::posts(opening, outgoing),
             Arc::clone(&opening.listener),
             Arc::clone(&opening.log),
         ),

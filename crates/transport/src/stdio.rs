@@ -124,11 +124,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     };
     let stop = opening.stop.clone();
     let router = MessageRouter::new(
-        ReplySink::pipe(
-            opening.server.clone(),
-            Arc::clone(&writer),
-            Arc::clone(&pending),
-        ),
+        ReplySink::pipe(opening, Arc::clone(&writer), Arc::clone(&pending)),
         Arc::clone(&opening.listener),
         Arc::clone(&opening.log),
     );
@@ -243,8 +239,6 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         .args(&launch.args)
         .env_clear()
         .envs(environment)
-        // Over the entry's own variables: a process with another server's marks would not be found.
-        .envs(marks.variables())
         .env(lineage::CHAIN, opening.lineage.chain())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -254,7 +248,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
     if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
     }
-    let error = match process::spawn(command).await {
+    let error = match process::spawn(command, Some(marks)).await {
         Ok(child) => return Ok(child),
         Err(error) => error,
     };

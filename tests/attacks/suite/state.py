@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 
-from .world import Home, Skipped
+from .world import Home, Skipped, until
 
 
 def a_directory_that_others_can_write_to(home: Home):
@@ -163,3 +163,28 @@ def a_daemon_that_is_none(home: Home):
         told.chmod(0o600)
         home.run("list")
         assert not listener.heard("a-secret"), f"{name}: {listener.requests}"
+
+
+def a_configuration_that_others_can_write(home: Home):
+    """It says which programs are run: it is not read, at the start or later."""
+    path = home.configure({"calm": home.hostile("calm", tools=["say"])})
+    daemon = home.start("--config", path)
+    daemon.until_status("calm", "connected")
+    home.configure({"calm": home.hostile("calm", tools=["say"]), "evil": home.hostile("evil", tools=["say"])})
+    path.chmod(0o666)
+    said = until("the refusal", lambda: "others can write to" in daemon.log.read_text())
+    assert said and daemon.server("evil") is None
+    reloaded = home.run("reload")
+    assert reloaded.returncode != 0 and b"others can write to" in reloaded.stderr, reloaded
+    daemon.stop()
+    for command in (("serve", "--config", path, "--listen", "127.0.0.1:0"), ("validate", path)):
+        refused = home.run(*command)
+        assert refused.returncode == 2 and b"others can write to" in refused.stderr, refused
+    assert not home.received("evil")
+    # A folder in which others can put another file in its place.
+    path.chmod(0o600)
+    home.path.chmod(0o777)
+    refused = home.run("validate", path)
+    assert refused.returncode == 2 and b"others can write to" in refused.stderr, refused
+    home.path.chmod(0o700)
+    assert home.run("validate", path).returncode == 0

@@ -25,6 +25,7 @@ REFUSED = "mainstay_refused_calls_total"
 START_SECONDS = 30
 ANSWER_SECONDS = 20
 GLANCE_SECONDS = 0.05
+MIB = 1 << 20
 
 
 def until(what: str, condition, seconds: float = ANSWER_SECONDS):
@@ -297,6 +298,32 @@ class Daemon:
         _, listed = self.rest("GET", "/api/call-records?status=refused&limit=1")
         figures = [line for line in self.ask("GET", "/metrics")[2].splitlines() if line.startswith(REFUSED)]
         return listed["total_count"], sum(int(float(line.split()[-1])) for line in figures)
+
+
+class Peak:
+    """The most memory that a daemon has had meanwhile."""
+
+    def __init__(self, daemon: Daemon):
+        self.daemon, self.before = daemon, daemon.memory()
+        self.most = self.before
+        self.over = threading.Event()
+        self.watching = threading.Thread(target=self.watch, daemon=True)
+
+    def watch(self):
+        while not self.over.wait(0.02):
+            self.most = max(self.most, self.daemon.memory())
+
+    def __enter__(self):
+        self.watching.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.watching.join()
+
+    def assert_grew_less_than(self, most: int):
+        grown = self.most - self.before
+        assert grown < most, f"{grown // MIB} MiB more"
 
 
 class Client:

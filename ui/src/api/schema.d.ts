@@ -3656,6 +3656,21 @@ export interface components {
             result?: Record<string, never> | null;
             success: boolean;
         };
+        /** @description Calls of a server that fail. */
+        FailingCalls: {
+            /**
+             * Format: int32
+             * @description How many failed since one was answered.
+             */
+            failed: number;
+            /**
+             * Format: int32
+             * @description How many ended since its session was opened, answered or not.
+             */
+            of: number;
+            /** @description When the first of the failed ones was known; RFC 3339. */
+            since: string;
+        };
         /** @description `GET /api/figures`, in the order of the configuration. */
         Figures: {
             /**
@@ -4044,6 +4059,7 @@ export interface components {
             exitCode?: number | null;
             /** Format: int32 */
             exitSignal?: number | null;
+            failingCalls?: components["schemas"]["FailingCalls"] | null;
             /**
              * Format: int64
              * @description How long the handshake of its session took, with the start of its process.

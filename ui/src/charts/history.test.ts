@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { History } from '../api/types'
-import { gapsOf, laneOf, lanesOf, placesOf, pointedAt, reasonOf, spanAt } from './history'
+import { gapsOf, hadTrouble, laneOf, lanesOf, placesOf, pointedAt, reasonOf, spanAt } from './history'
 
 const at = (minute: number): string => new Date(minute * 60_000).toISOString()
 const minutes = (ms: number): number => ms / 60_000
@@ -92,4 +92,22 @@ it('finds what is narrower than a pointer', () => {
     return place && 'word' in place ? place.word : undefined
   })
   expect(words).toEqual(['connected', 'reconnecting', 'reconnecting', 'connected', 'stopped', undefined])
+})
+
+describe('trouble', () => {
+  const had = (...statuses: string[]): boolean =>
+    hadTrouble(laneOf({ server: 'x', transitions: statuses.map((status, index) => ({ at: at(12 + index), status })), truncated: false }, [], since, until))
+
+  it.each<[string[], boolean]>([
+    [['connecting', 'connected'], false],
+    [['disconnected'], false],
+    [['connected', 'disconnected', 'connecting', 'connected'], false],
+    [['connected', 'connecting', 'connected'], true],
+    [['connected', 'reconnecting', 'connected'], true],
+    [['connecting', 'error'], true],
+    [['pending'], true],
+    [[], false],
+  ])('%j: %s', (statuses, expected) => {
+    expect(had(...statuses)).toBe(expected)
+  })
 })

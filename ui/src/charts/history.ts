@@ -17,6 +17,14 @@ export interface Lane {
   spans: StateSpan[]
 }
 
+/** Whether a server was down or degraded, or is on its way back. A start alone is none. */
+export function hadTrouble({ spans }: Lane): boolean {
+  return spans.some(({ word }, index) => {
+    const { group } = look(word)
+    return group === 'needs' || group === 'degraded' || word === 'reconnecting' || (word === 'starting' && index > 0 && spans[index - 1]?.word === 'connected')
+  })
+}
+
 export interface Gap {
   from: number
   to: number

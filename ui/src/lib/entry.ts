@@ -1,7 +1,7 @@
-/** A single change of a server's entry, such as a switch. */
+/** Entries of servers in a configuration, and a single change of one, such as a switch. */
 import { api, path } from '../api/client'
 import type { Operated, ServerDetails } from '../api/types'
-import type { Members } from '../forms/schema'
+import { isMembers, type Members } from '../forms/schema'
 import { texts } from '../texts'
 
 /**
@@ -12,4 +12,11 @@ export async function changeEntry(server: string, change: (entry: Members) => Me
   const { entry, digest, server: info } = await api.get<ServerDetails>(path`/api/servers/${server}`)
   if (!entry) throw new Error(texts.servers.entryFixed)
   return api.put<Operated>(path`/api/servers/${server}`, { ...change(entry), digest, persist: info.ephemeral !== true })
+}
+
+/** The entries of a configuration, in each shape that it may have: docs/configuration.md. */
+export function entriesOf(config: unknown): [string, unknown][] {
+  if (Array.isArray(config)) return config.flatMap((it: unknown) => (isMembers(it) && typeof it.name === 'string' ? [[it.name, it] as [string, unknown]] : []))
+  if (!isMembers(config)) return []
+  return [config.mcpServers, config.servers].flatMap((part) => (Array.isArray(part) ? entriesOf(part) : isMembers(part) ? Object.entries(part) : []))
 }

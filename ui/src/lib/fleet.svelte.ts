@@ -55,6 +55,8 @@ class Fleet {
   requestCount = $derived(this.requests?.length ?? 0)
   /** Counts up when lists of servers may have changed, for screens that show them. */
   listsVersion = $state(0)
+  /** Counts up when entries may have changed. */
+  entriesVersion = $state(0)
 
   #feed = new Feed({
     live: (resumed) => {
@@ -243,7 +245,8 @@ class Fleet {
     this.#pendingEvents = []
     this.events = [...this.events, ...events].slice(-MAX_EVENTS)
     const types = new Set(events.map((event) => event.type))
-    if (types.has('tools_changed') || types.has('server_connected') || types.has('server_removed')) this.listsVersion += 1
+    if (types.has('tools_changed') || types.has('server_connected') || types.has('server_removed') || types.has('config_reloaded')) this.listsVersion += 1
+    if (types.has('config_reloaded') || types.has('server_added')) this.entriesVersion += 1
     if (types.has('config_reloaded')) void session.readSettings()
     if (types.has('server_request_waiting') || types.has('server_request_settled')) void this.refreshRequests()
     const last = new Map(events.map(({ server, type }) => [server, type]))

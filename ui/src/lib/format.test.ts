@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { texts } from '../texts'
+import { uncoloured } from './visible'
 import { ago, bytes, decimalsOf, latency, rate, span } from './format'
 
 test('spans have the largest unit that is not zero', () => {
@@ -50,4 +51,9 @@ test('ticks have the decimals of their step', () => {
 
 test('rates have few digits', () => {
   expect([0, 1 / 60, 0.5, 0.996, 1.25, 9.96, 12.5, 1234].map((it) => rate(it))).toEqual(['0', '0.02', '0.5', '1', '1.3', '10', '13', '1,234'])
+})
+
+test('colours for terminals are taken away, and nothing else', () => {
+  expect(uncoloured('\u001b[31mError:\u001b[0m [1m] \u001b[1;38;5;12mx\u001b[m')).toBe('Error: [1m] x')
+  expect(uncoloured('\u001b]8;;https://x\u0007')).toBe('\u001b]8;;https://x\u0007')
 })

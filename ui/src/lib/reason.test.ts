@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { Server } from '../api/types'
+import type { Server, ServerFigures } from '../api/types'
 import { mainAction } from './operations'
-import { endingOf, next, outlook, why } from './reason'
+import { endingOf, failing, next, outlook, why } from './reason'
 import { wordOf } from './status'
 
 const down = (more: Partial<Server>): Server => ({ name: 'files', enabled: true, connected: false, status: 'error', command: 'files', ...more }) as Server
@@ -58,4 +58,25 @@ it('tells a server that was stopped from one that is not started by itself', () 
   expect(stopped({ crashCount: 1 })).toBe('It was stopped.')
   expect(stopped({ autoStart: true })).toBe('It was stopped.')
   expect(stopped({ lastError: 'no such command' })).toBe('no such command')
+})
+
+describe('a server that answers pings while its calls fail', () => {
+  const figures = (calls: number, errors: number, all: number, failed: number): ServerFigures =>
+    ({ calls: all, errors: failed, recent: { calls, errors, spanMs: 60_000 } }) as ServerFigures
+  const connected = down({ status: 'connected', connected: true, lastSuccessAt: '1970-01-01T00:00:10Z' })
+
+  it.each([
+    [figures(30, 30, 138, 138), 'It is connected, last heard 2 s ago; all of its 30 calls of the last minute failed.'],
+    [figures(1, 1, 9, 3), 'It is connected, last heard 2 s ago; its only call of the last minute failed.'],
+    [figures(20, 3, 20, 3), 'It is connected, last heard 2 s ago; 3 of its 20 calls of the last minute failed.'],
+    [figures(0, 0, 138, 138), 'It is connected, last heard 2 s ago; none of its 138 calls has succeeded.'],
+    [figures(0, 0, 138, 137), 'It runs and answers; last heard 2 s ago.'],
+    [figures(0, 0, 0, 0), 'It runs and answers; last heard 2 s ago.'],
+  ])('%#', (given, words) => {
+    expect(why(connected, 'connected', 12_000, given)).toBe(words)
+  })
+
+  it('is told of a row that has figures alone', () => {
+    expect(failing(undefined)).toBeUndefined()
+  })
 })

@@ -1,5 +1,5 @@
 /** Why a server is as it is, and what happens next, in sentences. */
-import type { Server } from '../api/types'
+import type { Server, ServerFigures } from '../api/types'
 import { texts } from '../texts'
 import { ago, span, time } from './format'
 import { isRejected } from './operations'
@@ -7,7 +7,15 @@ import type { Word } from './status'
 
 const words = texts.server
 
-export function why(server: Server, word: Word, now: number): string {
+/** How its calls went, where some failed though it is connected: that it answers pings is not all. */
+export function failing(figures: ServerFigures | undefined): string | undefined {
+  if (!figures) return undefined
+  const { recent } = figures
+  if (recent.errors > 0) return recent.errors < recent.calls ? words.someFail(recent.errors, recent.calls) : words.allFail(recent.calls)
+  return recent.calls === 0 && figures.calls > 0 && figures.errors === figures.calls ? words.noneEver(figures.calls) : undefined
+}
+
+export function why(server: Server, word: Word, now: number, figures?: ServerFigures): string {
   switch (word) {
     case 'pending':
       return words.pendingWhy
@@ -19,6 +27,8 @@ export function why(server: Server, word: Word, now: number): string {
     case 'connected': {
       const heard = time(server.lastSuccessAt)
       const told = server.lastError ? `${server.lastError}. ` : ''
+      const wrong = failing(figures)
+      if (wrong !== undefined && heard !== undefined) return told + words.answersBut(ago(heard, now), wrong)
       return told + (heard === undefined ? words.wellNever : words.well(ago(heard, now)))
     }
     case 'degraded':

@@ -4,12 +4,19 @@ export interface Link {
   text: string
 }
 
+/** A button that does something about it. */
+export interface Offer {
+  text: string
+  run: () => void
+}
+
 export interface Toast {
   id: number
   text: string
   tone: 'well' | 'bad' | 'off'
   /** Where there is more about it. */
   link?: Link | undefined
+  offer?: Offer
 }
 
 /** Older ones go first. */
@@ -19,15 +26,30 @@ const SHOWN_MS = 6000
 class Toasts {
   list = $state<Toast[]>([])
   private last = 0
+  #timers = new Map<number, ReturnType<typeof setTimeout>>()
 
-  show(text: string, tone: Toast['tone'] = 'off', link?: Link): void {
+  show(text: string, tone: Toast['tone'] = 'off', link?: Link): number {
     const id = ++this.last
     this.list = [...this.list, { id, text, tone, link }].slice(-MAX_TOASTS)
     // There is time to reach its link.
-    setTimeout(() => this.dismiss(id), tone === 'bad' || link ? SHOWN_MS * 2 : SHOWN_MS)
+    this.#end(id, tone === 'bad' || link ? SHOWN_MS * 2 : SHOWN_MS)
+    return id
+  }
+
+  /** Gives a toast a button, and the time to reach it. */
+  offer(id: number, offer: Offer): void {
+    this.list = this.list.map((toast) => (toast.id === id ? { ...toast, offer } : toast))
+    this.#end(id, SHOWN_MS * 2)
+  }
+
+  #end(id: number, after: number): void {
+    clearTimeout(this.#timers.get(id))
+    this.#timers.set(id, setTimeout(() => this.dismiss(id), after))
   }
 
   dismiss(id: number): void {
+    clearTimeout(this.#timers.get(id))
+    this.#timers.delete(id)
     this.list = this.list.filter((toast) => toast.id !== id)
   }
 }

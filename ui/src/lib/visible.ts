@@ -11,3 +11,9 @@ export function visible(text: string): string {
     (character) => (character === '\r' ? '' : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`),
   )
 }
+
+/** Without the colours that programs write for terminals. */
+export function uncoloured(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/\u001b\[[0-9;:]*m/g, '')
+}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { blocksOf, dataUrl, endingOf, jsonOf, looksLikeMarkdown, messagesOf, pretty, tableOf } from './content'
+import { blocksOf, dataUrl, endingOf, isLight, jsonOf, looksLikeMarkdown, messagesOf, pretty, tableOf } from './content'
 
 describe('dataUrl', () => {
   test.each<['image' | 'audio', string, string, string | undefined]>([
@@ -58,3 +58,24 @@ test.each([
   ['- one\n- two', true],
   ['plain text, with 2 * 3', false],
 ])('looksLikeMarkdown %j', (text, expected) => expect(looksLikeMarkdown(text)).toBe(expected))
+
+describe('a picture that is shown unasked', () => {
+  /** The head of a PNG of these sizes. */
+  const png = (width: number, height: number): string => {
+    const bytes = [0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10, 0, 0, 0, 13, 0x49, 0x48, 0x44, 0x52]
+    for (const size of [width, height]) bytes.push(size >>> 24, (size >>> 16) & 255, (size >>> 8) & 255, size & 255)
+    return btoa(String.fromCharCode(...bytes))
+  }
+
+  test.each([
+    ['image/png', png(1920, 1080), true],
+    ['image/png; charset=x', png(8000, 5000), true],
+    ['image/png', png(30_000, 30_000), false],
+    ['image/png', 'no base64!', false],
+    ['image/jpeg', 'A'.repeat(1000), true],
+    ['image/jpeg', 'A'.repeat(4_000_001), false],
+    ['image/svg+xml', 'AAAA', false],
+  ])('%s %#', (mime, data, expected) => {
+    expect(isLight(mime, data)).toBe(expected)
+  })
+})

@@ -96,6 +96,24 @@ export function dataUrl(media: 'image' | 'audio', mime: string, data: string): s
   return `data:${type};base64,${base64}`
 }
 
+/** Characters of base64 of a picture that is shown at once, and the pixels that it may have. */
+const MAX_AT_ONCE = 4_000_000
+const MAX_PIXELS = 40_000_000
+
+/** Whether a picture costs little enough to be shown unasked. An SVG may draw for long, and a PNG says its size. */
+export function isLight(mime: string, data: string): boolean {
+  const type = plain(mime)
+  if (data.length > MAX_AT_ONCE || type === 'image/svg+xml') return false
+  if (type !== 'image/png') return true
+  try {
+    const head = atob(data.replace(/\s/g, '').slice(0, 32))
+    const number = (at: number): number => [0, 1, 2, 3].reduce((sum, step) => sum * 256 + head.charCodeAt(at + step), 0)
+    return number(16) * number(20) <= MAX_PIXELS
+  } catch {
+    return false
+  }
+}
+
 /** Whether a resource's type is one that is shown or played. */
 export function mediaOf(mime: string | undefined): 'image' | 'audio' | undefined {
   if (!mime) return undefined

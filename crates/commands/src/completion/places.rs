@@ -27,7 +27,7 @@ pub enum Names {
 }
 
 /// The command, the id of its argument, and what may stand there.
-pub const PLACES: [(&str, &str, Names); 37] = [
+pub const PLACES: [(&str, &str, Names); 38] = [
     ("approve", "name", Names::Servers),
     ("call", "tool", Names::Tools),
     ("call", "pairs", Names::Arguments),
@@ -39,6 +39,7 @@ pub const PLACES: [(&str, &str, Names); 37] = [
     ("export", "client", Names::Programs),
     ("get", "name", Names::Servers),
     ("health", "name", Names::Servers),
+    ("history", "name", Names::Servers),
     ("import", "from", Names::ProgramsAndFiles),
     ("logs", "name", Names::Servers),
     ("mcp", "profile", Names::Profiles),

@@ -30,6 +30,12 @@ const LAUNCHERS: [&str; 15] = [
 /// `npx` starts Node, which takes a while on a busy machine.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// Programs that run on Node.
+const ON_NODE: [&str; 4] = ["npm", "npx", "pnpm", "yarn"];
+
+/// The oldest Node that MCP servers run on.
+const LEAST_NODE: u32 = 18;
+
 /// Programs that are asked at once.
 const AT_ONCE: usize = 4;
 
@@ -64,6 +70,9 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
             None => findings.push(missing(it, path)),
             Some(program) if is_launcher(&it.command) => {
                 asked.entry(program).or_insert(&it.variables);
+                if let Some(node) = node_of(it) {
+                    asked.entry(node).or_insert(&it.variables);
+                }
             }
             Some(_) => {}
         }
@@ -76,6 +85,8 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
+    findings.extend(looked.iter().filter_map(|it| old_node(it, &versions)));
+    findings.extend(silent_docker(&looked).await);
     findings.extend(looked.iter().filter_map(|it| {
         let program = place(&it.resolution)?;
         Some(found(it, &program, versions.get(&program)))
@@ -112,9 +123,84 @@ fn place(resolution: &Resolution) -> Option<PathBuf> {
     }
 }
 
+fn stem(command: &str) -> &OsStr {
+    Path::new(command).file_stem().unwrap_or_default()
+}
+
 fn is_launcher(command: &str) -> bool {
-    let name = Path::new(command).file_stem().unwrap_or_default();
-    LAUNCHERS.iter().any(|launcher| name == *launcher)
+    LAUNCHERS.iter().any(|launcher| stem(command) == *launcher)
+}
+
+/// The Node on which a server's command runs.
+fn node_of(looked: &Looked) -> Option<PathBuf> {
+    if stem(&looked.command) == "node" {
+        return place(&looked.resolution);
+    }
+    if !ON_NODE.iter().any(|it| stem(&looked.command) == *it) {
+        return None;
+    }
+    place(&transport::resolve("node", path_of(&looked.variables)))
+}
+
+/// A Node that is too old for MCP servers.
+fn old_node(
+    looked: &Looked,
+    versions: &BTreeMap<PathBuf, Result<String, String>>,
+) -> Option<Finding> {
+    let node = node_of(looked)?;
+    let version = versions.get(&node)?.as_ref().ok()?;
+    let (major, _) = version.strip_prefix('v')?.split_once('.')?;
+    if major.parse::<u32>().ok()? >= LEAST_NODE {
+        return None;
+    }
+    let what = format!(
+        "Node at {} is {version}, and MCP servers need {LEAST_NODE} or later",
+        node.display()
+    );
+    Some(
+        Finding::error("command.old", what)
+            .of(&looked.server)
+            .why("the server ends with a syntax error, or misses what it needs")
+            .mend(format!(
+                "node --version  # install Node {LEAST_NODE} or later from https://nodejs.org, or put a newer one first in PATH"
+            )),
+    )
+}
+
+/// Docker without its daemon, which the first server of it needs.
+async fn silent_docker(looked: &[Looked]) -> Option<Finding> {
+    let mut of_docker = looked.iter().filter(|it| stem(&it.command) == "docker");
+    let first = of_docker.find_map(|it| Some((it, place(&it.resolution)?)));
+    let (looked, program) = first?;
+    let asked = Command::new(program)
+        .args(["version", "--format", "{{.Server.Version}}"])
+        .env_clear()
+        .envs(&looked.variables)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(LIMIT, asked).await.ok()?.ok()?;
+    if output.status.success() {
+        return None;
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let line = stderr.lines().find(|line| !line.trim().is_empty());
+    let line = line.unwrap_or("it says nothing").trim();
+    let end = line.floor_char_boundary(LONGEST.min(line.len()));
+    let start = if cfg!(target_os = "linux") {
+        "sudo systemctl start docker  # or start Docker Desktop"
+    } else {
+        "start Docker Desktop"
+    };
+    Some(
+        Finding::error(
+            "docker.stopped",
+            format!("Docker's own daemon does not answer: {}", &line[..end]),
+        )
+        .of(&looked.server)
+        .why("no server runs in a container without it")
+        .mend(start),
+    )
 }
 
 /// The PATHs, each with the servers that have it.

@@ -85,6 +85,10 @@ fn of_error(error: &LoadError) -> Vec<Finding> {
             };
             errors.0.iter().map(finding).collect()
         }
+        LoadError::Unreadable {
+            path,
+            source: Unreadable::Untrusted(_),
+        } => vec![of_untrusted(path, error)],
         LoadError::Unreadable { path, source } => vec![
             Finding::error("config.unreadable", format!("{error}: {source}"))
                 .why(why)
@@ -115,7 +119,27 @@ fn correct(path: &Path, error: &ConfigError) -> String {
     )
 }
 
-/// A configuration decides which programs are run, and may hold secrets.
+/// A configuration decides which programs are run.
+fn of_untrusted(path: &Path, error: &LoadError) -> Finding {
+    let finding = Finding::error("config.writable", error.findings().join("\n"))
+        .why("no server is started: they can have Mainstay run any program as you");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(path).map(|found| found.permissions().mode() & 0o7777);
+        if let Ok(mode) = mode
+            && mode & 0o022 != 0
+        {
+            return finding.fix(Fix::Restrict {
+                path: path.to_owned(),
+                mode: mode & !0o022,
+            });
+        }
+    }
+    finding.mend(format!("ls -ld {}  # whose is it?", quoted(path)))
+}
+
+/// A configuration may hold secrets.
 #[cfg(unix)]
 fn permissions(path: &Path, text: &str) -> Option<Finding> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -125,17 +149,6 @@ fn permissions(path: &Path, text: &str) -> Option<Finding> {
         mode,
     };
     let has_secrets = has_secrets(path, text);
-    if mode & 0o022 != 0 {
-        let mode = if has_secrets { PRIVATE } else { mode & !0o022 };
-        return Some(
-            Finding::error(
-                "config.writable",
-                format!("others can write to {}", path.display()),
-            )
-            .why("they can have Mainstay run any program as you")
-            .fix(restrict(mode)),
-        );
-    }
     (has_secrets && mode & 0o044 != 0).then(|| {
         Finding::warning(
             "config.readable",

@@ -8,7 +8,9 @@ use std::{
 use mainstay_api::{Client, ClientError};
 use mainstay_command_line::{CommandError, connect, listen::Listen};
 use mainstay_platform::{
+    blocking::off_the_runtime,
     loopback,
+    port_holder::PortHolder,
     state::{StateDir, StateError},
 };
 
@@ -96,6 +98,8 @@ async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
         .why("the daemon cannot start")
         .mend(mend);
     }
+    // Before it is asked: a program may serve one connection only.
+    let holder = off_the_runtime(move || PortHolder::of(first)).await;
     if is_mainstay(first).await {
         Finding::error(
             "port.other_mainstay",
@@ -104,7 +108,17 @@ async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
         .why("clients that use that address get its servers, and the daemon cannot start there")
         .mend(format!("{mend}  # or stop the other one"))
     } else {
-        Finding::error("port.taken", format!("another program listens on {first}"))
+        let (who, mend) = match holder {
+            Some(PortHolder { pid, program }) => (
+                format!("{program}, pid {pid},"),
+                format!("kill {pid}  # ends {program}; or {mend}, and that URL in the clients"),
+            ),
+            None => (
+                "another program".to_owned(),
+                format!("{mend}  # and that URL in the clients"),
+            ),
+        };
+        Finding::error("port.taken", format!("{who} listens on {first}"))
             .why("the daemon cannot start there")
             .mend(mend)
     }

@@ -160,6 +160,13 @@ fn instances(state: &StateDir) -> Option<Finding> {
         .filter(runs)
         .map(|(name, _)| name.as_str())
         .collect();
+    let mend = match state.daemon() {
+        Ok(Some(daemon)) => format!(
+            "mainstay connect  # a daemon runs already, at {}: have the clients use this in the place of `mainstay mcp --standalone`",
+            daemon.url
+        ),
+        _ => "mainstay service install  # then have the clients use its URL".to_owned(),
+    };
     (!running.is_empty()).then(|| {
         Finding::note(
             "mainstay.instances",
@@ -169,7 +176,7 @@ fn instances(state: &StateDir) -> Option<Finding> {
             ),
         )
         .why("each has servers of its own")
-        .mend("mainstay service install  # then have the clients use its URL")
+        .mend(mend)
     })
 }
 

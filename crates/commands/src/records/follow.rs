@@ -13,6 +13,7 @@ use mainstay_command_line::{
     screen::{self, complain},
     style::Tone,
     time::local,
+    when::When,
 };
 use mainstay_core::{
     display,
@@ -56,7 +57,7 @@ struct Seen {
 impl Records {
     pub(super) async fn follow(&self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let mut seen = Seen {
-            since: Some(self.since.unwrap_or_else(SystemTime::now)),
+            since: Some(self.since.map_or_else(SystemTime::now, When::at)),
             ..Seen::default()
         };
         let (mut was_there, mut gone) = (false, false);

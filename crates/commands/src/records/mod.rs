@@ -3,9 +3,8 @@
 mod export;
 mod follow;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use chrono::{DateTime, Local, NaiveTime, TimeZone as _};
 use clap::{Args, Subcommand};
 use mainstay_api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord};
 use mainstay_command_line::{
@@ -18,6 +17,7 @@ use mainstay_command_line::{
     suggest,
     table::{Cell, Column},
     time::local,
+    when::{self, When, when},
 };
 use mainstay_journal::{Filter, Whose};
 use mainstay_platform::utc;
@@ -40,6 +40,7 @@ Examples:
   mainstay records --server files --status unknown
   mainstay records --text write --limit 20 --before 4711
   mainstay records 4711
+  mainstay records --since 'yesterday 23:50' --until 00:30
   mainstay records --since 1h --json
   mainstay records --follow --server files
   mainstay records export --format sqlite --output calls.sqlite --since 7d
@@ -82,12 +83,12 @@ pub struct Records {
     /// Calls with this in SERVER/TOOL
     #[arg(long, global = true, value_name = "TEXT")]
     text: Option<String>,
-    /// Calls since then: 14:03, 10m (ago), or 2026-11-25T14:03:00Z
-    #[arg(long, global = true, value_name = "TIME", value_parser = when)]
-    since: Option<SystemTime>,
+    /// Calls since then: 14:03, "yesterday 23:50", 2026-11-25, 10m (ago), or 2026-11-25T14:03:00Z
+    #[arg(long, global = true, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    since: Option<When>,
     /// Calls until then
-    #[arg(long, global = true, value_name = "TIME", value_parser = when)]
-    until: Option<SystemTime>,
+    #[arg(long, global = true, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    until: Option<When>,
     /// How many at most [default: 50; all where they are exported]
     #[arg(long, value_name = "N", global = true)]
     limit: Option<usize>,
@@ -128,49 +129,12 @@ fn trace(text: &str) -> Result<TraceId, BadTrace> {
     TraceId::parse(text).ok_or(BadTrace)
 }
 
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a time such as 14:03, 10m or 2026-11-25T14:03:00Z")]
-pub struct BadTime;
-
-/// A time of today, so long ago, or a point in time.
-pub fn when(text: &str) -> Result<SystemTime, BadTime> {
-    read_time(text, Local::now())
-}
-
-fn read_time(text: &str, now: DateTime<Local>) -> Result<SystemTime, BadTime> {
-    if let Some(ago) = span(text) {
-        return SystemTime::from(now).checked_sub(ago).ok_or(BadTime);
-    }
-    for format in ["%H:%M", "%H:%M:%S"] {
-        if let Ok(time) = NaiveTime::parse_from_str(text, format) {
-            // An hour that clocks skip or repeat: the earlier one.
-            let today = now.date_naive().and_time(time);
-            let local = Local.from_local_datetime(&today).earliest();
-            return local.map(SystemTime::from).ok_or(BadTime);
-        }
-    }
-    utc::parse(text).ok_or(BadTime)
-}
-
-/// `90s`, `10m`, `2h`, `7d`
-fn span(text: &str) -> Option<Duration> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 60 * 60,
-        "d" => 24 * 60 * 60,
-        _ => return None,
-    };
-    let number: u64 = number.parse().ok()?;
-    number.checked_mul(seconds).map(Duration::from_secs)
-}
-
 impl Records {
-    pub async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
+    pub async fn run(mut self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         // Before anybody is asked.
         self.wanted_status()?;
         self.wanted_door()?;
+        self.until = when::end(self.since, self.until)?;
         match (&self.action, &self.id) {
             (Some(Action::Export(_)), Some(id)) => Err(CommandError::Usage {
                 message: format!("{id:?} is one record, and export is for many"),
@@ -222,7 +186,14 @@ impl Records {
         let limit = self.limit.unwrap_or(LIMIT);
         let mut query = self.query(before);
         query.push(("limit", limit.to_string()));
-        let ask = async |client: &Client| Ok(client.call_records(&query).await?);
+        let ask = async |client: &Client| {
+            let found = client.call_records(&query).await?;
+            if let Some(server) = self.server.as_ref().filter(|_| found.calls.is_empty()) {
+                // An error if there is no such server and never was one.
+                client.history(Some(server), &[]).await?;
+            }
+            Ok(found)
+        };
         let read = async |archive: &mut Archive| archive.records(&self.filter(before)?, limit);
         let found = self.look_up(host, instance.flatten(), ask, read).await?;
         let list = Found::list::<CallRecord>(&found, &["calls"], &["id"]);
@@ -259,7 +230,7 @@ impl Records {
         let times = [("since", self.since), ("until", self.until)];
         let times = times
             .into_iter()
-            .filter_map(|(name, time)| Some((name, utc::rfc3339(time?))));
+            .filter_map(|(name, time)| Some((name, utc::rfc3339(time?.at()))));
         let trace = self.trace.map(|trace| ("trace_id", trace.to_string()));
         words.chain(times).chain(trace).collect()
     }
@@ -286,8 +257,8 @@ impl Records {
             session: self.session.clone(),
             trace: self.trace,
             whose: Whose::Anybodys,
-            since: self.since,
-            until: self.until,
+            since: self.since.map(When::at),
+            until: self.until.map(When::at),
             text: self.text.clone(),
             before: known("record", before, &[], |id| id.parse::<RecordId>().ok())?,
             uncounted: false,
@@ -441,28 +412,6 @@ fn pretty(payload: &Raw) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_of_today_or_ago_or_exact() {
-        let now = Local
-            .with_ymd_and_hms(2026, 11, 25, 15, 0, 0)
-            .earliest()
-            .expect("a time");
-        let read = |text| read_time(text, now).map(DateTime::<Local>::from);
-        let at = |hour, minute, second| {
-            let time = Local.with_ymd_and_hms(2026, 11, 25, hour, minute, second);
-            Ok(time.earliest().expect("a time"))
-        };
-        assert_eq!(read("14:03"), at(14, 3, 0));
-        assert_eq!(read("14:03:20"), at(14, 3, 20));
-        assert_eq!(read("10m"), at(14, 50, 0));
-        assert_eq!(read("2h"), at(13, 0, 0));
-        let exact = utc::parse("2026-11-25T14:03:00Z").expect("a time");
-        assert_eq!(read_time("2026-11-25T14:03:00Z", now), Ok(exact));
-        for text in ["", "m", "soon", "25:00", "-1m", "99999999999999999999d"] {
-            assert_eq!(read(text), Err(BadTime), "{text}");
-        }
-    }
 
     #[test]
     fn short_calls_are_told_apart() {

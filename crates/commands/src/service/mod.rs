@@ -455,7 +455,7 @@ fn unreachable(manager: Manager, ask: &Run, why: &str) -> CommandError {
     CommandError::Cannot {
         code: "no_service_manager",
         message: format!(
-            "{} cannot be reached in this session (`{ask}`: {why}); nothing was changed",
+            "{} cannot be reached in this session (`{ask}`: {why})",
             manager.name()
         ),
         hint: Some(format!(

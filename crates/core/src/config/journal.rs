@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 use super::{fields::Fields, node::Node, report::Report};
 
@@ -16,6 +16,8 @@ const RETENTION_DAYS: u32 = 30;
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Below this the database's own pages would push out every record.
 pub(super) const LEAST_BYTES: u32 = 16 * 1024 * 1024;
+/// Bytes of a pattern of `redact`, compiled.
+const MAX_PATTERN: usize = 1 << 20;
 /// No log of calls is kept for longer than a century.
 pub(super) const MOST_DAYS: u32 = 36_500;
 
@@ -147,6 +149,11 @@ fn redact(node: &Node<'_>, report: &mut Report<'_>) -> Redact {
     }
 }
 
+/// A pattern of `redact`.
+pub fn redact_pattern(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build()
+}
+
 /// A pattern that hides nothing would be noticed too late, so a bad one fails the file.
 fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Vec<String> {
     let mut patterns = Vec::new();
@@ -154,8 +161,14 @@ fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Vec<String> {
         let Some(pattern) = node.string(report) else {
             continue;
         };
-        match Regex::new(pattern) {
+        match redact_pattern(pattern) {
             Ok(_) => patterns.push(pattern.to_owned()),
+            Err(regex::Error::CompiledTooBig(most)) => report.error(
+                &node.place,
+                format!(
+                    "a regular expression of more than {most} bytes, compiled: repeat less in it"
+                ),
+            ),
             Err(_) => report.error_with_hint(
                 &node.place,
                 "not a regular expression",

@@ -62,7 +62,7 @@ pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::{Environment, MAX_EXPANDED, References};
 pub use glob::Glob;
 pub use inline::{Inline, InvalidInline};
-pub use journal::{Durability, Journal, Payloads, Redact};
+pub use journal::{Durability, Journal, Payloads, Redact, redact_pattern};
 pub use location::{Location, NamedBy, locate, locate_clients, named_by};
 pub use overlay::{Approval, Overlay, Requested, Runtime, Standing, Word, digest_of_entry};
 pub use parse::{Parsed, ParsedEntry, Source, parse, parse_as, parse_entry};

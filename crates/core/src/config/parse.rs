@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::ids::ServerName;
+use crate::{builtin::Group, ids::ServerName, lifecycle::Preset};
 
 use super::{
     Broken, Config, ConfigError, ConfigErrors, Environment, Isolation, Launch, MAX_EXPANDED,
@@ -30,9 +30,9 @@ pub struct Source<'a> {
     /// The file's path. `${file:…}` and `cwd` are resolved against its folder, and its place may tell
     /// whose file it is.
     pub path: &'a Path,
-    /// Whether each server must say its `transport`, as in a file given by `--mcp-clients` or
-    /// `--mcp-clients-config`.
-    pub require_transport: bool,
+    /// Whether the file was given by `--mcp-clients` or `--mcp-clients-config`. Then each server must say its
+    /// `transport`, and where the file is silent, preset `bounded` and the own tools [`CLIENTS_TOOLS`] hold.
+    pub is_of_clients: bool,
 }
 
 impl<'a> Source<'a> {
@@ -41,7 +41,16 @@ impl<'a> Source<'a> {
         Self {
             syntax: Syntax::of(path),
             path,
-            require_transport: false,
+            is_of_clients: false,
+        }
+    }
+
+    /// What holds where the file is silent.
+    fn policies(&self) -> Policies {
+        if self.is_of_clients {
+            Policies::of(Preset::Bounded)
+        } else {
+            Policies::default()
         }
     }
 
@@ -56,6 +65,9 @@ pub struct Parsed {
     pub config: Config,
     pub warnings: Vec<ConfigError>,
 }
+
+/// The own tools at `/mcp` where a file given by `--mcp-clients` does not say which.
+const CLIENTS_TOOLS: &[Group] = &[Group::External, Group::Records];
 
 /// Settings that belong to later versions.
 pub(super) const LATER: &[&str] = &[
@@ -198,9 +210,10 @@ pub fn parse_entry(
     let inputs = asked
         .map(|node| inputs(&node, &mut unheard))
         .unwrap_or_default();
-    let policies = fields.map_or_else(Policies::default, |mut fields| {
-        Policies::read(&Policies::default(), &mut fields, &mut unheard)
-    });
+    let policies = fields.map_or_else(
+        || source.policies(),
+        |mut fields| Policies::read(&source.policies(), &mut fields, &mut unheard),
+    );
     let node = Node::root(&entry_tree, &shapes::ENTRY);
     let mut others = entry_nodes(&Node::root(&tree, &shapes::FILE_SHAPE));
     others.push(node.clone());
@@ -212,7 +225,8 @@ pub fn parse_entry(
         folder: source.folder(),
         dialect: &dialect,
         inputs: &inputs,
-        require_transport: source.require_transport,
+        // Only the file has to say it.
+        require_transport: false,
         policies,
     };
     let mut report = Report::new(entry_lines);
@@ -262,10 +276,10 @@ fn read_root<'a>(
         folder: source.folder(),
         dialect: &dialect,
         inputs: &inputs,
-        require_transport: source.require_transport,
+        require_transport: source.is_of_clients,
         policies: Policies {
             isolation: isolation.and_then(|node| Isolation::read(&node, report)),
-            ..Policies::read(&Policies::default(), &mut fields, report)
+            ..Policies::read(&source.policies(), &mut fields, report)
         },
     };
     if let Some(node) = fields.take("alerts") {
@@ -289,7 +303,12 @@ fn read_root<'a>(
         server.enabled &= choice.has(label, &server.name);
         config.servers.push(server);
     }
-    profiles::read(&mut fields, config, report);
+    let own_tools: &[Group] = if source.is_of_clients {
+        CLIENTS_TOOLS
+    } else {
+        &[]
+    };
+    profiles::read(&mut fields, own_tools, config, report);
     fields.finish(report, &[], LATER);
 }
 

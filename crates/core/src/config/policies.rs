@@ -38,6 +38,16 @@ pub(super) struct Policies {
 }
 
 impl Policies {
+    /// What a preset says.
+    pub fn of(preset: Preset) -> Self {
+        Self {
+            preset,
+            policy: preset.policy(),
+            strict_tool_names: preset == Preset::Desktop,
+            ..Self::default()
+        }
+    }
+
     /// What holds where this object speaks; `above` holds where it is silent.
     pub fn read(above: &Self, fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
         let preset = fields.take("preset").and_then(|node| {
@@ -46,13 +56,10 @@ impl Policies {
         });
         let mut this = match preset {
             Some(preset) => Self {
-                preset,
-                policy: preset.policy(),
-                // These are no part of the policy.
+                // These are no part of a preset.
                 server_requests: above.server_requests,
                 isolation: above.isolation,
-                strict_tool_names: preset == Preset::Desktop,
-                ..Self::default()
+                ..Self::of(preset)
             },
             None => above.clone(),
         };

@@ -159,12 +159,19 @@ impl Default for ToolFilter {
     }
 }
 
-/// Reads the top level's `ownTools` and `profiles`; the servers have been read.
-pub(super) fn read(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
+/// Reads the top level's `ownTools`, which are these where it is silent, and `profiles`; the servers have been
+/// read.
+pub(super) fn read(
+    fields: &mut Fields<'_>,
+    own_tools: &[Group],
+    config: &mut Config,
+    report: &mut Report<'_>,
+) {
     config.profiles = Profile::built_in();
-    if let Some(node) = fields.take("ownTools") {
-        config.profiles[0].own_tools = groups(&node, report);
-    }
+    config.profiles[0].own_tools = match fields.take("ownTools") {
+        Some(node) => groups(&node, report),
+        None => own_tools.to_vec(),
+    };
     let members = fields
         .take("profiles")
         .and_then(|node| node.distinct_members(report));

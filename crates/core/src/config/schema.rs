@@ -279,7 +279,7 @@ mod tests {
         let source = Source {
             syntax: Syntax::Json,
             path: Path::new("/servers.json"),
-            require_transport: false,
+            is_of_clients: false,
         };
         let mut unread: Vec<String> = Vec::new();
         let mut note = |path: &str, message: &str| {

@@ -62,12 +62,13 @@ mod tests {
         check("my-fs_2", "my-fs_2");
         check("My Server", "My-Server");
         check("@scope/server-everything", "scope-server-everything");
-        check("a__b", "a_b");
-        check("_private_", "private");
+        check("a__b", "a__b");
+        check("_private_", "_private_");
         check("Zürich", "Z-rich");
         check("a / b", "a-b");
         check("文件", "server-39932f24");
-        check("___", "server-bda25155");
+        check("___", "___");
+        check("_ä_", "server-f0e0abde");
     }
 
     #[test]

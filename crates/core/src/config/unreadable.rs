@@ -21,6 +21,9 @@ pub enum Unreadable {
     /// Too many earlier reads still wait for their disks, so no further one begins.
     #[error("{0} other files that were to be read do not answer")]
     Congested(usize),
+    /// Somebody else could have written it; the text says who.
+    #[error("{0}, so that others can have any program run as you")]
+    Untrusted(String),
     #[error("{0}")]
     System(io::ErrorKind),
 }
@@ -34,6 +37,9 @@ impl Unreadable {
             Self::TooLarge(_) => "put what is needed of it into a smaller file",
             Self::NotText => "save it as UTF-8",
             Self::Late(_) | Self::Congested(_) => "check the disk or network mount it lies on",
+            Self::Untrusted(_) => {
+                "see what is in it, then make it your own and take others' right to write: chmod go-w"
+            }
             Self::System(_) => "check the path, and that Mainstay's user may read it",
         }
     }

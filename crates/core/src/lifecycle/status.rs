@@ -168,6 +168,12 @@ pub struct Status {
 }
 
 impl Status {
+    /// Whether it is up, or Mainstay means to bring it back: by itself, or for a call. One that has not been tried
+    /// yet is about to be.
+    pub fn is_kept_up(&self) -> bool {
+        self.state == State::Connected || self.retried || self.on_call || self.epoch == Epoch::NONE
+    }
+
     pub fn is_degraded(&self) -> bool {
         self.health.as_ref().is_some_and(|health| health.degraded)
     }

@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Serialize, Serializer, de::DeserializeOwned, ser::Error as _};
+use serde_json::{Value, value::RawValue};
 
 use super::{
     lenient::value_length,
@@ -53,42 +53,51 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     read.ok_or(error)
 }
 
-/// Reads JSON of others as a value whose numbers keep all digits once it is [`written`] again.
+/// Reads JSON of others as a value whose numbers keep all digits once it is written as [`Exact`].
 pub fn exact(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&mended(text, Numbers::Exact))
 }
 
-/// The text of a value that was read by [`exact`], as `write` writes it.
-pub fn written(value: &Value, write: impl FnOnce(&Value) -> String) -> String {
-    let text = write(value);
-    let open = format!("\"{MARK}");
-    if !text.contains(&open) {
-        return text;
+/// A value that was read by [`exact`], as it is written again: with every digit of its numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Exact<'v>(pub &'v Value);
+
+impl Exact<'_> {
+    /// The string that this value is; `None` for a number that is kept as text.
+    pub fn as_str(&self) -> Option<&str> {
+        let text = self.0.as_str()?;
+        number(text).is_none().then_some(text)
     }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = &*text;
-    while let Some(at) = rest.find(&open) {
-        let behind = &rest[at + open.len()..];
-        let end = behind.find('"').unwrap_or(behind.len());
-        out.push_str(&rest[..at]);
-        if is_number(&behind[..end]) && end < behind.len() {
-            out.push_str(&behind[..end]);
-            rest = &behind[end + 1..];
-        } else {
-            out.push_str(&open);
-            rest = behind;
+}
+
+impl Serialize for Exact<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::String(text) => match number(text) {
+                Some(number) => RawValue::from_string(number.to_owned())
+                    .map_err(S::Error::custom)?
+                    .serialize(serializer),
+                None => serializer.serialize_str(text),
+            },
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Exact)),
+            Value::Object(members) => {
+                serializer.collect_map(members.iter().map(|(name, value)| (name, Exact(value))))
+            }
+            plain => plain.serialize(serializer),
         }
     }
-    out.push_str(rest);
-    out
+}
+
+/// The number that a marked string stands for.
+fn number(text: &str) -> Option<&str> {
+    text.strip_prefix(MARK).filter(|number| is_number(number))
 }
 
 /// The JSON text with line breaks and indents, for people; as it is where it is no JSON.
 pub fn pretty(text: &str) -> Cow<'_, str> {
-    match exact(text) {
-        Ok(value) => written(&value, |value| format!("{value:#}")).into(),
-        Err(_) => text.into(),
-    }
+    let value = exact(text);
+    let pretty = value.and_then(|value| serde_json::to_string_pretty(&Exact(&value)));
+    pretty.map_or_else(|_| text.into(), Cow::Owned)
 }
 
 /// The text with what cannot be read replaced. A text that is no JSON stays none.
@@ -219,7 +228,8 @@ mod tests {
         ] {
             let text = text.replace("\\u{F8FF}", "\u{F8FF}");
             let value = exact(&text).expect("JSON");
-            assert_eq!(written(&value, Value::to_string), text);
+            let written = serde_json::to_string(&Exact(&value)).expect("JSON");
+            assert_eq!(written, text);
         }
         assert_eq!(pretty("[1e400]"), "[\n  1e400\n]");
         assert_eq!(pretty("[1e400"), "[1e400");

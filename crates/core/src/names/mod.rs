@@ -7,7 +7,10 @@ mod servers;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+};
 
 use sha2::{Digest, Sha256};
 
@@ -103,8 +106,10 @@ impl Meaning {
 /// The server's own name of a tool or prompt, in a name that names its server: `server/tool`,
 /// `server__tool` or `mcp__server__tool`. Any other name is returned as it is.
 pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
+    let prefix = exposed_prefix(server);
     let own = |name: &'n str| {
-        let rest = name.strip_prefix(server.as_str())?;
+        let exposed = || name.strip_prefix(&*prefix);
+        let rest = name.strip_prefix(server.as_str()).or_else(exposed)?;
         rest.strip_prefix("__").or_else(|| rest.strip_prefix('/'))
     };
     let found = own(name).or_else(|| own(name.strip_prefix("mcp__")?));
@@ -159,12 +164,19 @@ impl NameTable {
             let Origin {
                 server, original, ..
             } = origin;
-            for alias in [
-                format!("{server}__{original}"),
-                format!("mcp__{server}__{original}"),
-            ] {
-                if rules.servers.may_lead(&alias, server) {
-                    self.add_alias(alias.into(), index);
+            let prefix = exposed_prefix(server);
+            let is_other = *prefix != *server.as_str();
+            for server_part in [server.as_str()]
+                .into_iter()
+                .chain(is_other.then_some(&*prefix))
+            {
+                for alias in [
+                    format!("{server_part}__{original}"),
+                    format!("mcp__{server_part}__{original}"),
+                ] {
+                    if rules.servers.may_lead(&alias, server) {
+                        self.add_alias(alias.into(), index);
+                    }
                 }
             }
             // A client that calls an own tool where it is not offered must not reach a server by that.
@@ -344,9 +356,25 @@ fn prefixed(origin: &Origin<'_>, naming: Naming) -> String {
 
 fn prefix(origin: &Origin<'_>, naming: Naming) -> String {
     match naming {
-        Naming::McpPrefix => format!("mcp__{}", origin.server),
-        Naming::DoubleUnderscore | Naming::None | Naming::Slash => origin.server.to_string(),
+        Naming::McpPrefix => format!("mcp__{}", exposed_prefix(origin.server)),
+        Naming::DoubleUnderscore | Naming::None => exposed_prefix(origin.server).into_owned(),
+        // No name of a server has a slash.
+        Naming::Slash => origin.server.to_string(),
     }
+}
+
+/// What stands for a server before `__`: its name, or where that would be read in several ways, a name like
+/// it with a hash.
+fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
+    if server.is_separable() {
+        return server.as_str().into();
+    }
+    let parts = server.as_str().split('_').filter(|part| !part.is_empty());
+    let parts: Vec<&str> = parts.collect();
+    let digest = Sha256::digest(server.as_str());
+    let hash = u32::from_be_bytes(digest[..4].try_into().expect("a digest has 32 bytes"));
+    let separator = if parts.is_empty() { "" } else { "-" };
+    format!("{}{separator}{hash:08x}", parts.join("_")).into()
 }
 
 /// Names that say their server as far as there is room, each closed with a hash of what it stands for. The
@@ -388,7 +416,7 @@ fn anonymous(server: &ServerName, hash: &str, max_length: usize) -> String {
     // At least one character of the server.
     let length = LONG_HASH_LENGTH.min(max_length.saturating_sub(2));
     let room = max_length.saturating_sub(length + 1);
-    let server = server.as_str();
+    let server = exposed_prefix(server);
     let kept = server[..server.len().min(room)].trim_end_matches('_');
     format!("{kept}_{}", &hash[..length])
 }

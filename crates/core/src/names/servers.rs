@@ -2,9 +2,14 @@
 //!
 //! `server__tool`, `server/tool` and `mcp__server__tool` name their server, in whatever state that
 //! server is. A name that names one server never leads to another.
+//!
+//! The names of some servers have separators in them, such as `a__b`. What is exposed of theirs has another
+//! prefix ([`exposed_prefix`]). Their own name counts before a slash, and before `__` where no other server is
+//! named.
 
 use foldhash::HashMap;
 
+use super::exposed_prefix;
 use crate::ids::ServerName;
 
 /// What `mcp_prefix` puts before a server's name, and some clients do, too.
@@ -13,8 +18,10 @@ const MCP: &str = "mcp";
 /// Every server that names may name: the configured ones in any state, and former ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerNames {
-    /// By the folded name. Several servers where only case tells them apart.
-    by_folded: HashMap<Box<str>, Vec<ServerName>>,
+    /// By the folded prefix. Several servers where only case tells them apart.
+    by_folded: ByName,
+    /// Those whose names have separators in them, by the folded name.
+    inseparable: ByName,
 }
 
 /// The server that a name names.
@@ -29,20 +36,22 @@ pub enum NamedServer<'a> {
 
 impl ServerNames {
     pub fn new<'a>(names: impl IntoIterator<Item = &'a ServerName>) -> Self {
-        let mut by_folded: HashMap<Box<str>, Vec<ServerName>> = HashMap::default();
+        let mut this = Self::default();
         for name in names {
-            let same = by_folded.entry(fold(name.as_str()).into()).or_default();
-            if !same.contains(name) {
-                same.push(name.clone());
+            enter(&mut this.by_folded, &exposed_prefix(name), name);
+            if !name.is_separable() {
+                enter(&mut this.inseparable, name.as_str(), name);
             }
         }
-        Self { by_folded }
+        this
     }
 
     /// The server of exactly this name.
     pub fn server(&self, name: &str) -> Option<&ServerName> {
-        let same = self.by_folded.get(&*fold(name))?;
-        same.iter().find(|server| server.as_str() == name)
+        let folded = fold(name);
+        let all = [&self.by_folded, &self.inseparable].into_iter();
+        let mut same = all.filter_map(|by_name| by_name.get(&*folded)).flatten();
+        same.find(|server| server.as_str() == name)
     }
 
     /// The server that this name names, in any spelling: with either separator or both, in any case, behind
@@ -52,10 +61,62 @@ impl ServerNames {
             return NamedServer::Nobody;
         }
         let folded = fold(name);
+        let plainly = self.plainly_named_by(name, &folded);
+        if self.inseparable.is_empty() {
+            return plainly;
+        }
+        match self.named_whole_by(name, &folded) {
+            (NamedServer::Nobody, _) => plainly,
+            (whole, Separator::Slash) => whole,
+            (whole, Separator::Underscores) if plainly == NamedServer::Nobody => whole,
+            (_, Separator::Underscores) => plainly,
+        }
+    }
+
+    /// The server whose name, separators and all, is before a separator.
+    fn named_whole_by(&self, name: &str, folded: &str) -> (NamedServer<'_>, Separator) {
+        let behind_mcp = ["mcp__", "mcp/"]
+            .iter()
+            .find_map(|spelling| folded.strip_prefix(spelling));
+        let starts = [0]
+            .into_iter()
+            .chain(behind_mcp.map(|rest| folded.len() - rest.len()));
+        let mut found = NamedServer::Nobody;
+        for start in starts {
+            let rest = &folded[start..];
+            let slash = rest.find('/');
+            let head = &rest[..slash.unwrap_or(rest.len())];
+            let find = |end: usize| {
+                let bytes = name.as_bytes().get(start..start + end);
+                let exact = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
+                find(&self.inseparable, exact, &rest[..end])
+            };
+            if slash.is_some() {
+                let whole = find(head.len());
+                if whole != NamedServer::Nobody {
+                    return (whole, Separator::Slash);
+                }
+            }
+            for (end, _) in head.match_indices('_') {
+                if !head[end..].starts_with("__") {
+                    continue;
+                }
+                found = match (found, find(end)) {
+                    (found, NamedServer::Nobody) => found,
+                    (NamedServer::Nobody, whole) => whole,
+                    (found, whole) if found == whole => found,
+                    _ => NamedServer::Unclear,
+                };
+            }
+        }
+        (found, Separator::Underscores)
+    }
+
+    fn plainly_named_by(&self, name: &str, folded: &str) -> NamedServer<'_> {
         let mut inner = NamedServer::Nobody;
         let (mut start, mut outer) = (0, NamedServer::Nobody);
-        while let Some(prefix) = Prefix::read(&folded, start) {
-            let found = self.find(prefix.exact(name), prefix.text);
+        while let Some(prefix) = Prefix::read(folded, start) {
+            let found = find(&self.by_folded, prefix.exact(name), prefix.text);
             if start == 0 {
                 outer = found;
             } else if inner == NamedServer::Nobody {
@@ -82,7 +143,7 @@ impl ServerNames {
 
     /// Whether this name may lead to a tool or prompt of this server, which is one of these.
     pub fn may_lead(&self, name: &str, server: &ServerName) -> bool {
-        if is_plainly(name, server) {
+        if self.inseparable.is_empty() && is_plainly(name, server) {
             return true;
         }
         match self.named_by(name) {
@@ -91,17 +152,36 @@ impl ServerNames {
             NamedServer::Unclear => false,
         }
     }
+}
 
-    fn find(&self, exact: Option<&str>, folded: &str) -> NamedServer<'_> {
-        let Some(same) = self.by_folded.get(folded) else {
-            return NamedServer::Nobody;
-        };
-        let exact = same.iter().find(|name| Some(name.as_str()) == exact);
-        match (exact, same.as_slice()) {
-            (Some(name), _) => NamedServer::Server(name),
-            (None, [name]) => NamedServer::Server(name),
-            (None, _) => NamedServer::Unclear,
-        }
+/// The separator that ends the name of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Separator {
+    Slash,
+    Underscores,
+}
+
+type ByName = HashMap<Box<str>, Vec<ServerName>>;
+
+fn enter(by_name: &mut ByName, key: &str, server: &ServerName) {
+    let same = by_name.entry(fold(key).into()).or_default();
+    if !same.contains(server) {
+        same.push(server.clone());
+    }
+}
+
+fn find<'s>(by_name: &'s ByName, exact: Option<&str>, folded: &str) -> NamedServer<'s> {
+    let Some(same) = by_name.get(folded) else {
+        return NamedServer::Nobody;
+    };
+    let named = same.iter().find(|name| Some(name.as_str()) == exact);
+    let prefixed = || {
+        same.iter()
+            .find(|name| Some(&*exposed_prefix(name)) == exact)
+    };
+    match (named.or_else(prefixed), same.as_slice()) {
+        (Some(name), _) | (None, [name]) => NamedServer::Server(name),
+        (None, _) => NamedServer::Unclear,
     }
 }
 
@@ -258,6 +338,37 @@ mod tests {
                 ("mcp__Git/x", "Git"),
                 ("GIT__x", "unclear"),
             ],
+        );
+    }
+
+    #[test]
+    fn a_name_with_separators_is_named_where_no_other_server_is() {
+        check(
+            &["a__b", "_x", "x_"],
+            &[
+                ("a__b__tool", "a__b"),
+                ("mcp__a__b__tool", "a__b"),
+                ("A__B__tool", "a__b"),
+                ("a__b/tool", "a__b"),
+                ("_x__tool", "_x"),
+                ("_x/tool", "_x"),
+                ("x___tool", "x_"),
+                ("x_/tool", "x_"),
+                ("x__tool", "nobody"),
+                ("a__tool", "nobody"),
+            ],
+        );
+        check(
+            &["a", "a__b", "a__b__c"],
+            &[
+                ("a__b__tool", "a"),
+                ("a__b/tool", "a__b"),
+                ("a__b__c/tool", "a__b__c"),
+            ],
+        );
+        check(
+            &["a__b", "a__b__c"],
+            &[("a__b__c__tool", "unclear"), ("a__b__d", "a__b")],
         );
     }
 

@@ -285,6 +285,58 @@ fn a_bare_name_outlives_its_tool() {
     }
 }
 
+/// A server whose name has separators in it keeps its name, and no name of its tools reads as another's.
+#[test]
+fn names_with_separators_stay_unambiguous() {
+    let names = ["a", "a__b", "_a", "a_", "a_b"].map(server);
+    let servers = ServerNames::new(&names);
+    let tools = ["tool", "b__tool", "_tool", "b/tool"];
+    let origins: Vec<_> = names
+        .iter()
+        .flat_map(|server| tools.map(|tool| origin(server, tool)))
+        .collect();
+    for naming in [
+        Naming::DoubleUnderscore,
+        Naming::Slash,
+        Naming::None,
+        Naming::McpPrefix,
+    ] {
+        let table = beside(&origins, naming, &servers);
+        for (
+            index,
+            Origin {
+                server, original, ..
+            },
+        ) in origins.iter().enumerate()
+        {
+            let exposed = table.exposed(index);
+            assert_eq!(table.resolve(exposed), Ok(index), "{exposed}");
+            assert!(servers.may_lead(exposed, server), "{exposed} of {server}");
+            let full = format!("{server}/{original}");
+            assert_eq!(table.resolve(&full), Ok(index), "{full}");
+        }
+    }
+    let alone = table(
+        Naming::DoubleUnderscore,
+        &[(&names[1], "tool"), (&names[2], "tool")],
+    );
+    assert_eq!(alone.exposed(0), "a_b-63e5c1c4__tool");
+    assert_eq!(alone.exposed(1), "a-34fb7160__tool");
+    assert_eq!(alone.resolve("a__b__tool"), Ok(0));
+    assert_eq!(alone.resolve("_a__tool"), Ok(1));
+    // While `a__b` lists nothing, what it is called is not another's.
+    let evil = server("evil");
+    let origins = [origin(&evil, "a__b__tool"), origin(&evil, "a__b/tool")];
+    let table = beside(
+        &origins,
+        Naming::None,
+        &ServerNames::new([&evil, &names[1]]),
+    );
+    for name in ["a__b__tool", "a__b/tool", "mcp__a__b__tool"] {
+        assert_eq!(table.resolve(name), Err(Unresolved::Unknown), "{name}");
+    }
+}
+
 proptest! {
     /// J12: whatever a server calls its tools, what is exposed is legal, unique and resolvable.
     #[test]
@@ -292,7 +344,7 @@ proptest! {
         originals in prop::collection::hash_set("\\PC{1,80}", 1..20),
         naming in prop::sample::select(vec![Naming::DoubleUnderscore, Naming::None, Naming::McpPrefix]),
     ) {
-        let (one, two) = (server("one"), server("two"));
+        let (one, two) = (server("one"), server("o__e_"));
         let origins: Vec<_> = originals
             .iter()
             .flat_map(|original| [origin(&one, original), origin(&two, original)])

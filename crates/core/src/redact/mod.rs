@@ -11,16 +11,33 @@ mod secrets;
 mod tests;
 mod text;
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{
+    borrow::Cow,
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
 
 use regex::Regex;
 
-use self::names::{Naming, words};
-pub use self::secrets::Secrets;
+pub use self::secrets::{CUT, Secrets};
+use self::{
+    edits::Edits,
+    names::{Naming, words},
+};
 use crate::config;
 
 /// What stands in the place of a secret.
 pub const HIDDEN: &str = "[redacted]";
+
+/// What stands in the place of a rest that the operator's patterns would have taken too long for.
+const UNSEARCHED: &str = "[redacted: the patterns of `journal.redact` took too long]";
+
+/// How long these patterns may take for one text. A server can write a text for which a pattern takes the
+/// square of its length.
+const MAX_SEARCHING: Duration = Duration::from_secs(1);
+
+/// Findings of such a pattern between two looks at the clock.
+const STEP: usize = 64;
 
 /// Secrets of a known form: keys and tokens of well-known services, our own tokens, JSON Web Tokens and
 /// private keys.
@@ -113,16 +130,20 @@ pub struct Redactor {
     patterns: Vec<Regex>,
     /// Whether a text may hold one of the keys.
     any_key: Option<Regex>,
+    clock: fn() -> Instant,
 }
 
 impl Redactor {
-    pub fn new(rules: &config::Redact) -> Result<Self, regex::Error> {
+    pub fn new(rules: &config::Redact, clock: fn() -> Instant) -> Result<Self, regex::Error> {
         let keys: Vec<String> = rules.keys.iter().map(|key| key.to_lowercase()).collect();
         // A key may be written with escapes, which are looked at in full.
         let words = keys.iter().map(|key| regex::escape(key));
         let words: Vec<String> = words.chain([r"\\".to_owned()]).collect();
         let any_key = format!("(?i){}", words.join("|"));
-        let patterns = rules.patterns.iter().map(|pattern| Regex::new(pattern));
+        let patterns = rules
+            .patterns
+            .iter()
+            .map(|pattern| config::redact_pattern(pattern));
         Ok(Self {
             defaults: rules.defaults,
             any_key: (!keys.is_empty())
@@ -130,6 +151,7 @@ impl Redactor {
                 .transpose()?,
             keys,
             patterns: patterns.collect::<Result<_, _>>()?,
+            clock,
         })
     }
 
@@ -139,6 +161,7 @@ impl Redactor {
         let rules = Rules {
             redactor: self,
             secrets: secrets.filter(|secrets| secrets.may_be_in(text)),
+            until: (!self.patterns.is_empty()).then(|| (self.clock)() + MAX_SEARCHING),
         };
         if !rules.may_change(text) {
             return Cow::Borrowed(text);
@@ -155,6 +178,8 @@ impl Redactor {
 struct Rules<'r> {
     redactor: &'r Redactor,
     secrets: Option<&'r Secrets>,
+    /// When the operator's patterns have to end, where there are any.
+    until: Option<Instant>,
 }
 
 impl Rules<'_> {
@@ -164,6 +189,7 @@ impl Rules<'_> {
             keys: _,
             patterns,
             any_key,
+            clock: _,
         } = self.redactor;
         self.secrets.is_some()
             || !patterns.is_empty()
@@ -196,11 +222,28 @@ impl Rules<'_> {
             });
         }
         for pattern in &self.redactor.patterns {
-            hidden = replaced(hidden, |text| pattern.replace_all(text, HIDDEN));
+            hidden = replaced(hidden, |text| self.without(pattern, text));
         }
         match hidden {
             Cow::Borrowed(_) => None,
             Cow::Owned(changed) => Some(changed),
         }
+    }
+
+    /// The text without what the operator's pattern finds, and without what there was no time for.
+    fn without<'t>(&self, pattern: &Regex, text: &'t str) -> Cow<'t, str> {
+        let mut edits = Edits::of(text);
+        for (at, found) in pattern.find_iter(text).enumerate() {
+            if at % STEP == 0
+                && self
+                    .until
+                    .is_some_and(|until| (self.redactor.clock)() >= until)
+            {
+                edits.replace(found.start(), text.len(), UNSEARCHED.into());
+                break;
+            }
+            edits.replace(found.start(), found.end(), HIDDEN.into());
+        }
+        edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
     }
 }

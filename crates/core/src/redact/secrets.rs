@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Regex, RegexBuilder};
 
-use super::{HIDDEN, Naming};
+use super::{HIDDEN, Naming, edits::Edits, replaced};
 use crate::config::{HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
 /// Shorter values would be found where they mean something else: under a name that says that they are
@@ -29,10 +29,14 @@ const LEAST_ENCODED: usize = 8;
 /// Error texts are cut at a few hundred characters; shorter ones are whole.
 const SHORTEST_CUT: usize = 256;
 
+/// Stands in the middle of a line that was too long.
+pub const CUT: &str = " … ";
+
 /// What is looked for, in bytes of the compiled pattern.
 const MAX_PATTERN: usize = 64 << 20;
 
-/// Secrets as they may come back: as they are, in percent-encoding, in base64 and as hexadecimal digits.
+/// Secrets as they may come back: as they are, with the escapes of JSON and HTML, in percent-encoding, in base64
+/// and as hexadecimal digits.
 pub struct Secrets {
     pieces: BTreeSet<Vec<u8>>,
     /// What is wrong with the entry, in our own words, which quote no secret. They name keys such as
@@ -153,11 +157,42 @@ impl Secrets {
         let Some(pattern) = self.pattern() else {
             return HIDDEN.into();
         };
-        let hidden = pattern.replace_all(text, HIDDEN);
+        let hidden = replaced(pattern.replace_all(text, HIDDEN), |text| {
+            self.without_halves(text)
+        });
         match self.cut_off(&hidden) {
             Some(at) => format!("{}{HIDDEN}", &hidden[..at]).into(),
             None => hidden,
         }
+    }
+
+    /// The text without the halves of secrets that stand beside the [`CUT`] of a long line.
+    fn without_halves<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut edits = Edits::of(text);
+        for (at, _) in text.match_indices(CUT) {
+            let (before, after) = (&text.as_bytes()[..at], &text.as_bytes()[at + CUT.len()..]);
+            let longest = |fits: &dyn Fn(&[u8], usize) -> bool| {
+                let lengths = self.pieces.iter().filter_map(|piece| {
+                    let mut lengths = (LEAST_NAMED..piece.len()).rev();
+                    lengths.find(|length| fits(piece, *length))
+                });
+                lengths.max()
+            };
+            let first = longest(&|piece, length| before.ends_with(&piece[..length]));
+            let second =
+                longest(&|piece, length| after.starts_with(&piece[piece.len() - length..]));
+            let (from, until) = (
+                at - first.unwrap_or(0),
+                at + CUT.len() + second.unwrap_or(0),
+            );
+            if from < at && text.is_char_boundary(from) {
+                edits.replace(from, at, HIDDEN.into());
+            }
+            if until > at + CUT.len() && text.is_char_boundary(until) {
+                edits.replace(at + CUT.len(), until, HIDDEN.into());
+            }
+        }
+        edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
     /// Where a secret begins of which a text that was cut has the beginning alone.
@@ -322,16 +357,38 @@ fn forms(secret: &[u8]) -> Vec<String> {
     forms
 }
 
-/// A character, as it is or in percent-encoding.
+/// A character, as it is, or with the escapes of URLs, JSON and HTML. JSON in JSON has more backslashes.
 fn character(character: char) -> String {
-    let itself = regex::escape(character.encode_utf8(&mut [0; 4]));
+    let mut buffer = [0; 4];
+    let text: &str = character.encode_utf8(&mut buffer);
+    let itself = regex::escape(text);
     if character.is_ascii_alphanumeric() {
         return itself;
     }
     let mut encoded = String::new();
-    for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+    for byte in text.bytes() {
         let _ = write!(encoded, "%{byte:02x}");
     }
-    let space = if character == ' ' { r"|\+" } else { "" };
-    format!("(?:{itself}|(?i-u:{encoded}){space})")
+    let mut escaped = String::new();
+    for unit in character.encode_utf16(&mut [0; 2]) {
+        let _ = write!(escaped, r"\\{{1,7}}u{unit:04x}");
+    }
+    let others = match character {
+        ' ' => r"|\+",
+        '"' => r#"|\\{1,7}"|&quot;|&#34;"#,
+        '\\' => r"|\\{2,16}",
+        '/' => r"|\\{1,7}/",
+        '&' => "|&amp;",
+        '<' => "|&lt;",
+        '>' => "|&gt;",
+        '\'' => "|&#39;|&#x27;|&apos;",
+        '\n' => r"|\\{1,7}n",
+        '\r' => r"|\\{1,7}r",
+        '\t' => r"|\\{1,7}t",
+        _ => "",
+    };
+    // The longest first: `&amp;` begins with `&`.
+    let others = others.trim_start_matches('|');
+    let bar = if others.is_empty() { "" } else { "|" };
+    format!("(?:{others}{bar}(?i-u:{escaped}|{encoded})|{itself})")
 }

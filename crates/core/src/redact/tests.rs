@@ -1,5 +1,7 @@
 //! What is taken out, and what stays.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -18,7 +20,28 @@ fn redactor(defaults: bool, keys: &[&str], patterns: &[&str]) -> Redactor {
         keys: own(keys),
         patterns: own(patterns),
     };
-    Redactor::new(&rules).expect("valid")
+    Redactor::new(&rules, Instant::now).expect("valid")
+}
+
+/// A text for which a pattern takes the square of its length does not hold up the records.
+#[test]
+fn what_takes_too_long_to_search_is_hidden() {
+    fn later() -> Instant {
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        Instant::now() + MAX_SEARCHING * CALLS.fetch_add(1, Ordering::Relaxed)
+    }
+    let rules = config::Redact {
+        defaults: false,
+        keys: Vec::new(),
+        patterns: vec!["key=[^;]*;|key=".to_owned()],
+    };
+    let redactor = Redactor::new(&rules, later).expect("valid");
+    let text = format!("first {} secret", "key=".repeat(1000));
+    assert_eq!(redactor.redact(&text, None), format!("first {UNSEARCHED}"));
+    let redactor = Redactor::new(&rules, Instant::now).expect("valid");
+    let text = "first key=a; second key=b; third";
+    let expected = "first [redacted] second [redacted] third";
+    assert_eq!(redactor.redact(text, None), expected);
 }
 
 #[test]
@@ -413,6 +436,54 @@ fn the_configurations_own_secrets_are_found_in_every_form() {
         basic.hide("user me, password hushhush"),
         "user me, password [redacted]"
     );
+}
+
+/// As Go, PHP, Python and JavaScript write it into a log, JSON in JSON included.
+#[test]
+fn escapes_hide_no_secret() {
+    let password = "Tr0ub4dor&3/x\"é\\<𝄞>'z";
+    let secrets = stdio(&[], &[("DB_PASSWORD", password)]).expect("a secret");
+    let json = json!(password).to_string();
+    let unquoted = &json[1..json.len() - 1];
+    let twice = json!(unquoted).to_string();
+    for written in [
+        password,
+        unquoted,
+        &twice[1..twice.len() - 1],
+        &unquoted.replace('/', r"\/"),
+        &unquoted
+            .replace('&', r"\u0026")
+            .replace('<', r"\u003c")
+            .replace('>', r"\u003E"),
+        &unquoted
+            .replace('é', r"\u00e9")
+            .replace('𝄞', r"\ud834\udd1e"),
+        r#"Tr0ub4dor\\u00263/x\\\"\\u00E9\\\\\\u003c\\uD834\\uDD1E\\u003e'z"#,
+        &password
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;"),
+        "Tr0ub4dor%263%2Fx%22%C3%A9%5C%3C%F0%9D%84%9E%3E%27z",
+    ] {
+        let hidden = secrets
+            .hide(&format!("the password is {written}, it said"))
+            .into_owned();
+        assert_eq!(hidden, "the password is [redacted], it said", "{written}");
+    }
+}
+
+/// A long line is cut in the middle, and with it what stood there.
+#[test]
+fn halves_of_a_secret_beside_a_cut_are_hidden() {
+    let secrets = stdio(&[], &[("DB_PASSWORD", "Sup3rS3cr3tPassw0rd")]).expect("a secret");
+    let hidden =
+        secrets.hide("one Sup3rS3c … aaa\ntwo xxx … tPassw0rd b\nthree Sup3rS … Passw0rd c");
+    assert_eq!(
+        hidden,
+        "one [redacted] … aaa\ntwo xxx … [redacted] b\nthree [redacted] … [redacted] c"
+    );
+    assert_eq!(secrets.hide("a … b"), "a … b");
 }
 
 #[test]

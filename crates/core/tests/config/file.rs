@@ -3,7 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
-use mainstay_core::config::{Config, Launch, Naming, Source, StdioLaunch, Syntax, parse};
+use mainstay_core::{
+    builtin::Group,
+    config::{Config, Launch, Naming, References, Source, StdioLaunch, Syntax, parse, parse_entry},
+    ids::ServerName,
+    lifecycle::Preset,
+};
 
 use crate::world::{World, findings, findings_in, read};
 
@@ -125,7 +130,6 @@ fn a25_names() {
     assert_snapshot!(findings(r#"{"mcpServers": {" ": {"command": "x"}}}"#), @r#"error config.json:1:17: mcpServers[" "]: a server name must not be empty"#);
     assert_snapshot!(findings(r#"{"mcpServers": {"my server": {"command": "x"}, "a__b": {"command": "x"}}}"#), @r#"
     warning config.json:1:17: mcpServers["my server"]: server name "my server" contains ' '; allowed are letters, digits, '_' and '-' (it is called "my-server" here)
-    warning config.json:1:48: mcpServers.a__b: server name "a__b" contains "__", which separates server and tool (it is called "a_b" here)
     "#);
     let config = read(
         "c.json",
@@ -285,12 +289,51 @@ fn unknown_keys_are_warned_about_with_their_path() {
     "#);
 }
 
+/// Document 002 knows neither `preset` nor `ownTools`: its behaviour holds where its file is silent.
+#[test]
+fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
+    let source = Source {
+        syntax: Syntax::Json,
+        path: Path::new(""),
+        is_of_clients: true,
+    };
+    let read = |text: &str| parse(text, &source, &World::usual()).unwrap().config;
+    let silent = read(r#"{"servers": {"_x": {"transport": "stdio", "command": "x"}}}"#);
+    assert_eq!(silent.servers[0].policy, Preset::Bounded.policy());
+    assert_eq!(silent.servers[0].name.as_str(), "_x");
+    assert_eq!(
+        silent.profiles[0].own_tools,
+        [Group::External, Group::Records]
+    );
+    let stated = read(
+        r#"{"preset": "persistent", "ownTools": [], "servers": {
+            "a": {"transport": "stdio", "command": "x"},
+            "b": {"transport": "stdio", "command": "x", "preset": "manual"}}}"#,
+    );
+    assert_eq!(stated.servers[0].policy, Preset::Persistent.policy());
+    assert_eq!(stated.servers[1].policy, Preset::Manual.policy());
+    assert_eq!(stated.profiles[0].own_tools, []);
+    // An entry beside the file is read as if it stood there.
+    let entry = serde_json::from_str(r#"{"command": "x"}"#).unwrap();
+    let name = ServerName::new("late").unwrap();
+    let text = r#"{"servers": {}}"#;
+    let late = parse_entry(
+        name,
+        &entry,
+        text,
+        &source,
+        &World::usual(),
+        References::Replaced,
+    );
+    assert_eq!(late.unwrap().config.policy, Preset::Bounded.policy());
+}
+
 #[test]
 fn a13_002s_files_must_say_their_transport() {
     let source = Source {
         syntax: Syntax::Json,
         path: Path::new(""),
-        require_transport: true,
+        is_of_clients: true,
     };
     let text =
         r#"{"servers": {"a": {"command": "x"}, "b": {"transport": "sse", "url": "http://h"}}}"#;

@@ -62,3 +62,11 @@ fn a_bad_word_fails_the_file() {
     error config.json:3:59: journal.redact.patterns[1]: not a regular expression (the syntax is that of Rust's regex crate: no look-around, no back-references)
     "#);
 }
+
+#[test]
+fn a_pattern_that_is_too_large_is_refused() {
+    assert_snapshot!(
+        findings(&text(r#"{"redact": {"patterns": ["(a{1000}){1000}"]}}"#)),
+        @"error config.json:2:26: journal.redact.patterns[0]: a regular expression of more than 1048576 bytes, compiled: repeat less in it"
+    );
+}

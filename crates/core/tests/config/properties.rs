@@ -13,7 +13,7 @@ fn parse_both(text: &str) {
         let source = Source {
             syntax,
             path: Path::new("/etc/mainstay/config.json"),
-            require_transport: false,
+            is_of_clients: false,
         };
         if let Err(errors) = parse(text, &source, &World::usual()) {
             assert!(!errors.0.is_empty());

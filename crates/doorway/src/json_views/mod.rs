@@ -3,6 +3,7 @@
 
 pub mod calls;
 pub mod events;
+pub mod history;
 pub mod lists;
 pub mod logs;
 pub mod records;

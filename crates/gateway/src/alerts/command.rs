@@ -96,7 +96,7 @@ async fn spawn(command: &AlertCommand, message: &Message) -> io::Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    process::spawn(spawned).await
+    process::spawn(spawned, None).await
 }
 
 /// Writes to it, reads from it, and waits for it.

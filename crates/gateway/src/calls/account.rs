@@ -1,7 +1,11 @@
 //! Opens and closes a call's entry in the journal, in the figures and in traces
 //! (docs/dev/requirements.md, section L).
 
-use std::{borrow::Cow, sync::Arc, time::Instant};
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use mainstay_core::{
     catalog::ListKind,
@@ -171,6 +175,11 @@ impl Account {
 
     pub fn is_sent(&self) -> bool {
         self.left.is_some()
+    }
+
+    /// When the request left.
+    pub fn sent_at(&self) -> Option<SystemTime> {
+        SystemTime::now().checked_sub(self.left?.elapsed())
     }
 
     /// The request was not sent after all.

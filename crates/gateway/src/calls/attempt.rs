@@ -167,14 +167,15 @@ impl Call<'_> {
             tokio::select! {
                 biased;
                 said = exchange.next() => {
-                    let frame = match said.map_err(|why| self.lost(why))? {
-                        ServerMessage::Message(frame) => frame,
-                        ServerMessage::Question(question) => {
+                    let frame = match said {
+                        Err(why) => return Err(Box::pin(self.lost(why)).await),
+                        Ok(ServerMessage::Message(frame)) => frame,
+                        Ok(ServerMessage::Question(question)) => {
                             is_parted = false;
                             self.ask(question, patience.get_or_insert_default());
                             continue;
                         }
-                        ServerMessage::Parted { retry } => {
+                        Ok(ServerMessage::Parted { retry }) => {
                             // What a server does on the transparent path, we do as it does.
                             let is_own = matches!(self.upstream, Upstream::IsolatedSession(_));
                             self.sink.part(is_own.then_some(retry));

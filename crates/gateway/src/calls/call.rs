@@ -2,9 +2,16 @@
 
 use std::{borrow::Cow, pin::Pin, time::Duration};
 
-use mainstay_core::failure::{Failure, FailureKind, MAY_HAVE_RUN, NOTE, limit_words};
+use mainstay_core::{
+    config::Launch,
+    failure::{Failure, FailureKind, MAY_HAVE_RUN, NOTE, limit_words},
+    lifecycle::Loss,
+    trouble,
+};
 use mainstay_transport::{CallState, Interruption, InterruptionKind, Session};
 use tokio::time::Instant;
+
+use crate::supervisor::Crash;
 
 use super::{
     account::Account,
@@ -13,6 +20,9 @@ use super::{
     shared::Calls,
     sink::CallSink,
 };
+
+/// A call whose connection was lost waits so long to hear that the server's process has ended, and how.
+const EXIT_LIMIT: Duration = Duration::from_millis(300);
 
 /// How an attempt failed.
 pub(super) enum AttemptError {
@@ -194,17 +204,42 @@ impl Call<'_> {
     }
 
     /// The request was sent and is lost, or was not sent after all.
-    pub(super) fn lost(&mut self, why: Interruption) -> AttemptError {
+    pub(super) async fn lost(&mut self, why: Interruption) -> AttemptError {
         if why.state == CallState::NotSent {
             self.account.not_sent();
         }
         if why.fault().is_some() {
             self.request_probe();
         }
-        self.interrupted(why)
+        let words = match self.crash(&why).await {
+            Some(crash) => crash,
+            None => why.to_string(),
+        };
+        self.interrupted_by(why, &words)
+    }
+
+    /// How the server's process ended and its last words, if a call that was sent is lost with it.
+    async fn crash(&self, why: &Interruption) -> Option<String> {
+        // Other isolated sessions of the server have processes of their own.
+        let Upstream::Shared(server) = self.upstream else {
+            return None;
+        };
+        let is_lost = (&why.kind, why.state) == (&InterruptionKind::Lost, CallState::Sent);
+        if !is_lost || !matches!(server.config().launch, Launch::Stdio(_)) {
+            return None;
+        }
+        let since = self.account.sent_at()?;
+        let Crash { code, signal, .. } = server.crash_since(since, EXIT_LIMIT).await?;
+        let reason = Loss::Crashed { code, signal }.to_string();
+        Some(trouble::explained(&reason, &server.log.tail.texts(), None))
     }
 
     pub(super) fn interrupted(&self, why: Interruption) -> AttemptError {
+        let words = why.to_string();
+        self.interrupted_by(why, &words)
+    }
+
+    fn interrupted_by(&self, why: Interruption, words: &str) -> AttemptError {
         let name = &self.upstream.server().name;
         let kind = match (&why.kind, why.state) {
             (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,
@@ -225,7 +260,7 @@ impl Call<'_> {
         };
         let message = match kind {
             FailureKind::OutcomeUnknown => {
-                format!("Server '{name}' was lost during the call: {why}. {MAY_HAVE_RUN}")
+                format!("Server '{name}' was lost during the call: {words}. {MAY_HAVE_RUN}")
             }
             _ => format!("Server '{name}' did not answer: {why}. {}", fate(&why)),
         };

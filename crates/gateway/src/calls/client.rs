@@ -18,7 +18,7 @@ use mainstay_core::{
     principal::Principal,
     record::{ClientInfo, Door, Origin},
 };
-use mainstay_transport::{Asker, Frame, Question};
+use mainstay_transport::{Asker, DISCONNECTED, Frame, Question};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
@@ -193,6 +193,13 @@ pub struct Questions {
     unanswered: AtomicU64,
     /// The client answers no more.
     is_closed: AtomicBool,
+    /// Takes what tells the client of a question that has gone, where its session has a place for that.
+    notices: Option<Arc<dyn Notices>>,
+}
+
+/// Takes notifications for a client outside of its calls.
+pub trait Notices: std::fmt::Debug + Send + Sync {
+    fn push(&self, text: String);
 }
 
 #[derive(Debug)]
@@ -202,6 +209,8 @@ struct Waiting {
     until: Instant,
     /// Ends a question that does not wait for the sweeper.
     _timer: Option<AbortOnDropHandle<()>>,
+    /// Refuses it when its server has gone.
+    _disconnect: Option<AbortOnDropHandle<()>>,
 }
 
 /// How long a question of this method waits.
@@ -214,6 +223,14 @@ fn patience(question: Method) -> Duration {
 }
 
 impl Questions {
+    /// Questions of a client that is told when one has gone.
+    pub fn with_notices(notices: Arc<dyn Notices>) -> Self {
+        Self {
+            notices: Some(notices),
+            ..Self::default()
+        }
+    }
+
     fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
         // Held for a map operation, never across an await.
         self.waiting.lock()
@@ -239,6 +256,12 @@ impl Questions {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let text = question.frame().with_id(&id.to_string());
         let until = Instant::now() + patience(method);
+        let questions = Arc::downgrade(self);
+        let disconnect = question.on_disconnect(move || {
+            if let Some(questions) = questions.upgrade() {
+                questions.disconnect(id);
+            }
+        });
         let server = server.clone();
         let timer = (!needs_person(method)).then(|| self.expire_at(until));
         let entry = Waiting {
@@ -246,6 +269,7 @@ impl Questions {
             question,
             until,
             _timer: timer,
+            _disconnect: disconnect,
         };
         waiting.insert(id, entry);
         Ok(text)
@@ -290,6 +314,19 @@ impl Questions {
             .0;
         waiting.remove(&id)?.question.forget();
         Some(cancelled.with_param("requestId", &id.to_string()))
+    }
+
+    /// Refuses a question whose server has gone, and tells the client that its answer would reach nobody.
+    fn disconnect(&self, id: u64) {
+        let Some(waiting) = self.waiting().remove(&id) else {
+            return;
+        };
+        waiting.question.disconnected();
+        if let Some(notices) = &self.notices {
+            let params = format!(r#"{{"requestId":{id},"reason":"{DISCONNECTED}"}}"#);
+            let cancelled = Method::Cancelled.name();
+            notices.push(message::request(None, cancelled, Some(&params)));
+        }
     }
 
     /// Refuses questions that have waited for too long.

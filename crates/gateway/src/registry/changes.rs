@@ -186,7 +186,12 @@ impl Registry {
                     server.operate(Operation::Start).await.ok();
                 }
             }
-            Err(failure.with("name", name.as_str()))
+            // It is not kept, and so not tried again.
+            let mut failure = failure.with("name", name.as_str());
+            for detail in ["status", "attempt", "nextRetryMs"] {
+                failure.details.shift_remove(detail);
+            }
+            Err(failure)
         })
     }
 

@@ -188,7 +188,7 @@ impl Merge {
         let parts: Vec<Part> = servers
             .list
             .iter()
-            .filter(|server| server.is_wanted())
+            .filter(|server| server.is_offered())
             .filter_map(|server| {
                 Some(Part {
                     server: server.name.clone(),

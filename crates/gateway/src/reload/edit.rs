@@ -245,7 +245,7 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
         Change::Import(entries) => entries
             .into_iter()
             .try_for_each(|(name, mut entry)| {
-                if origin.requires_transport() {
+                if origin.is_of_clients() {
                     state_transport(origin, text, &name, &mut entry)?;
                 }
                 document.put(&name, &entry).map_err(unusable)
@@ -265,7 +265,7 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
             if over.is_some() && over != digest {
                 return Err(entry_changed(&name));
             }
-            if origin.requires_transport() {
+            if origin.is_of_clients() {
                 state_transport(origin, text, &name, &mut entry)?;
             }
             document.put(&name, &entry)

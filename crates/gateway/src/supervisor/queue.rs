@@ -16,6 +16,7 @@ use mainstay_core::{
 use mainstay_transport::Question;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::open_questions::{Answerer, OpenQuestions};
 use crate::events::Events;
@@ -50,6 +51,8 @@ struct Waiting {
     question: Question,
     asked_at: SystemTime,
     until: Instant,
+    /// Refuses it when its server has gone.
+    _disconnect: Option<AbortOnDropHandle<()>>,
 }
 
 /// A request that waits.
@@ -87,7 +90,7 @@ impl Queue {
     /// A request of this server, for this principal if it is for a particular one. One too many is
     /// refused: it is dropped.
     pub fn enter(
-        &self,
+        self: &Arc<Self>,
         server: &ServerName,
         principal: Option<&Principal>,
         mut question: Question,
@@ -103,17 +106,25 @@ impl Queue {
         state.last_id += 1;
         let id = state.last_id;
         let method = question.frame().method_name();
+        let queue = Arc::downgrade(self);
+        let disconnect = question.on_disconnect(move || {
+            if let Some(queue) = queue.upgrade() {
+                queue.disconnect(id);
+            }
+        });
         let waiting = Waiting {
             server: server.clone(),
             principal: principal.cloned(),
             question,
             asked_at: SystemTime::now(),
             until: Instant::now() + PATIENCE,
+            _disconnect: disconnect,
         };
-        state.waiting.insert(id, waiting);
-        drop(state);
+        // Under the lock, so that the end of the request is told after its beginning.
         let kind = EventKind::ServerRequestWaiting { id, method };
         self.events.publish(Some(server), kind);
+        state.waiting.insert(id, waiting);
+        drop(state);
         self.news.send_replace(());
     }
 
@@ -142,9 +153,27 @@ impl Queue {
     /// Takes one out, to be answered or refused.
     pub fn take(&self, id: u64, outcome: Settled) -> Option<Question> {
         self.expire();
+        if self.is_disconnected(id) {
+            self.disconnect(id);
+        }
         let waiting = self.state().waiting.remove(&id)?;
         self.tell_settled(id, &waiting, outcome);
         Some(waiting.question)
+    }
+
+    fn is_disconnected(&self, id: u64) -> bool {
+        let state = self.state();
+        let over = state.waiting.get(&id).and_then(|it| it.question.over());
+        over.is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Refuses a request whose server has gone: an answer would reach nobody.
+    fn disconnect(&self, id: u64) {
+        let waiting = self.state().waiting.remove(&id);
+        if let Some(waiting) = waiting {
+            self.tell_settled(id, &waiting, Settled::Disconnected);
+            waiting.question.disconnected();
+        }
     }
 
     fn tell_settled(&self, id: u64, waiting: &Waiting, outcome: Settled) {

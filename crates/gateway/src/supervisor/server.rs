@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use arc_swap::{ArcSwap, Guard};
@@ -23,7 +23,7 @@ use mainstay_transport::{Listener, Question, Session, logs::ServerLog};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinHandle,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 use tracing::Instrument as _;
 
@@ -35,7 +35,7 @@ use super::{
     legacy_twin::LegacyTwin,
     open_questions::{Answerer, OpenQuestion},
     queue::Queue,
-    server_view::ServerView,
+    server_view::{Crash, ServerView},
     session_key::{IsolatedSessionId, SessionKey},
     session_settings::SessionSettings,
     suspect_calls::SuspectCalls,
@@ -195,6 +195,11 @@ impl Server {
         self.view.borrow().wanted
     }
 
+    /// Whether clients are shown what it offers.
+    pub fn is_offered(&self) -> bool {
+        self.view.borrow().is_offered()
+    }
+
     /// `stdio`, `http` or `sse`: the transport of the last session, else the one configured.
     pub fn transport(&self) -> &'static str {
         let spoken = self.view.borrow().spoken;
@@ -280,22 +285,47 @@ impl Server {
         }
     }
 
+    /// Whether an attempt waits for its turn among those of other servers.
+    pub fn waits_for_its_turn(&self) -> bool {
+        let view = self.view.borrow();
+        view.status.attempting && view.status.begun.is_none()
+    }
+
     /// A caller waits for the server: if its start waits for a slot, it goes before others.
     fn hasten_start(&self) {
         self.asked.send_replace(true);
     }
 
-    /// Resolves when the first attempt is over, or `wait` has passed since the server's start.
+    /// Resolves when lists need not wait for the server: it has lists of an earlier run, its first attempt is over,
+    /// or `wait` has passed since its start.
     pub async fn settled(&self, wait: Duration) {
+        self.until(wait, |view| view.attempted || view.has_kept_lists)
+            .await;
+    }
+
+    /// Resolves when the first attempt of this run is over, or `wait` has passed since the server's start.
+    pub async fn tried(&self, wait: Duration) {
+        self.until(wait, |view| view.attempted).await;
+    }
+
+    async fn until(&self, wait: Duration, is_so: impl Fn(&ServerView) -> bool) {
         let mut view = self.view.clone();
         // Elapsed, or the supervisor has ended: in both cases there is nothing to wait for.
-        timeout_at(self.started_at + wait, view.wait_for(|view| view.attempted))
+        timeout_at(self.started_at + wait, view.wait_for(|view| is_so(view)))
             .await
             .ok();
     }
 
-    /// Whether [`Server::settled`] would resolve at once.
-    pub fn is_settled(&self, wait: Duration) -> bool {
+    /// The crash of the server's process since then, once it is known; `None` if none is known within `limit`.
+    pub async fn crash_since(&self, since: SystemTime, limit: Duration) -> Option<Crash> {
+        let mut view = self.view.clone();
+        let last = |view: &ServerView| view.crashes.last.filter(|crash| crash.at >= since);
+        let known = timeout(limit, view.wait_for(|view| last(view).is_some())).await;
+        last(&*known.ok()?.ok()?)
+    }
+
+    /// Whether [`Server::tried`] would resolve at once.
+    pub fn is_tried(&self, wait: Duration) -> bool {
         self.view.borrow().attempted
             || self.started_at + wait <= Instant::now()
             || self.view.has_changed().is_err()
@@ -314,7 +344,7 @@ impl Server {
             // The supervisor may have ended.
             view.wait_for(|view| !view.is_to_be_listed()).await.ok();
         };
-        tokio::time::timeout(limit, known).await.is_ok()
+        timeout(limit, known).await.is_ok()
     }
 
     /// Carries out an operator's command, and returns when it is done or has failed. After a start, the lists are
@@ -355,7 +385,7 @@ impl Server {
                 }
             }
         };
-        let operated = tokio::time::timeout(limit, operating).await;
+        let operated = timeout(limit, operating).await;
         operated
             .unwrap_or_else(|_| {
                 let message = format!("nothing came of it within {} s", limit.as_secs());

@@ -21,7 +21,7 @@ use super::listing_schedule::Trouble;
 #[derive(Clone, Debug)]
 pub struct ServerView {
     pub status: Status,
-    /// Whether its operator wants it up; its tools are listed as long as he does.
+    /// Whether its operator wants it up.
     pub wanted: bool,
     pub session: Option<Arc<Session>>,
     /// The last good one; it stays while the server is being brought back, and between runs.
@@ -30,8 +30,10 @@ pub struct ServerView {
     pub listed: Option<Epoch>,
     /// The trouble with its lists, if there is any.
     pub list_trouble: Option<Trouble>,
-    /// Whether the first attempt, with its listing, is over, however it went.
+    /// Whether the first attempt of this run, with its listing, is over, however it went.
     pub attempted: bool,
+    /// Whether lists need not wait for that attempt: those of an earlier run are served meanwhile.
+    pub has_kept_lists: bool,
     pub connected_at: Option<SystemTime>,
     /// Since when it is not connected; attempts that fail do not change it.
     pub down_since: Option<SystemTime>,
@@ -68,6 +70,12 @@ impl ServerView {
     /// Up, with lists that come from this session.
     pub fn is_ready(&self, epoch: Epoch) -> bool {
         self.status.state == State::Connected && self.listed.is_some_and(|listed| listed >= epoch)
+    }
+
+    /// Whether clients are shown what it offers: its operator wants it up, and somebody brings it back if it is
+    /// down.
+    pub fn is_offered(&self) -> bool {
+        self.wanted && self.status.is_kept_up()
     }
 
     /// Whether lists are about to be read: of the session that is open, or of one that is being opened.
@@ -145,6 +153,9 @@ impl ServerView {
             .with("status", self.state().as_str());
         if status.attempt > 0 {
             failure = failure.with("attempt", status.attempt);
+        }
+        if self.state() == State::Reconnecting {
+            failure = failure.with("lastAttempt", status.attempt);
         }
         if let Some(reason) = &status.reason {
             failure = failure.with("lastError", reason.as_str());

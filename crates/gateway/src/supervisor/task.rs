@@ -127,6 +127,8 @@ pub struct Task {
     held_until: Option<Instant>,
     /// When a session was opened at once because the credentials of the one before were refused.
     other_credentials: Option<Instant>,
+    /// Whether the merged catalog was last asked to show what it offers.
+    offered: bool,
     /// Its operator has stopped it, and has not started it since.
     stopped: bool,
     ending: bool,
@@ -162,6 +164,7 @@ impl Task {
             wanted,
             session: None,
             attempted: !wanted,
+            has_kept_lists: false,
             catalog,
             listed: None,
             list_trouble: None,
@@ -208,6 +211,7 @@ impl Task {
             sole,
             held_until: None,
             other_credentials: None,
+            offered: wanted,
             stopped: false,
             ending: false,
         };
@@ -230,10 +234,22 @@ impl Task {
             let input = self.wait(&mut commands).await;
             // On the heap for as long as it takes: there is a task for each server, and it waits mostly.
             Box::pin(self.handle(input)).await;
+            self.tell_offered().await;
         }
         self.record_removal();
         self.listings.shutdown().await;
         self.probes.shutdown().await;
+    }
+
+    /// Has the catalogs merged anew when what the server offers begins or ceases to be shown.
+    async fn tell_offered(&mut self) {
+        let offered = self.view.borrow().is_offered();
+        if self.offered != offered && !self.ending {
+            self.offered = offered;
+            if self.view.borrow().catalog.is_some() {
+                self.tell_catalog(Vec::new()).await;
+            }
+        }
     }
 
     /// When something is due that is not reported.
@@ -335,7 +351,7 @@ impl Task {
         self.held_until = None;
         // No list needs to wait for a server whose lists are known.
         if self.offered_to.contain(&self.shared.initialize) {
-            self.view.send_modify(|view| view.attempted = true);
+            self.view.send_modify(|view| view.has_kept_lists = true);
         }
         if self.view.borrow().wanted {
             self.step(SessionKey::Shared, Event::Start);
@@ -464,13 +480,22 @@ impl Task {
 
     /// Publishes the events of this server.
     fn tell(&self, kind: EventKind) {
-        let of_health = matches!(
-            kind,
-            EventKind::ServerHealthDegraded { .. } | EventKind::ServerHealthRestored {}
-        );
-        if of_health {
+        let health = match &kind {
+            EventKind::ServerHealthDegraded {
+                consecutive_failures,
+                last_error,
+            } => {
+                let why = last_error.as_deref().unwrap_or("no reason known");
+                Some(format!(
+                    "unhealthy after {consecutive_failures} failed checks: {why}"
+                ))
+            }
+            EventKind::ServerHealthRestored {} => Some("healthy again".to_owned()),
+            _ => None,
+        };
+        if let Some(health) = health {
             // Health that turns is a line in the log, whatever follows.
-            tracing::warn!(server = %self.config.name, ?kind, "its health turned");
+            tracing::warn!(server = %self.config.name, "its health turned: {health}");
             if self.shared.policy.health.action == Action::Log {
                 return;
             }

@@ -10,7 +10,7 @@ mod otlp;
 mod span;
 mod tracer;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use mainstay_core::{config, redact::Redactor};
 use mainstay_transport::Webhook;
@@ -40,7 +40,7 @@ impl Traces {
     /// Starts sending; `None`, with a word in the log, where the collector's URL cannot be used.
     /// What is told of calls is redacted as their records are.
     pub fn start(settings: &config::Telemetry, rules: &config::Redact) -> Option<Self> {
-        let redactor = Redactor::new(rules)
+        let redactor = Redactor::new(rules, Instant::now)
             .inspect_err(
                 |error| tracing::error!(%error, "no traces: a pattern of `journal.redact` is none"),
             )

@@ -18,7 +18,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "See",
         &[
-            "list", "get", "health", "top", "ui", "logs", "events", "records", "stats", "object",
+            "list", "get", "health", "top", "ui", "logs", "events", "history", "records", "stats",
+            "object",
         ],
     ),
     (

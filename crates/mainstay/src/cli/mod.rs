@@ -26,10 +26,10 @@ use mainstay_command_line::{
     CommandError, Exit, connect::DaemonArgs, news, screen, shape::Shape, style,
 };
 use mainstay_commands::{
-    Add, Approve, Call, Completions, ConfigCommand, Doctor, Events, Export, Get, Health, Import,
-    List, Logs, ManPages, Object, Operate, Prompts, Read, Records, Reload, Remove, Requests,
-    Resolve, Resources, Search, Service, Setup, Stats, Switch, Switches, Token, Tools, Ui,
-    Validate,
+    Add, Approve, Call, Completions, ConfigCommand, Doctor, Events, Export, Get, Health, History,
+    Import, List, Logs, ManPages, Object, Operate, Prompts, Read, Records, Reload, Remove,
+    Requests, Resolve, Resources, Search, Service, Setup, Stats, Switch, Switches, Token, Tools,
+    Ui, Validate,
 };
 use mainstay_front::Connect;
 use mainstay_terminal::{Shell, Top};
@@ -116,6 +116,8 @@ pub enum Command {
     Approve(Approve),
     /// Show what happened to the servers lately, or as it happens
     Events(Events),
+    /// Show which servers were down in the last 30 days, and why
+    History(History),
     /// Ask every server whether it is well
     Health(Health),
     /// Watch the servers and steer them
@@ -196,6 +198,9 @@ impl Cli {
     pub fn run(self) -> LocalBoxFuture<'static, ExitCode> {
         let json = self.command.json() || self.command.shape().is_some_and(Shape::is_json);
         let under_way = self.command.under_way().filter(|_| !json);
+        if json && !self.command.serves() {
+            screen::notes_as_json();
+        }
         let work: LocalBoxFuture<'static, _> = Box::pin(self.command.run());
         Box::pin(async move {
             let done = match under_way {
@@ -264,6 +269,7 @@ impl Command {
             Self::Get(command) => Some(&command.daemon),
             Self::Approve(command) => Some(&command.daemon),
             Self::Events(command) => Some(&command.daemon),
+            Self::History(command) => Some(&command.daemon),
             Self::Health(command) => Some(&command.daemon),
             Self::Start(command)
             | Self::Stop(command)
@@ -347,6 +353,7 @@ impl Command {
             Self::Search(command) => Some(&command.shape),
             Self::Switches(command) => Some(&command.shape),
             Self::Events(command) => Some(&command.shape),
+            Self::History(command) => Some(&command.shape),
             _ => None,
         }
     }
@@ -372,6 +379,7 @@ impl Command {
             Self::Disable(command) => command.run(false).await,
             Self::Approve(command) => command.run(host).await,
             Self::Events(command) => command.run(host).await,
+            Self::History(command) => command.run(host).await,
             Self::Health(command) => command.run(host).await,
             Self::Top(command) => command.run().await,
             Self::Ui(command) => command.run().await,

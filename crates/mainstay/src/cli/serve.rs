@@ -169,7 +169,7 @@ impl Serve {
             name_page(&url, &tokens)?;
         }
         let welcome = async {
-            daemon.gateway.registry.settled().await;
+            daemon.gateway.registry.tried().await;
             tellers.sum_up();
             if self.demo {
                 let tour = demo::tour(&url, &daemon.gateway.registry.servers());

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::{
     sync::broadcast::error::RecvError,
     task::JoinSet,
-    time::{Instant, sleep},
+    time::{Instant, interval, sleep},
 };
 
 /// Lines of stderr shown beside a failure.
@@ -20,6 +20,9 @@ const SHOWN_STDERR: usize = 5;
 
 /// A start that takes longer is told of; again when it has taken three times as long, and so on.
 const SLOW_START: Duration = Duration::from_secs(3);
+
+/// Servers that wait for their turn are told of again after this time.
+const TURNS_AGAIN: Duration = Duration::from_secs(60);
 
 /// Tells of all servers, each in a task that ends with the server's supervisor.
 pub struct Tellers {
@@ -70,8 +73,21 @@ impl Tellers {
     /// Tells of the servers that a reload brings, too.
     pub async fn follow(&self) {
         let mut announcements = self.registry.listen();
+        let mut turns = Turns::default();
+        let mut looks = interval(SLOW_START);
+        // The first look is at once, when every server waits.
+        looks.tick().await;
         loop {
-            match announcements.recv().await {
+            let announced = tokio::select! {
+                announced = announcements.recv() => announced,
+                _ = looks.tick() => {
+                    let servers = self.registry.servers();
+                    let waiting = servers.iter().filter(|server| server.waits_for_its_turn());
+                    turns.line(waiting.count(), Instant::now()).iter().for_each(|line| complain(line));
+                    continue;
+                }
+            };
+            match announced {
                 Ok(Announcement::ServersChanged) | Err(RecvError::Lagged(_)) => {
                     self.add(&self.registry.servers());
                 }
@@ -113,6 +129,34 @@ impl Tellers {
                 tracing::error!(%error, "a teller failed");
             }
         }
+    }
+}
+
+/// The line about servers that wait for their turn to start: one for all of them.
+#[derive(Default)]
+struct Turns {
+    /// How many waited when the last line was written, and when that was.
+    last: Option<(usize, Instant)>,
+}
+
+impl Turns {
+    /// The line, if it is the first, the number has halved or doubled, or a while has passed.
+    fn line(&mut self, waiting: usize, now: Instant) -> Option<String> {
+        if waiting == 0 {
+            self.last = None;
+            return None;
+        }
+        if let Some((told, at)) = self.last {
+            let is_other = waiting * 2 <= told || waiting >= told * 2;
+            if !is_other && now.duration_since(at) < TURNS_AGAIN {
+                return None;
+            }
+        }
+        self.last = Some((waiting, now));
+        Some(match waiting {
+            1 => "1 server waits for its turn".to_owned(),
+            many => format!("{many} servers wait for their turn"),
+        })
     }
 }
 
@@ -191,9 +235,12 @@ impl Teller {
                     }
                 }
                 () = &mut slow, if is_starting => {
-                    let words = self.server.start_words();
-                    let words = words.unwrap_or_else(|| "an attempt is under way".to_owned());
-                    self.say(status.state.as_str(), &words);
+                    // Those that wait for their turn are told of together.
+                    if status.begun.is_some() {
+                        let words = self.server.start_words();
+                        let words = words.unwrap_or_else(|| "an attempt is under way".to_owned());
+                        self.say(status.state.as_str(), &words);
+                    }
                     patience *= 2;
                     slow.as_mut().reset(Instant::now() + patience);
                 }
@@ -327,4 +374,26 @@ fn offer(view: &ServerView, withheld: &Withheld, took: Duration) -> String {
     .map(|(count, what)| output::count(count, what))
     .collect();
     format!("{}{hidden} ({})", offers.join(", "), output::span(took))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_wait_have_one_line() {
+        let mut turns = Turns::default();
+        let begun = Instant::now();
+        let mut line = |waiting, second| turns.line(waiting, begun + Duration::from_secs(second));
+        let many = |count: usize| Some(format!("{count} servers wait for their turn"));
+        assert_eq!(line(0, 0), None);
+        assert_eq!(line(40, 3), many(40));
+        assert_eq!(line(38, 6), None);
+        assert_eq!(line(20, 9), many(20));
+        assert_eq!(line(19, 12), None);
+        assert_eq!(line(19, 69), many(19));
+        assert_eq!(line(1, 72), Some("1 server waits for its turn".to_owned()));
+        assert_eq!(line(0, 75), None);
+        assert_eq!(line(1, 78), Some("1 server waits for its turn".to_owned()));
+    }
 }

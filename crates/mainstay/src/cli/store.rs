@@ -11,7 +11,7 @@ use mainstay_core::{
     config,
     record::{Cid, Record, RecordId},
 };
-use mainstay_journal::{Filter, Journal, Page};
+use mainstay_journal::{Filter, History, Journal, Page, Period};
 use mainstay_journal_store::{
     Reader, StoreError,
     table_file::{self, Kind, TableFile},
@@ -68,6 +68,10 @@ impl JournalReader for StoreReader {
 
     fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreFault> {
         self.0.object(cid).map_err(fault)
+    }
+
+    fn history(&mut self, period: &Period) -> Result<History, StoreFault> {
+        self.0.history(period).map_err(fault)
     }
 }
 

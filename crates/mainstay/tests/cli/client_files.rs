@@ -243,3 +243,14 @@ async fn a_file_that_cannot_be_written_in_place_is_pasted() {
     );
     assert_eq!(read(&home, ".config/goose/config.yaml"), flow);
 }
+
+/// A file without servers has none that are known already.
+#[tokio::test]
+async fn a_file_without_servers_says_so() {
+    let home = home!();
+    let empty = home.file("empty.json", r#"{"mcpServers": {}}"#);
+    let run = home.run(&["import", "--from", &empty]).await;
+    let words = "nothing to import: no server was found that could be taken";
+    assert!(run.stdout.contains(words), "{run}");
+    assert_eq!(run.code, Some(0), "{run}");
+}

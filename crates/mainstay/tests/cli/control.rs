@@ -188,7 +188,7 @@ async fn servers_can_be_given_on_the_command_line() {
     let mut daemon = home.serve(&arguments).await;
     daemon.says("ready: 2 of 3").await;
     let connected = |name: &str| (name.to_owned(), "connected".to_owned());
-    let down = ("two".to_owned(), "reconnecting".to_owned());
+    let down = ("two".to_owned(), "error".to_owned());
     let expected = vec![connected("one"), down, connected("three")];
     assert_eq!(servers(&home).await, expected);
     // They stay through a reload, and are in no file.

@@ -32,7 +32,7 @@ async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
 }
 
 /// What a mend may run.
-const PROGRAMS: [&str; 16] = [
+const PROGRAMS: [&str; 17] = [
     "mainstay",
     "${EDITOR:-vi}",
     "\"${EDITOR:-vi}\"",
@@ -47,6 +47,7 @@ const PROGRAMS: [&str; 16] = [
     "export",
     "unset",
     "sudo",
+    "node",
     "curl",
     "uv",
 ];
@@ -257,10 +258,53 @@ async fn a_running_daemon_is_asked_instead() {
     let closing = std::thread::spawn(move || drop(taken.accept()));
     let run = other.run(&["doctor", "--json", "--listen", &address]).await;
     closing.join().expect("closed");
-    assert!(
-        has(run.json().as_array().expect("an array"), "port.taken"),
-        "{run}"
+    let all = run.json();
+    let port = found(all.as_array().expect("an array"), "port.taken");
+    #[cfg(target_os = "linux")]
+    {
+        let pid = format!("pid {}, listens on {address}", std::process::id());
+        let what = port["what"].as_str().expect("text");
+        assert!(what.ends_with(&pid), "{port}");
+        let mend = port["mend"].as_str().expect("text");
+        let kill = format!("kill {}", std::process::id());
+        assert!(mend.starts_with(&kill), "{port}");
+    }
+    assert_eq!(port["level"], "error", "{port}");
+}
+
+/// The mend is that of the cause: an old Node, a Docker that does not run.
+#[tokio::test]
+async fn old_node_and_a_stopped_docker_are_named() {
+    let home = home!();
+    let program = |name: &str, script: &str| {
+        let path = home.file(name, &format!("#!/bin/sh\n{script}\n"));
+        chmod(Path::new(&path), 0o755);
+        path
+    };
+    let node = program("node", "echo v12.22.9");
+    let npx = program("npx", "echo 6.14.16");
+    program(
+        "docker",
+        "case $1 in --version) echo Docker version 24;; *) echo Cannot connect to the Docker daemon >&2; exit 1;; esac",
     );
+    let folder = Path::new(&node).parent().expect("a folder");
+    let env = json!({"PATH": format!("{}:/bin:/usr/bin", folder.display())});
+    let servers = json!({
+        "old": {"command": npx, "args": ["x"], "env": env},
+        "boxed": {"command": "docker", "args": ["run", "-i", "x"], "env": env},
+    });
+    let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
+    let all = findings(&home, &["--config", &config, "--no-start"]).await;
+    let old = found(&all, "command.old");
+    assert_eq!(old["server"], "old", "{old}");
+    let what = format!("Node at {node} is v12.22.9, and MCP servers need 18 or later");
+    assert_eq!(old["what"], what.as_str(), "{old}");
+    let docker = found(&all, "docker.stopped");
+    assert_eq!(docker["server"], "boxed", "{docker}");
+    let what = "Docker's own daemon does not answer: Cannot connect to the Docker daemon";
+    assert_eq!(docker["what"], what, "{docker}");
+    let mend = docker["mend"].as_str().expect("text");
+    assert!(mend.contains("start"), "{docker}");
 }
 
 #[tokio::test]

@@ -116,7 +116,9 @@ async fn an_interval_of_the_command_line_asks_in_the_background() {
     daemon.says("ready: 1 of 1").await;
     let warning = daemon.says("its health turned").await;
     assert!(
-        warning.contains("WARN") && warning.contains("late"),
+        warning.contains("WARN")
+            && warning.contains("late")
+            && warning.contains("unhealthy after 5 failed checks: "),
         "{warning}"
     );
     let list = home.run(&["list", "--json"]).await;

@@ -1,8 +1,10 @@
 //! Servers that a command line or a file named by it gives to `serve`: what is there once it is up.
 
 use fake_server::{Fake, Script};
-use mainstay_testkit::{Home, home};
+use mainstay_testkit::{Home, found, home, limits::PROGRAMS};
 use serde_json::json;
+
+use crate::control::call_as;
 
 /// Asserts that exactly these servers are there, and that each of them answers a call.
 async fn assert_connected(home: &Home, expected: &[&str]) {
@@ -59,5 +61,30 @@ async fn servers_of_a_named_file_are_connected() {
     let mut daemon = home.serve(&arguments).await;
     daemon.says("ready: 3 of 3").await;
     assert_connected(&home, &["process", "stream", "beside"]).await;
+    daemon.stop().await;
+}
+
+/// What the document behind that flag has holds where its file is silent: a first attempt that fails is an
+/// `error`, and its own tools are at `/mcp`.
+#[tokio::test]
+async fn a_named_file_brings_its_own_behaviour() {
+    let home = home!();
+    let config =
+        json!({"servers": {"_missing__one": {"transport": "stdio", "command": "no-such-command"}}});
+    let config = home.file("clients.json", &config.to_string());
+    let daemon = home.serve(&["--mcp-clients-config", &config]).await;
+    let url = daemon.url.clone();
+    found(PROGRAMS, "an error", async || {
+        let servers = home.run(&["list", "--json"]).await.json();
+        let server = &servers["servers"][0];
+        (server["name"] == "_missing__one" && server["status"] == "error").then_some(())
+    })
+    .await;
+    let none = json!({});
+    let answer = call_as(&home, &url, "any", "external_list_servers", &none).await;
+    assert!(answer.contains("_missing__one"), "{answer}");
+    let arguments = json!({"cid": "unknown"});
+    let answer = call_as(&home, &url, "any", "breakpoint_inspect_object", &arguments).await;
+    assert!(!answer.contains("Unknown tool"), "{answer}");
     daemon.stop().await;
 }

@@ -20,6 +20,7 @@ mod failures;
 mod fakes;
 mod health;
 mod help;
+mod history;
 mod hostile;
 mod inline;
 mod installed;

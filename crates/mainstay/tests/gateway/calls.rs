@@ -18,6 +18,21 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 
 const BOTH: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
+/// The record of a call that killed its server says how the process ended and what it said last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_kills_its_server_says_how() {
+    let backend = Backend::start(Kind::Stdio, &["--stderr", "fatal: database is locked"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let result = client.call("x__crash", json!({})).await;
+    let failure = failure(&result);
+    assert_eq!(failure["kind"], "outcome_unknown", "{failure}");
+    let text = crate::client::text(&result);
+    let words = "Server 'x' was lost during the call: process exited unexpectedly (code 3): fatal: database is locked. ";
+    assert!(text.contains(words), "{text}");
+    gateway.stop().await;
+}
+
 over_every_transport! {
     /// K6, K7: the server's own limit, a result that says so, and the server is told.
     async fn a_call_has_a_time_limit(kind) {

@@ -186,6 +186,29 @@ async fn an_answer_that_nobody_reads_is_dropped() {
     client.hears("x__echo").await;
 }
 
+/// Of an answer that the system could take whole, all counts until it is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
+    let backend = Backend::http().await;
+    let http = json!({"http": {"maxUnreadBytes": 10_000_000}});
+    let gateway = Gateway::start(&config(&[("x", &backend)], http)).await;
+    let client = gateway.client().await;
+    let text = "x".repeat(2_500_000);
+    let mut connections = Vec::new();
+    for calls in 1..=8 {
+        connections.push(ask_and_do_not_read(&gateway, &client, &text).await);
+        backend.until_count("tools/call", calls).await;
+    }
+    let reset = Cell::new(0);
+    until("the end of all but four connections", || {
+        let is_reset = |stream: &&TcpStream| stream.take_error().expect("an open socket").is_some();
+        reset.set(reset.get() + connections.iter().filter(is_reset).count());
+        reset.get() >= 4
+    })
+    .await;
+    client.hears("x__echo").await;
+}
+
 /// Answers that are not read hold so much together, long before each of them is given up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_nobody_reads_are_bounded_together() {

@@ -56,6 +56,9 @@ over_every_transport! {
         let answer = refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, bad).await);
         assert_eq!(answer["name"], "one");
         assert!(answer["message"].as_str().is_some_and(|words| words.contains("no-such-program")), "{answer}");
+        // It is not kept, so there is no next attempt.
+        let members = ["status", "attempt", "nextRetryMs"].map(|key| &answer[key]);
+        assert!(members.iter().all(|member| member.is_null()), "{answer}");
         let client = gateway.client().await;
         client.hears("one__echo").await;
         ok(rest.post("/api/mcp-clients/one/disconnect", json!({})).await);

@@ -63,7 +63,7 @@ pub fn parse(text: &str) -> Config {
     let source = Source {
         syntax: Syntax::Json,
         path: Path::new("/config.json"),
-        require_transport: false,
+        is_of_clients: false,
     };
     let parsed = config::parse(text, &source, &Nothing).expect("a valid configuration");
     assert_eq!(parsed.config.problems().count(), 0, "{text}");

@@ -1,5 +1,6 @@
 //! What servers offer, kept while they are away and between runs (G13, G17).
 
+use http::{Method, StatusCode};
 use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -7,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     backend::{Backend, Kind},
     client::Http,
-    gateway::{Gateway, config, soon},
+    gateway::{Gateway, config, found, soon},
     rest_client::promptly,
 };
 
@@ -22,6 +23,33 @@ async fn run(all: &Value, folder: &TempDir) -> Gateway {
 /// Lists wait for a server's first attempt longer than these tests wait for a list.
 fn patient() -> Value {
     json!({"startup": {"waitMs": 600_000}})
+}
+
+/// Lists of an earlier run are served at once, but they are no attempt of this run: `/readyz` waits for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kept_lists_do_not_make_a_second_run_ready() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let backend = Backend::start(Kind::Stdio, &["--handshake-delay", "1500"]).await;
+    let all = config(&[("x", &backend)], patient());
+    let gateway = run(&all, &folder).await;
+    let tools = gateway.client().await.tools().await;
+    gateway.stop().await;
+
+    let gateway = run(&all, &folder).await;
+    let asks = gateway.stranger("/readyz");
+    let readiness = async || asks.send(Method::GET, asks.headers("*/*"), "").await.status;
+    assert_eq!(readiness().await, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(gateway.client().await.tools().await, tools);
+    let shown = gateway.rest().server("x").await;
+    assert_eq!(shown["connected"], false, "{shown}");
+    assert_eq!(readiness().await, StatusCode::SERVICE_UNAVAILABLE);
+    found("readiness", async || {
+        (readiness().await == StatusCode::OK).then_some(())
+    })
+    .await;
+    let shown = gateway.rest().server("x").await;
+    assert_eq!(shown["connected"], true, "{shown}");
+    gateway.stop().await;
 }
 
 async fn until_listed(client: &Http, tool: &str) {

@@ -88,6 +88,7 @@ mod probes;
 mod profiles;
 mod progress;
 mod questions;
+mod questions_lost;
 mod records;
 mod recovery;
 mod redaction;

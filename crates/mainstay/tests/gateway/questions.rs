@@ -12,10 +12,10 @@ use crate::{
     gateway::{Gateway, config, found, soon},
 };
 
-const SAMPLING: &str = "sampling/createMessage";
+pub const SAMPLING: &str = "sampling/createMessage";
 
 /// A client that can be asked everything.
-async fn willing(gateway: &Gateway, path: &str) -> Http {
+pub async fn willing(gateway: &Gateway, path: &str) -> Http {
     let mut client = gateway.stranger(path);
     let everything = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
     client.initialize_with(&everything).await;
@@ -23,7 +23,7 @@ async fn willing(gateway: &Gateway, path: &str) -> Http {
 }
 
 /// Calls the server's `ask`, and returns what it asks.
-async fn asked(client: &Http, tool: &str, method: &str) -> (Stream, Value) {
+pub async fn asked(client: &Http, tool: &str, method: &str) -> (Stream, Value) {
     let params = json!({"name": tool, "arguments": {"method": method}}).to_string();
     let mut stream = client
         .begin(client.request_text("tools/call", &params))

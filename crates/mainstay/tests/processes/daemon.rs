@@ -2,7 +2,10 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use rustix::{process::Signal, thread::disable_transparent_huge_pages};
+use rustix::{
+    process::{Pid, Signal},
+    thread::disable_transparent_huge_pages,
+};
 use serde_json::json;
 
 use crate::world::{World, families, family, leader};
@@ -65,6 +68,27 @@ async fn huge_pages_of_all() -> [bool; 3] {
         let line = status.lines().find(|line| line.starts_with("THP_enabled"));
         line.expect("Linux says so").ends_with('1')
     })
+}
+
+/// The daemon's memory holds the secrets of all servers. Servers keep the limit that they would have had.
+#[tokio::test]
+async fn the_daemon_leaves_no_core_dump() {
+    let world = World::new();
+    let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
+    let here = world.until("a family", families(1)).await;
+    let daemon = world.daemon_of(&mainstay).pid;
+    let own = Pid::from_raw(std::process::id().cast_signed()).expect("a process id");
+    let [daemon, server, own] = [daemon, leader(&here).pid, own].map(|pid| {
+        let path = format!("/proc/{}/limits", pid.as_raw_pid());
+        let limits = std::fs::read_to_string(path).expect("it runs");
+        let line = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max core file size"));
+        let soft = line.expect("Linux says so").split_whitespace().next();
+        soft.expect("a soft limit").to_owned()
+    });
+    assert_eq!(daemon, "1");
+    assert_eq!(server, own);
 }
 
 /// MCPJungle#271: a gateway that was killed leaves its servers behind. The guardian ends as it did.

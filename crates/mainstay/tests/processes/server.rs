@@ -1,6 +1,6 @@
 //! The end of one server, while Mainstay goes on.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use mainstay_core::{
     config::{Launch, Secret, StdioLaunch},
@@ -9,12 +9,12 @@ use mainstay_core::{
     lifecycle::Loss,
 };
 use mainstay_platform::lineage::Lineage;
-use mainstay_testkit::{limits::PROGRAMS, soon};
+use mainstay_testkit::{limits::PROGRAMS, soon, until};
 use mainstay_transport::{
     self as transport, Approach, AttemptLimiter, Listener, Notice, Opening, Question, Stop,
     logs::Logs,
 };
-use rustix::process::{Signal, test_kill_process};
+use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::json;
 
 use crate::world::{Someone, World, families, family, leader, zombies_of};
@@ -41,6 +41,35 @@ async fn a_crash_takes_the_grandchildren_along() {
     mainstay.signal(Signal::TERM);
     mainstay.ended().await;
     world.assert_deserted();
+}
+
+/// So does a daemon that left its group, its session and its environment behind.
+#[tokio::test]
+async fn a_crash_takes_daemons_without_an_environment_along() {
+    let world = World::new();
+    let ids = world.path().join("strays");
+    let script = format!(
+        "(env -i setsid sh -c 'echo $$ >>{}; exec sleep 1004' &); exec \"$0\"",
+        ids.display()
+    );
+    let entry = json!({"command": "sh", "args": ["-c", script, fake_server::binary()]});
+    let mut mainstay = world.serve_ready(&json!({"it": entry})).await;
+    let strays = || -> Vec<Pid> {
+        let text = fs::read_to_string(&ids).unwrap_or_default();
+        let numbers = text.lines().filter_map(|line| line.parse().ok());
+        numbers.filter_map(Pid::from_raw).collect()
+    };
+    until(PROGRAMS, "the first daemon", || strays().len() == 1).await;
+    leader(&world.everyone()).signal(Signal::KILL);
+    until(PROGRAMS, "the second daemon", || strays().len() == 2).await;
+    let [first, second] = strays()[..] else {
+        panic!("two daemons: {:?}", strays());
+    };
+    test_kill_process(first).expect_err("it went with its server");
+    test_kill_process(second).expect("its server lives");
+    mainstay.signal(Signal::TERM);
+    mainstay.ended().await;
+    test_kill_process(second).expect_err("it went with Mainstay");
 }
 
 #[derive(Debug)]

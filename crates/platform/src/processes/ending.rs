@@ -13,7 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::oneshot;
 
 use super::{FIRST_PAUSE, KILL_LIMIT, LAST_PAUSE, Processes};
-use crate::{blocking, lineage::Marks};
+use crate::{
+    blocking,
+    lineage::{Brand, Marks},
+};
 
 /// The thread that looks. Everybody waits in here once at most for each opening of a server.
 static QUEUE: LazyLock<mpsc::Sender<Wait>> = LazyLock::new(|| {
@@ -27,17 +30,17 @@ static QUEUE: LazyLock<mpsc::Sender<Wait>> = LazyLock::new(|| {
     waits
 });
 
-/// Kills all processes that have these marks in their environment, and all their descendants, whose environment
-/// may differ. Returns when none is left, with the ids of those that cannot be ended.
+/// Kills all processes that have these marks in their environment or their brand, and all their descendants.
+/// Returns when none is left, with the ids of those that cannot be ended.
 pub async fn end_marked(marks: &Marks) -> Vec<i32> {
-    let (wait, told) = Wait::new(marks.entries());
+    let (wait, told) = Wait::new(marks.entries(), marks.brand);
     if QUEUE.send(wait).is_ok()
         && let Ok(left) = told.await
     {
         return left;
     }
     // There is no such thread. Another one looks for these marks alone.
-    let (wait, told) = Wait::new(marks.entries());
+    let (wait, told) = Wait::new(marks.entries(), marks.brand);
     blocking::off_the_runtime(move || {
         let mut waits = Waits(vec![wait]);
         while !waits.0.is_empty() {
@@ -81,10 +84,15 @@ trait World {
     fn processes(&mut self) -> Processes;
     /// `NAME=value`, each with a zero byte behind it.
     fn environment(&mut self, pid: Pid) -> Option<Vec<u8>>;
+    /// Its limit of real time, which may be a [`Brand`].
+    fn real_time(&mut self, pid: Pid) -> Option<u64>;
     fn kill(&mut self, pid: Pid);
 }
 
 struct Machine;
+
+/// What stands before a [`Brand`] in `/proc/PID/limits` (proc(5)).
+const REAL_TIME: &str = "Max realtime timeout";
 
 impl World for Machine {
     fn processes(&mut self) -> Processes {
@@ -94,6 +102,14 @@ impl World for Machine {
     fn environment(&mut self, pid: Pid) -> Option<Vec<u8>> {
         // Others' environments cannot be read, and are not ours.
         fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()
+    }
+
+    fn real_time(&mut self, pid: Pid) -> Option<u64> {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_pid())).ok()?;
+        let line = limits
+            .lines()
+            .find_map(|line| line.strip_prefix(REAL_TIME))?;
+        line.split_ascii_whitespace().next()?.parse().ok()
     }
 
     fn kill(&mut self, pid: Pid) {
@@ -106,15 +122,17 @@ impl World for Machine {
 struct Wait {
     /// `NAME=value`; the last one tells most.
     marks: Vec<String>,
+    brand: Brand,
     since: Instant,
     ended: oneshot::Sender<Vec<i32>>,
 }
 
 impl Wait {
-    fn new(marks: Vec<String>) -> (Self, oneshot::Receiver<Vec<i32>>) {
+    fn new(marks: Vec<String>, brand: Brand) -> (Self, oneshot::Receiver<Vec<i32>>) {
         let (ended, told) = oneshot::channel();
         let wait = Self {
             marks,
+            brand,
             since: Instant::now(),
             ended,
         };
@@ -155,16 +173,25 @@ impl Waits {
                 by_mark.entry(mark.as_bytes()).or_default().push(place);
             }
         }
+        let instances = self.0.iter().filter_map(|wait| wait.marks.first());
+        let instances: HashSet<&[u8]> = instances.map(String::as_bytes).collect();
         let mut found = vec![HashSet::new(); self.0.len()];
         for pid in processes.ours() {
-            let Some(environment) = world.environment(pid) else {
-                continue;
-            };
+            // That of a process that keeps its memory to itself cannot be read.
+            let environment = world.environment(pid).unwrap_or_default();
             let entries = || environment.split(|byte| *byte == 0);
             let has = |mark: &String| entries().any(|entry| entry == mark.as_bytes());
             for &place in entries().filter_map(|entry| by_mark.get(entry)).flatten() {
                 if self.0[place].marks.iter().all(has) {
                     found[place].insert(pid);
+                }
+            }
+            let is_marked = entries().any(|entry| instances.contains(entry));
+            if let Some(limit) = (!is_marked).then(|| world.real_time(pid)).flatten() {
+                for (place, wait) in self.0.iter().enumerate() {
+                    if wait.brand.is_of(limit) {
+                        found[place].insert(pid);
+                    }
                 }
             }
         }
@@ -179,6 +206,7 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lineage::Lineage;
 
     const INSTANCE: &str = "INSTANCE=i";
     const ROOT: i32 = 1;
@@ -193,6 +221,8 @@ mod tests {
         walks: usize,
         reads: usize,
         kills: Vec<i32>,
+        /// Of those that were branded.
+        brands: HashMap<i32, Brand>,
     }
 
     impl World for Fake {
@@ -213,6 +243,11 @@ mod tests {
             let mut living = self.living.iter();
             let (.., environment) = living.find(|(it, ..)| *it == pid.as_raw_pid())?;
             Some(environment.clone().into_bytes())
+        }
+
+        fn real_time(&mut self, pid: Pid) -> Option<u64> {
+            let brand = self.brands.get(&pid.as_raw_pid());
+            Some(brand.map_or(u64::MAX, |brand| brand.limit()))
         }
 
         fn kill(&mut self, pid: Pid) {
@@ -243,8 +278,13 @@ mod tests {
         Pid::from_raw(raw).expect("a process id")
     }
 
+    fn brand_of(tag: &str) -> Brand {
+        Lineage::default().marks(tag).brand
+    }
+
     fn wait(marks: &[&str]) -> (Wait, oneshot::Receiver<Vec<i32>>) {
-        Wait::new(marks.iter().map(ToString::to_string).collect())
+        let names = marks.iter().map(ToString::to_string).collect();
+        Wait::new(names, brand_of(&marks.join(" ")))
     }
 
     #[test]
@@ -273,6 +313,30 @@ mod tests {
         assert_eq!(world.walks, 2);
         assert!(world.reads <= 2 * 2 * SERVERS, "{}", world.reads);
         assert_eq!(world.living.len(), 2 * SERVERS - 200, "others' are left");
+    }
+
+    /// A daemon that cleared its environment goes with its server, and that of another server stays.
+    #[test]
+    fn those_without_an_environment_have_their_brand() {
+        let lineage = Lineage::default();
+        let (one, other) = (lineage.marks("s0:1"), lineage.marks("s1:1"));
+        let mut world = Fake {
+            living: vec![(7, ROOT, String::new()), (8, ROOT, String::new())],
+            brands: HashMap::from([(7, one.brand), (8, other.brand)]),
+            ..Fake::default()
+        };
+        let mut waits = Waits::default();
+        let (wait, mut ended) = Wait::new(one.entries(), one.brand);
+        waits.0.push(wait);
+        let now = Instant::now();
+        waits.look(&mut world, now);
+        waits.look(&mut world, now);
+        assert_eq!(world.kills, [7]);
+        assert_eq!(ended.try_recv().expect("told"), Vec::<i32>::new());
+        let all = lineage.marks_of_all();
+        waits.0.push(Wait::new(all.entries(), all.brand).0);
+        waits.look(&mut world, now);
+        assert_eq!(world.kills, [7, 8]);
     }
 
     #[test]

@@ -75,11 +75,17 @@ impl From<Untrusted> for io::Error {
 }
 
 #[cfg(unix)]
-pub use unix::{directory, file};
+pub use unix::{configuration, directory, file};
 
 /// Elsewhere a home folder belongs to its user to begin with.
 #[cfg(not(unix))]
 pub fn directory(path: &Path) -> Result<(), Untrusted> {
+    fs::metadata(path)?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub fn configuration(path: &Path) -> Result<(), Untrusted> {
     fs::metadata(path)?;
     Ok(())
 }
@@ -113,6 +119,42 @@ mod unix {
     /// way. A directory that others write to must be sticky, as `/tmp` is: there they can rename only
     /// what is theirs.
     pub fn directory(path: &Path) -> Result<(), Untrusted> {
+        let (at, found) = led_to(path)?;
+        ours(&at, &found)
+    }
+
+    /// Checks that only this user and root can write to a configuration's file, and that nobody else can put
+    /// another one in its place. In a container the owner of a mounted file says nothing: nobody else is there.
+    pub fn configuration(path: &Path) -> Result<(), Untrusted> {
+        let path = std::path::absolute(path)?;
+        let is_alone = is_container();
+        let (at, found) = match led_to(&path) {
+            Err(Untrusted::Owner { .. }) if is_alone => return Ok(()),
+            led => led?,
+        };
+        // A pipe of a shell has no writers but those who opened it.
+        if !found.is_file() {
+            return Ok(());
+        }
+        if !is_alone {
+            ours_or_root(&at, &found)?;
+        }
+        if is_written_by_others(&at, &found) {
+            return Err(writable(&at, &found, false));
+        }
+        Ok(())
+    }
+
+    /// Whether this process runs in a container of Docker, Podman or Kubernetes.
+    fn is_container() -> bool {
+        ["/.dockerenv", "/run/.containerenv"]
+            .iter()
+            .any(|mark| Path::new(mark).exists())
+            || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+    }
+
+    /// Where a path leads. Each directory on the way is checked.
+    fn led_to(path: &Path) -> Result<(PathBuf, Metadata), Untrusted> {
         let mut names: VecDeque<OsString> = names(path).collect();
         let mut at = PathBuf::from("/");
         let mut links = 0;
@@ -143,7 +185,8 @@ mod unix {
                 above(&at, &found)?;
             }
         }
-        ours(&at, &fs::symlink_metadata(&at)?)
+        let found = fs::symlink_metadata(&at)?;
+        Ok((at, found))
     }
 
     /// Checks that an open file is a regular one, belongs to this user, and can be written by no other

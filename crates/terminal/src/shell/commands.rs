@@ -134,9 +134,13 @@ A VALUE is taken as JSON where that is of a type the tool's schema has for KEY, 
     command(
         Name::History,
         "history",
-        "[N]",
-        "Show the last lines that were typed",
-        "Lines that hold what looks like a secret are not kept.",
+        "[N] | [NAME] [--since TIME] [--until TIME]",
+        "Show the last lines that were typed, or how a server was",
+        "\
+/history [N]              the last lines that were typed; none that holds what looks like a secret
+/history NAME             how a server was in the last 24 hours, and why it was down
+/history --since 7d       how all servers were
+A time is 14:03, 'yesterday 23:50', 2026-11-28, 2h (ago), or another of `mainstay history`.",
     ),
     command(
         Name::Help,
@@ -183,11 +187,16 @@ pub fn options(name: Name) -> &'static [(&'static str, Option<Value>)] {
             ("--after", Some(Value::Free)),
             ("--server", Some(Value::Server)),
         ],
+        Name::History => &[
+            ("--since", Some(Value::Free)),
+            ("--until", Some(Value::Free)),
+        ],
         Name::Records => &[
             ("--server", Some(Value::Server)),
             ("--tool", Some(Value::Free)),
             ("--status", Some(Value::Free)),
             ("--since", Some(Value::Free)),
+            ("--until", Some(Value::Free)),
             ("--limit", Some(Value::Free)),
         ],
         Name::Log => &[("-n", Some(Value::Free)), ("--follow", None)],

@@ -74,7 +74,7 @@ fn of_command(name: Name, words: &[&str], last: &Typed<'_>, known: &Known) -> Ve
         return last.choices(options.iter().map(|(option, _)| (*option, "")));
     }
     match (name, words) {
-        (Name::Health | Name::Log, []) => last.choices(servers(known)),
+        (Name::Health | Name::Log | Name::History, []) => last.choices(servers(known)),
         (Name::Server, []) => last.choices(commands::ACTIONS.iter().map(|it| (*it, ""))),
         (Name::Server, [_, ..]) => {
             let others = servers(known).filter(|(server, _)| !words[1..].contains(server));

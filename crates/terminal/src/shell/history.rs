@@ -4,6 +4,7 @@
 use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use mainstay_core::{config, redact::Redactor};
@@ -77,7 +78,7 @@ impl History {
 
 /// The rules of records; `None` if they cannot be read, and then no line is kept.
 fn redactor() -> Option<Redactor> {
-    Redactor::new(&config::Journal::default().redact).ok()
+    Redactor::new(&config::Journal::default().redact, Instant::now).ok()
 }
 
 fn locate() -> io::Result<PathBuf> {

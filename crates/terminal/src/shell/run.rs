@@ -13,6 +13,9 @@ use super::{
     line::{Line, Word},
 };
 
+/// Lines that `/history` shows.
+const LINES: usize = 50;
+
 /// How a line ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -52,7 +55,7 @@ impl Runner<'_> {
         let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
         let most = match command.name {
             Name::Servers | Name::Quit => 0,
-            Name::Health | Name::Tools | Name::History | Name::Help => 1,
+            Name::Health | Name::Tools | Name::Help => 1,
             Name::Read => 2,
             _ => usize::MAX,
         };
@@ -66,7 +69,11 @@ impl Runner<'_> {
         let exit = match command.name {
             Name::Quit => return Ok(Outcome::Quit),
             Name::Help => help(&texts)?,
-            Name::History => self.history(command, &texts)?,
+            Name::History => match (&texts[..], texts.first().and_then(|it| it.parse().ok())) {
+                ([], _) => self.lines(LINES)?,
+                ([_], Some(most)) => self.lines(most)?,
+                _ => self.typed(command, Typed::History, &texts).await?,
+            },
             Name::Servers => self.typed(command, Typed::List, &texts).await?,
             Name::Health => self.typed(command, Typed::Health, &texts).await?,
             Name::Server => self.server(command, &texts).await?,
@@ -162,14 +169,8 @@ impl Runner<'_> {
         self.typed(command, Typed::Call, &words).await
     }
 
-    fn history(&self, command: &Command, words: &[&str]) -> Result<Exit, CommandError> {
-        const SHOWN: usize = 50;
-        let most = match words.first() {
-            None => SHOWN,
-            Some(word) => word
-                .parse()
-                .map_err(|_| usage(command, format!("{word:?} is no number of lines")))?,
-        };
+    /// Prints the last lines that were typed.
+    fn lines(&self, most: usize) -> Result<Exit, CommandError> {
         let first = self.history.len().saturating_sub(most);
         for line in &self.history[first..] {
             output::line(line)?;

@@ -190,12 +190,16 @@ impl Row {
     }
 }
 
-/// `4 s`, `3 min`, `2 h`: without the tenths of [`output::span`], which would change all the time.
+/// `4 s`, `3 min`, `2 h`: without the smaller units of [`output::span`], which would change all the time.
 fn whole(span: Duration) -> String {
-    match span.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        _ => output::span(span),
-    }
+    let seconds = span.as_secs();
+    let unit = match seconds {
+        0..60 => return format!("{seconds} s"),
+        60..3600 => 60,
+        3600..86_400 => 3600,
+        _ => 86_400,
+    };
+    output::span(Duration::from_secs(seconds - seconds % unit))
 }
 
 /// The order of the rows.

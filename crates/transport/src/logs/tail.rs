@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::VecDeque, time::SystemTime};
 use arc_swap::ArcSwapOption;
 use mainstay_core::{
     display::escapes,
-    redact::{Secrets, shown},
+    redact::{CUT, Secrets, shown},
     trouble,
 };
 use mainstay_platform::utc;
@@ -128,7 +128,7 @@ pub fn cut(text: &[u8], limit: usize) -> Cow<'_, str> {
     let half = limit / 2;
     let [begin, end] =
         [&text[..half], &text[text.len() - half..]].map(|part| String::from_utf8_lossy(part));
-    format!("{begin} … {end}").into()
+    format!("{begin}{CUT}{end}").into()
 }
 
 #[cfg(test)]

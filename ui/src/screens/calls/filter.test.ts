@@ -42,7 +42,40 @@ describe('times', () => {
     expect(timeOf('25:00', NOW)).toBeUndefined()
     expect(timeOf('2026-11-24T11:00:00Z', NOW)).toBe(NOW - 3_600_000)
     expect(new Date(timeOf('2026-11-20', NOW) ?? 0).getHours()).toBe(0)
-    expect(timeOf('yesterday', NOW)).toBeUndefined()
+  })
+
+  const local = (...parts: [number, number, number, number?, number?, number?, number?]): number => new Date(...parts).getTime()
+  const noon = local(2026, 10, 24, 12)
+
+  it.each([
+    ['-2h', local(2026, 10, 24, 10)],
+    ['today', local(2026, 10, 24)],
+    ['yesterday', local(2026, 10, 23)],
+    ['yesterday 23:50', local(2026, 10, 23, 23, 50)],
+    ['2026-11-20 14:03', local(2026, 10, 20, 14, 3)],
+    ['2026-11-20T14:03:05', local(2026, 10, 20, 14, 3, 5)],
+    ['2026-11-20 14:03:05.250', local(2026, 10, 20, 14, 3, 5, 250)],
+    ['2026-11-20 14:03:05 +02:00', Date.parse('2026-11-20T12:03:05Z')],
+    ['11:59', local(2026, 10, 24, 11, 59)],
+    // It is to come, so the day before was meant.
+    ['23:50', local(2026, 10, 23, 23, 50)],
+  ])('reads %s as the commands do', (text, expected) => {
+    expect(timeOf(text, noon)).toBe(expected)
+  })
+
+  it.each(['5', '1764338580', 'yesterday 25:00', '2026-11-20 soon', '2026-13-01', 'tomorrow'])('refuses %s', (text) => {
+    expect(timeOf(text, noon)).toBeUndefined()
+  })
+
+  it('takes an end that is a time of day for the first one after the beginning', () => {
+    const query = toApi(parse('since:11:00 until:13:00'), noon)
+    expect(query).toEqual({ since: new Date(local(2026, 10, 24, 11)).toISOString(), until: new Date(local(2026, 10, 24, 13)).toISOString() })
+  })
+
+  it('keeps a time with a blank together', () => {
+    const filter = parse('since:"yesterday 23:50" read')
+    expect(filter).toMatchObject({ text: 'read', singles: { since: 'yesterday 23:50' } })
+    expect(parse(format(filter))).toEqual(filter)
   })
 
   it('asks the API for exact times, and refuses what it cannot read', () => {
@@ -61,6 +94,8 @@ describe('a word that is being typed', () => {
     ['since:1', 'since', '1', []],
     ['until:14:', 'until', '14:', []],
     ['since:2026-11', 'since', '2026-11', []],
+    ['since:yest', 'since', 'yest', []],
+    ['since:"2026-11-24 14"', 'since', '2026-11-24 14', []],
     ['trace:4bf92f', 'trace', '4bf92f', []],
   ])('%s is not finished', (text, key, value, choices) => {
     expect(unfinished(parse(text))).toEqual({ key, value, choices })

@@ -34,6 +34,9 @@ export function isEmpty(filter: Filter): boolean {
   return filter.text === '' && LISTS.every((key) => filter.lists[key].length === 0) && SINGLES.every((key) => filter.singles[key] === '')
 }
 
+/** Days that have a name. */
+const WORDS = ['today', 'yesterday']
+
 const isList = (key: string): key is ListKey => (LISTS as readonly string[]).includes(key)
 const isSingle = (key: string): key is SingleKey => (SINGLES as readonly string[]).includes(key)
 
@@ -85,7 +88,8 @@ export function unfinished(filter: Filter): Unfinished | undefined {
   }
   for (const key of ['since', 'until'] as const) {
     const value = filter.singles[key]
-    if (/^\d[\d:.TZ+-]*$/.test(value) && timeOf(value, 0) === undefined) return { key, value, choices: [] }
+    const isBegun = /^-?\d[\d:.TZ+ -]*$/.test(value) || WORDS.some((word) => word !== value && word.startsWith(value))
+    if (value && isBegun && timeOf(value, 0) === undefined) return { key, value, choices: [] }
   }
   const { trace } = filter.singles
   if (/^[\da-f]{1,31}$/i.test(trace)) return { key: 'trace', value: trace, choices: [] }
@@ -140,6 +144,13 @@ export function toApi(filter: Filter, now: number): Query {
     if (at === undefined) throw new BadTime(filter.singles[key])
     query[key] = new Date(at).toISOString()
   }
+  // An end that is a time of day is the first one after the beginning.
+  const [since, until] = [query.since, query.until]
+  if (typeof since === 'string' && typeof until === 'string' && until < since && TIME.test(filter.singles.until)) {
+    const next = new Date(until)
+    next.setDate(next.getDate() + 1)
+    query.until = next.toISOString()
+  }
   if (filter.text) query.text = filter.text
   return query
 }
@@ -154,18 +165,39 @@ export function spanOf(text: string): number | undefined {
   return found ? Number(found[1]) * (UNITS[found[2] ?? ''] ?? 0) : undefined
 }
 
-/** So long ago, a time of today (`14:03`, `14:03:20`), a local day or time, or RFC 3339. */
+const TIME = /^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,3}))?)?$/
+
+/** Milliseconds of this time on the day of `day`, here. */
+function onDay(day: Date, text: string): number | undefined {
+  const found = TIME.exec(text)
+  if (!found) return undefined
+  const [hour, minute, second] = [Number(found[1]), Number(found[2]), Number(found[3] ?? 0)]
+  if (hour > 23 || minute > 59 || second > 59) return undefined
+  return new Date(day).setHours(hour, minute, second, Number((found[4] ?? '').padEnd(3, '0')))
+}
+
+function dayBefore(day: Date): Date {
+  const before = new Date(day)
+  before.setDate(day.getDate() - 1)
+  return before
+}
+
+/**
+ * The times of `--since` of the commands, and `now`: so long ago (`2h`, `-2h`), a time of day (`14:03`, of yesterday if it is
+ * to come), a day (`today`, `yesterday`, `2026-11-28`) with or without a time, or RFC 3339.
+ */
 export function timeOf(text: string, now: number): number | undefined {
-  const back = spanOf(text)
+  const back = spanOf(text.replace(/^-/, ''))
   if (back !== undefined) return now - back
-  const today = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(text)
-  if (today) {
-    const [hour, minute, second] = [Number(today[1]), Number(today[2]), Number(today[3] ?? 0)]
-    if (hour > 23 || minute > 59 || second > 59) return undefined
-    return new Date(now).setHours(hour, minute, second, 0)
-  }
-  if (!/^\d{4}-\d{2}-\d{2}/.test(text)) return undefined
+  if (text === 'now') return now
+  const today = new Date(now)
+  const ofToday = onDay(today, text)
+  if (ofToday !== undefined) return ofToday > now ? onDay(dayBefore(today), text) : ofToday
+  const [, name = '', time = '00:00'] = /^(today|yesterday)(?: (.*))?$/.exec(text) ?? []
+  if (name) return onDay(name === 'today' ? today : dayBefore(today), time)
+  const dated = /^(\d{4}-\d{2}-\d{2})(?:[ T](\d[\d:.]*) ?(Z|[+-]\d{2}:\d{2})?)?$/.exec(text)
+  if (!dated) return undefined
   // A day alone is one of here, not of UTC.
-  const at = Date.parse(/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00` : text.replace(' ', 'T'))
+  const at = Date.parse(`${dated[1] ?? ''}T${dated[2] ?? '00:00'}${dated[3] ?? ''}`)
   return Number.isNaN(at) ? undefined : at
 }

@@ -20,6 +20,7 @@ it.each<[string, Record<string, unknown>, string, string]>([
   ['config_rejected', { reason: 'line 3' }, 'configuration refused', 'line 3; the one before stays in force'],
   ['server_request_waiting', { id: 1, method: 'roots/list' }, 'asks', 'roots/list; waits for an answer by hand'],
   ['server_request_settled', { id: 1, method: 'roots/list', outcome: 'expired' }, 'request ended', 'roots/list; nobody answered in time'],
+  ['server_request_settled', { id: 2, method: 'elicitation/create', outcome: 'disconnected' }, 'request ended', 'elicitation/create; its server has gone'],
   ['server_later', { x: 1 }, 'server_later', '{"name":"files","x":1}'],
 ])('%s %j', (type, data, word, detail) => {
   expect(tell(event(type, data))).toMatchObject({ word, detail })

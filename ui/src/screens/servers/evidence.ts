@@ -1,6 +1,7 @@
 /** Why we believe what a row says: the words for when a server was last heard. */
 import type { Server } from '../../api/types'
 import { ago, span, time } from '../../lib/format'
+import { uncoloured } from '../../lib/visible'
 import type { Row } from '../../lib/row.svelte'
 import { texts } from '../../texts'
 
@@ -14,7 +15,7 @@ export function evidence({ info, answeredAt, isAsked }: Pick<Row, 'info' | 'answ
 
 /** What a server that is down wrote on stderr at last. */
 export function lastWords(info: Server): string | undefined {
-  return info.connected ? undefined : info.stderr?.findLast((line) => line.trim() !== '')
+  return info.connected ? undefined : info.stderr?.map(uncoloured).findLast((line) => line.trim() !== '')
 }
 
 /** The attempt and what comes next, such as "attempt 3 · next in 6 s". */

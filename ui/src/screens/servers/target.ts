@@ -2,6 +2,7 @@
 import type { ClientServer, Pending, Server } from '../../api/types'
 import { visible } from '../../lib/format'
 import { texts } from '../../texts'
+import { shortOf } from './short'
 
 /** As a shell reads it: what is not plain stands in quotes. */
 export function quoted(word: string): string {
@@ -20,6 +21,11 @@ export function lineOf(entry: ClientServer): string {
 /** The program or address of a row, without its arguments: they may be secret. */
 export function targetOf(info: Server): string {
   return visible(info.command ?? info.url ?? info.transport)
+}
+
+/** The same in short, where its entry is not known. */
+export function shortTargetOf(info: Server): string {
+  return shortOf({ command: info.command, url: info.url }) ?? visible(info.transport)
 }
 
 /** The whole command line or address of a server that waits for approval. */

@@ -1,5 +1,5 @@
 /** Tools that the configuration switches off for all clients: servers do not list them. */
-import { isMembers } from '../../forms/schema'
+import { entriesOf } from '../../lib/entry'
 import { fleet } from '../../lib/fleet.svelte'
 import { List } from '../../lib/list.svelte'
 import { disabledOf } from './switches'
@@ -9,24 +9,18 @@ export interface Hidden {
   name: string
 }
 
-/** The entries of a configuration, in each shape that it may have: docs/configuration.md. */
-function entriesOf(config: unknown): [string, unknown][] {
-  if (Array.isArray(config)) return config.flatMap((it: unknown) => (isMembers(it) && typeof it.name === 'string' ? [[it.name, it] as [string, unknown]] : []))
-  if (!isMembers(config)) return []
-  return [config.mcpServers, config.servers].flatMap((part) => (Array.isArray(part) ? entriesOf(part) : isMembers(part) ? Object.entries(part) : []))
-}
-
 /** What is hidden in a configuration. */
 export function hiddenIn(config: unknown): Hidden[] {
   return entriesOf(config).flatMap(([server, entry]) => disabledOf(entry).map((name) => ({ server, name })))
 }
 
 /** Follows what is hidden while the component that calls it is there. */
-export function hiddenTools(only: () => string | undefined): { readonly list: Hidden[] } {
+export function hiddenTools(only: () => string | undefined): { readonly list: Hidden[]; again(): void } {
   // Where the configuration cannot be read, the list stands without what is hidden.
   const config = new List<unknown>(() => '/api/config')
   const list = $derived(hiddenIn(config.value).filter((it) => (only() === undefined || it.server === only()) && fleet.rows.has(it.server)))
   return {
+    again: () => config.again(),
     get list() {
       return list
     },

@@ -43,6 +43,11 @@ export function withTool(entry: Members, tool: string, isOn: boolean): Members {
   return next
 }
 
+/** The entry with several tools switched. */
+export function withTools(entry: Members, tools: readonly string[], isOn: boolean): Members {
+  return tools.reduce((next, tool) => withTool(next, tool, isOn), entry)
+}
+
 /** One client for which a tool is off. */
 export interface OffFor {
   client: string

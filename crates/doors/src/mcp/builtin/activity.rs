@@ -293,7 +293,7 @@ impl RequestId {
         });
         taken.ok_or_else(|| {
             let message =
-                format!("no request {text} is waiting: it was answered, or its time is over");
+                format!("no request {text} is waiting: it was answered, its time is over, or its server has disconnected");
             Failure::new(FailureKind::RequestNotFound, message)
                 .with("request_id", text)
                 .into()

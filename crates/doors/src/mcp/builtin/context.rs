@@ -179,10 +179,7 @@ impl<'a> Context<'a> {
 
     /// Which records and objects the client may see.
     pub fn reach(&self) -> Reach {
-        Reach {
-            principal: self.client.principal.clone(),
-            within: Within::View(self.view.clone()),
-        }
+        Reach::of(&self.client, Within::View(self.view.clone()))
     }
 
     /// Whether this is a refused call that the client surely made: with its token, or in its session. Its name

@@ -21,7 +21,11 @@ use super::{
     reach::Reach,
     refusal::Refusal,
 };
-use crate::mcp::{kept_objects::bare, reply::Reply, shared::Shared};
+use crate::mcp::{
+    kept_objects::{Reading, bare},
+    reply::Reply,
+    shared::Shared,
+};
 
 /// What clients are told of these resources.
 pub const TEMPLATE: &str = r#"{"uriTemplate":"mainstay://objects/{cid}{?offset,length,lines,pattern,path,raw}","name":"objects","title":"Whole results","description":"Results of which only the beginning was given, read in parts: offset and length in characters, lines as 10-40, pattern as a regular expression, path as a JSON path, raw=true for JSON as it is kept.","mimeType":"text/plain"}"#;
@@ -101,11 +105,18 @@ pub async fn read_part(context: &Context<'_>) -> Outcome {
 
 async fn excerpt(shared: &Shared, reach: Reach, wanted: ExcerptQuery) -> Result<Excerpt, Refusal> {
     let cid = wanted.cid.clone();
-    let read = shared
-        .objects
-        .read(&shared.gateway.calls, reach, &cid, move |object| {
-            wanted.of(object)
-        });
+    let reading = if wanted.has_path() {
+        Reading::AsValues
+    } else {
+        Reading::AsText
+    };
+    let read = shared.objects.read(
+        &shared.gateway.calls,
+        reach,
+        &cid,
+        reading,
+        move |object, budget| wanted.of(object, budget),
+    );
     read.await?
         .map_err(|error| Refusal::Arguments(error.to_string()))
 }

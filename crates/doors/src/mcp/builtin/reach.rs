@@ -3,14 +3,21 @@
 //! clients.
 
 use mainstay_core::{ids::ServerName, principal::Principal, record::Record};
-use mainstay_gateway::View;
+use mainstay_gateway::{View, calls::Client};
 use mainstay_journal::{Holder, Whose};
 
 /// What one client may see of calls.
 #[derive(Clone, Debug)]
 pub struct Reach {
+    whom: Whom,
+    within: Within,
+}
+
+/// One client among others: by its token and its session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Whom {
     pub principal: Principal,
-    pub within: Within,
+    pub session: Option<String>,
 }
 
 /// What the client sees itself.
@@ -22,9 +29,21 @@ pub enum Within {
 }
 
 impl Reach {
+    pub fn of(client: &Client, within: Within) -> Self {
+        let whom = Whom {
+            principal: client.principal.clone(),
+            session: client.origin.session.clone(),
+        };
+        Self { whom, within }
+    }
+
+    pub fn whom(&self) -> &Whom {
+        &self.whom
+    }
+
     /// Whose calls may be seen, by token.
     pub fn whose(&self) -> Whose {
-        match &self.principal {
+        match &self.whom.principal {
             Principal::Operator => Whose::Anybodys,
             Principal::Anonymous => Whose::Of(None),
             own @ Principal::Client(_) => Whose::Of(Some(own.to_string())),

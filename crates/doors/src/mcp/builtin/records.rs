@@ -16,7 +16,10 @@ use super::{
     outcome::{Outcome, ToolOutput, here},
     refusal::Refusal,
 };
-use crate::mcp::{endpoint::request::RequestContext, kept_objects};
+use crate::mcp::{
+    endpoint::request::RequestContext,
+    kept_objects::{self, Reading},
+};
 use mainstay_doorway::json_views::records::{failure, journal};
 
 tools! {
@@ -215,10 +218,11 @@ async fn inspect(context: &Context<'_>) -> Outcome {
     let Inspect { cid } = context.arguments()?;
     let cid = kept_objects::bare(&cid).to_owned();
     let reach = context.reach();
+    let calls = &context.gateway().calls;
     let read = context
         .shared
         .objects
-        .read(&context.gateway().calls, reach, &cid, |object| {
+        .read(calls, reach, &cid, Reading::AsText, |object, _| {
             look(&object.raw)
         });
     let mut said = read.await?;

@@ -73,10 +73,8 @@ impl RequestContext<'_> {
         let shown = self.view.shown();
         let own = [Group::Records, Group::Meta];
         let reads = own.iter().any(|group| shown.own_tools().contains(group));
-        (reads || self.cuts_results()).then(|| Reach {
-            principal: self.sink.client.principal.clone(),
-            within: Within::View(self.view.clone()),
-        })
+        (reads || self.cuts_results())
+            .then(|| Reach::of(&self.sink.client, Within::View(self.view.clone())))
     }
 
     async fn call_tool(self) -> Reply {

@@ -109,10 +109,7 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
         && frame.method() == Some(Method::ResourcesRead)
         && objects::is_one(&uri.value)
     {
-        let reach = Reach {
-            principal: sink.client.principal.clone(),
-            within: Within::Server(server.name.clone()),
-        };
+        let reach = Reach::of(&sink.client, Within::Server(server.name.clone()));
         return objects::read(shared, Some(reach), id, &uri.value, era, cancelled).await;
     }
     let is_edited = !withheld.is_nothing() || cuts_results;

@@ -18,12 +18,30 @@ use mainstay_transport::{Frame, Listener, Notice, Question};
 use super::outbox::Outbox;
 
 /// Sends a client what belongs to no call; clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ClientSinks {
     pub outbox: Arc<Outbox>,
     pub questions: Arc<Questions>,
     /// See `Client::bound`.
     pub bound: Option<BoundNames>,
+}
+
+impl Default for ClientSinks {
+    fn default() -> Self {
+        let outbox = Arc::<Outbox>::default();
+        let notices = Arc::clone(&outbox);
+        Self {
+            outbox,
+            questions: Arc::new(Questions::with_notices(notices)),
+            bound: None,
+        }
+    }
+}
+
+impl calls::Notices for Outbox {
+    fn push(&self, text: String) {
+        self.push(text);
+    }
 }
 
 impl ClientSinks {

@@ -122,7 +122,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     assert!(!run.stderr.contains("s3cret"), "{run}");
     let told = run
         .stderr
-        .contains("warning: key is saved in clear in the configuration")
+        .contains(r#"{"warning":"key is saved in clear in the configuration"}"#)
         && run.stderr.contains("--set key='${file:PATH}'");
     assert!(told, "{run}");
     let first = folders(&home);

@@ -7,7 +7,7 @@ use mainstay_platform::environment::Origin;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
-use super::{brief, call, hears, kinds, shown, told, tools};
+use super::{brief, call, hears, kinds, shown, told, tools, until_unlisted};
 use crate::{
     backend::{Backend, Kind},
     client::names,
@@ -173,8 +173,9 @@ over_every_transport! {
             // A call shows that a server over HTTP has gone.
             call(&rest, "x/echo", json!({})).await;
             rest.until_status("x", "failed").await;
+            until_unlisted(&client, &rest, "x").await;
             let entry = shown(&rest, "x").await;
-            assert_eq!(entry["status"], "failed", "{entry}");
+            assert_eq!((&entry["status"], &entry["tools"]), (&json!("failed"), &json!([])), "{entry}");
             assert!(entry["error"].is_string(), "{entry}");
             let events = told(&rest, "x").await;
             let attempts = events.iter().filter(|(kind, _)| kind == "server_reconnecting");
@@ -197,9 +198,12 @@ over_every_transport! {
         for _ in 0..2 {
             call(&rest, "x/echo", json!({})).await;
         }
-        refused(&call(&rest, "x/echo", json!({})).await, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
+        let answer = call(&rest, "x/echo", json!({})).await;
+        refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
+        assert_eq!(answer.1["status"], "disconnected", "{}", answer.1);
+        until_unlisted(&client, &rest, "x").await;
         let entry = shown(&rest, "x").await;
-        assert_eq!(entry["status"], "disconnected", "{entry}");
+        assert_eq!((&entry["status"], &entry["tools"]), (&json!("disconnected"), &json!([])), "{entry}");
         assert!(entry["error"].is_string(), "{entry}");
         assert!(rest.server("x").await["nextRetryMs"].is_null());
         backend.come_back().await;

@@ -3,11 +3,11 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{call, hears, kinds, told, tools, until_told};
+use super::{call, hears, kinds, told, tools, until_told, until_unlisted};
 use crate::{
     backend::{Backend, Kind},
     client::names,
-    gateway::Gateway,
+    gateway::{Gateway, found},
     loss::{kill, pid},
     modern::Modern,
     reloading::{File, reload},
@@ -120,6 +120,7 @@ async fn a_crash_is_counted_and_left_to_a_person() {
             "{shown}"
         );
         assert_eq!(shown["lastError"], "process exited unexpectedly (signal 9)");
+        until_unlisted(&client, &rest, "x").await;
         let (status, answer) = call(&rest, "x/echo", json!({})).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
         assert_eq!(backend.count("initialize"), crashes, "no call starts it");
@@ -392,6 +393,20 @@ async fn calls_end_with_a_result_or_a_reason() {
         (StatusCode::GATEWAY_TIMEOUT, &json!("timeout after 1s")),
         "{answer}"
     );
+    let execute = "/api/servers/x/tools/hang/call";
+    let (status, answer) = rest.post(execute, json!({})).await;
+    let words = json!({"success": false, "error": "JSON-RPC request timeout after 1000ms"});
+    assert_eq!((status, &answer), (StatusCode::OK, &words));
+    let in_flight = async || backend.of_method("tools/call").len();
+    let before = in_flight().await;
+    let stopping = async {
+        let sent = async || (in_flight().await > before).then_some(());
+        found("the call", sent).await;
+        rest.done("x", "stop").await;
+    };
+    let (answer, ()) = tokio::join!(rest.post(execute, json!({})), stopping);
+    assert_eq!(answer.1["error"], "Server x is stopping", "{}", answer.1);
+    rest.done("x", "start").await;
     hears(&rest, "x").await;
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{call, hears, kinds, told, tools, until_told};
 use crate::{
     backend::{Backend, Kind},
-    client::{failure, text},
+    client::text,
     gateway::{Gateway, soon},
 };
 
@@ -25,16 +25,16 @@ over_every_transport! {
         backend.leave(&client).await;
         let found = async {
             loop {
-                let result = client.call("x__echo", json!({})).await;
-                if failure(&result)["kind"] == "server_not_connected" {
-                    return result;
+                let response = client.request("tools/call", json!({"name": "x__echo"})).await;
+                if response["error"].is_object() {
+                    return response["error"].clone();
                 }
             }
         };
-        let result = soon("a call that finds nobody", found).await;
+        let error = soon("a call that finds nobody", found).await;
         let state = rest.server("x").await["status"].as_str().expect("a word").to_owned();
-        assert_eq!(failure(&result)["status"], state, "{result}");
-        let words = text(&result);
+        assert_eq!(error["data"]["status"], state, "{error}");
+        let words = error["message"].as_str().expect("words");
         assert!(words.contains("'x'") && words.contains(&state), "{words}");
         let health = rest.get("/api/health").await;
         assert_eq!(health["servers"][0]["status"], "error", "{health}");

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     backend::Backend,
+    client::Http,
     gateway::{Gateway, found},
     rest_client::Rest,
 };
@@ -80,6 +81,32 @@ async fn until_told(rest: &Rest, server: &str, kind: &str) -> Vec<(String, Value
         is_told.then_some(events)
     })
     .await
+}
+
+/// Waits until nothing of this server is listed, on `/mcp` and over REST. A call still names the server.
+async fn until_unlisted(client: &Http, rest: &Rest, server: &str) {
+    let (prefix, tool) = (format!("{server}__"), format!("{server}__echo"));
+    found("nothing listed", async || {
+        let on_mcp = client.tools().await;
+        let mut listed = on_mcp.iter().any(|name| name.starts_with(&prefix));
+        for (path, list) in [
+            ("/api/mcp-tools", "tools"),
+            ("/api/mcp-resources", "resources"),
+        ] {
+            let shown = rest.get(path).await;
+            let mut items = shown[list].as_array().expect("a list").iter();
+            listed |= items.any(|item| item["server"] == server);
+        }
+        (!listed).then_some(())
+    })
+    .await;
+    let failed = client.error("tools/call", json!({"name": tool})).await;
+    assert_eq!(failed["data"]["server"], server, "{failed}");
+    let words = failed["message"].as_str().expect("words");
+    assert!(
+        words.contains(&format!("(Server '{server}' is ")),
+        "{failed}"
+    );
 }
 
 /// The types of those that are about the connection; an attempt that begins is no change of it.

@@ -71,7 +71,8 @@ over_every_transport! {
         let result = client.call("x__echo", json!({})).await;
         let found = failure(&result);
         assert_eq!((&found["kind"], &found["status"]), (&json!("server_not_connected"), &json!("reconnecting")), "{found}");
-        assert!(found["attempt"].is_u64() && found["nextRetryMs"].is_u64() && found["lastError"].is_string(), "{found}");
+        assert!(found["attempt"].is_u64() && found["lastAttempt"] == found["attempt"]);
+        assert!( found["nextRetryMs"].is_u64() && found["lastError"].is_string(), "{found}");
         assert!(text(&result).contains("Server 'x' is reconnecting"), "{result}");
         backend.come_back().await;
         client.hears("x__echo").await;

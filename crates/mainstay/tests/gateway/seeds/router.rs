@@ -162,7 +162,12 @@ async fn a_server_over_http_that_stopped_is_found_again() {
     assert_eq!(rest.server("x").await["healthStatus"], "healthy");
     gate.set(Mode::Closed).await.expect("the gate stands");
     gate.reset();
-    rest.until_status("x", "reconnecting").await;
+    let shown = rest.until_status("x", "reconnecting").await;
+    let why = shown["lastError"].as_str().expect("a reason");
+    assert!(
+        !why.contains("hangs"),
+        "a connection that is refused is no hang: {why}"
+    );
     gate.set(Mode::Forward).await.expect("the gate stands");
     rest.until_status("x", "connected").await;
     hears(&rest, "x").await;

@@ -2,26 +2,30 @@
 //!
 //! Of a tool's result the text is read. Any other object is read as it is kept.
 
-use std::{borrow::Cow, fmt::Write as _};
+mod budget;
+mod pattern;
+mod window;
+
+use std::time::Duration;
 
 use mainstay_core::message::{
-    foreign::{exact, written},
+    foreign::{Exact, exact},
     items, member, shown_member,
 };
-use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json_path::JsonPath;
+
+use self::{pattern::Pattern, window::Window};
+
+pub use self::budget::{Budget, Reader};
 
 /// Characters of an excerpt: the default, and the most.
 const DEFAULT_LENGTH: usize = 4_000;
 const MAX_LENGTH: usize = 16_000;
 
-/// Bytes of a compiled expression: one that a model writes needs less.
-const MAX_PATTERN: usize = 1 << 20;
-
-/// Bytes of a text in which a JSON path is looked for: as values it takes many times as much.
+/// Bytes and values of a text in which a JSON path is looked for: a value takes up to two hundred bytes.
 const MAX_DOCUMENT: usize = 8 << 20;
+const MAX_VALUES: usize = 500_000;
 
 /// Characters of a path, and selectors side by side in it: each may double what is found.
 const MAX_PATH: usize = 500;
@@ -73,8 +77,20 @@ pub enum Unreadable {
     Path(#[from] serde_json_path::ParseError),
     #[error("\"path\" is too much work: {0}")]
     Laborious(&'static str),
-    #[error("\"path\" is for texts of up to {MAX_DOCUMENT} bytes: read \"lines\" or a \"pattern\"")]
+    #[error(
+        "\"path\" is for texts of up to {MAX_DOCUMENT} bytes and {MAX_VALUES} values: read \"lines\" or a \"pattern\""
+    )]
     TooLarge,
+    #[error("\"pattern\" cannot be searched for: {0}")]
+    Automaton(String),
+    #[error(
+        "\"pattern\" has a \\b, and a line of more than {0} bytes has letters beyond ASCII: write (?-u:\\b)"
+    )]
+    Boundary(usize),
+    #[error("it took longer than {}: choose a simpler \"pattern\" or \"path\", or read \"lines\"", seconds(*.0))]
+    Slow(Duration),
+    #[error("nobody waits for it any more")]
+    Unwanted,
     #[error("the object is not JSON: {0}")]
     NotJson(serde_json::Error),
 }
@@ -95,23 +111,28 @@ impl Object {
 }
 
 impl ExcerptQuery {
+    /// Whether it reads a whole document as values.
+    pub fn has_path(&self) -> bool {
+        self.path.is_some()
+    }
+
     /// Reads an object; one of many megabytes takes a while.
-    pub fn of(&self, object: &Object) -> Result<Excerpt, Unreadable> {
+    pub fn of(&self, object: &Object, budget: &Budget) -> Result<Excerpt, Unreadable> {
         let whole = match &object.text {
             Some(text) if !self.raw => text,
             _ => &object.raw,
         };
-        let selected: Cow<'_, str> = match (&self.lines, &self.pattern, &self.path) {
-            (None, None, None) => whole.into(),
-            (Some(lines), None, None) => select_lines(whole, lines)?.into(),
-            (None, Some(pattern), None) => matching(whole, pattern)?.into(),
-            (None, None, Some(path)) => at(whole, path)?.into(),
-            _ => return Err(Unreadable::Several),
-        };
         let length = self.length.unwrap_or(DEFAULT_LENGTH).clamp(1, MAX_LENGTH);
         let offset = self.offset.unwrap_or_default();
-        let total = selected.chars().count();
-        let text: String = selected.chars().skip(offset).take(length).collect();
+        let mut window = Window::new(offset, length, budget);
+        match (&self.lines, &self.pattern, &self.path) {
+            (None, None, None) => window.push(whole)?,
+            (Some(lines), None, None) => select_lines(whole, lines, &mut window)?,
+            (None, Some(pattern), None) => matching(whole, pattern, budget, &mut window)?,
+            (None, None, Some(path)) => at(whole, path, &mut window)?,
+            _ => return Err(Unreadable::Several),
+        }
+        let (text, total) = window.finish();
         let end = offset.saturating_add(length);
         Ok(Excerpt {
             text,
@@ -120,6 +141,10 @@ impl ExcerptQuery {
             next_offset: (end < total).then_some(end),
         })
     }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs())
 }
 
 /// The texts of a tool's result, one below the other.
@@ -135,7 +160,7 @@ fn text_of(object: &str) -> Option<String> {
 }
 
 /// `10-40`, `10-` and `10`, counted from 1.
-fn select_lines(text: &str, lines: &str) -> Result<String, Unreadable> {
+fn select_lines(text: &str, lines: &str, window: &mut Window<'_>) -> Result<(), Unreadable> {
     let unclear = || Unreadable::Lines(lines.to_owned());
     let number = |text: &str| text.trim().parse::<usize>().map_err(|_| unclear());
     let (first, last) = match lines.split_once('-') {
@@ -147,40 +172,72 @@ fn select_lines(text: &str, lines: &str) -> Result<String, Unreadable> {
         return Err(unclear());
     }
     let selected = text.lines().skip(first - 1).take(last - first + 1);
-    Ok(selected.collect::<Vec<_>>().join("\n"))
+    for (at, line) in selected.enumerate() {
+        if at > 0 {
+            window.push("\n")?;
+        }
+        window.push(line)?;
+    }
+    Ok(())
 }
 
 /// The lines that match, each with its number.
-fn matching(text: &str, pattern: &str) -> Result<String, Unreadable> {
-    let pattern = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build()?;
-    let mut found = String::new();
+fn matching(
+    text: &str,
+    pattern: &str,
+    budget: &Budget,
+    window: &mut Window<'_>,
+) -> Result<(), Unreadable> {
+    let mut pattern = Pattern::new(pattern)?;
     for (number, line) in (1..).zip(text.lines()) {
-        if pattern.is_match(line) {
-            let _ = writeln!(found, "{number}: {line}");
+        if pattern.is_in(line, budget)? {
+            window.push(&format!("{number}: "))?;
+            window.push(line)?;
+            window.push("\n")?;
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// What a JSON path leads to: the text that stands there, one value, or the list of several.
-fn at(text: &str, path: &str) -> Result<String, Unreadable> {
+fn at(text: &str, path: &str, window: &mut Window<'_>) -> Result<(), Unreadable> {
     is_bounded(path)?;
-    if text.len() > MAX_DOCUMENT {
+    if text.len() > MAX_DOCUMENT || values(text) > MAX_VALUES {
         return Err(Unreadable::TooLarge);
     }
     let path = JsonPath::parse(path)?;
     let document = exact(text).map_err(Unreadable::NotJson)?;
-    Ok(match path.query(&document).all().as_slice() {
-        // A number that is kept as text is written as one.
-        [value] => match (value, written(value, Value::to_string)) {
-            (Value::String(text), written) if written.starts_with('"') => text.clone(),
-            (_, written) => written,
+    match path.query(&document).all().as_slice() {
+        [value] => match Exact(value).as_str() {
+            Some(text) => window.push(text),
+            None => window.written(|window| serde_json::to_writer(window, &Exact(value))),
         },
         several => {
-            let several: Value = several.iter().map(|value| (*value).clone()).collect();
-            written(&several, Value::to_string)
+            window.push("[")?;
+            for (at, value) in several.iter().enumerate() {
+                if at > 0 {
+                    window.push(",")?;
+                }
+                window.written(|window| serde_json::to_writer(window, &Exact(value)))?;
+            }
+            window.push("]")
         }
-    })
+    }
+}
+
+/// How many values a JSON text has at most.
+fn values(text: &str) -> usize {
+    let (mut count, mut is_string, mut is_escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_string,
+            b'"' => is_string = !is_string,
+            b',' | b'[' | b'{' if !is_string => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// A path costs at most a small multiple of the document, and not its square or worse: nothing ends one
@@ -219,7 +276,7 @@ fn is_bounded(path: &str) -> Result<(), Unreadable> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -227,7 +284,8 @@ mod tests {
         let mut wanted = wanted;
         wanted["cid"] = "x".into();
         let wanted: ExcerptQuery = serde_json::from_value(wanted).expect("arguments");
-        wanted.of(&Object::new(object.to_string().into_bytes()))
+        let object = Object::new(object.to_string().into_bytes());
+        wanted.of(&object, &Reader::new().budget())
     }
 
     fn result(text: &str) -> Value {
@@ -281,6 +339,7 @@ mod tests {
             json!(data)
         );
         let object = Object::new(object.into_bytes());
+        let reader = Reader::new();
         for (path, expected) in [
             ("$.name", "x"),
             ("$.id", "12345678901234567890123"),
@@ -291,7 +350,8 @@ mod tests {
         ] {
             let wanted = json!({"cid": "x", "path": path});
             let wanted: ExcerptQuery = serde_json::from_value(wanted).expect("arguments");
-            assert_eq!(wanted.of(&object).expect(path).text, expected, "{path}");
+            let excerpt = wanted.of(&object, &reader.budget()).expect(path);
+            assert_eq!(excerpt.text, expected, "{path}");
         }
     }
 

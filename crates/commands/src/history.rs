@@ -1,0 +1,398 @@
+//! `mainstay history`: shows how the servers were in the last 30 days, and why one was down. Without a daemon the
+//! journal that it left is read.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
+
+use chrono::{DateTime, Local};
+use clap::Args;
+use mainstay_api::{self as api, Client, ClientError, Transition};
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    shape::{Found, Shape},
+    stderr::complain,
+    when::{self, When, when},
+};
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    lifecycle::State,
+    trouble,
+};
+use mainstay_doorway::json_views;
+use mainstay_journal::Period;
+use mainstay_platform::utc;
+use serde::Serialize;
+
+use super::{events, store::StoreHost};
+
+/// The beginning, where none is named.
+const DEFAULT_PERIOD: Duration = Duration::from_hours(24);
+
+/// Changes of each server in an answer of the daemon.
+const LIMIT: usize = 200;
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay history                                 the last 24 hours
+  mainstay history files --since 7d                why it was down, and how long
+  mainstay history --since 'yesterday 22:00' --until 06:00
+  mainstay history --since 2026-11-27 --json";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct History {
+    /// Only this server
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Since then: 14:03, "yesterday 23:50", 2026-11-25, 10m (ago), or 2026-11-25T14:03:00Z
+    /// [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    since: Option<When>,
+    /// Until then
+    #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    until: Option<When>,
+    /// How many changes of each server at most, the newest; at most 1000
+    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    limit: usize,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: Shape,
+}
+
+/// A change of a server, or of Mainstay itself, which has no name.
+#[derive(Debug, Serialize)]
+struct Change {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    #[serde(flatten)]
+    transition: api::Transition,
+    /// How long it was down, where it is not any more; or has been so far, if this is its last change.
+    #[serde(rename = "downMs", skip_serializing_if = "Option::is_none")]
+    down_ms: Option<u64>,
+    /// It was down for longer: when that began is not known.
+    #[serde(rename = "downForLonger", skip_serializing_if = "std::ops::Not::not")]
+    is_longer: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Changes {
+    /// The oldest first.
+    changes: Vec<Change>,
+    /// Whether older ones were left out.
+    truncated: bool,
+}
+
+/// What a status says of a server that is to be up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Up,
+    Down,
+    /// It is on its way, and was not up before as far as is known.
+    Coming,
+    /// Nobody wants it up.
+    Off,
+}
+
+/// An outage that has not ended.
+#[derive(Clone, Copy)]
+struct Outage {
+    began: DateTime<Local>,
+    /// It may have begun before.
+    is_longer: bool,
+}
+
+impl History {
+    pub async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
+        let until = when::end(self.since, self.until)?.map(When::at);
+        let asked = self
+            .daemon
+            .with(host, async |client| self.ask(client, until).await)
+            .await;
+        let history = match asked {
+            Err(CommandError::Client(ClientError::NotRunning { dir })) => {
+                let Some(mut journal) = host.journal(&dir)? else {
+                    return Err(ClientError::NotRunning { dir }.into());
+                };
+                let history = json_views::history::wire(journal.history(&self.period(until))?);
+                if let Some(name) = self.name.as_ref().filter(|_| history.servers.is_empty()) {
+                    let message = format!("the history has no server '{name}'");
+                    return Err(Failure::new(FailureKind::ServerNotFound, message).into());
+                }
+                history
+            }
+            asked => asked?,
+        };
+        let end = until.unwrap_or_else(SystemTime::now).min(SystemTime::now());
+        self.print(&Changes::of(history, end.into()))?;
+        Ok(Exit::DONE)
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        until: Option<SystemTime>,
+    ) -> Result<api::History, CommandError> {
+        let period = self.period(until);
+        let query = [
+            ("since", utc::rfc3339(period.since)),
+            ("until", utc::rfc3339(period.until)),
+            ("limit", period.limit.to_string()),
+        ];
+        Ok(client.history(self.name.as_deref(), &query).await?)
+    }
+
+    fn period(&self, until: Option<SystemTime>) -> Period {
+        let until = until.unwrap_or_else(SystemTime::now);
+        let since = self.since.map(When::at);
+        let since = since.unwrap_or_else(|| until.checked_sub(DEFAULT_PERIOD).unwrap_or(until));
+        Period {
+            server: self.name.clone(),
+            since,
+            until,
+            limit: self.limit,
+        }
+    }
+
+    fn print(&self, changes: &Changes) -> Result<(), CommandError> {
+        let mut found = Found::list::<api::Transition>(changes, &["changes"], &["server"]);
+        let own = ["server", "downMs", "downForLonger"].map(str::to_owned);
+        found.fields.extend(own);
+        if self.shape.print(self.daemon.json, &found)?.is_none() {
+            return Ok(());
+        }
+        for change in &changes.changes {
+            let at = local(&change.transition.at);
+            let server = change.server.as_deref().unwrap_or("-");
+            events::line(at, server, change.word(), &change.detail())?;
+        }
+        if changes.changes.is_empty() {
+            complain("nothing is known of this time; --since goes back 30 days");
+        }
+        if changes.truncated {
+            complain("older ones were left out; --until and --limit show them");
+        }
+        Ok(())
+    }
+}
+
+impl Changes {
+    /// All changes in order, each with how long its server had been down.
+    fn of(history: api::History, end: DateTime<Local>) -> Self {
+        let marks = history.daemon.into_iter().map(|mark| Change {
+            server: None,
+            transition: of_mark(mark),
+            down_ms: None,
+            is_longer: false,
+        });
+        let servers = history.servers.into_iter().flat_map(|of_one| {
+            let server = of_one.server;
+            of_one
+                .transitions
+                .into_iter()
+                .map(move |transition| Change {
+                    server: Some(server.clone()),
+                    transition,
+                    down_ms: None,
+                    is_longer: false,
+                })
+        });
+        let mut changes: Vec<Change> = marks.chain(servers).collect();
+        changes.sort_by_cached_key(|change| local(&change.transition.at));
+        let mut seen: HashMap<String, (usize, Option<Outage>)> = HashMap::new();
+        for (place, change) in changes.iter_mut().enumerate() {
+            let at = local(&change.transition.at);
+            let Some(server) = change.server.clone() else {
+                // What servers did while Mainstay did not run is not known.
+                seen.clear();
+                continue;
+            };
+            let before = seen.get(&server).copied();
+            let outage = before.and_then(|(_, outage)| outage);
+            let now = match change.condition() {
+                Condition::Down => outage.or(Some(Outage {
+                    began: at,
+                    is_longer: before.is_none(),
+                })),
+                Condition::Coming => outage,
+                Condition::Up | Condition::Off => {
+                    change.has_ended(outage, at);
+                    None
+                }
+            };
+            seen.insert(server, (place, now));
+        }
+        for (place, outage) in seen.into_values() {
+            changes[place].has_ended(outage, end);
+        }
+        Self {
+            changes,
+            truncated: history.truncated,
+        }
+    }
+}
+
+impl Change {
+    fn has_ended(&mut self, outage: Option<Outage>, at: DateTime<Local>) {
+        let Some(outage) = outage else { return };
+        let span = (at - outage.began).num_milliseconds();
+        self.down_ms = Some(u64::try_from(span).unwrap_or_default());
+        self.is_longer = outage.is_longer;
+    }
+
+    fn condition(&self) -> Condition {
+        let status = self.transition.status.as_str();
+        match State::ALL
+            .into_iter()
+            .find(|state| state.as_str() == status)
+        {
+            Some(State::Connected) => Condition::Up,
+            Some(State::Connecting) => Condition::Coming,
+            Some(State::Reconnecting | State::Error | State::Failed | State::Crashed) => {
+                Condition::Down
+            }
+            Some(State::Disconnected | State::Stopping) | None => Condition::Off,
+        }
+    }
+
+    /// Its status, in the word of [`mainstay events`](events).
+    fn word(&self) -> &str {
+        if self.transition.degraded {
+            "degraded"
+        } else {
+            &self.transition.status
+        }
+    }
+
+    fn detail(&self) -> String {
+        let Transition {
+            reason,
+            exit_code,
+            exit_signal,
+            stderr,
+            attempt,
+            next_retry_ms,
+            ..
+        } = &self.transition;
+        if self.server.is_none() {
+            return "Mainstay itself".to_owned();
+        }
+        let mut parts = Vec::new();
+        if let Some(reason) = reason {
+            let next = next_retry_ms.map(Duration::from_millis);
+            let told =
+                trouble::explained(&with_exit(reason, *exit_code, *exit_signal), stderr, None);
+            parts.push(output::trouble(&told, attempt.unwrap_or_default(), next));
+        }
+        if let Some(down) = self.down_ms {
+            let span = output::span(Duration::from_millis(down));
+            let longer = if self.is_longer { "more than " } else { "" };
+            let is_down = matches!(self.condition(), Condition::Down | Condition::Coming);
+            let tense = if is_down { "down for" } else { "was down for" };
+            parts.push(format!("{tense} {longer}{span}"));
+        }
+        parts.join("; ")
+    }
+}
+
+/// The reason with how the process ended, unless it says so.
+fn with_exit(reason: &str, code: Option<i32>, signal: Option<i32>) -> String {
+    let end = match (code, signal) {
+        (Some(code), _) => format!("code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => return reason.to_owned(),
+    };
+    if reason.contains(&end) {
+        reason.to_owned()
+    } else {
+        format!("{reason} (its process ended with {end})")
+    }
+}
+
+fn of_mark(mark: api::DaemonMark) -> Transition {
+    Transition {
+        at: mark.at,
+        status: mark.event,
+        degraded: false,
+        reason: None,
+        unauthorized: false,
+        exit_code: None,
+        exit_signal: None,
+        attempt: None,
+        next_retry_ms: None,
+        stderr: Vec::new(),
+    }
+}
+
+/// A time of the daemon; a time that cannot be read is the first of all.
+fn local(time: &str) -> DateTime<Local> {
+    DateTime::parse_from_rfc3339(time).map_or(DateTime::UNIX_EPOCH.into(), Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(history: serde_json::Value) -> Vec<String> {
+        let history = serde_json::from_value(history).expect("a history");
+        let changes = Changes::of(history, local("2026-11-28T02:00:00Z"));
+        let line = |change: &Change| {
+            let server = change.server.as_deref().unwrap_or("-");
+            let line = format!("{server} {} {}", change.word(), change.detail());
+            line.trim_end().to_owned()
+        };
+        changes.changes.iter().map(line).collect()
+    }
+
+    #[test]
+    fn an_outage_says_why_and_how_long() {
+        let lines = shown(json!({"truncated": false,
+        "daemon": [{"at": "2026-11-27T23:00:00Z", "event": "started"}],
+        "servers": [
+            {"server": "db", "truncated": false, "transitions": [
+                {"at": "2026-11-27T23:00:01Z", "status": "connected"},
+                {"at": "2026-11-28T00:00:00Z", "status": "reconnecting",
+                    "reason": "process exited unexpectedly (code 7)", "exitCode": 7,
+                    "attempt": 1, "nextRetryMs": 1000, "stderr": ["fatal: database is locked"]},
+                {"at": "2026-11-28T00:10:00Z", "status": "connecting"},
+                {"at": "2026-11-28T00:20:00Z", "status": "connected"},
+                {"at": "2026-11-28T01:00:00Z", "status": "connected", "degraded": true,
+                    "reason": "no answer"},
+                {"at": "2026-11-28T01:30:00Z", "status": "failed", "reason": "gave up",
+                    "exitSignal": 9},
+            ]},
+            {"server": "web", "truncated": false, "transitions": [
+                {"at": "2026-11-27T22:00:00Z", "status": "failed", "reason": "refused"},
+                {"at": "2026-11-28T01:59:00Z", "status": "disconnected"},
+            ]},
+        ]}));
+        insta::assert_snapshot!(lines.join("\n"), @"
+        web failed refused
+        - started Mainstay itself
+        db connected
+        db reconnecting process exited unexpectedly (code 7): fatal: database is locked; attempt 1 in 1.0 s
+        db connecting
+        db connected was down for 20 min
+        db degraded no answer
+        db failed gave up (its process ended with signal 9); down for 30 min
+        web disconnected
+        ");
+    }
+
+    #[test]
+    fn an_outage_that_began_before_lasted_longer() {
+        let lines = shown(json!({"truncated": false, "daemon": [], "servers": [
+            {"server": "db", "truncated": true, "transitions": [
+                {"at": "2026-11-28T00:00:00Z", "status": "reconnecting", "reason": "refused"},
+                {"at": "2026-11-28T01:00:00Z", "status": "connected"},
+            ]},
+        ]}));
+        assert_eq!(lines[1], "db connected was down for more than 1 h");
+    }
+}

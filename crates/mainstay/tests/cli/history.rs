@@ -1,0 +1,128 @@
+//! What `mainstay history` tells: which server was down, why, and how long.
+
+use mainstay_testkit::{Home, home, within};
+use serde_json::json;
+
+/// The history, once it has these words in this order.
+async fn told(home: &Home, arguments: &[&str], words: &[&str]) -> String {
+    let all = [&["history"], arguments].concat();
+    within(async {
+        loop {
+            let run = home.run(&all).await;
+            let mut places = words.iter().map(|word| run.stdout.find(word));
+            if places.all(|place| place.is_some()) {
+                return run.stdout;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_outage_is_told_with_its_reason_and_its_length() {
+    let home = home!();
+    let program = fake_server::binary();
+    let servers = json!({
+        "db": {"command": program, "args": ["--stderr", "fatal: database is locked"],
+            "reconnect": {"initialDelayMs": 100}},
+        "other": {"command": program, "args": ["--initialize-error"], "preset": "manual"},
+    });
+    let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    home.run(&["call", "db/crash"]).await;
+    daemon.says("db     connected").await;
+
+    let reason = "process exited unexpectedly (code 3): fatal: database is locked";
+    let text = told(&home, &["db"], &[reason, "was down for "]).await;
+    assert!(!text.contains("other"), "{text}");
+    let lost = text.find(reason);
+    assert!(lost < text.find("was down for "), "{text}");
+
+    let found = home.run(&["history", "db", "--json"]).await.json();
+    let changes = found["changes"].as_array().expect("changes");
+    let of_db = changes.iter().filter(|change| change["server"] == "db");
+    let words: Vec<_> = of_db.clone().map(|change| &change["status"]).collect();
+    assert_eq!(
+        words,
+        ["connecting", "connected", "reconnecting", "connected"]
+    );
+    let crash = of_db.clone().nth(2).expect("a crash");
+    assert_eq!(crash["exitCode"], 3, "{crash}");
+    assert!(crash.get("downMs").is_none(), "{crash}");
+    let back = of_db.clone().nth(3).expect("it came back");
+    assert!(back["downMs"].is_u64(), "{back}");
+    // One that is still down says for how long.
+    let all = told(&home, &["--since", "2h"], &["other", "down for "]).await;
+    assert!(all.contains("Mainstay itself"), "{all}");
+
+    // Events say where the older ones are.
+    let events = home.run(&["events", "--server", "db"]).await;
+    assert_eq!(
+        events.stderr, "`mainstay history db` shows the last 30 days\n",
+        "{events}"
+    );
+    for command in [
+        &["history", "dx"][..],
+        &["events", "--server", "dx"],
+        &["events", "--follow", "--server", "dx"],
+        &["records", "--server", "dx"],
+    ] {
+        let unknown = home.run(command).await;
+        assert_eq!(unknown.code, Some(4), "{unknown}");
+        assert!(unknown.stderr.contains("did you mean db"), "{unknown}");
+    }
+    let uncalled = home.run(&["records", "--server", "other"]).await;
+    assert_eq!(uncalled.code, Some(0), "{uncalled}");
+    daemon.stop().await;
+
+    // The journal that the daemon left tells the same.
+    let text = told(&home, &["db"], &[reason, "stopped"]).await;
+    assert!(text.contains("was down for "), "{text}");
+    let unknown = home.run(&["history", "dx"]).await;
+    assert_eq!(unknown.code, Some(4), "{unknown}");
+}
+
+#[tokio::test]
+async fn a_time_without_a_unit_is_refused() {
+    let home = home!();
+    for command in ["history", "records", "stats"] {
+        let refused = home.run(&[command, "--since", "5"]).await;
+        assert_eq!(refused.code, Some(2), "{refused}");
+        let words = "5 has no unit; write 5s, 5m, 5h or 5d (ago)";
+        assert!(refused.stderr.contains(words), "{refused}");
+        let ends = ["--since", "2026-11-28", "--until", "2026-11-27 23:00"];
+        let refused = home.run(&[&[command], &ends[..]].concat()).await;
+        assert_eq!(refused.code, Some(2), "{refused}");
+        assert!(refused.stderr.contains("is before --since"), "{refused}");
+    }
+}
+
+/// Notes of a command with `--json` are JSON as its errors are, and errors of usage have the form of all others.
+#[tokio::test]
+async fn stderr_is_json_or_in_one_form() {
+    let home = home!();
+    let added = home
+        .run(&["add", "x", "http://127.0.0.1:1/mcp", "--json"])
+        .await;
+    assert_eq!(added.code, Some(1), "{added}");
+    let lines = added.stderr.lines();
+    let lines: Vec<serde_json::Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{added}")))
+        .collect();
+    assert_eq!(lines[0], json!({"note": "x would be:"}), "{added}");
+    let error = lines.last().expect("an error");
+    assert!(error["error"].is_string(), "{added}");
+
+    let wrong = home.run(&["list", "--wacth"]).await;
+    assert_eq!(
+        wrong.stderr,
+        "error: unexpected argument '--wacth' found\n  hint: a similar argument exists: '--watch'\n",
+        "{wrong}"
+    );
+    let wrong = home.run(&["get"]).await;
+    assert!(
+        wrong.stderr.contains("\n  hint: usage: mainstay get "),
+        "{wrong}"
+    );
+}

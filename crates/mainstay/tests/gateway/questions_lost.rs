@@ -1,0 +1,113 @@
+//! What a server has asked that is gone is refused at once, and an answer to it is an error (G12).
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::Http,
+    gateway::{Gateway, found},
+    questions::{SAMPLING, asked, willing},
+    rest_client::Rest,
+};
+
+/// The requests that wait for an answer by hand.
+async fn waiting(rest: &Rest) -> Vec<Value> {
+    let shown = rest.get("/api/server-requests").await;
+    shown["requests"].as_array().expect("a list").clone()
+}
+
+/// The outcome of each request that has ended, oldest first.
+async fn outcomes(rest: &Rest) -> Vec<Value> {
+    let recent = rest
+        .get("/api/events/recent?type=server_request_settled")
+        .await;
+    let events = recent["events"].as_array().expect("a list").iter();
+    events
+        .map(|event| event["data"]["outcome"].clone())
+        .collect()
+}
+
+/// Waits for a request, ends its server, and shows that the request is gone and cannot be answered.
+async fn is_refused(rest: &Rest, end: impl AsyncFnOnce()) {
+    let request = found("a request", async || waiting(rest).await.pop()).await;
+    let before = outcomes(rest).await.len();
+    end().await;
+    found("no request", async || {
+        waiting(rest).await.is_empty().then_some(())
+    })
+    .await;
+    assert_eq!(outcomes(rest).await[before..], [json!("disconnected")]);
+    let path = format!("/api/server-requests/{}", request["id"]);
+    let (status, told) = rest.post(&path, json!({"result": {"model": "late"}})).await;
+    assert_eq!(
+        (status, &told["error"]),
+        (StatusCode::NOT_FOUND, &json!("request_not_found"))
+    );
+    let message = told["message"].as_str().unwrap_or_default();
+    assert!(
+        message.ends_with("or its server has disconnected"),
+        "{message}"
+    );
+}
+
+async fn ask(client: &Http) -> Value {
+    client.call("x__ask", json!({"method": SAMPLING})).await
+}
+
+over_every_transport! {
+    async fn a_request_ends_with_its_server(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "queue");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, other, rest) = (gateway.client().await, gateway.client().await, gateway.rest());
+        let gone = async || {
+            backend.leave(&other).await;
+            // A call shows that a server over HTTP has gone.
+            other.call("x__echo", json!({})).await;
+        };
+        tokio::join!(ask(&client), is_refused(&rest, gone));
+        backend.come_back().await;
+        client.hears("x__echo").await;
+        for operation in ["reconnect", "restart", "stop"] {
+            let end = async || { rest.done("x", operation).await; };
+            tokio::join!(ask(&client), is_refused(&rest, end));
+        }
+        rest.done("x", "start").await;
+        let end = async || { assert_eq!(rest.delete("/api/servers/x").await.0, StatusCode::OK); };
+        tokio::join!(ask(&client), is_refused(&rest, end));
+    }
+
+    /// One of a session of its own ends with that session, too.
+    async fn a_request_ends_with_its_isolated_session(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "queue");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        let mut client = gateway.stranger("/servers/x/mcp");
+        client.initialize_with(&json!({})).await;
+        let params = json!({"name": "ask", "arguments": {"method": SAMPLING}}).to_string();
+        let _call = client.begin(client.request_text("tools/call", &params)).await;
+        is_refused(&rest, async || { client.delete().await; }).await;
+    }
+
+    /// A client that was asked is told that its answer would reach nobody.
+    async fn a_client_is_told_that_its_answer_would_reach_nobody(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "forward");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        for path in ["/mcp", "/servers/x/mcp"] {
+            let client = willing(&gateway, path).await;
+            let mut own = client.listen().await;
+            let tool = if path == "/mcp" { "x__ask" } else { "ask" };
+            let (mut stream, question) = asked(&client, tool, SAMPLING).await;
+            rest.done("x", "reconnect").await;
+            let mut told = own.message().await;
+            while told["method"] != "notifications/cancelled" {
+                told = own.message().await;
+            }
+            assert_eq!(told["params"], json!({"requestId": question["id"], "reason": "Server disconnected"}));
+            let shown = rest.get("/api/server-requests").await;
+            assert_eq!(shown["clients"], json!([]));
+            stream.message().await;
+        }
+    }
+}

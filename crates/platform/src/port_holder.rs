@@ -1,0 +1,71 @@
+//! Which process listens at a TCP port of this machine, read from /proc.
+
+use std::{fs, net::SocketAddr, path::Path};
+
+/// A process that listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortHolder {
+    pub pid: u32,
+    /// The name of its program.
+    pub program: String,
+}
+
+impl PortHolder {
+    /// The process that has the port of this address; `None` where it cannot be seen, as for one of another user.
+    pub fn of(address: SocketAddr) -> Option<Self> {
+        let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
+        let inodes: Vec<String> = tables
+            .filter_map(|table| fs::read_to_string(table).ok())
+            .flat_map(|table| {
+                let inodes = listening(&table, address.port());
+                let sockets = inodes.map(|inode| format!("socket:[{inode}]"));
+                sockets.collect::<Vec<_>>()
+            })
+            .collect();
+        if inodes.is_empty() {
+            return None;
+        }
+        let processes = fs::read_dir("/proc").ok()?.flatten();
+        let mut processes = processes.filter_map(|process| {
+            let pid = process.file_name().to_str()?.parse().ok()?;
+            let descriptors = fs::read_dir(process.path().join("fd")).ok()?.flatten();
+            let mut sockets = descriptors.filter_map(|it| fs::read_link(it.path()).ok());
+            let has = sockets.any(|socket| inodes.iter().any(|inode| socket == Path::new(inode)));
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            let program = name.trim().to_owned();
+            has.then_some(Self { pid, program })
+        });
+        processes.next()
+    }
+}
+
+/// The inodes of the sockets that listen at a port, by a table of the kernel.
+fn listening(table: &str, port: u16) -> impl Iterator<Item = &str> {
+    const LISTEN: &str = "0A";
+    table.lines().skip(1).filter_map(move |line| {
+        let mut columns = line.split_whitespace();
+        let (local, state) = (columns.nth(1)?, columns.nth(1)?);
+        let (_, found) = local.rsplit_once(':')?;
+        let is_there = u16::from_str_radix(found, 16).ok()? == port && state == LISTEN;
+        // Behind the state: queues, timers, retransmissions, user, timeouts.
+        columns.nth(5).filter(|_| is_there)
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{net::TcpListener, process};
+
+    use super::*;
+
+    #[test]
+    fn a_listener_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let holder = PortHolder::of(address).expect("this process");
+        assert_eq!(holder.pid, process::id());
+        assert!(!holder.program.is_empty(), "{holder:?}");
+        drop(listener);
+        assert_eq!(PortHolder::of(address), None);
+    }
+}
