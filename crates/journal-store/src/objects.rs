@@ -11,7 +11,7 @@ use std::{collections::HashMap, io, mem, sync::Arc};
 
 use mainstay_core::record::Cid;
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 use super::{
     StoreError,
@@ -176,7 +176,10 @@ impl Failed {
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::File(_) => false,
-            Self::Database(error) => database_is_damaged(error),
+            // A table that is missing may come back. Where it stays so, what is held is not read again, either.
+            Self::Database(error) => {
+                database_is_damaged(error) && error.sqlite_error_code() != Some(ErrorCode::Unknown)
+            }
             Self::Memory(error) => error.is_damage(),
             Self::Place(error) => error.is_damage(),
         }

@@ -2,9 +2,12 @@
 //! removed while it is open takes what is written, and nobody finds that again.
 
 use std::{
-    fs, io,
+    fs::{self, Metadata},
+    io,
     path::{Path, PathBuf},
 };
+
+use rusqlite::Connection;
 
 use super::{StoreError, schema};
 
@@ -25,9 +28,13 @@ pub struct Place {
 
 impl Place {
     pub fn of(folder: &Path) -> Self {
+        let known = FILES.map(|name| {
+            let found = found(&folder.join(name)).ok().flatten();
+            found.as_ref().and_then(identity)
+        });
         Self {
             folder: folder.to_owned(),
-            known: FILES.map(|name| identity(&folder.join(name)).ok().flatten()),
+            known,
             bytes: bytes(folder),
         }
     }
@@ -38,21 +45,36 @@ impl Place {
     }
 
     /// Whether what is written comes into the files of the folder.
-    pub fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self, connection: &Connection) -> Result<(), StoreError> {
         for (name, known) in FILES.iter().zip(self.known) {
             let path = self.folder.join(name);
-            let found = match identity(&path) {
+            let found = match found(&path) {
                 Ok(found) => found,
+                // That does not say that it has gone.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
                 Err(source) => return Err(StoreError::Io { path, source }),
             };
-            if known.is_some() && found != known {
+            if known.is_some() && found.as_ref().and_then(identity) != known {
                 return Err(StoreError::Removed(path));
             }
-        }
-        if bytes(&self.folder) < self.bytes {
-            return Err(StoreError::Cut(schema::path(&self.folder)));
+            if *name == FILES[0]
+                && let Some(found) = found
+                && found.len() < self.bytes
+                && found.len() < needed(connection)
+            {
+                return Err(StoreError::Cut(path));
+            }
         }
         Ok(())
+    }
+}
+
+/// Bytes that the database takes with its log. Another program may have made it smaller in good order.
+fn needed(connection: &Connection) -> u64 {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    match (pragma("page_count"), pragma("page_size")) {
+        (Ok(pages), Ok(bytes)) => (pages * bytes).unsigned_abs(),
+        _ => u64::MAX,
     }
 }
 
@@ -60,10 +82,10 @@ fn bytes(folder: &Path) -> u64 {
     fs::metadata(schema::path(folder)).map_or(0, |found| found.len())
 }
 
-/// `None` where there is no such file, and where the system does not tell.
-fn identity(path: &Path) -> io::Result<Option<Identity>> {
+/// `None` where there is no such file.
+fn found(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
-        Ok(found) => Ok(of_metadata(&found)),
+        Ok(found) => Ok(Some(found)),
         Err(error)
             if matches!(
                 error.kind(),
@@ -78,13 +100,13 @@ fn identity(path: &Path) -> io::Result<Option<Identity>> {
 
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "other systems tell nothing")]
-fn of_metadata(found: &fs::Metadata) -> Option<Identity> {
+fn identity(found: &Metadata) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt as _;
 
     Some((found.dev(), found.ino()))
 }
 
 #[cfg(not(unix))]
-fn of_metadata(_: &fs::Metadata) -> Option<Identity> {
+fn identity(_: &Metadata) -> Option<Identity> {
     None
 }

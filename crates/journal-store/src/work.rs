@@ -79,6 +79,15 @@ struct Broken {
     error: NotWritten,
 }
 
+impl Broken {
+    fn by(error: Failed) -> Self {
+        Self {
+            words: error.to_string(),
+            error: NotWritten::new(error),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Tracked {
     call: Arc<Call>,
@@ -160,18 +169,23 @@ impl Work {
 
     /// Why what is written is not found again. A journal that was damaged while it was open stays so, even if
     /// a commit succeeds now and then.
-    pub fn trouble(&self) -> Option<Trouble> {
-        if let Some(Broken { words, .. }) = &self.broken {
-            let words = words.clone();
-            return Some(Trouble {
-                words,
-                is_damage: true,
-            });
+    pub fn trouble(&mut self) -> Option<Trouble> {
+        if self.broken.is_none() {
+            let place = self.database.place.check(&self.database.connection);
+            let error = Failed::Place(place.err()?);
+            if !error.is_damage() {
+                let words = error.to_string();
+                return Some(Trouble {
+                    words,
+                    is_damage: false,
+                });
+            }
+            self.broken = Some(Broken::by(error));
         }
-        let error = self.database.place.check().err()?;
+        let words = self.broken.as_ref()?.words.clone();
         Some(Trouble {
-            words: error.to_string(),
-            is_damage: error.is_damage(),
+            words,
+            is_damage: true,
         })
     }
 
@@ -319,7 +333,6 @@ impl Work {
         roll_up: bool,
     ) -> Result<Written, Failed> {
         let since = Instant::now();
-        self.database.place.check().map_err(Failed::Place)?;
         self.database.begin()?;
         let mut batch = Batch::new(&mut self.database)?;
         let mut rows = Vec::with_capacity(steps.len());
@@ -350,8 +363,9 @@ impl Work {
             memory.write_rollups(connection)?;
         }
         self.database.commit()?;
-        // It may have been removed meanwhile.
-        self.database.place.check().map_err(Failed::Place)?;
+        // Its files may have gone since they were looked at.
+        let place = self.database.place.check(&self.database.connection);
+        place.map_err(Failed::Place)?;
         let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
         self.retention.grew(bytes, file_bytes);
@@ -382,16 +396,17 @@ impl Work {
         if let Err(error) = self.database.roll_back() {
             tracing::error!(%error, "the journal cannot be read, either");
         }
-        let (is_damage, words) = (error.is_damage(), error.to_string());
-        let error = NotWritten::new(error);
-        if is_damage {
-            let error = error.clone();
-            self.broken = Some(Broken { words, error });
+        if error.is_damage() {
+            self.broken.insert(Broken::by(error)).error.clone()
+        } else {
+            NotWritten::new(error)
         }
-        error
     }
 
     fn look_after(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
         let looked_after = self.keep_small();
         let neglected = mem::replace(&mut self.neglected, looked_after.is_err());
         if let Err(error) = looked_after

@@ -86,7 +86,7 @@ impl Desk {
     /// In relaxed mode a journal that was removed or damaged while it was open makes room for a new one. In
     /// strict mode it is a person who decides, and calls are refused until then.
     fn look(&mut self) {
-        let Some(Trouble { words, is_damage }) = self.work.as_ref().and_then(Work::trouble) else {
+        let Some(Trouble { words, is_damage }) = self.work.as_mut().and_then(Work::trouble) else {
             return;
         };
         let is_news = self.opening.queue.tally.failing(&words);

@@ -351,6 +351,34 @@ async fn a_relaxed_journal_that_is_lost_is_begun_anew() {
     }
 }
 
+/// A database that another program made smaller in good order is the same one.
+#[tokio::test]
+async fn a_journal_that_is_vacuumed_goes_on() {
+    let room = Room::strict();
+    let journal = room.open();
+    for number in 0..200 {
+        let result = answered("x".repeat(2000) + &number.to_string());
+        call(&journal, begun("{}"), result);
+    }
+    journal.close().await;
+    let journal = room.open();
+    let length = || {
+        fs::metadata(room.path().join("journal.db"))
+            .expect("there")
+            .len()
+    };
+    let before = length();
+    room.database()
+        .execute_batch("DELETE FROM packs; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
+        .expect("vacuumed");
+    assert!(length() < before, "{before}");
+    let entry = journal.begin(begun("{}"));
+    entry.intent().await.expect("on record");
+    assert!(journal.is_recording());
+    drop(entry);
+    journal.close().await;
+}
+
 /// A database that was overwritten is set aside, and a commit that happens to succeed does not make it well.
 #[tokio::test]
 async fn a_journal_that_is_overwritten_is_begun_anew() {
@@ -378,5 +406,10 @@ async fn a_journal_that_is_overwritten_is_begun_anew() {
     assert_eq!(counters.recorded + counters.lost, 50, "{counters:?}");
     assert!(journal.is_recording());
     assert!(all(&journal).await.len() as u64 + counters.lost >= 50);
+    let entries = fs::read_dir(room.folder.path()).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let is_aside =
+        |name: &std::ffi::OsString| name.to_string_lossy().starts_with("journal-damaged-");
+    assert_eq!(names.filter(is_aside).count(), 1);
     journal.close().await;
 }
