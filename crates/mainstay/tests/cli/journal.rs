@@ -288,6 +288,15 @@ async fn calls_go_on_without_it() {
     ] {
         measured(&daemon, line).await;
     }
+    for command in ["list", "health", "records", "stats"] {
+        let warned = home.run(&[command]).await;
+        for part in [
+            "warning: calls are not put on record since",
+            "(1 call so far)",
+        ] {
+            assert!(warned.stderr.contains(part), "{part} in {warned}");
+        }
+    }
     let unread = home.run(&["records"]).await;
     assert_eq!(unread.code, Some(1), "{unread}");
     assert!(
