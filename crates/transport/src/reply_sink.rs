@@ -43,6 +43,16 @@ impl ReplySink {
         Self::of(opening, Queue::None)
     }
 
+    /// Of a connection without an opening.
+    #[cfg(test)]
+    pub fn alone(server: ServerName, pending: Arc<Pending>) -> Self {
+        Self {
+            server,
+            queue: Queue::Pipe(Arc::default(), pending),
+            over: CancellationToken::new(),
+        }
+    }
+
     fn of(opening: &Opening, queue: Queue) -> Self {
         Self {
             server: opening.server.clone(),

@@ -162,7 +162,7 @@ mod tests {
     fn reader(pending: &Arc<Pending>) -> StdoutReader {
         let server = server();
         let log = Logs::default().server(&server);
-        let replies = ReplySink::pipe(server.clone(), Arc::default(), Arc::clone(pending));
+        let replies = ReplySink::alone(server.clone(), Arc::clone(pending));
         StdoutReader {
             pending: Arc::clone(pending),
             router: MessageRouter::new(replies, Arc::new(Nobody), Arc::clone(&log)),

@@ -22,6 +22,8 @@ pub struct ServerNames {
     by_folded: ByName,
     /// Those whose names have separators in them, by the folded name.
     inseparable: ByName,
+    /// Bytes of the longest of these names.
+    longest_inseparable: usize,
 }
 
 /// The server that a name names.
@@ -41,6 +43,7 @@ impl ServerNames {
             enter(&mut this.by_folded, &exposed_prefix(name), name);
             if !name.is_separable() {
                 enter(&mut this.inseparable, name.as_str(), name);
+                this.longest_inseparable = this.longest_inseparable.max(name.as_str().len());
             }
         }
         this
@@ -97,10 +100,10 @@ impl ServerNames {
                     return (whole, Separator::Slash);
                 }
             }
-            for (end, _) in head.match_indices('_') {
-                if !head[end..].starts_with("__") {
-                    continue;
-                }
+            let underscores = head.match_indices('_').map(|(end, _)| end);
+            // A client's name may be much longer than any server's.
+            let ends = underscores.take_while(|end| *end <= self.longest_inseparable);
+            for end in ends.filter(|end| head[*end..].starts_with("__")) {
                 found = match (found, find(end)) {
                     (found, NamedServer::Nobody) => found,
                     (NamedServer::Nobody, whole) => whole,

@@ -115,7 +115,7 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
 async fn with_a_daemon_an_undo_is_in_force() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
-    let mut daemon = home.serve(&["--config", &config]).await;
+    let daemon = home.serve(&["--config", &config]).await;
     let run = home.run(&["remove", "one"]).await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(
