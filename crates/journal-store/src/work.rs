@@ -305,9 +305,9 @@ impl Work {
                 Ok(())
             }
             Err(error) => {
-                let lost = steps.iter().filter(|step| step.rest.ending.is_some());
-                let lost = lost.count() as u64;
-                self.queue.tally.lost.fetch_add(lost, Relaxed);
+                let ended = steps.iter().filter(|step| step.rest.ending.is_some());
+                let ended = ended.count() as u64;
+                self.queue.tally.lost.fetch_add(ended, Relaxed);
                 let noted = extras.noted.len() as u64;
                 let tally = &self.queue.tally;
                 tally.transitions_dropped.fetch_add(noted, Relaxed);
@@ -364,8 +364,9 @@ impl Work {
         }
         self.database.commit()?;
         // Its files may have gone since they were looked at.
-        let place = self.database.place.check(&self.database.connection);
-        place.map_err(Failed::Place)?;
+        let database = &self.database;
+        let found = database.place.check(&database.connection);
+        found.map_err(Failed::Place)?;
         let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
         self.retention.grew(bytes, file_bytes);

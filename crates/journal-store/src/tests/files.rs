@@ -262,8 +262,10 @@ async fn it_is_tried_again() {
     journal.close().await;
 }
 
+type Loss = fn(&Room);
+
 /// What happens to the files of a journal while it is open.
-const LOSSES: [(&str, fn(&Room)); 6] = [
+const LOSSES: [(&str, Loss); 6] = [
     ("folder removed", |room| {
         fs::remove_dir_all(room.path()).expect("removed");
     }),
