@@ -49,6 +49,7 @@ mod tools;
 mod typed;
 mod ui;
 mod validate;
+mod warnings;
 mod watch;
 #[cfg(test)]
 mod widths;

@@ -1,7 +1,7 @@
 //! `mainstay stats`: calls, errors, latencies and bytes of each tool.
 
 use clap::{Args, ValueEnum};
-use mainstay_api::ToolStatistics;
+use mainstay_api::{Client, ToolStatistics};
 use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
@@ -14,7 +14,7 @@ use mainstay_command_line::{
 };
 use mainstay_platform::utc;
 
-use super::records::took;
+use super::{records::took, warnings};
 
 /// Only the whole is shown. Below an hour it is told to the minute, where that is still kept.
 const BUCKET_MS: u64 = 30 * 60 * 1000;
@@ -90,10 +90,11 @@ impl Stats {
         let query: Vec<_> = query
             .filter_map(|(name, word)| Some((name, word?)))
             .collect();
-        let mut found = self
-            .daemon
-            .with(host, async |client| Ok(client.statistics(&query).await?))
-            .await?;
+        let ask = async |client: &Client| {
+            warnings::say(client).await;
+            Ok(client.statistics(&query).await?)
+        };
+        let mut found = self.daemon.with(host, ask).await?;
         if let Some(order) = self.sort {
             order.sort(&mut found.tools);
         }

@@ -425,6 +425,24 @@ fn one_of_both(
     })
 }
 
+/// The first call below `end` that started at `oldest` or later, and not in the future.
+pub fn first_between(
+    connection: &Connection,
+    end: i64,
+    oldest: i64,
+    now: i64,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(
+            "SELECT min(id) FROM (
+                SELECT min(id) AS id FROM calls WHERE id < ?1 AND started_at BETWEEN ?2 AND ?3
+                UNION ALL
+                SELECT min(first) FROM call_packs WHERE first < ?1 AND until BETWEEN ?2 AND ?3
+            )",
+        )?
+        .query_row([end, oldest, now], |row| row.get(0))
+}
+
 /// Deletes the calls below `end` that started before `oldest`, and returns how many they were. A pack goes as a whole: the
 /// last one may have a few calls beyond `end`, and none that started at `oldest` or later.
 pub fn delete(connection: &Connection, end: i64, oldest: i64) -> rusqlite::Result<i64> {

@@ -1,6 +1,14 @@
 //! State of the writing thread: its connection, and what it must know to write the next record.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
+use std::{
+    ops::ControlFlow,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
 
 use mainstay_core::{
     config,
@@ -21,6 +29,7 @@ use super::{
     holders::Holders,
     intern::{self, Interner},
     objects::{Failed, Objects, Shared, is_in_file},
+    place::Place,
     rollup::{Ended, Rollups},
     schema,
 };
@@ -36,6 +45,7 @@ pub struct Database {
     pub settings: config::Journal,
     pub bounds: Bounds,
     pub redactor: Redactor,
+    pub place: Place,
     /// What is held is to be read again.
     stale: bool,
     pub published: Published,
@@ -46,6 +56,8 @@ pub struct Database {
 pub struct Published {
     /// The chunk that is not complete; `None` before the journal is opened.
     chunk: Arc<Mutex<Option<Chunk>>>,
+    /// How often a journal was opened: connections to one before are of no use.
+    pub opened: Arc<AtomicU64>,
     pub recent: Shared,
 }
 
@@ -230,7 +242,9 @@ impl Database {
             tracing::warn!(%error, "the journal does not say that Mainstay started");
         }
         files.sweep(|cid| is_in_file(&connection, cid))?;
+        published.opened.fetch_add(1, Relaxed);
         let database = Self {
+            place: Place::of(state),
             published,
             connection,
             files,

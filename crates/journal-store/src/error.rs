@@ -38,6 +38,10 @@ pub enum StoreError {
     Foreign(PathBuf),
     #[error("{} was made by another version ({found})", path.display())]
     OtherVersion { path: PathBuf, found: i64 },
+    #[error("{} was removed or replaced while it was written to", .0.display())]
+    Removed(PathBuf),
+    #[error("{} was cut short while it was written to", .0.display())]
+    Cut(PathBuf),
     /// In strict mode nothing is begun without what was recorded before.
     #[error("the journal in {} is damaged", path.display())]
     Unusable { path: PathBuf, source: Box<Self> },
@@ -52,28 +56,15 @@ pub enum StoreError {
 impl StoreError {
     /// Whether what the journal holds cannot be right: it will not be read another time, either.
     pub(super) fn is_damage(&self) -> bool {
-        use rusqlite::Error;
         match self {
             Self::Corrupt(_)
             | Self::Journal(JournalError::Damaged(_))
             | Self::Misplaced { .. }
             | Self::Emptied(_)
             | Self::Foreign(_)
+            | Self::Cut(_)
             | Self::OtherVersion { .. } => true,
-            Self::Database(error) => match error {
-                Error::SqliteFailure(error, _) => matches!(
-                    error.code,
-                    // A table that is missing is an unknown error.
-                    ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
-                ),
-                Error::SqlInputError { .. }
-                | Error::InvalidColumnType(..)
-                | Error::FromSqlConversionFailure(..)
-                | Error::IntegralValueOutOfRange(..)
-                | Error::Utf8Error(..)
-                | Error::QueryReturnedNoRows => true,
-                _ => false,
-            },
+            Self::Database(error) => database_is_damaged(error),
             _ => false,
         }
     }
@@ -123,6 +114,24 @@ impl StoreError {
             _ => format!("see that Mainstay can write to {folder} and what is in it"),
         };
         format!("{remedy}; or set `journal.durability` to `relaxed`")
+    }
+}
+
+pub(super) fn database_is_damaged(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error;
+    match error {
+        Error::SqliteFailure(error, _) => matches!(
+            error.code,
+            // A table that is missing is an unknown error.
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
+        ),
+        Error::SqlInputError { .. }
+        | Error::InvalidColumnType(..)
+        | Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::Utf8Error(..)
+        | Error::QueryReturnedNoRows => true,
+        _ => false,
     }
 }
 

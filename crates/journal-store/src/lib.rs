@@ -26,6 +26,7 @@ mod layout;
 mod objects;
 mod opening;
 mod packs;
+mod place;
 mod read;
 mod retention;
 mod rollup;

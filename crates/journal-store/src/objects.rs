@@ -11,10 +11,11 @@ use std::{collections::HashMap, io, mem, sync::Arc};
 
 use mainstay_core::record::Cid;
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 use super::{
     StoreError,
+    error::database_is_damaged,
     files::Files,
     holders,
     packs::{self, Head, Packer},
@@ -165,6 +166,24 @@ pub enum Failed {
     Database(#[from] rusqlite::Error),
     #[error("what was written before cannot be read again")]
     Memory(#[from] Box<StoreError>),
+    /// What is written goes nowhere.
+    #[error(transparent)]
+    Place(StoreError),
+}
+
+impl Failed {
+    /// See [`StoreError::is_damage`].
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::File(_) => false,
+            // A table that is missing may come back. Where it stays so, what is held is not read again, either.
+            Self::Database(error) => {
+                database_is_damaged(error) && error.sqlite_error_code() != Some(ErrorCode::Unknown)
+            }
+            Self::Memory(error) => error.is_damage(),
+            Self::Place(error) => error.is_damage(),
+        }
+    }
 }
 
 impl Objects {

@@ -62,6 +62,19 @@ impl Opening {
         }
     }
 
+    /// Begins anew after the journal was lost while it was open. What is left of a damaged one is set aside.
+    pub fn replace(&self, is_damaged: bool) -> Option<Work> {
+        if is_damaged
+            && self.folder.exists()
+            && let Err(error) = set_aside(&self.folder, &StoreError::Corrupt("what was read"))
+        {
+            let error = &error as &dyn Error;
+            tracing::error!(error, "the damaged journal cannot be set aside");
+            return None;
+        }
+        self.retry()
+    }
+
     /// Sets a damaged journal aside, unless a person has to do that.
     fn work(&self) -> Result<Work, StoreError> {
         match self.open() {

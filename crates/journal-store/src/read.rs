@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 use mainstay_core::record::{
@@ -41,7 +41,8 @@ const ARGUMENTS_SHOWN: u64 = 1024;
 pub struct Readers {
     state: PathBuf,
     published: Published,
-    idle: Mutex<Vec<Connection>>,
+    /// With the number of the journal that they are of; see [`Published::opened`].
+    idle: Mutex<Vec<(u64, Connection)>>,
 }
 
 impl Readers {
@@ -62,9 +63,14 @@ impl Readers {
         // First: what is committed later is left out, and nothing that was committed is.
         let last = self.published.chunk();
         let last = last.ok_or_else(|| JournalError::Absent(self.state.clone()))?;
-        let kept = idle().pop();
+        let opened = self.published.opened.load(Relaxed);
+        let kept = {
+            let mut idle = idle();
+            idle.retain(|(of, _)| *of == opened);
+            idle.pop()
+        };
         let connection = match kept {
-            Some(connection) => connection,
+            Some((_, connection)) => connection,
             None => schema::open_to_read(&self.state)?,
         };
         connection.execute_batch("BEGIN")?;
@@ -81,7 +87,7 @@ impl Readers {
         connection.execute_batch("COMMIT")?;
         let mut idle = idle();
         if idle.len() < MAX_KEPT {
-            idle.push(connection);
+            idle.push((opened, connection));
         }
         answer
     }

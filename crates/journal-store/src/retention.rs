@@ -1,7 +1,7 @@
 //! Deletes what is too old or too much, a little at a time, between commits.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     ops::ControlFlow,
     time::{Duration, Instant},
 };
@@ -36,6 +36,9 @@ const SWEEP_AFTER: i64 = 256 * 1024;
 /// How often the time is kept for the next run.
 const KEEP_SEEN: i64 = MINUTE;
 
+/// Moments of this run at which it is known which calls had come.
+const MARKS: u32 = 64;
+
 #[derive(Debug)]
 pub struct Retention {
     age: Age,
@@ -54,6 +57,41 @@ pub struct Retention {
     bytes: u64,
     /// Rows of the history of servers.
     history_rows: i64,
+    run: Run,
+}
+
+/// How old the calls of this run are, by a clock that only goes on: the machine's may have been wrong when it
+/// dated them.
+#[derive(Debug)]
+struct Run {
+    /// The first call that came after each of these moments, in order.
+    marks: VecDeque<(i64, Instant)>,
+    /// Before it all calls of this run are younger than records may grow.
+    first: i64,
+}
+
+impl Run {
+    fn new(first: i64) -> Self {
+        Self {
+            marks: VecDeque::new(),
+            first,
+        }
+    }
+
+    /// The first call that may not go for its age, where `next` is the next one to come.
+    fn first_young(&mut self, next: i64, retention: Duration, now: Instant) -> i64 {
+        let newest = self.marks.back().map(|(_, at)| *at);
+        if newest.is_none_or(|at| now.duration_since(at) >= retention / MARKS) {
+            self.marks.push_back((next, now));
+        }
+        while let Some((call, at)) = self.marks.front()
+            && now.duration_since(*at) >= retention
+        {
+            self.first = *call;
+            self.marks.pop_front();
+        }
+        self.first
+    }
 }
 
 impl Retention {
@@ -71,6 +109,7 @@ impl Retention {
             gone: 0,
             bytes: used_bytes(&database.connection)? + bytes.unsigned_abs(),
             history_rows: history::rows(&database.connection)?,
+            run: Run::new(database.memory.next_call),
         })
     }
 
@@ -160,8 +199,18 @@ impl Retention {
             return Ok(false);
         };
         let too_many = self.too_many(database, first)?;
-        let end = too_many.unwrap_or(i64::MAX).min(first + CALLS);
-        let oldest = too_many.map_or_else(|| oldest_kept(database, now), |_| i64::MAX);
+        let (next, retention) = (database.memory.next_call, database.settings.retention);
+        let first_young = self.run.first_young(next, retention, Instant::now());
+        let (end, oldest) = match too_many {
+            Some(too_many) => (too_many.min(first + CALLS), i64::MAX),
+            None => {
+                let oldest = oldest_kept(database, now);
+                let end = first_young.min(first + CALLS);
+                // A call that came after a young one is young, whatever a clock that was wrong says.
+                let kept = call_packs::first_between(connection, end, oldest, now)?;
+                (kept.unwrap_or(end), oldest)
+            }
+        };
         let transaction = connection.unchecked_transaction()?;
         let gone = call_packs::delete(&transaction, end, oldest)?;
         if gone == 0 {
@@ -363,4 +412,25 @@ fn sweep(database: &mut Database, in_use: impl Iterator<Item = Row>) -> Result<(
     }
     transaction.commit()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call of this run goes when as much time has passed as records are kept, whatever the clock says.
+    #[test]
+    fn calls_of_this_run_grow_old_by_a_clock_that_only_goes_on() {
+        const DAY: Duration = Duration::from_hours(24);
+        let (mut run, start) = (Run::new(100), Instant::now());
+        // Ten calls a day.
+        let mut first_young =
+            |day: u32| run.first_young(100 + i64::from(day) * 10, DAY * 30, start + DAY * day);
+        for day in 0..30 {
+            assert_eq!(first_young(day), 100);
+        }
+        assert_eq!(first_young(30), 100);
+        assert_eq!(first_young(45), 250);
+        assert!(run.marks.len() <= 2 + MARKS as usize);
+    }
 }

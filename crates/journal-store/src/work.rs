@@ -59,8 +59,33 @@ pub struct Work {
     /// Transactions since the log was looked at, and the bytes that they brought.
     turns: u32,
     logged: u64,
+    /// Why nothing can be written to this journal any more.
+    broken: Option<Broken>,
     /// What is to be done beside the writing failed the last time: that is told once, until it is over.
     neglected: bool,
+}
+
+/// Why the files of a journal cannot be used as they are.
+pub struct Trouble {
+    pub words: String,
+    /// What is left of it cannot be used, either.
+    pub is_damage: bool,
+}
+
+/// The error by which a journal turned out to be damaged.
+#[derive(Debug)]
+struct Broken {
+    words: String,
+    error: NotWritten,
+}
+
+impl Broken {
+    fn by(error: Failed) -> Self {
+        Self {
+            words: error.to_string(),
+            error: NotWritten::new(error),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -105,6 +130,7 @@ impl Work {
             rolled_up: Instant::now(),
             turns: 0,
             logged: 0,
+            broken: None,
             neglected: false,
         })
     }
@@ -139,6 +165,38 @@ impl Work {
             tracing::warn!(%error, "the journal's log was not brought into its database");
         }
         written
+    }
+
+    /// Why what is written is not found again. A journal that was damaged while it was open stays so, even if
+    /// a commit succeeds now and then.
+    pub fn trouble(&mut self) -> Option<Trouble> {
+        if self.broken.is_none() {
+            let place = self.database.place.check(&self.database.connection);
+            let error = Failed::Place(place.err()?);
+            if !error.is_damage() {
+                let words = error.to_string();
+                return Some(Trouble {
+                    words,
+                    is_damage: false,
+                });
+            }
+            self.broken = Some(Broken::by(error));
+        }
+        let words = self.broken.as_ref()?.words.clone();
+        Some(Trouble {
+            words,
+            is_damage: true,
+        })
+    }
+
+    /// Nothing is written to this journal any more. What its log holds is brought into the database; open
+    /// calls are lost.
+    pub fn give_up(mut self) {
+        // The log may have gone as well.
+        self.checkpoint("PASSIVE", 0).ok();
+        let lost = self.tracked.len() as u64;
+        self.queue.tally.lost.fetch_add(lost, Relaxed);
+        self.close();
     }
 
     /// Leaves no caller waiting: a waiter that is dropped has its answer.
@@ -231,7 +289,13 @@ impl Work {
         if steps.is_empty() && extras.is_empty() && !roll_up {
             return Ok(());
         }
-        let written = match self.transact(&steps, &extras, pace, roll_up) {
+        let transacted = match &self.broken {
+            Some(Broken { error, .. }) => Err(error.clone()),
+            None => self
+                .transact(&steps, &extras, pace, roll_up)
+                .map_err(|error| self.failed(error)),
+        };
+        let written = match transacted {
             Ok(Written { rows, kept }) => {
                 self.succeeded(&steps, rows);
                 for (keep, cid) in extras.keeps.into_iter().zip(kept) {
@@ -241,7 +305,9 @@ impl Work {
                 Ok(())
             }
             Err(error) => {
-                let error = self.failed(&steps, error);
+                let ended = steps.iter().filter(|step| step.rest.ending.is_some());
+                let ended = ended.count() as u64;
+                self.queue.tally.lost.fetch_add(ended, Relaxed);
                 let noted = extras.noted.len() as u64;
                 let tally = &self.queue.tally;
                 tally.transitions_dropped.fetch_add(noted, Relaxed);
@@ -297,6 +363,10 @@ impl Work {
             memory.write_rollups(connection)?;
         }
         self.database.commit()?;
+        // Its files may have gone since they were looked at.
+        let database = &self.database;
+        let found = database.place.check(&database.connection);
+        found.map_err(Failed::Place)?;
         let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
         self.retention.grew(bytes, file_bytes);
@@ -320,22 +390,24 @@ impl Work {
     }
 
     /// What could not be written is lost: later calls must not wait behind it.
-    fn failed(&mut self, steps: &[Step], error: Failed) -> NotWritten {
-        let lost = steps.iter().filter(|step| step.rest.ending.is_some());
-        self.queue
-            .tally
-            .lost
-            .fetch_add(lost.count() as u64, Relaxed);
+    fn failed(&mut self, error: Failed) -> NotWritten {
         if self.queue.tally.failing(&error) {
             tracing::error!(%error, "the journal cannot be written; calls are not on record");
         }
         if let Err(error) = self.database.roll_back() {
             tracing::error!(%error, "the journal cannot be read, either");
         }
-        NotWritten::new(error)
+        if error.is_damage() {
+            self.broken.insert(Broken::by(error)).error.clone()
+        } else {
+            NotWritten::new(error)
+        }
     }
 
     fn look_after(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
         let looked_after = self.keep_small();
         let neglected = mem::replace(&mut self.neglected, looked_after.is_err());
         if let Err(error) = looked_after
@@ -362,7 +434,7 @@ impl Work {
     }
 
     /// Brings the write-ahead log into the database, if it has so many frames.
-    fn checkpoint(&self, mode: &str, least: i64) -> rusqlite::Result<()> {
+    fn checkpoint(&mut self, mode: &str, least: i64) -> rusqlite::Result<()> {
         let frames = |mode: &str| {
             let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
             let connection = &self.database.connection;
@@ -370,6 +442,7 @@ impl Work {
         };
         if frames("NOOP")? >= least {
             frames(mode)?;
+            self.database.place.checkpointed();
         }
         Ok(())
     }

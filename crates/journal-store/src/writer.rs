@@ -6,13 +6,14 @@ use std::{
     time::Instant,
 };
 
+use mainstay_core::config::Durability;
 use mainstay_journal::store::{Gathered, Queue};
 use parking_lot::Mutex;
 
 use super::{
     StoreError,
     opening::Opening,
-    work::{Pace, Work, answer},
+    work::{Pace, Trouble, Work, answer},
 };
 
 #[derive(Debug)]
@@ -71,6 +72,7 @@ impl Desk {
             let is_busy = self.work.as_ref().is_some_and(Work::is_busy);
             let gathered = queue.gather(&mut idle, is_busy);
             let last = gathered.last;
+            self.look();
             match self.work() {
                 Some(work) => turn(work, gathered),
                 None => lose(&queue, gathered),
@@ -79,6 +81,29 @@ impl Desk {
                 return;
             }
         }
+    }
+
+    /// In relaxed mode a journal that was removed or damaged while it was open makes room for a new one. In
+    /// strict mode it is a person who decides, and calls are refused until then.
+    fn look(&mut self) {
+        let Some(Trouble { words, is_damage }) = self.work.as_mut().and_then(Work::trouble) else {
+            return;
+        };
+        let is_news = self.opening.queue.tally.failing(&words);
+        if self.opening.settings.durability == Durability::Strict {
+            if is_news {
+                tracing::error!(
+                    trouble = words,
+                    "calls are refused until the journal is back; a restart begins a new one"
+                );
+            }
+            return;
+        }
+        let Some(work) = self.work.take() else { return };
+        tracing::error!(trouble = words, "the journal was lost; a new one is begun");
+        work.give_up();
+        self.work = self.opening.replace(is_damage);
+        self.tried = Instant::now();
     }
 
     fn work(&mut self) -> Option<&mut Work> {

@@ -3,6 +3,7 @@
 use std::{
     fmt::Display,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::SystemTime,
 };
 
 use parking_lot::Mutex;
@@ -36,8 +37,17 @@ pub struct Tally {
     pub bytes: AtomicU64,
     /// Nothing can be written for now.
     is_failing: AtomicBool,
-    /// Why. Locked to copy a text.
-    error: Mutex<Option<String>>,
+    /// Why. Locked to copy it.
+    outage: Mutex<Option<Outage>>,
+}
+
+/// No calls are put on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    pub since: SystemTime,
+    pub error: String,
+    /// Calls that are not on record for it.
+    pub lost: u64,
 }
 
 impl Tally {
@@ -46,13 +56,26 @@ impl Tally {
     }
 
     /// Why the journal cannot be written, if it cannot.
-    pub(super) fn error(&self) -> Option<String> {
-        self.error.lock().clone()
+    pub(super) fn outage(&self) -> Option<Outage> {
+        let outage = self.outage.lock().clone()?;
+        let lost = self.all_lost().saturating_sub(outage.lost);
+        Some(Outage { lost, ..outage })
+    }
+
+    fn all_lost(&self) -> u64 {
+        self.lost.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
     /// The journal cannot be written. Returns whether that is news.
     pub fn failing(&self, error: &impl Display) -> bool {
-        *self.error.lock() = Some(error.to_string());
+        let mut outage = self.outage.lock();
+        let (since, lost) = match &*outage {
+            Some(outage) => (outage.since, outage.lost),
+            // What was lost before is not of this outage.
+            None => (SystemTime::now(), self.all_lost()),
+        };
+        let error = error.to_string();
+        *outage = Some(Outage { since, error, lost });
         !self.is_failing.swap(true, Relaxed)
     }
 
@@ -60,7 +83,7 @@ impl Tally {
     pub fn succeeding(&self) -> bool {
         let is_news = !self.is_recording() && self.is_failing.swap(false, Relaxed);
         if is_news {
-            *self.error.lock() = None;
+            *self.outage.lock() = None;
         }
         is_news
     }

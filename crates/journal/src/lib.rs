@@ -33,7 +33,7 @@ use mainstay_core::{
 use mainstay_platform::blocking::try_off_the_runtime;
 
 pub use self::{
-    counters::Counters,
+    counters::{Counters, Outage},
     entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
     error::JournalError,
     history::{History, Mark, Period, ServerHistory, Transition},
@@ -125,7 +125,12 @@ impl Journal {
 
     /// Why no calls are put on record for now; `None` while they are.
     pub fn error(&self) -> Option<String> {
-        self.queue.tally.error()
+        self.outage().map(|outage| outage.error)
+    }
+
+    /// Since when no calls are put on record, and how many are not.
+    pub fn outage(&self) -> Option<Outage> {
+        self.queue.tally.outage()
     }
 
     pub fn settings(&self) -> &config::Journal {

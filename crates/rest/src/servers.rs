@@ -11,6 +11,8 @@ use mainstay_core::{
     catalog::ListKind, config::Standing, failure::Failure, lifecycle::State as Lifecycle,
 };
 use mainstay_gateway::supervisor::{Operation, Server};
+use mainstay_journal::Outage;
+use mainstay_platform::utc;
 
 use crate::{RestDoor, address::Path, body::Body, lists, refusal::Refusal};
 pub use mainstay_doorway::json_views::servers::millis;
@@ -69,10 +71,20 @@ pub fn all(door: &RestDoor) -> api::Servers {
     }
 }
 
-/// What is wrong beside the servers.
+/// What is wrong beside the servers, the worst first.
 pub fn warnings(door: &RestDoor) -> Vec<String> {
+    let outage = door.gateway.calls.journal().and_then(|it| it.outage());
     let reloader = door.gateway.reloader.as_ref();
-    reloader.and_then(|it| it.warning()).into_iter().collect()
+    let configuration = reloader.and_then(|it| it.warning());
+    let unrecorded = outage.as_ref().map(unrecorded);
+    unrecorded.into_iter().chain(configuration).collect()
+}
+
+fn unrecorded(outage: &Outage) -> String {
+    let Outage { since, error, lost } = outage;
+    let calls = if *lost == 1 { "call" } else { "calls" };
+    let since = utc::rfc3339(*since);
+    format!("calls are not put on record since {since} ({lost} {calls} so far): {error}")
 }
 
 pub fn details(door: &RestDoor, server: &Server) -> api::Server {

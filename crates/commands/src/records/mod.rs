@@ -32,6 +32,7 @@ use self::export::Export;
 use super::{
     archive::{self, Archive},
     store::StoreHost,
+    warnings,
 };
 
 const EXAMPLES: &str = "\
@@ -187,6 +188,7 @@ impl Records {
         let mut query = self.query(before);
         query.push(("limit", limit.to_string()));
         let ask = async |client: &Client| {
+            warnings::say(client).await;
             let found = client.call_records(&query).await?;
             if let Some(server) = self.server.as_ref().filter(|_| found.calls.is_empty()) {
                 // An error if there is no such server and never was one.

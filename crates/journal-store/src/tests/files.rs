@@ -109,6 +109,40 @@ async fn the_oldest_go() {
     assert_eq!(attempts, 0);
 }
 
+/// A clock that was 40 days behind for a while dated what came meanwhile. It is as young as what came before.
+#[tokio::test]
+async fn calls_that_a_wrong_clock_dated_stay() {
+    let room = Room::new();
+    let journal = room.open();
+    for number in 0..3 {
+        call(&journal, begun("{}"), answered(number.to_string()));
+        journal.flush().await.expect("written");
+    }
+    journal.close().await;
+    let database = room.database();
+    for call in take_calls(&database) {
+        let behind = if call.id == 2 {
+            40 * 24 * 3_600_000_000
+        } else {
+            0
+        };
+        let dated = CallRow {
+            started_at: call.started_at - behind,
+            ..call
+        };
+        dated.insert(&database).expect("dated");
+    }
+    drop(database);
+    let journal = room.open();
+    call(&journal, begun("{}"), answered("new"));
+    journal.flush().await.expect("written");
+    journal.close().await;
+    let journal = room.open();
+    let left: Vec<RecordId> = all(&journal).await.iter().map(|it| it.id).collect();
+    assert_eq!(left, [4, 3, 2, 1].map(RecordId));
+    journal.close().await;
+}
+
 /// However much comes at once, all that lies on the disk is less than twice what the journal may have.
 #[tokio::test]
 async fn the_disk_holds_less_than_twice_the_bound() {
@@ -225,5 +259,159 @@ async fn it_is_tried_again() {
     let records = all(&journal).await;
     assert_eq!(records.len(), 1);
     assert!(journal.is_recording());
+    journal.close().await;
+}
+
+type Loss = fn(&Room);
+
+/// What happens to the files of a journal while it is open.
+const LOSSES: [(&str, Loss); 6] = [
+    ("folder removed", |room| {
+        fs::remove_dir_all(room.path()).expect("removed");
+    }),
+    ("folder renamed", |room| {
+        fs::rename(room.path(), room.folder.path().join("elsewhere")).expect("renamed");
+    }),
+    ("database removed", |room| {
+        fs::remove_file(room.path().join("journal.db")).expect("removed");
+    }),
+    ("log removed", |room| {
+        for name in ["journal.db-wal", "journal.db-shm"] {
+            fs::remove_file(room.path().join(name)).expect("removed");
+        }
+    }),
+    ("database cut", |room| {
+        let path = room.path().join("journal.db");
+        let file = fs::OpenOptions::new().write(true).open(path);
+        file.expect("there").set_len(0).expect("cut");
+    }),
+    ("state directory removed", |room| {
+        fs::remove_dir_all(room.folder.path()).expect("removed");
+    }),
+];
+
+/// A strict journal accepts no call that would be written into files that are gone.
+#[tokio::test]
+async fn a_strict_journal_that_is_lost_refuses_calls() {
+    for (what, lose) in LOSSES {
+        let room = Room::strict();
+        let journal = room.open();
+        call(&journal, begun("{}"), answered("1"));
+        journal.flush().await.expect("written");
+        lose(&room);
+        for _ in 0..3 {
+            let entry = journal.begin(begun("{}"));
+            entry.intent().await.expect_err(what);
+            assert!(!journal.is_recording(), "{what}");
+        }
+        assert_eq!(journal.counters().recorded, 1, "{what}");
+        journal.close().await;
+    }
+    // It is back.
+    let room = Room::strict();
+    let journal = room.open();
+    call(&journal, begun("{}"), answered("1"));
+    journal.flush().await.expect("written");
+    let aside = room.folder.path().join("aside");
+    fs::rename(room.path(), &aside).expect("renamed");
+    let refused = journal.begin(begun("{}"));
+    refused.intent().await.expect_err("gone");
+    fs::rename(&aside, room.path()).expect("renamed");
+    let entry = journal.begin(begun("{}"));
+    entry.intent().await.expect("it is back");
+    assert!(journal.is_recording());
+    drop(entry);
+    journal.close().await;
+}
+
+/// A relaxed one is begun anew, and each call is on record or counted as lost.
+#[tokio::test]
+async fn a_relaxed_journal_that_is_lost_is_begun_anew() {
+    for (what, lose) in LOSSES {
+        let room = Room::new();
+        let journal = room.open();
+        for number in 0..5 {
+            call(&journal, begun("{}"), answered(number.to_string()));
+        }
+        let before = all(&journal).await.len();
+        assert_eq!(before, 5);
+        lose(&room);
+        for number in 5..15 {
+            call(&journal, begun("{}"), answered(number.to_string()));
+        }
+        journal.flush().await.expect(what);
+        assert!(journal.is_recording(), "{what}");
+        let counters = journal.counters();
+        assert_eq!(counters.recorded + counters.lost, 15, "{what}");
+        let read = all(&journal).await.len();
+        let kept = if what == "log removed" { 5 } else { 0 };
+        assert_eq!(read as u64 + counters.lost, 10 + kept, "{what}");
+        journal.close().await;
+        let journal = room.open();
+        assert_eq!(all(&journal).await.len(), read, "{what}");
+        journal.close().await;
+    }
+}
+
+/// A database that another program made smaller in good order is the same one.
+#[tokio::test]
+async fn a_journal_that_is_vacuumed_goes_on() {
+    let room = Room::strict();
+    let journal = room.open();
+    for number in 0..200 {
+        let result = answered("x".repeat(2000) + &number.to_string());
+        call(&journal, begun("{}"), result);
+    }
+    journal.close().await;
+    let journal = room.open();
+    let length = || {
+        fs::metadata(room.path().join("journal.db"))
+            .expect("there")
+            .len()
+    };
+    let before = length();
+    room.database()
+        .execute_batch("DELETE FROM packs; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
+        .expect("vacuumed");
+    assert!(length() < before, "{before}");
+    let entry = journal.begin(begun("{}"));
+    entry.intent().await.expect("on record");
+    assert!(journal.is_recording());
+    drop(entry);
+    journal.close().await;
+}
+
+/// A database that was overwritten is set aside, and a commit that happens to succeed does not make it well.
+#[tokio::test]
+async fn a_journal_that_is_overwritten_is_begun_anew() {
+    let room = Room::new();
+    let journal = room.open();
+    for number in 0..200 {
+        call(
+            &journal,
+            begun("{}"),
+            answered("x".repeat(2000) + &number.to_string()),
+        );
+    }
+    journal.flush().await.expect("written");
+    journal.close().await;
+    let journal = room.open();
+    let path = room.path().join("journal.db");
+    let length = fs::metadata(&path).expect("there").len();
+    fs::write(&path, vec![0x5a; usize::try_from(length).expect("small")]).expect("overwritten");
+    for number in 0..50 {
+        call(&journal, begun("{}"), answered(number.to_string()));
+        // One of them may find the damage.
+        journal.flush().await.ok();
+    }
+    let counters = journal.counters();
+    assert_eq!(counters.recorded + counters.lost, 50, "{counters:?}");
+    assert!(journal.is_recording());
+    assert!(all(&journal).await.len() as u64 + counters.lost >= 50);
+    let entries = fs::read_dir(room.folder.path()).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let is_aside =
+        |name: &std::ffi::OsString| name.to_string_lossy().starts_with("journal-damaged-");
+    assert_eq!(names.filter(is_aside).count(), 1);
     journal.close().await;
 }

@@ -288,6 +288,15 @@ async fn calls_go_on_without_it() {
     ] {
         measured(&daemon, line).await;
     }
+    for command in ["list", "health", "records", "stats"] {
+        let warned = home.run(&[command]).await;
+        for part in [
+            "warning: calls are not put on record since",
+            "(1 call so far)",
+        ] {
+            assert!(warned.stderr.contains(part), "{part} in {warned}");
+        }
+    }
     let unread = home.run(&["records"]).await;
     assert_eq!(unread.code, Some(1), "{unread}");
     assert!(
@@ -302,6 +311,57 @@ async fn calls_go_on_without_it() {
     recorded(&home, 1, &[]).await;
     measured(&daemon, "mainstay_journal_recording 1").await;
     daemon.stop().await;
+}
+
+/// In strict mode no call is sent whose record would go into files that were removed. In relaxed mode a
+/// new journal is begun, and what was not on record any more is counted.
+#[tokio::test]
+async fn a_journal_that_is_removed_is_noticed() {
+    let home = home!();
+    let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
+    let journal = home.state().join("journal");
+    let call: &[&str] = &["call", "fake/echo", "text=x"];
+
+    let mut daemon = home.serve(&["--config", &strict]).await;
+    assert_eq!(home.run(call).await.code, Some(0));
+    fs::remove_dir_all(&journal).expect("removed");
+    for _ in 0..2 {
+        let refused = home.run(call).await;
+        assert_eq!(refused.code, Some(1), "{refused}");
+        for part in ["was not sent", "could not be put on record", "daemon's log"] {
+            assert!(refused.stderr.contains(part), "{part} in {refused}");
+        }
+    }
+    let said = daemon.says("calls are refused until").await;
+    assert!(said.contains("journal.db was removed"), "{said}");
+    measured(&daemon, "mainstay_journal_recording 0").await;
+    measured(&daemon, "mainstay_journal_records_total 1").await;
+    daemon.stop().await;
+
+    let mut daemon = home.serve(&["--config", &relaxed]).await;
+    assert_eq!(home.run(call).await.code, Some(0));
+    recorded(&home, 1, &[]).await;
+    // A call that is under way, whose beginning is on record.
+    let long = home.run(&["call", "fake/sleep", "ms=3000"]);
+    let removed = async {
+        recorded(&home, 2, &[]).await;
+        fs::remove_dir_all(&journal).expect("removed");
+        assert_eq!(home.run(call).await.code, Some(0));
+    };
+    let (long, ()) = tokio::join!(long, removed);
+    assert_eq!(long.code, Some(0), "{long}");
+    daemon
+        .says("the journal was lost; a new one is begun")
+        .await;
+    recorded(&home, 1, &[]).await;
+    for line in [
+        "mainstay_journal_recording 1",
+        "mainstay_journal_lost_records_total 1",
+    ] {
+        measured(&daemon, line).await;
+    }
+    daemon.stop().await;
+    home.serve(&["--config", &strict]).await.stop().await;
 }
 
 /// A daemon that cannot say where it is serves all the same.

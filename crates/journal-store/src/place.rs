@@ -1,0 +1,112 @@
+//! Notices that the files that the journal is written to are not those of its folder any more. A file that is
+//! removed while it is open takes what is written, and nobody finds that again.
+
+use std::{
+    fs::{self, Metadata},
+    io,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::Connection;
+
+use super::{StoreError, schema};
+
+/// The database, its log, and the log's index.
+const FILES: [&str; 3] = ["journal.db", "journal.db-wal", "journal.db-shm"];
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// The files of a journal as they were when it was opened.
+#[derive(Debug)]
+pub struct Place {
+    folder: PathBuf,
+    known: [Option<Identity>; FILES.len()],
+    /// Bytes of the database after the last checkpoint: only a checkpoint writes to it.
+    bytes: u64,
+}
+
+impl Place {
+    pub fn of(folder: &Path) -> Self {
+        let known = FILES.map(|name| {
+            let found = found(&folder.join(name)).ok().flatten();
+            found.as_ref().and_then(identity)
+        });
+        Self {
+            folder: folder.to_owned(),
+            known,
+            bytes: bytes(folder),
+        }
+    }
+
+    /// The log was brought into the database, which may be shorter now.
+    pub fn checkpointed(&mut self) {
+        self.bytes = bytes(&self.folder);
+    }
+
+    /// Whether what is written comes into the files of the folder.
+    pub fn check(&self, connection: &Connection) -> Result<(), StoreError> {
+        for (name, known) in FILES.iter().zip(self.known) {
+            let path = self.folder.join(name);
+            let found = match found(&path) {
+                Ok(found) => found,
+                // That does not say that it has gone.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+                Err(source) => return Err(StoreError::Io { path, source }),
+            };
+            if known.is_some() && found.as_ref().and_then(identity) != known {
+                return Err(StoreError::Removed(path));
+            }
+            if *name == FILES[0]
+                && let Some(found) = found
+                && found.len() < self.bytes
+                && found.len() < needed(connection)
+            {
+                return Err(StoreError::Cut(path));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that the database takes with its log. Another program may have made it smaller in good order.
+fn needed(connection: &Connection) -> u64 {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    match (pragma("page_count"), pragma("page_size")) {
+        (Ok(pages), Ok(bytes)) => (pages * bytes).unsigned_abs(),
+        _ => u64::MAX,
+    }
+}
+
+fn bytes(folder: &Path) -> u64 {
+    fs::metadata(schema::path(folder)).map_or(0, |found| found.len())
+}
+
+/// `None` where there is no such file.
+fn found(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems tell nothing")]
+fn identity(found: &Metadata) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    Some((found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Option<Identity> {
+    None
+}
