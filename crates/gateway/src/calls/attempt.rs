@@ -186,9 +186,11 @@ impl Call<'_> {
                     is_parted = false;
                     let Some(method) = frame.method() else {
                         // An answer that refuses the call as a whole is no evidence that calls work. Any
-                        // other ends a row of failed calls, which shows at once.
-                        if was_failing || session.liveness.failed_in_row() > 0 {
+                        // other ends a row of failed calls.
+                        if session.liveness.failed_in_row() > 0 {
                             self.request_probe();
+                        } else if was_failing && let Upstream::Shared(server) = self.upstream {
+                            server.call_answered();
                         }
                         self.record_answer();
                         return Ok(Answer { frame, streamed: exchange.is_stream() });

@@ -26,6 +26,8 @@ pub enum Operation {
 pub enum Command {
     /// A call waits for the shared session.
     CallWaiting,
+    /// A call was answered after calls that failed.
+    CallAnswered,
     /// A call went in a way that makes its session suspect: probe it now.
     RequestProbe(SessionKey),
     /// The machine slept.

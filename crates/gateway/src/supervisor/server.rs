@@ -458,6 +458,11 @@ impl Server {
         self.tell(Command::RequestProbe(SessionKey::Shared));
     }
 
+    /// A call was answered after calls that failed, which shows at once.
+    pub fn call_answered(&self) {
+        self.tell(Command::CallAnswered);
+    }
+
     /// The machine slept.
     pub fn resumed(&self) {
         self.tell(Command::Resumed);

@@ -19,6 +19,7 @@ impl Task {
     pub(super) async fn obey(&mut self, command: Command) {
         match command {
             Command::CallWaiting => self.step(SessionKey::Shared, Event::CallWaiting),
+            Command::CallAnswered => self.look(SessionKey::Shared),
             Command::RequestProbe(which) => {
                 self.read_vitals(which);
                 if let Some(epoch) = self.managed(which).map(|managed| managed.epoch()) {
