@@ -134,7 +134,7 @@ fn the_health_of_servers_fits_the_terminal() {
     let server = |name: &str, status, message: Option<&str>| ServerHealth {
         name: name.to_owned(),
         status,
-        ping_ms: Some(12),
+        ping_ms: (status == HealthStatus::Healthy).then_some(12),
         last_success_ms: Some(190_000),
         consecutive_failures: 5,
         message: message.map(str::to_owned),

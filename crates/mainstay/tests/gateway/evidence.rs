@@ -243,7 +243,9 @@ async fn a_server_that_fails_every_call_is_degraded() {
         assert_eq!(result["isError"], true, "{result}");
     }
     let asked = |before: Value| move |server: &Value| server["lastSuccessAt"] != before;
-    let mut shown = rest.until("x", "degraded", is_degraded).await;
+    rest.until("x", "degraded", is_degraded).await;
+    let answers_pings = |server: &Value| says(server, "answers pings");
+    let mut shown = rest.until("x", "seen to answer pings", answers_pings).await;
     // Each answer to `ping` is a sign of life, and none is an answer to a call.
     for _ in 0..5 {
         let before = shown["lastSuccessAt"].clone();
