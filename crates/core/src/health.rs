@@ -306,6 +306,7 @@ impl Tally {
             Some(calls) if before != Some(calls) => {
                 self.last_error = Some(format!("{calls} calls in a row were not answered"));
                 self.last_fault = None;
+                self.is_unanswered = true;
                 self.doubt(now);
             }
             None if before.is_some() && self.failures() == 0 => self.succeed(),

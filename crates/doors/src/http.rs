@@ -20,7 +20,7 @@ use mainstay_doorway::{
     RETRY_AFTER,
     authenticator::{Authenticator, Unauthorized, Visit},
     bodies::discard,
-    guard::{Forbidden, Guard},
+    guard::{Forbidden, Guard, is_of_unnamed_page},
     peer::Visitor,
 };
 use mainstay_transport::logs::Throttle;
@@ -301,6 +301,10 @@ impl HttpServer {
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match endpoint {
+            Some(_) if is_of_unnamed_page(request.headers()) => {
+                let reason = "a page of another site has to say its Origin";
+                refuse(StatusCode::FORBIDDEN, reason)
+            }
             Some(_) if request.method() == Method::OPTIONS => preflight(request.headers()),
             Some(endpoint) => {
                 let (demand, headers) = (self.authenticator.mcp, request.headers());
@@ -430,12 +434,15 @@ fn refuse_plainly(status: StatusCode, code: &str, reason: &str) -> Response<Resp
     (status, body).into_response().map(ResponseBody::Other)
 }
 
-/// Keeps browsers from taking what they are answered for something else, such as a script.
+/// Keeps browsers from taking what they are answered for something else, such as a script, and from giving it to
+/// pages of other origins as a picture or a script.
 fn not_sniffed(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let headers = response.headers_mut();
     let nosniff = HeaderValue::from_static("nosniff");
-    response
-        .headers_mut()
-        .insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    headers
+        .entry("cross-origin-resource-policy")
+        .or_insert(HeaderValue::from_static("same-origin"));
     response
 }
 

@@ -125,6 +125,14 @@ pub fn is_same_origin(headers: &HeaderMap) -> bool {
         && origins.all(|origin| is_ours(origin) == Some(true))
 }
 
+/// Whether this is a request of a page of another origin that does not say which: such as a picture, or `fetch`
+/// with `no-cors`. The page reads no answer, but it may open streams.
+pub fn is_of_unnamed_page(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    !headers.contains_key(header::ORIGIN)
+        && sites.any(|site| matches!(site.as_bytes(), b"cross-site" | b"same-site"))
+}
+
 /// The port that a `Host` header names; without one, that of HTTP.
 pub fn port(host: &str) -> Option<u16> {
     let (_, port) = authority(host)?;
@@ -377,6 +385,30 @@ mod tests {
             headers.insert(header::HOST, host.parse().expect("a header"));
             headers.insert(header::ORIGIN, origin.parse().expect("a header"));
             assert_eq!(is_same_origin(&headers), expected, "{host} {origin}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_elsewhere_names_its_origin() {
+        for (site, origin, expected) in [
+            (None, None, false),
+            (Some("none"), None, false),
+            (Some("same-origin"), None, false),
+            (Some("same-site"), None, true),
+            (Some("cross-site"), None, true),
+            (Some("cross-site"), Some("http://localhost:3000"), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [("sec-fetch-site", site), ("origin", origin)] {
+                if let Some(value) = value {
+                    headers.insert(name, value.parse().expect("a header"));
+                }
+            }
+            assert_eq!(
+                is_of_unnamed_page(&headers),
+                expected,
+                "{site:?} {origin:?}"
+            );
         }
     }
 

@@ -5,6 +5,7 @@ use std::{
     fs::{self, Metadata},
     io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use rusqlite::Connection;
@@ -23,7 +24,7 @@ pub struct Place {
     folder: PathBuf,
     known: [Option<Identity>; FILES.len()],
     /// Bytes of the database after the last checkpoint: only a checkpoint writes to it.
-    bytes: u64,
+    bytes: AtomicU64,
 }
 
 impl Place {
@@ -35,13 +36,13 @@ impl Place {
         Self {
             folder: folder.to_owned(),
             known,
-            bytes: bytes(folder),
+            bytes: AtomicU64::new(bytes(folder)),
         }
     }
 
     /// The log was brought into the database, which may be shorter now.
-    pub fn checkpointed(&mut self) {
-        self.bytes = bytes(&self.folder);
+    pub fn checkpointed(&self) {
+        self.bytes.store(bytes(&self.folder), Ordering::Relaxed);
     }
 
     /// Whether what is written comes into the files of the folder.
@@ -59,10 +60,13 @@ impl Place {
             }
             if *name == FILES[0]
                 && let Some(found) = found
-                && found.len() < self.bytes
-                && found.len() < needed(connection)
+                && found.len() < self.bytes.load(Ordering::Relaxed)
             {
-                return Err(StoreError::Cut(path));
+                if found.len() < needed(connection) {
+                    return Err(StoreError::Cut(path));
+                }
+                // Another program has made it smaller in good order.
+                self.bytes.store(found.len(), Ordering::Relaxed);
             }
         }
         Ok(())

@@ -46,6 +46,9 @@ const NAME_BYTES: usize = 8;
 /// Bytes that the line about a version has at most: a path, and the names of some servers and keys.
 const MAX_HEAD: u64 = 64 * 1024;
 
+/// Characters of what is said of a version.
+const MAX_REASON: usize = 1000;
+
 /// How long another process may be at a change of the same file.
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
@@ -181,8 +184,13 @@ impl ConfigHistory {
     pub fn versions(&self) -> Result<Vec<Version>, StateError> {
         let mut numbers = self.numbers()?;
         numbers.reverse();
-        let versions = numbers.into_iter().map(|number| self.head(number));
-        versions.filter_map(Result::transpose).collect()
+        let versions = numbers.into_iter().filter_map(|number| {
+            // One that is damaged hides no other.
+            let head = self.head(number);
+            let head = head.inspect_err(|error| tracing::warn!(%error, "a version cannot be read"));
+            head.ok().flatten()
+        });
+        Ok(versions.collect())
     }
 
     /// A version and its bytes.
@@ -228,9 +236,10 @@ impl ConfigHistory {
         };
         let (target, bytes) = target.ok_or_else(|| self.unknown(number))?;
         let done = write(&bytes)?;
+        // The file is changed by now, and what cannot be kept undoes nothing.
         let reason = format!("back to version {}", target.version);
-        self.keep(by, Some(reason)).map_err(not_kept)?;
-        let newest = self.newest().map_err(not_kept)?;
+        let kept = self.keep(by, Some(reason)).and_then(|()| self.newest());
+        let newest = kept.inspect_err(|error| self.tell_unkept(error)).ok().flatten();
         Ok(Restored {
             done,
             restored: target.version,
@@ -300,7 +309,8 @@ impl ConfigHistory {
             version: newest.map_or(1, |(newest, _)| newest.version + 1),
             at: utc::rfc3339(SystemTime::now()),
             by,
-            reason,
+            // A key may be as long as the file.
+            reason: reason.chars().take(MAX_REASON).collect(),
             path: self.path.clone(),
         };
         let path = self.file_of(version.version);

@@ -32,7 +32,9 @@ impl PortHolder {
             let mut sockets = descriptors.filter_map(|it| fs::read_link(it.path()).ok());
             let has = sockets.any(|socket| inodes.iter().any(|inode| socket == Path::new(inode)));
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            let program = name.trim().to_owned();
+            // The process chooses it, and it is shown in a line for a shell.
+            let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-_.:/".contains(*c);
+            let program = name.trim().chars().filter(is_plain).collect();
             has.then_some(Self { pid, program })
         });
         processes.next()

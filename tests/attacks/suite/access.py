@@ -389,3 +389,25 @@ def another_entry_than_was_shown(home: Home):
             assert status in (400, 409), f"{more} with {given}: {status} {answer}"
         assert daemon.server("x")["status"] == "pending", f"{more}: {daemon.server('x')}"
         client.call("remove_server", {"name": "x"})
+
+
+def pages_that_do_not_say_their_origin(home: Home):
+    """A page of any site can have a browser send a GET without `Origin`; it reads nothing, but would hold streams."""
+    daemon = home.serve({"calm": home.hostile("calm", tools=["say"])})
+    daemon.until_status("calm", "connected")
+    client = daemon.client()
+    for site in ("cross-site", "same-site"):
+        for path in ("/sse", "/mcp", "/servers/calm/sse", "/servers/calm/mcp"):
+            headers = {"accept": "text/event-stream", "sec-fetch-site": site, "sec-fetch-mode": "no-cors"}
+            if path == "/mcp":
+                headers |= client.headers
+            status = daemon.ask("GET", path, None, headers, 5)[0]
+            assert status == 403, f"{site} {path}: {status}"
+    for path in ("/metrics", "/healthz", "/api/servers"):
+        policy = daemon.ask("GET", path)[1]["cross-origin-resource-policy"]
+        assert policy == "same-origin", f"{path}: {policy}"
+    # A page of this machine that says its origin, and a person who opens the page by a link.
+    named = {"accept": "text/event-stream", "sec-fetch-site": "same-site", "origin": "http://localhost:3000"}
+    with daemon.stream("GET", "/sse", named) as stream:
+        assert " 200 " in heard(stream, "endpoint"), "a page that says its origin is refused"
+    assert daemon.ask("GET", "/", None, {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"})[0] == 200

@@ -105,9 +105,10 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 /// The text without the secrets of a server's own configuration.
 pub fn shown<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     match secrets {
-        Some(secrets) => replaced(secrets.hide(text), |text| {
-            secrets.beside_findings(text, redact)
-        }),
+        Some(secrets) => {
+            let whole = replaced(secrets.hide(text), |text| secrets.without_halves(text));
+            replaced(whole, |text| secrets.beside_findings(text, redact))
+        }
         None => redact(text),
     }
 }

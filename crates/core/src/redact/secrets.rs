@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Regex, RegexBuilder};
 
-use super::{HIDDEN, Naming, edits::Edits, replaced};
+use super::{HIDDEN, Naming, edits::Edits};
 use crate::config::{HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
 /// Shorter values would be found where they mean something else: under a name that says that they are
@@ -157,39 +157,32 @@ impl Secrets {
         let Some(pattern) = self.pattern() else {
             return HIDDEN.into();
         };
-        let hidden = replaced(pattern.replace_all(text, HIDDEN), |text| {
-            self.without_halves(text)
-        });
+        let hidden = pattern.replace_all(text, HIDDEN);
         match self.cut_off(&hidden) {
             Some(at) => format!("{}{HIDDEN}", &hidden[..at]).into(),
             None => hidden,
         }
     }
 
-    /// The text without the halves of secrets that stand beside the [`CUT`] of a long line.
-    fn without_halves<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    /// A log's text without the halves of secrets that stand beside the [`CUT`] of a long line.
+    pub(super) fn without_halves<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut edits = Edits::of(text);
         for (at, _) in text.match_indices(CUT) {
-            let (before, after) = (&text.as_bytes()[..at], &text.as_bytes()[at + CUT.len()..]);
-            let longest = |fits: &dyn Fn(&[u8], usize) -> bool| {
-                let lengths = self.pieces.iter().filter_map(|piece| {
-                    let mut lengths = (LEAST_NAMED..piece.len()).rev();
-                    lengths.find(|length| fits(piece, *length))
-                });
-                lengths.max()
+            let behind = at + CUT.len();
+            let (before, after) = (&text.as_bytes()[..at], &text.as_bytes()[behind..]);
+            let longest = |half: &dyn Fn(&[u8]) -> Option<usize>| {
+                let pieces = self.pieces.iter();
+                pieces.filter_map(|piece| half(piece)).max()
             };
-            let first = longest(&|piece, length| before.ends_with(&piece[..length]));
-            let second =
-                longest(&|piece, length| after.starts_with(&piece[piece.len() - length..]));
-            let (from, until) = (
-                at - first.unwrap_or(0),
-                at + CUT.len() + second.unwrap_or(0),
-            );
-            if from < at && text.is_char_boundary(from) {
-                edits.replace(from, at, HIDDEN.into());
+            if let Some(length) = longest(&|piece| first_half(piece, before))
+                && text.is_char_boundary(at - length)
+            {
+                edits.replace(at - length, at, HIDDEN.into());
             }
-            if until > at + CUT.len() && text.is_char_boundary(until) {
-                edits.replace(at + CUT.len(), until, HIDDEN.into());
+            if let Some(length) = longest(&|piece| second_half(piece, after))
+                && text.is_char_boundary(behind + length)
+            {
+                edits.replace(behind, behind + length, HIDDEN.into());
             }
         }
         edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
@@ -211,6 +204,20 @@ impl Secrets {
         let at = body.len() - longest;
         text.is_char_boundary(at).then_some(at)
     }
+}
+
+/// How much of the beginning of a piece this text ends with, if it is enough to be told from other words.
+fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
+    let ends = memchr::memrchr_iter(*text.last()?, &piece[..piece.len() - 1]);
+    let mut lengths = ends.map(|end| end + 1).filter(|it| *it >= LEAST_NAMED);
+    lengths.find(|length| text.ends_with(&piece[..*length]))
+}
+
+/// How much of the end of a piece this text begins with.
+fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
+    let starts = memchr::memchr_iter(*text.first()?, piece).filter(|start| *start > 0);
+    let mut lengths = starts.map(|start| piece.len() - start);
+    lengths.find(|length| *length >= LEAST_NAMED && text.starts_with(&piece[piece.len() - length..]))
 }
 
 #[derive(Default)]

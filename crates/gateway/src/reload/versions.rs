@@ -1,6 +1,6 @@
 //! The earlier versions of the configuration: shown, and restored.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use mainstay_core::{
     config::{Config, Plan, Syntax, masked_text::masked_text},
@@ -24,6 +24,9 @@ use crate::registry::Changing;
 
 /// Lines around a change that are shown with it.
 const AROUND: usize = 3;
+
+/// How long the smallest difference of two versions is looked for; a larger one comes at once.
+const MAX_COMPARING: Duration = Duration::from_millis(500);
 
 /// The versions of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,7 +91,9 @@ pub fn show_version(
 }
 
 fn difference(before: &str, after: &str) -> String {
-    TextDiff::from_lines(before, after)
+    TextDiff::configure()
+        .timeout(MAX_COMPARING)
+        .diff_lines(before, after)
         .unified_diff()
         .context_radius(AROUND)
         .to_string()

@@ -195,9 +195,11 @@ impl Server {
         self.view.borrow().wanted
     }
 
-    /// Whether clients are shown what it offers.
+    /// Whether clients are shown what it offers. Where each client has a session of its own, the shared one, from
+    /// which the lists come, may be down meanwhile.
     pub fn is_offered(&self) -> bool {
         self.view.borrow().is_offered()
+            || self.is_wanted() && self.config().isolation == Some(Isolation::Session)
     }
 
     /// `stdio`, `http` or `sse`: the transport of the last session, else the one configured.
@@ -316,10 +318,11 @@ impl Server {
             .ok();
     }
 
-    /// The crash of the server's process since then, once it is known; `None` if none is known within `limit`.
+    /// The crash of the process of all clients since then, once it is known; `None` if none is known within `limit`.
     pub async fn crash_since(&self, since: SystemTime, limit: Duration) -> Option<Crash> {
         let mut view = self.view.clone();
-        let last = |view: &ServerView| view.crashes.last.filter(|crash| crash.at >= since);
+        let is_meant = |crash: &Crash| crash.is_shared && crash.at >= since;
+        let last = |view: &ServerView| view.crashes.last.filter(is_meant);
         let known = timeout(limit, view.wait_for(|view| last(view).is_some())).await;
         last(&*known.ok()?.ok()?)
     }

@@ -64,6 +64,8 @@ pub struct Crash {
     pub at: SystemTime,
     pub code: Option<i32>,
     pub signal: Option<i32>,
+    /// Whether it was the process of all clients, and not one of a client's own.
+    pub is_shared: bool,
 }
 
 impl ServerView {

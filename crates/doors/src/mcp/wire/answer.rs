@@ -56,14 +56,20 @@ impl Refusal {
         }
     }
 
-    /// The refusal of work that begins while Mainstay stops.
-    pub fn closing(frame: &Frame) -> Self {
+    /// The refusal of work that begins while Mainstay stops. In a session it is an answer like any other: some
+    /// clients give a session up at the first status that is no success, and with it the calls at work.
+    pub fn closing(frame: &Frame, has_session: bool) -> Self {
+        let status = if has_session {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        };
         let failure = Closing::refusal();
         let body =
             message::error_response(frame.id(), failure.kind.rpc_code(), &failure.message, None);
         Self {
             kind: failure.kind,
-            ..Self::saying(StatusCode::SERVICE_UNAVAILABLE, body)
+            ..Self::saying(status, body)
         }
     }
 

@@ -117,7 +117,9 @@ async fn post(
         }
     };
     let route = if mcp.gateway().calls.closing().has_begun() && is_work(&frame) {
-        Err(Refusal::closing(&frame))
+        let begins = frame.method() == Some(message::Method::Initialize);
+        let has_session = !begins && session(mcp, &scope, &visitor, headers).is_ok();
+        Err(Refusal::closing(&frame, has_session))
     } else {
         route(mcp, &scope, &visitor, headers, &frame, accepts).await
     };

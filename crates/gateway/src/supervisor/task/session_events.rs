@@ -178,7 +178,12 @@ impl Task {
             let at = SystemTime::now();
             self.view.send_modify(|view| {
                 view.crashes.count += 1;
-                view.crashes.last = Some(Crash { at, code, signal });
+                view.crashes.last = Some(Crash {
+                    at,
+                    code,
+                    signal,
+                    is_shared: which == SessionKey::Shared,
+                });
             });
         }
         let Some(managed) = self.managed(which) else {
