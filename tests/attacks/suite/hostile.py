@@ -7,7 +7,8 @@ its result, `errors` to its error, `asks` to what it asks the user first; `conte
 `pages` makes `tools/list` endless, with pages of so many bytes; `stderr` is written at the start; `extra` has
 further members of the answers to calls.
 A tool without a result echoes its arguments; a tool named `env` tells its environment, `reflect` fails with
-the value of the variable SECRET in its words, `slow` answers after two seconds, while others are answered.
+the value of the variable SECRET in its words, and one whose name begins with `slow` answers after two seconds,
+while others are answered.
 
 With `loose` it reads messages as some programs do: a member is known by its name in any case, with letters
 that look alike, or with a NUL behind it, and the last one counts. With `modern` it speaks 2026-07-28: `job`
@@ -73,7 +74,7 @@ def main():
             answer = {"jsonrpc": "2.0", "id": message["id"], **answer}
             if message["method"] == "tools/call":
                 answer |= script.get("extra", {})
-            if (message.get("params") or {}).get("name") == "slow":
+            if str((message.get("params") or {}).get("name")).startswith("slow"):
                 threading.Timer(SLOW_SECONDS, say, [answer]).start()
             else:
                 say(answer)
