@@ -107,3 +107,9 @@ def a_secret_where_a_long_line_is_cut(home: Home):
     heads = [f"line {first:02}: " for first in range(len(SHORT) + 1)]
     dots = [BEGINNING - len(head) - first for first, head in enumerate(heads)]
     _assert_no_half(home, [f"{head}{'.' * some}{SHORT}{'.' * 20_000}\n" for head, some in zip(heads, dots)])
+
+
+def a_long_line_of_nothing_but_secrets(home: Home):
+    """Wherever something is left out, a secret is cut: at each of its characters, in one line or the other."""
+    line = SHORT * (80_000 // len(SHORT))
+    _assert_no_half(home, [f"line {shift:02}: {'.' * shift}{line}\n" for shift in range(len(SHORT))])
