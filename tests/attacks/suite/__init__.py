@@ -1,6 +1,6 @@
 """The attacks, by chapter. An attack is a function that takes a Home and asserts that Mainstay held."""
 
-from . import access, costs, limits, messages, names, records, references, state, terminal
+from . import access, costs, limits, logs, messages, names, page, processes, records, references, state, terminal
 
 
 def _attacks(module):
@@ -14,5 +14,5 @@ def _attacks(module):
 
 CHAPTERS = [
     (module.__name__.rpartition(".")[2], _attacks(module))
-    for module in (names, messages, references, access, costs, limits, records, state, terminal)
+    for module in (names, messages, references, access, page, costs, limits, processes, logs, records, state, terminal)
 ]

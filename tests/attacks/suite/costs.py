@@ -5,6 +5,7 @@ import json
 import random
 import socket
 import time
+from urllib.parse import quote
 
 from .world import MIB, Client, Daemon, Home, Peak, until
 
@@ -67,11 +68,15 @@ def lines_that_all_match(home: Home):
     peak.assert_grew_less_than(24 * MIB)
 
 
+# Each character of the text takes as many steps as the pattern has places.
+COSTLY = "[ab]*a[ab]{12000}c"
+
+
 def a_pattern_that_takes_hours(home: Home):
     """It ends by itself, and others read meanwhile."""
     chance = random.Random(7)
     daemon, cid = _kept(home, "".join(chance.choices("ab", k=2 * MIB)))
-    costly = {"cid": cid, "pattern": "[ab]*a[ab]{12000}c"}
+    costly = {"cid": cid, "pattern": COSTLY}
     greedy = [daemon.client("/mcp/meta") for _ in range(3)]
     began = time.monotonic()
     streams = []
@@ -89,6 +94,34 @@ def a_pattern_that_takes_hours(home: Home):
     assert "took longer than" in str(slow), slow
     for stream in streams:
         stream.close()
+    _until_idle(daemon)
+
+
+def a_pattern_in_an_address(home: Home):
+    """The address of a kept object may hold a pattern, too."""
+    chance = random.Random(7)
+    daemon, cid = _kept(home, "".join(chance.choices("ab", k=2 * MIB)))
+    read = {"uri": f"mainstay://objects/{cid}?pattern={quote(COSTLY, safe='')}"}
+    streams = []
+    for _ in range(3):
+        client = daemon.client("/mcp/meta")
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": read})
+        streams += [daemon.stream("POST", "/mcp/meta", client.headers, body) for _ in range(3)]
+    other = daemon.client("/mcp/meta")
+    began = time.monotonic()
+    found = other.ask("resources/read", {"uri": f"mainstay://objects/{cid}?pattern={quote('^.{5}')}"})
+    assert "result" in found, found
+    took = time.monotonic() - began
+    assert took < 6, f"another client waited for {took:.1f} s"
+    slow = other.ask("resources/read", read)
+    assert "took longer than" in str(slow), str(slow)[:1000]
+    for stream in streams:
+        stream.close()
+    _until_idle(daemon)
+
+
+def _until_idle(daemon: Daemon):
+    """Waits for the end of searches that nobody waits for."""
 
     def is_idle():
         before = _cpu(daemon)

@@ -4,10 +4,11 @@ Usage: hostile.py SCRIPT RECORD
 
 The script is an object: `tools`, `prompts`, `resources` are lists of items; `results` maps a tool's name to
 its result, `errors` to its error, `asks` to what it asks the user first; `contents` maps a URI to its text;
-`pages` makes `tools/list` endless, with pages of so many bytes; `stderr` is written at the start; `extra` has
-further members of the answers to calls.
+`pages` makes `tools/list` endless, with pages of so many bytes; `stderr` is written at the start, of a
+list each text with a pause behind it; `extra` has further members of the answers to calls.
 A tool without a result echoes its arguments; a tool named `env` tells its environment, `reflect` fails with
-the value of the variable SECRET in its words, `slow` answers after two seconds, while others are answered.
+the value of the variable SECRET in its words, and one whose name begins with `slow` answers after two seconds,
+while others are answered.
 
 With `loose` it reads messages as some programs do: a member is known by its name in any case, with letters
 that look alike, or with a NUL behind it, and the last one counts. With `modern` it speaks 2026-07-28: `job`
@@ -22,6 +23,7 @@ import time
 from pathlib import Path
 
 SLOW_SECONDS = 2
+PAUSE_SECONDS = 0.2
 QUESTION = "the question of the server"
 MODERN = "2026-07-28"
 MEMBERS = ("jsonrpc", "id", "method", "params", "name", "uri", "arguments", "_meta", "progressToken", "taskId")
@@ -35,6 +37,13 @@ def say(message: dict):
         sys.stdout.flush()
 
 
+def complain(texts: list[str]):
+    for text in texts:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        time.sleep(PAUSE_SECONDS)
+
+
 def loosely(pairs: list) -> dict:
     """An object as a careless reader has it."""
     return {KNOWN.get(key.rstrip("\0").casefold(), key): value for key, value in pairs}
@@ -42,8 +51,8 @@ def loosely(pairs: list) -> dict:
 
 def main():
     script = json.loads(Path(sys.argv[1]).read_text())
-    sys.stderr.write(script.get("stderr", ""))
-    sys.stderr.flush()
+    said = script.get("stderr", [])
+    complain([said] if isinstance(said, str) else said)
     pages, asked = 0, None
     with open(sys.argv[2], "a") as record:
         for line in sys.stdin:
@@ -73,7 +82,7 @@ def main():
             answer = {"jsonrpc": "2.0", "id": message["id"], **answer}
             if message["method"] == "tools/call":
                 answer |= script.get("extra", {})
-            if (message.get("params") or {}).get("name") == "slow":
+            if str((message.get("params") or {}).get("name")).startswith("slow"):
                 threading.Timer(SLOW_SECONDS, say, [answer]).start()
             else:
                 say(answer)

@@ -1,9 +1,12 @@
-"""Terminals: text from outside is shown, and never obeyed."""
+"""Terminals: text from outside is shown, and never obeyed; neither is what is pasted from there into a shell."""
 
 import json
 import re
+import signal
+import subprocess
+from pathlib import Path
 
-from .world import Home, until
+from .world import ANSWER_SECONDS, Home, until
 
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[31m\x9b31m\x9d0;x\x9c\r\x08\x7f\u202e\u2066\u200b\ufeff\u00ad"
 FORBIDDEN = [chr(code) for code in (*range(0, 9), 11, 12, *range(14, 27), *range(28, 32), *range(127, 160))] + [
@@ -147,3 +150,103 @@ def words_of_the_user(home: Home):
 def directives_for_the_log(home: Home):
     home.environment["MAINSTAY_LOG"] = ESCAPES
     _assert_harmless("MAINSTAY_LOG", home.run_in_terminal("validate", home.configure({})))
+
+
+def _live(mark: Path) -> list[str]:
+    """Texts that have a shell touch a file, if it reads them as its own words."""
+    path, here = str(mark), "${IFS}"
+    return [
+        *(f"$(touch {path})", f"`touch {path}`", f"$(touch{here}{path})", f"`touch{here}{path}`"),
+        *(f"; touch {path};", f"&touch {path}&", f"|touch {path}", f">{path}", f"\ntouch {path}\n"),
+        *(f"' ; touch {path} ; '", f'" ; touch {path} ; "', f"'\"$(touch {path})", f"\\'$(touch {path})"),
+        *(f"'$(touch {path})'", f'"$(touch {path})"', f"$'\\x60'$(touch {path})", f"\u2019$(touch {path})"),
+    ]
+
+
+def _pasted(printed: str, mark: Path) -> list[str]:
+    """The commands in a text that name the file, in each length at which somebody may take them for whole."""
+    commands = []
+    for line in printed.splitlines():
+        for start in re.finditer(r"mainstay [a-z]", line):
+            rest = line[start.start() :]
+            ends = [len(rest), *(end.start() for end in re.finditer("`", rest))]
+            commands += [rest[:end] for end in ends if mark.name in rest[:end]]
+    return commands
+
+
+def _paste(home: Home, printed: str, mark: Path) -> list[str]:
+    """Runs the commands in a text by a shell, and returns them."""
+    programs = home.path / "bin"
+    programs.mkdir(exist_ok=True)
+    (programs / "mainstay").unlink(missing_ok=True)
+    (programs / "mainstay").symlink_to(home.mainstay)
+    environment = {**home.environment, "PATH": f"{programs}:{home.environment['PATH']}"}
+    commands = _pasted(printed, mark)
+    for command in commands:
+        subprocess.run(
+            ["sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            cwd=home.path,
+            timeout=ANSWER_SECONDS,
+        )
+        assert not mark.exists(), f"a shell obeys {command!r} of {printed!r}"
+    return commands
+
+
+def commands_for_the_next_page(home: Home):
+    """A registry names the next page, and the user has named the word that is looked for."""
+    mark, registry = home.path / "touched", home.listener()
+    listed = {"server": {"name": "io.github.a/files", "description": "it", "version": "1.0.0"}}
+    home.environment["MAINSTAY_REGISTRY"] = registry.url("")
+    for live in _live(mark):
+        page = {"servers": [listed], "metadata": {"nextCursor": f"c1{live}"}}
+        registry.answer = lambda _: (200, {"content-type": "application/json"}, json.dumps(page).encode())
+        for word in ("files", f"files{live}"):
+            shown = home.run("search", word)
+            before = len(registry.requests)
+            printed = (shown.stdout + shown.stderr).decode()
+            assert _paste(home, printed, mark), f"no command in {printed!r}"
+            # Pasted, it is the same program, and asks the registry.
+            assert len(registry.requests) > before, f"nothing came of {printed!r}"
+
+
+def commands_that_name_a_tool(home: Home):
+    """A tool is named by its server, in hints of what to do next."""
+    mark = home.path / "touched"
+    names = [f"slow{live}" for live in _live(mark)]
+    daemon = home.serve({"evil": home.hostile("evil", tools=names, prompts=names)})
+    daemon.until_status("evil", "connected")
+    found = []
+    for name in names:
+        tool = f"evil/{name}"
+        for command in (
+            *(["call", f"{tool}x"], ["tools", "get", f"{tool}x"], ["tools", tool], ["tools", "get", tool]),
+            *(["prompts", "get", f"{tool}x"], ["read", tool], ["records", "--text", tool], ["get", tool]),
+        ):
+            shown = home.run(*command)
+            found += _paste(home, (shown.stdout + shown.stderr).decode(), mark)
+    assert found, "no hint names a tool"
+
+
+def commands_after_an_interrupted_call(home: Home):
+    """Ctrl-C during a call has a hint that names the tool."""
+    mark = home.path / "touched"
+    names = [f"slow{live}" for live in _live(mark)]
+    daemon = home.serve({"evil": home.hostile("evil", tools=names)})
+    daemon.until_status("evil", "connected")
+    for number, name in enumerate(names, 1):
+        call = subprocess.Popen(
+            [home.mainstay, "call", f"evil/{name}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=home.environment,
+            cwd=home.path,
+        )
+        until("the call", lambda: len(home.received("evil", "tools/call")) >= number)
+        call.send_signal(signal.SIGINT)
+        printed, _ = call.communicate(timeout=ANSWER_SECONDS)
+        assert call.returncode == 130, f"{call.returncode}: {printed!r}"
+        assert _paste(home, printed.decode(), mark), f"no command in {printed!r}"

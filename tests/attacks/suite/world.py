@@ -103,8 +103,9 @@ class Home:
         return [next(word for word in it.stdout.decode().split() if word.startswith("mst_")) for it in made]
 
     def kept(self) -> bytes:
-        """Everything that was written into the state directory."""
-        return b"".join(path.read_bytes() for path in self.state.rglob("*") if path.is_file())
+        """Everything in the state directory but the versions of the configuration, which have its secrets."""
+        files = (path for path in self.state.rglob("*") if path.is_file())
+        return b"".join(path.read_bytes() for path in files if "config-history" not in path.parts)
 
     def configure(self, servers: dict, **settings) -> Path:
         path = self.path / "servers.json"
