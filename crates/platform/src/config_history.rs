@@ -239,7 +239,10 @@ impl ConfigHistory {
         // The file is changed by now, and what cannot be kept undoes nothing.
         let reason = format!("back to version {}", target.version);
         let kept = self.keep(by, Some(reason)).and_then(|()| self.newest());
-        let newest = kept.inspect_err(|error| self.tell_unkept(error)).ok().flatten();
+        let newest = kept
+            .inspect_err(|error| self.tell_unkept(error))
+            .ok()
+            .flatten();
         Ok(Restored {
             done,
             restored: target.version,

@@ -217,7 +217,8 @@ fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
 fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let starts = memchr::memchr_iter(*text.first()?, piece).filter(|start| *start > 0);
     let mut lengths = starts.map(|start| piece.len() - start);
-    lengths.find(|length| *length >= LEAST_NAMED && text.starts_with(&piece[piece.len() - length..]))
+    lengths
+        .find(|length| *length >= LEAST_NAMED && text.starts_with(&piece[piece.len() - length..]))
 }
 
 #[derive(Default)]

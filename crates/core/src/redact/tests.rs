@@ -477,8 +477,10 @@ fn escapes_hide_no_secret() {
 #[test]
 fn halves_of_a_secret_beside_a_cut_are_hidden() {
     let secrets = stdio(&[], &[("DB_PASSWORD", "Sup3rS3cr3tPassw0rd")]).expect("a secret");
-    let hidden =
-        shown("one Sup3rS3c … aaa\ntwo xxx … tPassw0rd b\nthree Sup3rS … Passw0rd c", Some(&secrets));
+    let hidden = shown(
+        "one Sup3rS3c … aaa\ntwo xxx … tPassw0rd b\nthree Sup3rS … Passw0rd c",
+        Some(&secrets),
+    );
     assert_eq!(
         hidden,
         "one [redacted] … aaa\ntwo xxx … [redacted] b\nthree [redacted] … [redacted] c"

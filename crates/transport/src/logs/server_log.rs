@@ -15,7 +15,7 @@ use mainstay_core::{
     config::ServerConfig,
     ids::ServerName,
     lifecycle::Loss,
-    redact::{Secrets, shown},
+    redact::{CUT, Secrets, shown},
 };
 use mainstay_platform::{scratch, utc};
 use parking_lot::Mutex;
@@ -38,7 +38,7 @@ const MAX_LINE: usize = 64 * 1024;
 const KEPT_TAIL: usize = 2048;
 
 /// How much of its beginning.
-const KEPT_HEAD: usize = MAX_LINE - 2 * KEPT_TAIL - " … ".len();
+const KEPT_HEAD: usize = MAX_LINE - 2 * KEPT_TAIL - CUT.len();
 
 /// A line longer than this is an overflow.
 const MAX_READ_LINE: usize = 1024 * 1024;
@@ -401,6 +401,10 @@ impl GrowingLine {
         let room = KEPT_HEAD.saturating_sub(self.head.len());
         let (head, tail) = piece.split_at(piece.len().min(room));
         self.head.extend_from_slice(head);
+        if tail.len() > KEPT_TAIL {
+            // What is left out stands between the two.
+            self.tail.clear();
+        }
         let tail = &tail[tail.len().saturating_sub(KEPT_TAIL)..];
         if self.tail.len() + tail.len() > 2 * KEPT_TAIL {
             let surplus = (self.tail.len() + tail.len() - KEPT_TAIL).min(self.tail.len());
@@ -417,7 +421,7 @@ impl GrowingLine {
             length,
         } = std::mem::take(self);
         if head.len() + tail.len() < length {
-            head.extend_from_slice(" … ".as_bytes());
+            head.extend_from_slice(CUT.as_bytes());
         }
         head.extend_from_slice(&tail);
         head
