@@ -20,6 +20,13 @@ struct Case {
     text: String,
 }
 
+/// The files in `unknown`, and where each lies: at a place that no client here uses.
+const ELSEWHERE: [(&str, &str); 3] = [
+    ("5ire", "/home/me/.config/5ire/mcp.json"),
+    ("docker", "/home/me/.docker/mcp.json"),
+    ("visual-studio", "/home/me/app/.vs/mcp.json"),
+];
+
 /// Every file, as if it lay where its client has it; `project-…` in a project, `settings-…` in a
 /// settings.json.
 fn corpus() -> Vec<Case> {
@@ -51,7 +58,17 @@ fn corpus() -> Vec<Case> {
             });
         }
     }
-    assert!(cases.len() >= 60, "{} files", cases.len());
+    for (stem, place) in ELSEWHERE {
+        let path = root.join("unknown").join(stem).with_extension("json");
+        let text = fs::read_to_string(&path).expect("a text");
+        let file = ClientFile::recognize(Path::new(place), &text, &machine);
+        cases.push(Case {
+            name: format!("unknown/{stem}"),
+            file: file.unwrap_or_else(|| panic!("a client for {place}")),
+            text,
+        });
+    }
+    assert!(cases.len() >= 130, "{} files", cases.len());
     cases
 }
 
