@@ -301,7 +301,8 @@ impl HttpServer {
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match endpoint {
-            Some(_) if is_of_unnamed_page(request.headers()) => {
+            // Browsers name the origin of every other method.
+            Some(_) if request.method() == Method::GET && is_of_unnamed_page(request.headers()) => {
                 let reason = "a page of another site has to say its Origin";
                 refuse(StatusCode::FORBIDDEN, reason)
             }
