@@ -191,7 +191,7 @@ impl Operation {
                 "id" if self.path == api::REPLY => {
                     json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
                 }
-                "version" => json!({"type": "integer", "minimum": 1}),
+                "version" => json!({"type": "integer", "minimum": 1, "maximum": u64::MAX}),
                 "operation" => json!({"enum": ["start", "stop", "restart", "reconnect"]}),
                 _ => json!({"type": "string", "minLength": 1}),
             };
