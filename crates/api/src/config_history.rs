@@ -22,18 +22,18 @@ pub struct ConfigHistory {
     pub changed: bool,
 }
 
-/// What the file had after a change.
+/// A version of the file.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ConfigVersion {
     pub version: u64,
     /// RFC 3339, UTC.
     pub at: String,
-    /// What changed, in words, without values.
+    /// The change in words, without values.
     pub reason: String,
     pub by: ConfigChangedBy,
 }
 
-/// Who changed the file.
+/// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfigChangedBy {
@@ -55,8 +55,8 @@ pub struct ConfigVersionText {
     /// With placeholders for secrets; left out for a text that is no JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What changed since the version before, as a unified diff with placeholders for secrets; empty where only
-    /// secrets changed. Left out where no version before is kept, or one of the two is no JSON.
+    /// The difference from the version before: a unified diff with placeholders for secrets, empty where only secrets
+    /// changed. Left out where no version before is kept, or one of the two is no JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
 }
@@ -79,7 +79,7 @@ pub struct ConfigUndone {
     pub restored: u64,
     /// The file's newest version: the undo itself.
     pub version: u64,
-    /// What was done to the servers.
+    /// The plan in words.
     pub summary: String,
     pub plan: Plan,
 }

@@ -254,14 +254,18 @@ impl Reloader {
 
     /// Keeps the file as a version of its own, unless Mainstay has seen it so.
     async fn note_version(&self) {
-        if let Some(history) = self.history() {
-            off_the_runtime(move || history.note(ChangedBy::Hand)).await;
-        }
+        self.with_history(|history| history.note(ChangedBy::Hand))
+            .await;
     }
 
-    fn history(&self) -> Option<ConfigHistory> {
-        let state = self.history.as_ref()?;
-        Some(ConfigHistory::of(state, &self.origin.path()?))
+    /// Does work on the versions of the file, off the runtime. `None` where none are kept.
+    async fn with_history<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ConfigHistory) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (state, origin) = (self.history.clone()?, self.origin.clone());
+        // To find the file takes a look at the disk.
+        off_the_runtime(move || Some(work(&ConfigHistory::of(&state, &origin.path()?)))).await
     }
 
     async fn read(&self, occasion: Occasion) -> Result<(Option<String>, Loaded), LoadError> {

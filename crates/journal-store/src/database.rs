@@ -29,7 +29,7 @@ use super::{
     holders::Holders,
     intern::{self, Interner},
     objects::{Failed, Objects, Shared, is_in_file},
-    place::Place,
+    opened_files::OpenedFiles,
     rollup::{Ended, Rollups},
     schema,
 };
@@ -45,7 +45,7 @@ pub struct Database {
     pub settings: config::Journal,
     pub bounds: Bounds,
     pub redactor: Redactor,
-    pub place: Place,
+    pub opened_files: OpenedFiles,
     /// What is held is to be read again.
     stale: bool,
     pub published: Published,
@@ -244,7 +244,7 @@ impl Database {
         files.sweep(|cid| is_in_file(&connection, cid))?;
         published.opened.fetch_add(1, Relaxed);
         let database = Self {
-            place: Place::of(state),
+            opened_files: OpenedFiles::of(state),
             published,
             connection,
             files,

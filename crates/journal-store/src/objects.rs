@@ -168,7 +168,7 @@ pub enum Failed {
     Memory(#[from] Box<StoreError>),
     /// What is written goes nowhere.
     #[error(transparent)]
-    Place(StoreError),
+    Lost(StoreError),
 }
 
 impl Failed {
@@ -181,7 +181,7 @@ impl Failed {
                 database_is_damaged(error) && error.sqlite_error_code() != Some(ErrorCode::Unknown)
             }
             Self::Memory(error) => error.is_damage(),
-            Self::Place(error) => error.is_damage(),
+            Self::Lost(error) => error.is_damage(),
         }
     }
 }

@@ -66,7 +66,7 @@ pub struct Work {
 }
 
 /// Why the files of a journal cannot be used as they are.
-pub struct Trouble {
+pub struct JournalTrouble {
     pub words: String,
     /// What is left of it cannot be used, either.
     pub is_damage: bool,
@@ -169,13 +169,13 @@ impl Work {
 
     /// Why what is written is not found again. A journal that was damaged while it was open stays so, even if
     /// a commit succeeds now and then.
-    pub fn trouble(&mut self) -> Option<Trouble> {
+    pub fn trouble(&mut self) -> Option<JournalTrouble> {
         if self.broken.is_none() {
-            let place = self.database.place.check(&self.database.connection);
-            let error = Failed::Place(place.err()?);
+            let checked = self.database.opened_files.check(&self.database.connection);
+            let error = Failed::Lost(checked.err()?);
             if !error.is_damage() {
                 let words = error.to_string();
-                return Some(Trouble {
+                return Some(JournalTrouble {
                     words,
                     is_damage: false,
                 });
@@ -183,7 +183,7 @@ impl Work {
             self.broken = Some(Broken::by(error));
         }
         let words = self.broken.as_ref()?.words.clone();
-        Some(Trouble {
+        Some(JournalTrouble {
             words,
             is_damage: true,
         })
@@ -365,8 +365,8 @@ impl Work {
         self.database.commit()?;
         // Its files may have gone since they were looked at.
         let database = &self.database;
-        let found = database.place.check(&database.connection);
-        found.map_err(Failed::Place)?;
+        let found = database.opened_files.check(&database.connection);
+        found.map_err(Failed::Lost)?;
         let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
         self.retention.grew(bytes, file_bytes);
@@ -442,7 +442,7 @@ impl Work {
         };
         if frames("NOOP")? >= least {
             frames(mode)?;
-            self.database.place.checkpointed();
+            self.database.opened_files.checkpointed();
         }
         Ok(())
     }

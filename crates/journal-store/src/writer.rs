@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{
     StoreError,
     opening::Opening,
-    work::{Pace, Trouble, Work, answer},
+    work::{JournalTrouble, Pace, Work, answer},
 };
 
 #[derive(Debug)]
@@ -86,7 +86,8 @@ impl Desk {
     /// In relaxed mode a journal that was removed or damaged while it was open makes room for a new one. In
     /// strict mode it is a person who decides, and calls are refused until then.
     fn look(&mut self) {
-        let Some(Trouble { words, is_damage }) = self.work.as_mut().and_then(Work::trouble) else {
+        let Some(JournalTrouble { words, is_damage }) = self.work.as_mut().and_then(Work::trouble)
+        else {
             return;
         };
         let is_news = self.opening.queue.tally.failing(&words);

@@ -3503,7 +3503,7 @@ export interface components {
             };
         };
         /**
-         * @description Who changed the file.
+         * @description The author of a change.
          * @enum {string}
          */
         ConfigChangedBy: "page" | "rest" | "command" | "hand";
@@ -3541,7 +3541,7 @@ export interface components {
              */
             restored: number;
             success: boolean;
-            /** @description What was done to the servers. */
+            /** @description The plan in words. */
             summary: string;
             /**
              * Format: int64
@@ -3556,12 +3556,12 @@ export interface components {
             /** @description For people, of several lines. */
             summary: string;
         };
-        /** @description What the file had after a change. */
+        /** @description A version of the file. */
         ConfigVersion: {
             /** @description RFC 3339, UTC. */
             at: string;
             by: components["schemas"]["ConfigChangedBy"];
-            /** @description What changed, in words, without values. */
+            /** @description The change in words, without values. */
             reason: string;
             /** Format: int64 */
             version: number;
@@ -3569,8 +3569,8 @@ export interface components {
         /** @description `GET /api/config/history/{version}` */
         ConfigVersionText: components["schemas"]["ConfigVersion"] & {
             /**
-             * @description What changed since the version before, as a unified diff with placeholders for secrets; empty where only
-             *     secrets changed. Left out where no version before is kept, or one of the two is no JSON.
+             * @description The difference from the version before: a unified diff with placeholders for secrets, empty where only secrets
+             *     changed. Left out where no version before is kept, or one of the two is no JSON.
              */
             difference?: string | null;
             /** @description With placeholders for secrets; left out for a text that is no JSON. */

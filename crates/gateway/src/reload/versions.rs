@@ -7,7 +7,6 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
 };
 use mainstay_platform::{
-    blocking::off_the_runtime,
     config_history::{ChangedBy, ConfigHistory, Restored, Version},
     encoding::Encoding,
     environment::Origin,
@@ -149,18 +148,14 @@ fn restore(
 impl Reloader {
     /// The versions of the file.
     pub async fn versions(&self) -> Result<History, StateError> {
-        match self.history() {
-            Some(history) => off_the_runtime(move || history_of(&history)).await,
-            None => Ok(History::default()),
-        }
+        let versions = self.with_history(history_of).await;
+        versions.unwrap_or_else(|| Ok(History::default()))
     }
 
     /// A version with its text.
     pub async fn show_version(&self, number: u64) -> Result<Option<ShownVersion>, StateError> {
-        match self.history() {
-            Some(history) => off_the_runtime(move || show_version(&history, number)).await,
-            None => Ok(None),
-        }
+        let shown = self.with_history(move |history| show_version(history, number));
+        shown.await.unwrap_or(Ok(None))
     }
 
     /// Restores the version before the last change, or this one, and takes it into force.
@@ -172,9 +167,11 @@ impl Reloader {
     ) -> Changing<Undone> {
         let this = Arc::clone(self);
         self.registry.run_to_end(async move {
-            let history = this.history().ok_or_else(no_history)?;
-            let origin = this.origin.clone();
+            let (state, origin) = (this.history.clone(), this.origin.clone());
             let write = move |_: Option<&str>| {
+                let kept = state.zip(origin.path());
+                let (state, path) = kept.ok_or_else(no_history)?;
+                let history = ConfigHistory::of(&state, &path);
                 let restored = restore(&origin, &history, version, force, by)?;
                 Ok((restored.done, (restored.restored, restored.version)))
             };

@@ -20,14 +20,14 @@ type Identity = (u64, u64);
 
 /// The files of a journal as they were when it was opened.
 #[derive(Debug)]
-pub struct Place {
+pub struct OpenedFiles {
     folder: PathBuf,
     known: [Option<Identity>; FILES.len()],
     /// Bytes of the database after the last checkpoint: only a checkpoint writes to it.
     bytes: AtomicU64,
 }
 
-impl Place {
+impl OpenedFiles {
     pub fn of(folder: &Path) -> Self {
         let known = FILES.map(|name| {
             let found = found(&folder.join(name)).ok().flatten();
