@@ -10,9 +10,6 @@ use crate::{client::Client, places::Section, read::Server, write};
 /// The name that Mainstay has in the files of clients.
 pub const LABEL: &str = "mainstay";
 
-/// Where a daemon serves MCP unless it is told otherwise.
-pub const DEFAULT_URL: &str = "http://127.0.0.1:7420/mcp";
-
 /// How a client reaches Mainstay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Front {

@@ -25,6 +25,7 @@ mod format;
 mod front;
 mod machine;
 mod merge;
+mod own_address;
 mod pasted;
 mod placeholders;
 mod places;
@@ -43,12 +44,13 @@ pub use find::{
     with_choices,
 };
 pub use format::Format;
-pub use front::{DEFAULT_URL, Front, LABEL};
+pub use front::{Front, LABEL};
 pub use machine::{Machine, System};
 pub use merge::{Merged, Standing, meaning, merge};
+pub use own_address::{DEFAULT_URL, is_mainstay};
 pub use pasted::{MAX_PASTED, NotPasted, Pasted, PastedServer, pasted};
 pub use places::{ClientFile, Scope, Section, files_of};
-pub use read::{Fate, LeftOut, Note, Server, is_mainstay, servers};
+pub use read::{Fate, LeftOut, Note, Server, servers};
 pub use revert::{Reverted, revert, unpatched};
 pub use save::{back_up, write, write_in};
 pub use write::{Written, entry_for};

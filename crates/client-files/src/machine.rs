@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use mainstay_core::config::{Environment, locate_clients};
 
-use crate::read;
+use crate::own_address::authority;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
@@ -85,7 +85,7 @@ impl Machine {
     /// With the address in this URL of a daemon.
     #[must_use]
     pub fn with_daemon(mut self, url: Option<&str>) -> Self {
-        let address = url.and_then(read::authority);
+        let address = url.and_then(authority);
         self.own_addresses.extend(address.map(str::to_owned));
         self
     }

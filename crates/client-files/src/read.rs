@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use mainstay_core::{
     config::{adopt, edit::Entry},
     ids::ServerName,
-    programs,
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
     client::Client,
     document::{self, NotReadable},
-    front::DEFAULT_URL,
+    own_address::is_mainstay,
     places::{ClientFile, Section},
     translate,
 };
@@ -272,47 +271,6 @@ fn name_of(label: &str) -> (ServerName, Vec<Note>) {
             )
         }
     }
-}
-
-/// The host and the port in a URL.
-pub(crate) fn authority(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    rest.split(['/', '?', '#']).next()
-}
-
-/// Whether both are the same address of this machine. All loopback addresses are, and so is one that stands for
-/// all addresses.
-fn is_same_address(one: &str, other: &str) -> bool {
-    const HERE: [&str; 5] = ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]"];
-    let (one, other) = (one.to_lowercase(), other.to_lowercase());
-    let is_here = |host: &str| HERE.contains(&host);
-    match (one.rsplit_once(':'), other.rsplit_once(':')) {
-        (Some((host, port)), Some((other_host, other_port))) => {
-            port == other_port && (host == other_host || is_here(host) && is_here(other_host))
-        }
-        _ => false,
-    }
-}
-
-/// Whether the entry leads to Mainstay itself, which listens at these addresses or at its usual one.
-pub fn is_mainstay(entry: &Entry, own_addresses: &[String]) -> bool {
-    let text = |key: &str| entry.get(key).and_then(Value::as_str);
-    let args = entry.get("args").and_then(Value::as_array);
-    let has = |is_it: &dyn Fn(&str) -> bool| {
-        let mut args = args.into_iter().flatten().filter_map(Value::as_str);
-        args.any(is_it)
-    };
-    let is_ours = |url: &str| {
-        let own = own_addresses.iter().map(String::as_str);
-        let mut own = own.chain(authority(DEFAULT_URL));
-        authority(url).is_some_and(|it| own.any(|own| is_same_address(it, own)))
-    };
-    let is_program = |command: &str| programs::name_of(command) == "mainstay";
-    let serves = || has(&|arg| matches!(arg, "connect" | "mcp" | "serve"));
-    text("url").is_some_and(is_ours)
-        || text("command").is_some_and(is_program) && serves()
-        || has(&is_program) && serves()
-        || has(&is_ours)
 }
 
 /// Applies the lists that a client has beside its servers: of tools, of servers that are off.

@@ -26,7 +26,7 @@ use super::{
     http_exchange::{HttpExchange, Purpose},
     http1::Responding,
     message_router::MessageRouter,
-    reply_sink::ReplySink,
+    reply_sink::ReplyQueue,
     session_doubt::{MAX_PROOF, ProofTurns, Refused, SessionDoubt, SessionProof},
 };
 use crate::logs::ServerLog;
@@ -90,7 +90,7 @@ impl HttpLink {
             greeted: OnceLock::new(),
             next_id: AtomicU64::new(0),
             router: MessageRouter::new(
-                ReplySink::posts(opening, outgoing),
+                opening.reply_sink(ReplyQueue::Posts(outgoing)),
                 Arc::clone(&opening.listener),
                 Arc::clone(&opening.log),
             ),

@@ -14,7 +14,7 @@ use super::{
     http1::Responding,
     message_router::MessageRouter,
     modern_post::{ModernPost, Unpostable},
-    reply_sink::ReplySink,
+    reply_sink::ReplyQueue,
     tool_headers::ToolHeaders,
 };
 
@@ -48,7 +48,7 @@ impl ModernLink {
             next_id: AtomicU64::new(0),
             tools: ToolHeaders::default(),
             router: MessageRouter::new(
-                ReplySink::none(opening),
+                opening.reply_sink(ReplyQueue::None),
                 Arc::clone(&opening.listener),
                 Arc::clone(&opening.log),
             ),

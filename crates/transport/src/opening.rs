@@ -13,7 +13,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::{Approach, AttemptLimiter, Listener, SignsOfWork};
-use crate::logs::ServerLog;
+use crate::{
+    logs::ServerLog,
+    reply_sink::{ReplyQueue, ReplySink},
+};
 
 /// The most bytes that the lists of one server may have, all pages of all four kinds together. It is as
 /// much as one message may have by default. The lists of known servers have less than a hundredth of it.
@@ -54,6 +57,11 @@ pub struct Opening {
 }
 
 impl Opening {
+    /// Takes answers to what the server asks, as long as the connection is to last.
+    pub fn reply_sink(&self, queue: ReplyQueue) -> ReplySink {
+        ReplySink::new(self.server.clone(), queue, self.stop.over.clone())
+    }
+
     /// Puts the server's name beside all events in it. Only around rare work: entering a span costs time,
     /// and the tasks that carry messages name the server in each event.
     ///

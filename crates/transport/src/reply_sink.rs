@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{LineWriter, Opening, pending::Pending};
+use super::{LineWriter, pending::Pending};
 use crate::logs::Throttle;
 
 /// Sends answers to a server's requests without waiting: the reader of the server's messages must not be
@@ -15,13 +15,14 @@ use crate::logs::Throttle;
 #[derive(Clone, Debug)]
 pub struct ReplySink {
     server: ServerName,
-    queue: Queue,
+    queue: ReplyQueue,
     /// See [`Stop::over`](super::Stop::over).
     over: CancellationToken,
 }
 
+/// The way of an answer to its server.
 #[derive(Clone, Debug)]
-enum Queue {
+pub enum ReplyQueue {
     /// Standard input of a process.
     Pipe(Arc<LineWriter>, Arc<Pending>),
     /// A task of the session posts what is sent here.
@@ -31,33 +32,12 @@ enum Queue {
 }
 
 impl ReplySink {
-    pub fn pipe(opening: &Opening, writer: Arc<LineWriter>, pending: Arc<Pending>) -> Self {
-        Self::of(opening, Queue::Pipe(writer, pending))
-    }
-
-    pub fn posts(opening: &Opening, posts: mpsc::Sender<String>) -> Self {
-        Self::of(opening, Queue::Posts(posts))
-    }
-
-    pub fn none(opening: &Opening) -> Self {
-        Self::of(opening, Queue::None)
-    }
-
-    /// Of a connection without an opening.
-    #[cfg(test)]
-    pub fn alone(server: ServerName, pending: Arc<Pending>) -> Self {
+    /// `over` is cancelled when nobody awaits an answer any more.
+    pub fn new(server: ServerName, queue: ReplyQueue, over: CancellationToken) -> Self {
         Self {
             server,
-            queue: Queue::Pipe(Arc::default(), pending),
-            over: CancellationToken::new(),
-        }
-    }
-
-    fn of(opening: &Opening, queue: Queue) -> Self {
-        Self {
-            server: opening.server.clone(),
             queue,
-            over: opening.stop.over.clone(),
+            over,
         }
     }
 
@@ -73,12 +53,12 @@ impl ReplySink {
     /// Queues an answer (JSON text). Drops it if too many wait already.
     pub fn reply(&self, text: String) {
         let taken = match &self.queue {
-            Queue::Pipe(writer, pending) => {
+            ReplyQueue::Pipe(writer, pending) => {
                 pending.sent_answerless();
                 matches!(writer.try_send(&text), Ok(Some(_)))
             }
-            Queue::Posts(posts) => posts.try_send(text).is_ok(),
-            Queue::None => false,
+            ReplyQueue::Posts(posts) => posts.try_send(text).is_ok(),
+            ReplyQueue::None => false,
         };
         if !taken && let Some(times) = replies_dropped() {
             tracing::warn!(server = %self.server, times, "an answer to a server was dropped: it does not read");

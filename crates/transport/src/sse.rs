@@ -23,7 +23,7 @@ use super::{
     message_router::MessageRouter,
     opening::MAX_GREETING,
     refusals,
-    reply_sink::ReplySink,
+    reply_sink::ReplyQueue,
     sse_link::{SseExchange, SseLink},
     urls::{resolve, same_origin},
 };
@@ -58,7 +58,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
         link: Arc::clone(&link),
         liveness: Arc::clone(&liveness),
         router: MessageRouter::new(
-            ReplySink::posts(opening, outgoing),
+            opening.reply_sink(ReplyQueue::Posts(outgoing)),
             Arc::clone(&opening.listener),
             Arc::clone(&opening.log),
         ),

@@ -32,7 +32,7 @@ use super::{
     message_router::MessageRouter,
     pending::Pending,
     process,
-    reply_sink::ReplySink,
+    reply_sink::ReplyQueue,
     stdout_reader::StdoutReader,
     stray_output::StrayOutput,
 };
@@ -124,7 +124,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     };
     let stop = opening.stop.clone();
     let router = MessageRouter::new(
-        ReplySink::pipe(opening, Arc::clone(&writer), Arc::clone(&pending)),
+        opening.reply_sink(ReplyQueue::Pipe(Arc::clone(&writer), Arc::clone(&pending))),
         Arc::clone(&opening.listener),
         Arc::clone(&opening.log),
     );

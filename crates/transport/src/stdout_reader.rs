@@ -145,7 +145,13 @@ mod tests {
     use mainstay_platform::blocking::LONG;
 
     use super::*;
-    use crate::{Listener, Notice, Question, logs::Logs, reply_sink::ReplySink};
+    use tokio_util::sync::CancellationToken;
+
+    use crate::{
+        Listener, Notice, Question,
+        logs::Logs,
+        reply_sink::{ReplyQueue, ReplySink},
+    };
 
     #[derive(Debug)]
     struct Nobody;
@@ -162,7 +168,11 @@ mod tests {
     fn reader(pending: &Arc<Pending>) -> StdoutReader {
         let server = server();
         let log = Logs::default().server(&server);
-        let replies = ReplySink::alone(server.clone(), Arc::clone(pending));
+        let replies = ReplySink::new(
+            server.clone(),
+            ReplyQueue::Pipe(Arc::default(), Arc::clone(pending)),
+            CancellationToken::new(),
+        );
         StdoutReader {
             pending: Arc::clone(pending),
             router: MessageRouter::new(replies, Arc::new(Nobody), Arc::clone(&log)),
