@@ -124,7 +124,7 @@ fn check_noise(input: &Input) {
         &messages,
         unfinished,
         most,
-        Unfinished::Nothing,
+        Unfinished::Message,
     );
 }
 
@@ -168,7 +168,8 @@ fn most(input: &Input) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unfinished {
     Line,
-    Nothing,
+    /// A line if it is a whole message, else nothing.
+    Message,
 }
 
 /// Every line is delivered as it was written and in order, unless it is longer than allowed.
@@ -193,7 +194,10 @@ fn check_lines(
             }
         }
     }
-    let is_line = what_is_left == Unfinished::Line;
+    let is_line = match what_is_left {
+        Unfinished::Line => true,
+        Unfinished::Message => Frame::of_server(Bytes::copy_from_slice(unfinished)).is_ok(),
+    };
     match found.next() {
         None => assert!(
             unfinished.len() <= most && (unfinished.is_empty() || !is_line),
@@ -316,6 +320,8 @@ struct Members<'a> {
 
 impl<'a> Members<'a> {
     fn read(text: &'a str) -> Option<Self> {
+        // Control characters in a key are no JSON, which reading a key as bytes does not see.
+        let _: &RawValue = serde_json::from_str(text).ok()?;
         let pairs: Pairs<'a> = serde_json::from_str(text).ok()?;
         let one = |name| {
             let mut found = pairs.0.iter().filter(move |(key, _)| key == name);
