@@ -14,12 +14,20 @@ use mainstay_core::{
 use mainstay_platform::lineage::{CHAIN, CHAIN_HEADER};
 use mainstay_transport::{
     Frame,
-    http1::{Client, Error, Responding},
+    http1::{Client, Error, Responding, Response},
 };
 
 /// How long it may take from the end of a connection to its reset. The daemon closes a connection right after
 /// it has ended its side; a machine may be busy in between.
 const RESET_WAIT: Duration = Duration::from_secs(1);
+
+/// Whether the daemon takes no work at the moment, and has not taken this request. In a session it says so with the
+/// status of an answer.
+pub fn is_put_off(response: &Response) -> bool {
+    let head = &response.head;
+    head.status == 503
+        || head.status == 200 && !head.is_event_stream && head.get("retry-after").is_some()
+}
 
 /// How a front finds its daemon, each time anew: a restarted one may listen elsewhere.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     Front, MAX_MESSAGE,
     absent::Absent,
-    daemon::{Daemon, NoDaemon, Session},
+    daemon::{Daemon, NoDaemon, Session, is_put_off},
     starter::Starter,
 };
 
@@ -271,10 +271,10 @@ async fn replay(front: &Arc<Front>, daemon: &Daemon) -> Result<(), Unattached> {
     for request in requests {
         let response = daemon.post(&request).await?;
         let status = response.head.status;
-        let answer = read(response).await?;
-        if status == 503 {
+        if is_put_off(&response) {
             return Err(Unattached::Refused(status));
         }
+        let answer = read(response).await?;
         let answer = Frame::read(answer).ok();
         if answer.is_none_or(|answer| answer.result().is_none()) {
             // The server may have gone meanwhile. The client is not concerned.

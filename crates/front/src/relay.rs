@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Front, MAX_MESSAGE,
-    daemon::{Daemon, Session},
+    daemon::{Daemon, Session, is_put_off},
     fate::{self, Fate, Loss, Outgoing},
     link::Link,
     session::{Unsent, listen_changes, not_sent},
@@ -291,19 +291,22 @@ impl Front {
         acknowledged: &mut bool,
     ) -> End {
         let status = response.head.status;
-        let session = response.head.get("mcp-session-id").map(str::to_owned);
         if response.head.is_event_stream {
             self.cancel_again(message.id(), daemon);
             return self.follow(message, daemon, response, acknowledged).await;
         }
-        if status == 503 {
-            // It takes no calls because it is about to stop. The link hears of its end.
+        if is_put_off(&response) {
+            // The daemon takes no calls because it is about to stop. The link hears of its end.
             if message.is_modern {
                 self.lose(daemon);
             }
             self.pause(daemon).await;
             return End::Lost(Loss::NotTaken);
         }
+        let session = message
+            .is_initialize()
+            .then(|| response.head.get("mcp-session-id").map(str::to_owned))
+            .flatten();
         let body = response.collect(&mut BytesMut::new(), MAX_MESSAGE).await;
         let Ok(body) = body else {
             return End::Lost(Loss::Taken);
@@ -315,7 +318,7 @@ impl Front {
             let Some(answer) = answer(message, body) else {
                 return End::Lost(Loss::Taken);
             };
-            if let (true, Some(id)) = (message.is_initialize(), session) {
+            if let Some(id) = session {
                 self.open(message, daemon, id, &answer);
             }
             return End::Answer(answer);
@@ -499,7 +502,7 @@ impl Front {
                 return None;
             }
             match daemon.get(last_event).await {
-                Ok(response) if response.head.status == 503 => self.pause(&daemon).await,
+                Ok(response) if is_put_off(&response) => self.pause(&daemon).await,
                 Ok(response) => {
                     let is_it = response.head.status == 200 && response.head.is_event_stream;
                     return is_it.then_some((daemon, response));

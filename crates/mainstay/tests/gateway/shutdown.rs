@@ -68,6 +68,7 @@ over_every_transport! {
             // A client of a session may give it up at any other status, and with it the call at work.
             let response = client.post(request(&echo)).await;
             assert_eq!(response.status, StatusCode::OK, "{}", response.text);
+            assert_eq!(response.headers[header::RETRY_AFTER], "5");
             let error = &response.json()["error"];
             assert_eq!(error["message"], "Mainstay is shutting down", "{error}");
             for response in [

@@ -56,8 +56,9 @@ impl Refusal {
         }
     }
 
-    /// The refusal of work that begins while Mainstay stops. In a session it is an answer like any other: some
-    /// clients give a session up at the first status that is no success, and with it the calls at work.
+    /// The refusal of work that begins while Mainstay stops. In a session its status is that of any answer: some
+    /// clients give a session up at the first status that is no success, and with it the calls at work. By its
+    /// `Retry-After`, `mainstay connect` knows that the request may be sent again.
     pub fn closing(frame: &Frame, has_session: bool) -> Self {
         let status = if has_session {
             StatusCode::OK
@@ -102,11 +103,11 @@ impl ClosedRefusal for Closed<Refusal> {
         let Refusal {
             status,
             body,
+            kind,
             allow,
-            ..
         } = self.into_inner();
         let mut response = json(status, body);
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if status == StatusCode::SERVICE_UNAVAILABLE || kind == FailureKind::ShuttingDown {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }
