@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use axum::response::IntoResponse as _;
+use axum::{body::HttpBody as _, response::IntoResponse as _};
 use futures_util::FutureExt as _;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use mainstay_core::{era, message};
@@ -41,7 +41,7 @@ use crate::{
         Mcp, ResponseBody, Scope,
         wire::{self, sse},
     },
-    traffic::{Counted, Traffic},
+    traffic::{Answer, Counted, Traffic},
     unread::{Share, Unread},
     woken_only::WokenOnly,
 };
@@ -111,16 +111,28 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
 /// Serves one connection until its client ends it, `stop`, or a [`Leave`].
 async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) {
     let client = Arc::new(client);
+    let traffic = Arc::new(Traffic::default());
     let service = service_fn({
-        let client = Arc::clone(&client);
-        move |request| {
+        let (client, traffic) = (Arc::clone(&client), Arc::clone(&traffic));
+        move |request: Request<Incoming>| {
             client.requests.fetch_add(1, Ordering::Relaxed);
-            let client = Arc::clone(&client);
+            traffic.set_answer(match request.version() {
+                Version::HTTP_11 => Answer::Awaited,
+                _ => Answer::AwaitedOverHttp10,
+            });
+            let (client, traffic) = (Arc::clone(&client), Arc::clone(&traffic));
             // On the heap until it is answered: hyper keeps room for it as long as the connection lasts.
-            Box::pin(async move { Ok::<_, Infallible>(client.serve(request).await) })
+            Box::pin(async move {
+                let response = client.serve(request).await;
+                traffic.set_answer(if is_stream(&response) {
+                    Answer::Sent
+                } else {
+                    Answer::Made
+                });
+                Ok::<_, Infallible>(response)
+            })
         }
     });
-    let traffic = Arc::new(Traffic::default());
     let unread = Share::new(Arc::clone(&client.door.unread));
     let given_up = unread.given_up();
     let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic), unread));
@@ -160,6 +172,14 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+fn is_stream(response: &Response<ResponseBody>) -> bool {
+    match response.body() {
+        ResponseBody::Whole(_) => false,
+        ResponseBody::Events(_) => true,
+        ResponseBody::Other(body) => body.size_hint().exact().is_none(),
     }
 }
 

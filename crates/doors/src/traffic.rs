@@ -1,4 +1,5 @@
-//! Counts what a connection sends, and tells when its peer does not read.
+//! Counts what a connection sends, tells when its peer does not read, and whether a peer that sends no more still
+//! waits for its answer.
 
 use std::{
     collections::VecDeque,
@@ -6,14 +7,16 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    time::{Sleep, sleep},
 };
 
 use super::unread::Share;
@@ -26,9 +29,33 @@ pub struct Traffic {
     blocked: AtomicBool,
     /// Whether the connection is to be reset.
     reset: AtomicBool,
+    /// An [`Answer`].
+    answer: AtomicU8,
+}
+
+/// How far the answer to the last request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Answer {
+    /// It is written, or has become a stream: who sends no more then has gone.
+    Sent,
+    /// It is being made.
+    Awaited,
+    /// It is being made for a client of HTTP/1.0, which knows no interim answers.
+    AwaitedOverHttp10,
+    /// It is made, and not yet written.
+    Made,
 }
 
 impl Traffic {
+    pub fn set_answer(&self, answer: Answer) {
+        self.answer.store(answer as u8, Ordering::Relaxed);
+    }
+
+    fn answer_is(&self, answer: Answer) -> bool {
+        self.answer.load(Ordering::Relaxed) == answer as u8
+    }
+
     /// Has the connection reset when it is dropped: what was written and not read is not kept.
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
@@ -99,6 +126,31 @@ pub struct Counted {
     buffers: Buffers,
     /// Other tasks have their turn before the next piece.
     pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    half_closed: Option<HalfClosed>,
+}
+
+/// An interim answer, which clients pass over (RFC 9110, section 15.2). The system of a client that has closed its
+/// socket resets the connection in return.
+const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// How long a client that sends no more is waited for, before it is looked whether the connection was reset: at
+/// first so long, then ten times as long each time.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+
+/// A client that has ended its side of the connection, and waits for an answer or has gone.
+struct HalfClosed {
+    pause: Duration,
+    next_look: Pin<Box<Sleep>>,
+}
+
+impl HalfClosed {
+    fn begin() -> Self {
+        Self {
+            pause: FIRST_LOOK,
+            next_look: Box::pin(sleep(FIRST_LOOK)),
+        }
+    }
 }
 
 impl Counted {
@@ -109,6 +161,32 @@ impl Counted {
             unread,
             buffers: Buffers::default(),
             pause: None,
+            half_closed: None,
+        }
+    }
+
+    /// The client sends no more. Pending while it waits for an answer, ready once it has that, or has gone.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.traffic.answer_is(Answer::Sent) {
+            return Poll::Ready(Ok(()));
+        }
+        let half_closed = match &mut self.half_closed {
+            Some(half_closed) => half_closed,
+            None => {
+                let is_silent = self.buffers.held == 0 && !self.traffic.is_blocked();
+                if is_silent && self.traffic.answer_is(Answer::Awaited) {
+                    self.stream.try_write(PROBE)?;
+                }
+                self.half_closed.insert(HalfClosed::begin())
+            }
+        };
+        loop {
+            if let Some(error) = self.stream.take_error()? {
+                return Poll::Ready(Err(error));
+            }
+            ready!(half_closed.next_look.as_mut().poll(context));
+            half_closed.pause = (half_closed.pause * 10).min(LONGEST_LOOK);
+            half_closed.next_look = Box::pin(sleep(half_closed.pause));
         }
     }
 
@@ -171,7 +249,14 @@ impl AsyncRead for Counted {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        if self.half_closed.is_none() {
+            ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+            if buffer.filled().len() > before || buffer.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        self.poll_end(context)
     }
 }
 
@@ -197,6 +282,13 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // All that was made has been written by now.
+        if self.traffic.answer_is(Answer::Made) {
+            self.traffic.set_answer(Answer::Sent);
+        }
+        if self.half_closed.is_some() && self.traffic.answer_is(Answer::Sent) {
+            context.waker().wake_by_ref();
+        }
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     task::JoinHandle,
+    time::sleep,
 };
 
 use crate::gateway::soon;
@@ -141,8 +143,7 @@ impl Http {
         stream.await.status
     }
 
-    /// Posts a message and closes its side of the connection once `ready`; returns when the gateway
-    /// has closed the other, having noticed.
+    /// Posts a message and closes the connection once `ready`; returns when the gateway has noticed.
     pub async fn abandon(&self, body: &str, ready: impl Future<Output = ()>) {
         let headers = self.headers(BOTH);
         let headers = headers.iter().map(|(name, value)| {
@@ -159,11 +160,14 @@ impl Http {
         stream.write_all(text.as_bytes()).await.expect("written");
         ready.await;
         stream.shutdown().await.expect("half closed");
-        let mut rest = Vec::new();
-        // Reset or closed in order: it has noticed.
-        soon("the gateway to notice", stream.read_to_end(&mut rest))
+        // It asks whether the client has gone, and finds that out at its next look.
+        let mut probe = [0; 12];
+        soon("the gateway to notice", stream.read_exact(&mut probe))
             .await
-            .ok();
+            .expect("an interim answer");
+        assert_eq!(&probe, b"HTTP/1.1 100");
+        drop(stream);
+        sleep(Duration::from_millis(150)).await;
     }
 
     /// Greets, and keeps the session; returns the result.

@@ -147,6 +147,56 @@ async fn a_body_that_stands_still_is_not_waited_for() {
     }
 }
 
+/// A client may end its side of the connection with its request (RFC 9112, section 9.6), as `nc -N` does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_close_their_side_get_their_answers() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let session = client.session.as_deref().expect("a session");
+    let call = json!({"name": "x__sleep", "arguments": {"ms": 300}});
+    let of_session = client.request_text("tools/call", &call.to_string());
+    let large = "a".repeat(3_000_000);
+    let echo = json!({"name": "x__echo", "arguments": {"text": large}}).to_string();
+    let echo = client.request_text("tools/call", &echo);
+    let rest = json!({"tool": "x/sleep", "arguments": {"ms": 300}}).to_string();
+    let accept = "accept: application/json, text/event-stream\r\n";
+    let mcp = format!("{accept}mcp-session-id: {session}\r\nmcp-protocol-version: {LATEST}\r\n");
+    let token = format!("authorization: Bearer {TOKEN}\r\n");
+    for (request, body, expected) in [
+        ("POST /mcp HTTP/1.1", of_session.as_str(), "slept 300 ms"),
+        ("POST /mcp HTTP/1.0", &of_session, "slept 300 ms"),
+        ("POST /mcp HTTP/1.1", &echo, &large),
+        ("POST /api/mcp-tools/call HTTP/1.1", &rest, "slept 300 ms"),
+        ("GET /api/servers HTTP/1.1", "", "\"x\""),
+        ("GET /healthz HTTP/1.0", "", "200 OK"),
+    ] {
+        let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
+        let of_path = if request.contains("/mcp ") {
+            &mcp
+        } else {
+            &token
+        };
+        let head = format!(
+            "{request}\r\nhost: localhost\r\ncontent-type: application/json\r\n{of_path}\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.expect("written");
+        stream.shutdown().await.expect("half closed");
+        let mut answer = Vec::new();
+        let read = soon(request, stream.read_to_end(&mut answer)).await;
+        read.expect("closed in order");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains(expected), "{request}: {answer:.300}");
+        let interim = answer.matches("100 Continue").count();
+        assert!(
+            interim <= usize::from(request.ends_with("1.1")),
+            "{request}: {answer:.300}"
+        );
+    }
+}
+
 /// Sends a call of `x__echo` whose answer is large, on a connection that reads nothing.
 async fn ask_and_do_not_read(gateway: &Gateway, client: &Http, text: &str) -> TcpStream {
     let params = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
