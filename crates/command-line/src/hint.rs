@@ -302,7 +302,9 @@ fn of_code(code: &str) -> &'static str {
         "call_timeout" => "`timeout` in the server's entry gives its calls more time",
         "outcome_unknown" => "check whether it ran before you call again",
         "message_too_large" => "ask for less at once; `maxMessageBytes` in the entry allows more",
-        "too_many_sessions" | "too_many_streams" => "end some that are open, or try again later",
+        "too_many_sessions" | "too_many_connections" | "too_many_streams" => {
+            "end some that are open, or try again later"
+        }
         "cancelled" => "it can be called again, if it must not run once only",
         "shutting_down" => "wait for the next daemon, or start one with `mainstay serve`",
         "journal_disabled" | "journal_unreadable" | "not_recorded" => {

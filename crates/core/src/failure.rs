@@ -52,6 +52,8 @@ pub enum FailureKind {
     /// A message beyond `maxMessageBytes`.
     MessageTooLarge,
     TooManySessions,
+    /// Clients have all places for connections (`http.maxConnections`, `http.maxConnectionsPerAddress`).
+    TooManyConnections,
     Cancelled,
     ShuttingDown,
     /// Calls are not recorded (`journal.enabled`).
@@ -99,7 +101,7 @@ const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
     /// In the order of their numbers (`kind as usize`), by which they are counted.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
         Self::ServerNotConnected,
@@ -115,6 +117,7 @@ impl FailureKind {
         Self::ConnectFailed,
         Self::MessageTooLarge,
         Self::TooManySessions,
+        Self::TooManyConnections,
         Self::Cancelled,
         Self::ShuttingDown,
         Self::NoJournal,
@@ -150,6 +153,7 @@ impl FailureKind {
             Self::ConnectFailed => ("connect_failed", 502, 1, INTERNAL_ERROR),
             Self::MessageTooLarge => ("message_too_large", 502, 1, INTERNAL_ERROR),
             Self::TooManySessions => ("too_many_sessions", 503, 1, INTERNAL_ERROR),
+            Self::TooManyConnections => ("too_many_connections", 503, 1, INTERNAL_ERROR),
             Self::Cancelled => ("cancelled", 499, 1, INTERNAL_ERROR),
             Self::ShuttingDown => ("shutting_down", 503, 1, INTERNAL_ERROR),
             Self::NoJournal => ("journal_disabled", 503, 1, INTERNAL_ERROR),

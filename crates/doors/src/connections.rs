@@ -162,7 +162,7 @@ impl ConnectionGuard {
 
     /// A request has come. Returns whether the connection is one of the reserve.
     pub fn asked(&self) -> bool {
-        if self.is_client.load(Ordering::Relaxed) {
+        if self.is_client() {
             return false;
         }
         match &*self.held() {
@@ -172,6 +172,11 @@ impl ConnectionGuard {
                 true
             }
         }
+    }
+
+    /// Whether it has a client's place.
+    pub fn is_client(&self) -> bool {
+        self.is_client.load(Ordering::Relaxed)
     }
 
     /// Makes a connection of the reserve a client's, if there is a place by now.

@@ -17,9 +17,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use mainstay_core::{era, message};
 use mainstay_doorway::{
-    RETRY_AFTER,
     authenticator::{Authenticator, Unauthorized, Visit},
-    bodies::discard,
     guard::{Forbidden, Guard, is_of_unnamed_page},
     peer::Visitor,
 };
@@ -195,16 +193,9 @@ struct Client {
 impl Client {
     /// A connection of the reserve makes one request, which is not for MCP.
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
-        let mut is_reserved = self.place.asked();
-        if is_reserved && self.door.endpoint(request.uri().path()).is_some() {
-            if !self.place.admit() {
-                discard(request.into_body()).await;
-                return too_many();
-            }
-            is_reserved = false;
-        }
-        let mut response = self.door.serve(request, &self.visit, self.address).await;
-        if is_reserved {
+        let is_reserved = self.place.asked();
+        let mut response = self.door.serve(request, self, is_reserved).await;
+        if is_reserved && !self.place.is_client() {
             response.headers_mut().insert(header::CONNECTION, CLOSE);
         }
         response
@@ -304,8 +295,8 @@ impl HttpServer {
     async fn serve(
         &self,
         request: Request<Incoming>,
-        visit: &Visit,
-        address: IpAddr,
+        client: &Client,
+        is_reserved: bool,
     ) -> Response<ResponseBody> {
         let endpoint = self.endpoint(request.uri().path());
         if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
@@ -329,18 +320,22 @@ impl HttpServer {
             Some(_) if request.method() == Method::OPTIONS => preflight(request.headers()),
             Some(endpoint) => {
                 let (demand, headers) = (self.authenticator.mcp, request.headers());
-                match self.authenticator.admit(demand, headers, visit) {
+                match self.authenticator.admit(demand, headers, &client.visit) {
                     Ok(principal) => {
                         let visitor = Visitor {
                             principal,
-                            address: Some(address),
+                            address: Some(client.address),
                         };
-                        self.mcp(endpoint, visitor, request).await
+                        if is_reserved && !client.place.admit() {
+                            wire::http::too_many_connections(&self.mcp, visitor, request).await
+                        } else {
+                            self.mcp(endpoint, visitor, request).await
+                        }
                     }
                     Err(why) => unauthorized(why),
                 }
             }
-            None => not_sniffed(self.other(request, visit).await),
+            None => not_sniffed(self.other(request, &client.visit).await),
         };
         if let Some(origin) = origin {
             share(response.headers_mut(), origin);
@@ -435,17 +430,6 @@ fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    response
-}
-
-/// Clients have all places for connections.
-fn too_many() -> Response<ResponseBody> {
-    let reason = "too many connections (http.maxConnections, http.maxConnectionsPerAddress): \
-        try again in a moment";
-    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, reason);
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, RETRY_AFTER);
-    headers.insert(header::CONNECTION, CLOSE);
     response
 }
 

@@ -31,7 +31,7 @@ pub enum BodyError {
 
 /// A body up to this size counts nothing: a connection may hold as much in its own buffers, and the number
 /// of connections is bounded.
-const FREE: usize = 64 * 1024;
+pub const FREE: usize = 64 * 1024;
 
 /// The slowest that a body may come, on the average, once [`GRACE`] is over: slower than any network that
 /// is of use, and a bound on how long a client can hold what it has sent.

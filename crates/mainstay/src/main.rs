@@ -1,6 +1,6 @@
 //! The program: parses arguments, splits into guardian and daemon, starts a runtime, runs the command.
 
-use std::{process::ExitCode, time::Duration};
+use std::{process::ExitCode, sync::Mutex, thread, time::Duration};
 
 use anyhow::Context as _;
 use mainstay::{
@@ -69,6 +69,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         None if cli.command.is_small() => 1,
         None => worker_threads(),
     };
+    if cli.command.serves() {
+        check_threads(workers + SERVICE_THREADS)?;
+    }
     // One thread needs no queue between threads: a call costs less, and more is written in one go.
     let mut builder = if workers == 1 {
         tokio::runtime::Builder::new_current_thread()
@@ -87,6 +90,28 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let exit = runtime.block_on(cli.run());
     runtime.shutdown_timeout(SHUTDOWN_LIMIT);
     Ok(exit)
+}
+
+/// Threads beside the workers that a daemon has soon: for the journal, files, and what blocks.
+const SERVICE_THREADS: usize = 4;
+
+/// Fails where the system does not give so many threads. The runtime and others would panic later.
+fn check_threads(count: usize) -> anyhow::Result<()> {
+    let gate = Mutex::new(());
+    thread::scope(|scope| {
+        let closed = gate.lock();
+        for made in 0..count {
+            let wait = || drop(gate.lock());
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, wait) {
+                drop(closed);
+                anyhow::bail!(
+                    "the system gave {made} threads of the {count} that are needed ({error}); allow more address \
+                     space (`ulimit -v`) or threads (`ulimit -u`, the unit's TasksMax)"
+                );
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Files that we want to be able to have open: two or three for each server, one for each client. More

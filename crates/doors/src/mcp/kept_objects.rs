@@ -199,7 +199,7 @@ pub fn bare(cid: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use mainstay_core::principal::Principal;
+    use mainstay_core::{principal::Principal, record::ClientInfo};
 
     use super::*;
 
@@ -225,9 +225,14 @@ mod tests {
     #[tokio::test]
     async fn a_client_waits_for_itself() {
         let objects = KeptObjects::default();
-        let whom = |session: &str| Whom {
+        // Of clients without a session (2026-07-28), which are told apart by what they call themselves.
+        let whom = |name: &str| Whom {
             principal: Principal::Anonymous,
-            session: Some(session.to_owned()),
+            session: None,
+            client: Some(ClientInfo {
+                name: name.to_owned(),
+                version: "1".to_owned(),
+            }),
         };
         let greedy = objects.turns(&whom("greedy"), Reading::AsText).await;
         for _ in 0..MAX_READERS {

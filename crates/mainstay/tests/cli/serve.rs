@@ -55,6 +55,23 @@ async fn a_program_of_an_installer_is_found() {
     daemon.stop().await;
 }
 
+/// As where the address space is limited: stacks of threads that have no room.
+#[tokio::test]
+async fn where_there_are_no_threads_the_start_says_so() {
+    let home = home!();
+    let config = home.file("servers.json", r#"{"mcpServers":{}}"#);
+    let mut command = home.command(&["serve", "--config", &config]);
+    let command = command.env("RUST_MIN_STACK", (1_u64 << 50).to_string());
+    let output = within(command.output()).await.expect("it starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("error: the system gave 0 threads"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
 #[tokio::test]
 async fn each_server_has_its_line() {
     let home = home!();

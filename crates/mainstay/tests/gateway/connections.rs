@@ -1,9 +1,11 @@
 //! What clients' connections may take: places, and time in which nothing comes or nothing is read.
 
-use std::{cell::Cell, net::SocketAddr, time::Duration};
+use std::{cell::Cell, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{Method, StatusCode};
 use mainstay::daemon::{DaemonOptions, Pauses};
+use mainstay_core::config::Journal;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -119,6 +121,47 @@ async fn clients_cannot_shut_the_operator_out() {
     })
     .await;
     gateway.client().await;
+}
+
+/// Nothing that a client asked for is lost in silence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_on_connections_beyond_the_limit_are_on_record() {
+    let backend = Backend::http().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let journal = mainstay_journal_store::open(folder.path(), &Journal::default());
+    let options = GatewayOptions {
+        journal: Some(Arc::new(journal.expect("a journal"))),
+        ..GatewayOptions::default()
+    };
+    let settings = json!({"http": {"maxConnections": 2}});
+    let gateway = Gateway::set(&config(&[("x", &backend)], settings), options).await;
+    let client = gateway.client().await;
+    let streams = [listen(&client).await, listen(&client).await];
+    let long = "a".repeat(100_000);
+    for text in ["short", &long] {
+        let call = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
+        let response = client.post(client.request_text("tools/call", &call)).await;
+        assert_eq!(response.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers["retry-after"], "5");
+        assert_eq!(response.headers["connection"], "close");
+        assert!(
+            response.text.contains("too many connections"),
+            "{}",
+            response.text
+        );
+    }
+    drop(streams);
+    let records = found("a record", async || {
+        let page = gateway.rest().get("/api/call-records").await;
+        let records = page["calls"].as_array().expect("a list").clone();
+        (!records.is_empty()).then_some(records)
+    })
+    .await;
+    // What is too large to be read beyond the limit is not known to be a call.
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(records[0]["status"], "refused");
+    assert_eq!(records[0]["error_kind"], "too_many_connections");
+    assert_eq!(backend.of_method("tools/call").len(), 0);
 }
 
 /// However much of a body has come, it may not stand still.

@@ -2,7 +2,11 @@
 //! if it has none, about what its profile shows. The bearer of the control token sees those of all
 //! clients.
 
-use mainstay_core::{ids::ServerName, principal::Principal, record::Record};
+use mainstay_core::{
+    ids::ServerName,
+    principal::Principal,
+    record::{ClientInfo, Record},
+};
 use mainstay_gateway::{View, calls::Client};
 use mainstay_journal::{Holder, Whose};
 
@@ -13,11 +17,12 @@ pub struct Reach {
     within: Within,
 }
 
-/// One client among others: by its token and its session.
+/// One client among others: by its token, its session and, since not all have a session, its own name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Whom {
     pub principal: Principal,
     pub session: Option<String>,
+    pub client: Option<ClientInfo>,
 }
 
 /// What the client sees itself.
@@ -33,6 +38,7 @@ impl Reach {
         let whom = Whom {
             principal: client.principal.clone(),
             session: client.origin.session.clone(),
+            client: client.origin.client.clone(),
         };
         Self { whom, within }
     }

@@ -56,6 +56,16 @@ impl Refusal {
         }
     }
 
+    /// The refusal of a request on a connection beyond the limit.
+    pub fn too_many_connections() -> Self {
+        let reason = "too many connections (http.maxConnections, http.maxConnectionsPerAddress): \
+            try again in a moment";
+        Self {
+            kind: FailureKind::TooManyConnections,
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, reason)
+        }
+    }
+
     /// The refusal of work that begins while Mainstay stops. In a session its status is that of any answer: some
     /// clients give a session up at the first status that is no success, and with it the calls at work. By its
     /// `Retry-After`, `mainstay connect` knows that the request may be sent again.

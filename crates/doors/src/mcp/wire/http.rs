@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use mainstay_core::{
     era::Caller,
     message::{self, Kind},
     record::Door,
 };
+use mainstay_doorway::bodies::{FREE, discard};
 use mainstay_gateway::calls::{self, Receipt, RequestedCall};
 use mainstay_transport::Frame;
 
@@ -64,6 +65,35 @@ pub async fn nowhere(
     reason: &str,
 ) -> Answer {
     let refusal = Refusal::new(StatusCode::NOT_FOUND, reason);
+    refuse(mcp, visitor, request, refusal).await
+}
+
+/// Refuses a request on a connection beyond the limit. Only a short body is read: others have the memory.
+pub async fn too_many_connections(
+    mcp: &Arc<Mcp>,
+    visitor: Visitor,
+    request: Request<Incoming>,
+) -> Answer {
+    let refusal = Refusal::too_many_connections();
+    if request
+        .body()
+        .size_hint()
+        .upper()
+        .is_some_and(|most| most <= FREE as u64)
+    {
+        return refuse(mcp, visitor, request, refusal).await;
+    }
+    discard(request.into_body()).await;
+    Receipt::new().no_call(refusal).into_response()
+}
+
+/// Answers a request with this refusal. A call that it asks for is on record.
+async fn refuse(
+    mcp: &Arc<Mcp>,
+    visitor: Visitor,
+    request: Request<Incoming>,
+    refusal: Refusal,
+) -> Answer {
     let (head, body) = request.into_parts();
     if head.method != Method::POST {
         return Receipt::new().no_call(refusal).into_response();
