@@ -65,6 +65,14 @@ pub enum ClientError {
         url: String,
         source: Box<dyn Error + Send + Sync>,
     },
+    /// What changes something was sent, and its answer was lost.
+    #[error(
+        "the connection to the daemon at {url} was lost before the answer; it may or may not have run"
+    )]
+    Lost {
+        url: String,
+        source: Box<dyn Error + Send + Sync>,
+    },
     #[error("the daemon at {url} {}", if *had_token { "refuses the token" } else { "needs a token" })]
     Unauthorized { url: String, had_token: bool },
     /// The daemon said no, in its own words.
@@ -112,6 +120,7 @@ impl ClientError {
         match self {
             Self::BadUrl { .. } => "invalid_arguments",
             Self::NotRunning { .. } | Self::Unreachable { .. } => "unreachable",
+            Self::Lost { .. } => "outcome_unknown",
             Self::Unauthorized { .. } => "unauthorized",
             Self::Refused { body, .. } => body
                 .get("error")
@@ -394,7 +403,7 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<T, ClientError> {
-        let request = self.request(method, path, body)?;
+        let request = self.request(method.clone(), path, body)?;
         let (mut sender, mut connection) = self.handshake().await?;
         let exchange = async move {
             let response = sender.send_request(request).await?;
@@ -403,7 +412,7 @@ impl Client {
         };
         let (status, body) = drive(&mut connection, exchange)
             .await
-            .map_err(|error| self.unreachable(error))?;
+            .map_err(|error| self.broken(&method, error.into()))?;
         match status {
             StatusCode::OK => serde_json::from_slice(&body).map_err(|_| self.foreign(status)),
             _ => Err(self.refusal(status, &body)),
@@ -482,6 +491,21 @@ impl Client {
         self.authority
             .rsplit_once(':')
             .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+    }
+
+    /// A request was sent, and the connection broke before all of its answer came.
+    pub(super) fn broken(
+        &self,
+        method: &Method,
+        source: Box<dyn Error + Send + Sync>,
+    ) -> ClientError {
+        if *method == Method::GET {
+            return self.unreachable(source);
+        }
+        ClientError::Lost {
+            url: self.url.clone(),
+            source,
+        }
     }
 
     pub(super) fn unreachable(

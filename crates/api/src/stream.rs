@@ -26,6 +26,7 @@ const SILENCE: Duration = Duration::from_secs(45);
 /// One open stream.
 struct Stream<'c> {
     client: &'c Client,
+    method: Method,
     body: Incoming,
     parser: EventParser,
     connection: Connection,
@@ -92,7 +93,7 @@ impl Client {
                 _ => {}
             }
         }
-        Err(self.unreachable(io::Error::from(io::ErrorKind::UnexpectedEof)))
+        Err(stream.broken(io::ErrorKind::UnexpectedEof.into()))
     }
 
     async fn stream(&self, path: &str) -> Result<Stream<'_>, ClientError> {
@@ -106,18 +107,20 @@ impl Client {
         max_event: usize,
     ) -> Result<Stream<'_>, ClientError> {
         let (mut sender, mut connection) = self.handshake().await?;
+        let method = request.method().clone();
         let response = drive(&mut connection, sender.send_request(request))
             .await
-            .map_err(|error| self.unreachable(error))?;
+            .map_err(|error| self.broken(&method, error.into()))?;
         let (status, body) = (response.status(), response.into_body());
         if status != StatusCode::OK {
             let body = drive(&mut connection, body.collect())
                 .await
-                .map_err(|error| self.unreachable(error))?;
+                .map_err(|error| self.broken(&method, error.into()))?;
             return Err(self.refusal(status, &body.to_bytes()));
         }
         Ok(Stream {
             client: self,
+            method,
             body,
             parser: EventParser::new(max_event),
             connection,
@@ -154,19 +157,20 @@ impl Stream<'_> {
                 None => {}
             }
             let frame = drive(&mut self.connection, timeout(SILENCE, self.body.frame())).await;
-            let silent = |_| {
-                self.client
-                    .unreachable(io::Error::from(io::ErrorKind::TimedOut))
-            };
+            let silent = |_| self.broken(io::ErrorKind::TimedOut.into());
             let Some(frame) = frame.map_err(silent)? else {
                 return Ok(None);
             };
-            let frame = frame.map_err(|error| self.client.unreachable(error))?;
+            let frame = frame.map_err(|error| self.broken(io::Error::other(error)))?;
             // Trailers say nothing.
             if let Ok(data) = frame.into_data() {
                 self.parser.push(data);
             }
         }
+    }
+
+    fn broken(&self, error: io::Error) -> ClientError {
+        self.client.broken(&self.method, error.into())
     }
 
     fn read<T: DeserializeOwned>(&self, event: &event_stream::Event) -> Result<T, ClientError> {

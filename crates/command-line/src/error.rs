@@ -328,7 +328,9 @@ fn client_exit(error: &ClientError) -> Exit {
     match error {
         ClientError::BadUrl { .. } => Exit::USAGE,
         ClientError::NotRunning { .. } | ClientError::Unreachable { .. } => Exit::UNREACHABLE,
-        ClientError::Unauthorized { .. } | ClientError::Foreign { .. } => Exit::FAILED,
+        ClientError::Lost { .. }
+        | ClientError::Unauthorized { .. }
+        | ClientError::Foreign { .. } => Exit::FAILED,
         ClientError::Refused { status, .. } => match *status {
             StatusCode::BAD_REQUEST => Exit::USAGE,
             StatusCode::NOT_FOUND => Exit::NOT_FOUND,

@@ -235,6 +235,9 @@ fn of_client(error: &ClientError) -> String {
         ClientError::Unreachable { .. } => {
             "start it with `mainstay serve`, or check --url".to_owned()
         }
+        ClientError::Lost { .. } => {
+            "check whether it ran before you do it again; `mainstay records` of the next daemon shows calls".to_owned()
+        }
         ClientError::Unauthorized { .. } => {
             "set MAINSTAY_TOKEN to what the file `token` in that daemon's state directory holds"
                 .to_owned()

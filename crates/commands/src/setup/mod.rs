@@ -2,6 +2,7 @@
 
 mod asked;
 mod backup;
+mod hidden;
 mod plan;
 mod undo;
 

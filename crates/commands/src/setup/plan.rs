@@ -23,10 +23,8 @@ use similar::TextDiff;
 use super::{
     super::import,
     asked::{Refusals, plain_url},
+    hidden::without_secrets,
 };
-
-/// Shorter texts are words that may stand anywhere.
-const LEAST_SECRET: usize = 4;
 
 /// A file, and what it becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -406,13 +404,7 @@ impl Plan {
             let path = change.path.display();
             return format!("+++ {path}: the schema of the configuration, for editors\n");
         }
-        let hide = |text: &str| {
-            let mut text = text.to_owned();
-            for secret in &self.secrets {
-                text = text.replace(secret.as_str(), mainstay_core::redact::HIDDEN);
-            }
-            text
-        };
+        let hide = |text: &str| without_secrets(text, &self.secrets);
         let (before, after) = (
             hide(change.before.as_deref().unwrap_or_default()),
             hide(&change.after),
@@ -450,9 +442,7 @@ fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
                 gather(value, masked, secrets);
             }
         }
-        (Value::String(text), masked)
-            if text.len() >= LEAST_SECRET && masked.as_str() != Some(text) =>
-        {
+        (Value::String(text), masked) if !text.is_empty() && masked.as_str() != Some(text) => {
             secrets.insert(text.clone());
         }
         _ => {}

@@ -342,9 +342,9 @@ enum Piece {
     Is,
 }
 
-/// What looks like a secret in a comment. Entries that people turned into comments are words, and so is prose:
+/// Where something in a comment looks like a secret. Entries that people turned into comments are words, and so is prose:
 /// it may be hidden, too, and comes back.
-fn in_comment(comment: &str) -> Vec<Range<usize>> {
+pub fn in_comment(comment: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut name: Option<&str> = None;
     let mut is_value = false;

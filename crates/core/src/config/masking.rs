@@ -207,13 +207,25 @@ pub(super) fn option(text: &str, pointer: &str) -> Option<SecretOption> {
         return Some(SecretOption::WithValue(masked));
     }
     match text.split_once('=') {
-        Some((option, value)) if says_secret(option) && !is_reference(value) => {
+        Some((option, value))
+            if !is_reference(value) && (says_secret(option) || carries_secret(value)) =>
+        {
             let masked = format!("{option}={}", placeholder(pointer, "="));
             Some(SecretOption::WithValue(masked))
         }
         None if text.starts_with('-') && says_secret(text) => Some(SecretOption::BeforeValue),
         _ => None,
     }
+}
+
+/// Whether a value has parts of its own, one of which is a secret: `--env=API_TOKEN=T`, `--header=X-Api-Key: T`,
+/// `Server=HOST;Password=T`.
+fn carries_secret(value: &str) -> bool {
+    value.split([';', '&', ',']).any(|part| {
+        part.split_once(['=', ':']).is_some_and(|(name, secret)| {
+            says_secret(name.trim()) && !secret.starts_with("//") && !is_reference(secret.trim())
+        })
+    })
 }
 
 /// Whether an option, a variable or a header names a secret.
@@ -321,6 +333,7 @@ mod tests {
             "command": "npx",
             "args": ["--api-key=s3cret", "--token", "s3cret", "--verbose", "sk-s3cret00000", "${HOME}", "postgres://me:s3cret@h/db",
                 "--header", "Authorization: Bearer s3cret==", "X-API-Key:s3cret", "Authorization: ${AUTH}", "--key", "s3cret", "DB_PASS=s3cret",
+                "--env=API_TOKEN=s3cret", "--header=X-Api-Key: s3cret", "Server=h;User=me;Password=s3cret;", "--env=A=${B}",
                 "https://token:8080/keys"],
             "env": {"A/B": "s3cret", "C": "${C}", "D": "${D:-s3cret}", "PORT": 12345},
             "url": "https://h/mcp?key=s3cret",

@@ -83,6 +83,27 @@ async fn arguments_come_from_files_and_stdin() {
     daemon.stop().await;
 }
 
+/// A script must not take a call for one that did not run.
+#[tokio::test]
+async fn a_call_whose_daemon_is_killed_may_have_run() {
+    let home = home!();
+    let (daemon, got) = serve(&home).await;
+    let call = home.command(&["call", "one/sleep", "ms=60000", "--json"]);
+    let child = { call }.spawn().expect("it starts");
+    found("the call", async || {
+        let got = std::fs::read_to_string(&got).unwrap_or_default();
+        got.contains("60000").then_some(())
+    })
+    .await;
+    let pid = i32::try_from(daemon.daemon_pid()).expect("a process id");
+    kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("killed");
+    let output = within(child.wait_with_output()).await.expect("it ends");
+    let run = Run::new(&["call"], &output);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains("\"outcome_unknown\""), "{run}");
+    assert!(run.stderr.contains("may or may not have run"), "{run}");
+}
+
 #[tokio::test]
 async fn what_is_missing_is_named_where_nobody_can_be_asked() {
     let home = home!();

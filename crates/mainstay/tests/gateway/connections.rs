@@ -160,7 +160,10 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
     // What is too large to be read beyond the limit is not known to be a call.
     assert_eq!(records.len(), 1, "{records:?}");
     assert_eq!(records[0]["status"], "refused");
-    assert_eq!(records[0]["error_kind"], "too_many_connections");
+    assert_eq!(
+        records[0]["error"]["kind"], "too_many_connections",
+        "{records:?}"
+    );
     assert_eq!(backend.of_method("tools/call").len(), 0);
 }
 
