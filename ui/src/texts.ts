@@ -692,7 +692,7 @@ export const texts = {
   },
 
   calls: {
-    filter: 'server:git status:error since:1h part of a name',
+    filter: 'server:git status:error since:1h words of a name, an error or arguments',
     filters: (count: number) => (count > 0 ? `Filters (${count})` : 'Filters'),
     fields: { server: 'Server', tool: 'Tool', client: 'Client', status: 'Status', state: 'Reached', time: 'Time' },
     unfinished: (key: string, value: string, choices: readonly string[]) =>
@@ -759,6 +759,7 @@ export const texts = {
     export: 'Export',
     exportAs: { jsonl: 'As JSON lines', csv: 'As CSV' },
     end: 'These are all calls that fit.',
+    searching: (at: string) => `Searched back to ${at}. Searching older calls…`,
     noneTitle: 'No calls yet',
     noneHint: 'Point an MCP client here. This is the address of Mainstay:',
     noneClients: 'Entries for each client to paste',
