@@ -55,8 +55,9 @@ impl Records {
         client: &Client,
         seen: &mut Searched,
     ) -> Result<(), CommandError> {
-        let newest = self.pages_of(client, &[("limit", "1".to_owned())], false, |_| false);
-        let newest = newest.await?.into_iter().next();
+        let one = [("limit", "1".to_owned())];
+        let newest = self.pages_of(client, &one, false, |_| false).await?;
+        let newest = newest.into_iter().next();
         let id = newest.as_ref().map(|call| call.id.clone());
         let is_first = seen.newest.is_none();
         if id.is_none() || id == seen.newest && seen.open.is_empty() {
