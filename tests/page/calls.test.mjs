@@ -197,6 +197,49 @@ test('each filter, as a control, as text, in the address, and after a reload', a
   await closePage(page)
 })
 
+test('calls are found by what they say', async () => {
+  await client.call('alpha__echo', { text: 'a needle in "hay"' })
+  const call = await newest('tool=echo')
+  await client.call('beta__error')
+  const page = await openPage(daemon, '#/calls')
+  const text = page.getByRole('searchbox', { name: /an error or arguments/ })
+  await text.fill('tool FAILED')
+  await fits(page, 'text=tool%20failed')
+  await rowsOf(page, 'beta/error').first().waitFor()
+  await text.fill('A Needle')
+  await soon('one call', async () => (await length(page)) === 1)
+  assert.match(await rowsOf(page, 'alpha/echo').getAttribute('href'), new RegExp(`id=${call.id}$`))
+
+  // A call that comes is found while the search is shown.
+  await client.call('beta__add', { a: 1, b: 2, note: 'another needle' })
+  await text.fill('needle')
+  await soon('two calls', async () => (await length(page)) === 2)
+  await client.call('beta__echo', { text: 'the third needle' })
+  await client.call('beta__echo', { text: 'hay' })
+  await page.mouse.move(0, 0)
+  await text.blur()
+  await soon('three calls', async () => (await length(page)) === 3)
+
+  // A search whose time is over before it found anything says how far it got, and goes on.
+  const at = '2026-11-25T14:03:22.471Z'
+  let [isCut, goOn] = [true, undefined]
+  const held = new Promise((resolve) => (goOn = resolve))
+  await page.route('**/api/call-records?*text=hidden*', async (route) => {
+    if (!isCut) await held
+    const calls = isCut ? [] : [call]
+    const more = isCut ? { next: '4711', searched_back_to: at } : {}
+    if (!isCut) assert.match(route.request().url(), /before=4711/)
+    isCut = false
+    await route.fulfill({ json: { calls, total_count: calls.length, truncated: 'next' in more, ...more } })
+  })
+  await text.fill('hidden')
+  await page.getByText(/^Searched back to 2026-11-2\d \d\d:\d\d:22\.471\. Searching older calls…$/).waitFor()
+  goOn()
+  await soon('the call of the second page', async () => (await length(page)) === 1)
+  await page.getByText('These are all calls that fit.').waitFor()
+  await closePage(page)
+})
+
 test('a call that ran: arguments, result, times, who called', async () => {
   await client.call('alpha__sleep', { ms: 30, note: 'to be found' })
   const call = await newest('tool=sleep')
@@ -278,7 +321,7 @@ test('whether it ran, in words, however it ended', async () => {
   const inFlight = await soon('the call to be sent', () => newest('server=beta&tool=sleep&status=open&state=sent'))
   process.kill((await daemon.server('beta')).pid, 'SIGKILL')
   await lost
-  await told(inFlight, 'may have run', 'It was sent and may have run: the connection was lost before the answer.', true)
+  await told(inFlight, 'may have run', 'It was sent and may have run: how it ended is not known.', true)
   await daemon.connected('beta')
 
   await daemon.api('/api/servers/slow/stop', 'POST')

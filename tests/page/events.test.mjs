@@ -133,7 +133,7 @@ test('one event: its data, and the calls around it', async () => {
   // What happened at 14:03? This call was in flight.
   await drawer.getByRole('link', { name: 'Calls around this time' }).click()
   await page.getByRole('table', { name: 'Calls, the newest first' }).getByRole('link', { name: 'alpha/sleep' }).click()
-  await page.getByRole('dialog').getByText('It was sent and may have run: the connection was lost').waitFor()
+  await page.getByRole('dialog').getByText('It was sent and may have run: how it ended is not known.').waitFor()
   const [from, to] = ['since', 'until'].map((name) => Date.parse(new URLSearchParams(page.url().split('?')[1]).get(name)))
   assert.ok(from < Date.parse(event.createdAt) && Date.parse(event.createdAt) < to)
 

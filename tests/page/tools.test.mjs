@@ -372,7 +372,7 @@ test('a call that fails says whether it may have run', async () => {
   await call(page)
   await soon('the server to have the call', async () => (await daemon.api('/api/figures')).servers.find((it) => it.name === 'hasty').callsInFlight === 1)
   process.kill((await daemon.server('hasty')).pid, 'SIGKILL')
-  await outcome(page).getByText('It was sent and may have run: the connection was lost before the answer.').waitFor()
+  await outcome(page).getByText('It was sent and may have run: how it ended is not known.').waitFor()
   await doubt.waitFor()
 
   await daemon.api('/api/servers/hasty/stop', 'POST')

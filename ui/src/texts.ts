@@ -692,7 +692,7 @@ export const texts = {
   },
 
   calls: {
-    filter: 'server:git status:error since:1h part of a name',
+    filter: 'server:git status:error since:1h words of a name, an error or arguments',
     filters: (count: number) => (count > 0 ? `Filters (${count})` : 'Filters'),
     fields: { server: 'Server', tool: 'Tool', client: 'Client', status: 'Status', state: 'Reached', time: 'Time' },
     unfinished: (key: string, value: string, choices: readonly string[]) =>
@@ -759,6 +759,7 @@ export const texts = {
     export: 'Export',
     exportAs: { jsonl: 'As JSON lines', csv: 'As CSV' },
     end: 'These are all calls that fit.',
+    searching: (at: string) => `Searched back to ${at}. Searching older calls…`,
     noneTitle: 'No calls yet',
     noneHint: 'Point an MCP client here. This is the address of Mainstay:',
     noneClients: 'Entries for each client to paste',
@@ -768,12 +769,12 @@ export const texts = {
       failed: 'The server had it and answered with an error.',
       notSent: 'It did not run: it was never sent.',
       refused: 'It did not run: Mainstay refused it and sent it to no server.',
-      lost: 'It was sent and may have run: the connection was lost before the answer.',
+      /** The error says why: the connection was lost, an answer of HTTP 502, or one that cannot be read. */
+      unknown: 'It was sent and may have run: how it ended is not known.',
       timeoutSent: 'It was sent and may have run: no answer came in time.',
       timeoutNotSent: 'It did not run: the server was not there in time, and it was never sent.',
       cancelledSent: 'It was sent and may have run in part or as a whole: it was cancelled before the answer.',
       cancelledNotSent: 'It did not run: it was cancelled before it was sent.',
-      mayHaveRun: 'It was sent and may have run: no answer came.',
       openWaiting: 'It has not been sent yet: it waits for the server.',
       openSent: 'The server has it. No answer yet.',
     },

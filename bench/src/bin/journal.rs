@@ -72,6 +72,8 @@ const CLIENTS: u64 = 50;
 const SESSIONS: u64 = 10;
 /// What each filter that the page of records needs may take.
 const FILTER_MS: f64 = 50.0;
+/// What a search of all that calls say may take: it ends by itself after 2 s.
+const SEARCH_MS: f64 = 2_500.0;
 /// Calls between two looks at whether the journal keeps up.
 const BURST: u64 = 256;
 /// Far below what the journal would drop at.
@@ -109,6 +111,7 @@ async fn main() -> anyhow::Result<()> {
     let spent = cpu(ProcessCPUTime).saturating_sub(before);
     let counters = journal.counters();
     let filters = filters(&journal).await?;
+    let searches = searches(&journal).await?;
     let resolved = match args.payloads {
         Kept::Full => resolve(&journal, args.resolve).await?,
         Kept::Digest | Kept::Off => Value::Null,
@@ -139,14 +142,17 @@ async fn main() -> anyhow::Result<()> {
         "resolved": resolved,
         "reopen_ms": reopened.as_secs_f64() * 1e3,
         "filters_ms": filters,
+        "searches_ms": searches,
     });
     writeln!(std::io::stdout(), "{report:#}")?;
     ensure!(counters.recorded == args.calls, "calls are missing");
     if args.check {
-        let slow = |(_, asked): &(&String, &Value)| asked["ms"].as_f64() > Some(FILTER_MS);
-        let slow = filters.as_object().into_iter().flatten().filter(slow);
-        let slow: Vec<_> = slow.map(|(name, _)| name.as_str()).collect();
-        ensure!(slow.is_empty(), "slower than {FILTER_MS} ms: {slow:?}");
+        for (asked, most) in [(&filters, FILTER_MS), (&searches, SEARCH_MS)] {
+            let slow = |(_, asked): &(&String, &Value)| asked["ms"].as_f64() > Some(most);
+            let slow = asked.as_object().into_iter().flatten().filter(slow);
+            let slow: Vec<_> = slow.map(|(name, _)| name.as_str()).collect();
+            ensure!(slow.is_empty(), "slower than {most} ms: {slow:?}");
+        }
     }
     Ok(())
 }
@@ -451,6 +457,51 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
         "statistics_by_minute".to_owned(),
         json!({"ms": time, "series": series.len(), "calls": calls}),
     );
+    Ok(report.into())
+}
+
+/// The time of searches of what calls say, each of them once: of a text that most calls have, of one that every
+/// fiftieth has, of one that no call has, and of that until no call is left.
+async fn searches(journal: &Journal) -> anyhow::Result<Value> {
+    let says = |text: &str| Filter {
+        text: Some(text.to_owned()),
+        uncounted: true,
+        ..Filter::default()
+    };
+    let mut report = serde_json::Map::new();
+    for (name, text, to_the_end) in [
+        ("all_have_it", "xxxx", false),
+        ("an_error", "Timeout After", false),
+        ("none_has_it", "needle", false),
+        ("none_has_it_to_the_end", "needle", true),
+    ] {
+        let (mut filter, mut pages, mut found) = (says(text), 0, 0);
+        let (began, before) = (Instant::now(), cpu(ProcessCPUTime));
+        let mut longest = Duration::ZERO;
+        loop {
+            let asked = Instant::now();
+            let page = journal.records(filter.clone(), 100).await?;
+            longest = longest.max(asked.elapsed());
+            pages += 1;
+            found += page.calls.len();
+            filter.before = page.next;
+            if page.next.is_none() || !to_the_end {
+                break;
+            }
+        }
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        report.insert(
+            name.to_owned(),
+            json!({
+                "ms": milliseconds(longest),
+                "all_ms": milliseconds(began.elapsed()),
+                "cpu_ms": milliseconds(cpu(ProcessCPUTime).saturating_sub(before)),
+                "searches": pages,
+                "found": found,
+                "is_cut": filter.before.is_some() && found < 100,
+            }),
+        );
+    }
     Ok(report.into())
 }
 

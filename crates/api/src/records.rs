@@ -22,13 +22,18 @@ pub const STATISTICS: &str = "/api/statistics";
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallRecords {
     pub calls: Vec<CallRecord>,
-    /// How many there are that fit, wherever the page begins.
+    /// How many there are that fit, wherever the page begins. A search by `text` or `trace_id` counts what it found,
+    /// and ends with the page.
     pub total_count: u64,
     /// Whether older ones were left out.
     pub truncated: bool,
     /// `before` of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Where a search by `text` or `trace_id` ended after its time and not at the end of the records: when the last
+    /// call started that it looked at. The next page goes on from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched_back_to: Option<String>,
 }
 
 /// What is known of one call.

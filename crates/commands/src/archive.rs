@@ -13,7 +13,7 @@ use mainstay_core::{
     record::{Cid, Payload, Record, RecordId},
 };
 use mainstay_journal::{Filter, JournalError};
-use mainstay_platform::{environment::Process, state::StateDir};
+use mainstay_platform::{environment::Process, state::StateDir, utc};
 use serde_json::value::RawValue;
 
 use super::store::{JournalReader, StoreHost};
@@ -68,11 +68,14 @@ impl Archive {
     pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<CallRecords, CommandError> {
         let (mut calls, mut next) = (Vec::new(), None);
         let (mut total_count, mut truncated) = (0, false);
+        let mut searched_back_to = None;
         let is_one = self.journals.len() == 1;
         for journal in &mut self.journals {
             let page = journal.reader.records(filter, limit)?;
             total_count += page.total_count;
             truncated |= page.truncated;
+            // As far back as all of them were searched.
+            searched_back_to = searched_back_to.max(page.searched_back_to);
             let named = page.next.map(|id| journal.name(id));
             next = named.filter(|_| is_one);
             let records = page.calls.iter();
@@ -86,6 +89,7 @@ impl Archive {
             total_count,
             truncated,
             next,
+            searched_back_to: searched_back_to.map(utc::rfc3339),
         })
     }
 

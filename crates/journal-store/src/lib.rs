@@ -31,6 +31,7 @@ mod read;
 mod retention;
 mod rollup;
 mod schema;
+mod search;
 mod sqlite;
 mod statistics;
 pub mod table_file;

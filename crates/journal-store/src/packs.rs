@@ -86,6 +86,14 @@ impl Head {
             place: Storage::from_code(place[0])?,
         })
     }
+
+    /// The bytes that it has in its pack.
+    fn length(&self) -> usize {
+        match self.place {
+            Storage::Database => usize::try_from(self.size).unwrap_or(usize::MAX),
+            Storage::Nowhere | Storage::File => 0,
+        }
+    }
 }
 
 /// A pack that was read.
@@ -94,6 +102,8 @@ pub struct Pack {
     first: i64,
     count: usize,
     objects: Vec<u8>,
+    /// Where the bytes of each object begin, once one was asked for.
+    starts: Vec<usize>,
 }
 
 impl Pack {
@@ -113,6 +123,7 @@ impl Pack {
             first: row.get(0)?,
             count: row.get::<_, u32>(1)? as usize,
             objects: row.get(2)?,
+            starts: Vec::new(),
         })
     }
 
@@ -121,21 +132,30 @@ impl Pack {
     }
 
     /// An object that it has, and its bytes, where they are here.
-    pub fn get(&self, object: i64) -> Result<(Head, &[u8]), StoreError> {
-        let mut data = self.count * HEAD;
-        for found in self.heads() {
-            let (id, head) = found?;
-            let length = match head.place {
-                Storage::Database => head.size as usize,
-                Storage::Nowhere | Storage::File => 0,
-            };
-            if id == object {
-                let bytes = self.objects.get(data..data + length);
-                return Ok((head, bytes.ok_or(CUT_SHORT)?));
-            }
-            data += length;
+    pub fn get(&mut self, object: i64) -> Result<(Head, &[u8]), StoreError> {
+        if self.starts.is_empty() {
+            self.starts = self.starts()?;
         }
-        Err(CUT_SHORT)
+        let index = usize::try_from(object - self.first).map_err(|_| CUT_SHORT)?;
+        let (heads, _) = self.objects.as_chunks::<HEAD>();
+        let head = heads.get(index).filter(|_| index < self.count);
+        let head = Head::read(head.ok_or(CUT_SHORT)?)?;
+        let start = self.starts.get(index).ok_or(CUT_SHORT)?;
+        let bytes = self
+            .objects
+            .get(*start..start.saturating_add(head.length()));
+        Ok((head, bytes.ok_or(CUT_SHORT)?))
+    }
+
+    fn starts(&self) -> Result<Vec<usize>, StoreError> {
+        let mut data = self.count * HEAD;
+        self.heads()
+            .map(|found| {
+                let start = data;
+                data = data.saturating_add(found?.1.length());
+                Ok(start)
+            })
+            .collect()
     }
 
     /// Its objects, by their numbers.

@@ -6,6 +6,7 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
 };
 
 use mainstay_core::record::{
@@ -28,6 +29,7 @@ use super::{
     objects::{self, Held, Objects, Search, Storage},
     packs::{self, Head, Pack},
     schema,
+    search::{CallSearch, Candidate, PATIENCE},
     time::{duration, micros, time},
 };
 
@@ -81,6 +83,7 @@ impl Readers {
             recent: Arc::clone(&self.published.recent),
             calls: Calls::default(),
             pack: None,
+            patience: PATIENCE,
         };
         let answer = ask(&mut reader);
         let Reader { connection, .. } = reader;
@@ -136,6 +139,38 @@ pub struct Reader {
     calls: Calls,
     /// The pack that was read last: what came together is asked for together.
     pack: Option<Pack>,
+    /// For how long a search reads calls.
+    pub(super) patience: Duration,
+}
+
+/// The records that fit, as far as they were looked for.
+struct Found {
+    before: i64,
+    limit: usize,
+    uncounted: bool,
+    /// Of the page, the newest first.
+    ids: Vec<i64>,
+    total_count: u64,
+    /// More fit than the page takes.
+    truncated: bool,
+}
+
+impl Found {
+    /// Adds the next one. Breaks where no more are needed.
+    fn add(&mut self, id: i64) -> ControlFlow<()> {
+        self.total_count += 1;
+        if id < self.before {
+            if self.ids.len() < self.limit {
+                self.ids.push(id);
+            } else {
+                self.truncated = true;
+            }
+        }
+        if self.truncated && self.uncounted {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 impl Reader {
@@ -172,12 +207,20 @@ impl Reader {
             recent,
             calls: Calls::default(),
             pack: None,
+            patience: PATIENCE,
         }))
     }
 
-    /// The newest records that the filter lets through.
-    pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreError> {
+    /// The newest records that the filter lets through. A search that reads calls ends early once it
+    /// `is_awaited` no more.
+    pub fn records(
+        &mut self,
+        filter: &Filter,
+        limit: usize,
+        is_awaited: &dyn Fn() -> bool,
+    ) -> Result<Page, StoreError> {
         let targets = self.targets(filter)?;
+        let named = self.named(filter)?;
         let origins = self.origins(filter)?;
         let first = first_call(&self.connection)?.unwrap_or(i64::MAX);
         let before = filter.before.map_or(i64::MAX, |id| id.0);
@@ -190,50 +233,83 @@ impl Reader {
                 && targets.as_ref().is_none_or(|ids| ids.has(facet.target))
                 && origins.as_ref().is_none_or(|ids| ids.has(facet.origin))
         };
-        let (connection, calls) = (&self.connection, &mut self.calls);
-        let mut failed = Ok(());
-        let (mut ids, mut total_count, mut truncated) = (Vec::new(), 0, false);
+        let mut search = CallSearch::of(filter, self.patience);
+        let connection = &self.connection;
+        // Counting would take a search as long as reading all calls.
+        let uncounted = filter.uncounted || search.is_some();
+        let mut found = Found {
+            before,
+            limit,
+            uncounted,
+            ids: Vec::new(),
+            total_count: 0,
+            truncated: false,
+        };
+        let (calls, pack) = (&mut self.calls, &mut self.pack);
+        let mut read = |search: &mut CallSearch, found: &mut Found| {
+            let (ids, last) = search.read(connection, calls, pack)?;
+            let flow = ids.into_iter().try_for_each(|id| found.add(id));
+            Ok::<_, StoreError>((flow, last))
+        };
+        let (mut failed, mut cut) = (Ok(()), None);
         let since = filter.since.map_or(i64::MIN, micros);
         let until = filter.until.map_or(i64::MAX, micros);
-        let from = if filter.uncounted { before } else { i64::MAX };
+        let from = if uncounted { before } else { i64::MAX };
         facets::scan(connection, &self.last, since, until, from, |id, facet| {
             if !lets_through(id, facet) {
                 return ControlFlow::Continue(());
             }
-            if let Some(trace) = filter.trace {
-                let call = calls.get(connection, id);
-                match call.map(|call| call.and_then(|call| call.trace)) {
-                    Ok(found) if found == Some(trace.0) => {}
-                    Ok(_) => return ControlFlow::Continue(()),
-                    Err(error) => {
-                        failed = Err(error);
-                        return ControlFlow::Break(());
-                    }
+            let Some(search) = &mut search else {
+                return found.add(id);
+            };
+            let candidate = Candidate {
+                id,
+                started_at: facet.started_at,
+                is_named: named.has(facet.target),
+            };
+            if id >= before || !search.add(candidate) {
+                return ControlFlow::Continue(());
+            }
+            match read(search, &mut found) {
+                Err(error) => {
+                    failed = Err(error);
+                    ControlFlow::Break(())
                 }
-            }
-            total_count += 1;
-            if id < before {
-                if ids.len() < limit {
-                    ids.push(id);
-                } else {
-                    truncated = true;
+                Ok((ControlFlow::Continue(()), last)) if search.is_over() || !is_awaited() => {
+                    cut = last;
+                    ControlFlow::Break(())
                 }
+                Ok((flow, _)) => flow,
             }
-            if truncated && filter.uncounted {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
         })?;
         failed?;
+        if let Some(search) = search.as_mut().filter(|_| cut.is_none()) {
+            // What is left of the last batch.
+            let (_flow, _last) = read(search, &mut found)?;
+        }
+        let Found {
+            ids,
+            total_count,
+            truncated,
+            ..
+        } = found;
+        // A page that is full goes on behind itself, wherever its search ended.
+        let cut = cut.filter(|_| !truncated);
+        let next = if truncated {
+            ids.last().copied()
+        } else {
+            cut.map(|last| last.id)
+        };
         let calls = ids
             .iter()
             .filter_map(|id| self.record(RecordId(*id)).transpose())
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Page {
-            next: ids.last().map(|id| RecordId(*id)).filter(|_| truncated),
+            next: next.map(RecordId),
             calls,
             total_count,
-            truncated,
+            truncated: truncated || cut.is_some(),
+            searched_back_to: cut.map(|last| time(last.started_at)),
         })
     }
 
@@ -377,6 +453,17 @@ impl Reader {
 
     /// `None` lets all through.
     fn targets(&self, filter: &Filter) -> Result<Option<Ids>, StoreError> {
+        self.ids(
+            "targets",
+            &[
+                Condition::one_of("server = ?", &filter.servers),
+                Condition::one_of("? IN (tool, server || '/' || tool)", &filter.tools),
+            ],
+        )
+    }
+
+    /// Those whose names have the text; none where there is no text.
+    fn named(&self, filter: &Filter) -> Result<Ids, StoreError> {
         let contained = filter.text.as_ref().map(|text| {
             let escaped = text
                 .replace('\\', r"\\")
@@ -384,17 +471,11 @@ impl Reader {
                 .replace('_', r"\_");
             format!("%{escaped}%")
         });
-        self.ids(
-            "targets",
-            &[
-                Condition::one_of("server = ?", &filter.servers),
-                Condition::one_of("? IN (tool, server || '/' || tool)", &filter.tools),
-                Condition::one_of(
-                    r"server || '/' || tool LIKE ? ESCAPE '\'",
-                    contained.as_slice(),
-                ),
-            ],
-        )
+        let condition = Condition::one_of(
+            r"server || '/' || tool LIKE ? ESCAPE '\'",
+            contained.as_slice(),
+        );
+        Ok(self.ids("targets", &[condition])?.unwrap_or_default())
     }
 
     fn origins(&self, filter: &Filter) -> Result<Option<Ids>, StoreError> {
@@ -437,7 +518,7 @@ impl Reader {
 }
 
 /// An object and its bytes, where they are in the database. `held` is the pack that was read last.
-fn look_up<'p>(
+pub(super) fn look_up<'p>(
     connection: &Connection,
     held: &'p mut Option<Pack>,
     object: Option<i64>,
@@ -448,7 +529,7 @@ fn look_up<'p>(
     if !held.as_ref().is_some_and(|pack| pack.has(object)) {
         *held = Pack::of(connection, object)?;
     }
-    held.as_ref().map(|pack| pack.get(object)).transpose()
+    held.as_mut().map(|pack| pack.get(object)).transpose()
 }
 
 /// A set of short numbers: a million questions of it take a millisecond or two.

@@ -28,8 +28,14 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn records(&self, filter: &Filter, limit: usize) -> Result<Page, JournalError> {
-        Ok(self.readers.with(|reader| reader.records(filter, limit))?)
+    fn records(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        is_awaited: &dyn Fn() -> bool,
+    ) -> Result<Page, JournalError> {
+        let ask = |reader: &mut Reader| reader.records(filter, limit, is_awaited);
+        Ok(self.readers.with(ask)?)
     }
 
     fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {

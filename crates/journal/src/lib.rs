@@ -31,6 +31,7 @@ use mainstay_core::{
     redact::Secrets,
 };
 use mainstay_platform::blocking::try_off_the_runtime;
+use tokio::sync::Semaphore;
 
 pub use self::{
     counters::{Counters, Outage},
@@ -49,11 +50,16 @@ use self::{
 /// How long a reader of records waits for the latest.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
+/// Searches that read calls at the same time: each takes a core for as long as it lasts, some seconds at most.
+const SEARCHES: usize = 2;
+
 /// The record of every call. Ends with [`Journal::close`].
 #[derive(Debug)]
 pub struct Journal {
     queue: Arc<Queue>,
     store: Arc<dyn Store>,
+    /// The turns of searches that read calls.
+    searches: Arc<Semaphore>,
     settings: config::Journal,
     folder: PathBuf,
 }
@@ -69,6 +75,7 @@ impl Journal {
         Self {
             queue,
             store,
+            searches: Arc::new(Semaphore::new(SEARCHES)),
             settings,
             folder,
         }
@@ -178,10 +185,24 @@ impl Journal {
         }
     }
 
-    /// The newest records that the filter lets through, those among them that have just come.
+    /// The newest records that the filter lets through, those among them that have just come. A search that reads
+    /// calls waits for its turn, and ends soon after its caller stopped waiting.
     pub async fn records(&self, filter: Filter, limit: usize) -> Result<Page, JournalError> {
         self.flush_in_time().await;
-        self.ask(move |store| store.records(&filter, limit)).await
+        let turn = if filter.reads_calls() {
+            let turns = Arc::clone(&self.searches);
+            Some(turns.acquire_owned().await.expect("nobody closes it"))
+        } else {
+            None
+        };
+        let caller = Arc::new(());
+        let awaited = Arc::downgrade(&caller);
+        self.ask(move |store| {
+            // Held to the end, even if the caller stopped waiting.
+            let _turn = turn;
+            store.records(&filter, limit, &|| awaited.strong_count() > 0)
+        })
+        .await
     }
 
     pub async fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {

@@ -17,18 +17,28 @@ pub struct Filter {
     /// The names of clients, as they declared themselves.
     pub clients: Vec<String>,
     pub session: Option<String>,
-    /// Each call that the rest of the filter lets through is read for it, so that a span of time makes it cheap.
+    /// Calls are read for it: see [`Filter::reads_calls`].
     pub trace: Option<TraceId>,
     pub whose: Whose,
     /// When the call started; both included.
     pub since: Option<SystemTime>,
     pub until: Option<SystemTime>,
-    /// A part of `server/tool`; ASCII letters match in either case.
+    /// A part of `server/tool`, of the error's kind or message, or of the arguments as they are kept in the
+    /// database (up to 64 KiB); ASCII letters match in either case. Calls are read for it: see
+    /// [`Filter::reads_calls`].
     pub text: Option<String>,
     /// Only what was recorded before this one: [`Page::next`] of the page before.
     pub before: Option<RecordId>,
     /// Whether nobody asks how many there are: then a page costs what it holds, however many there are.
     pub uncounted: bool,
+}
+
+impl Filter {
+    /// Whether each call that the rest of the filter lets through has to be read. Such a search is
+    /// [uncounted](Filter::uncounted) and ends after some time: see [`Page::searched_back_to`].
+    pub fn reads_calls(&self) -> bool {
+        self.trace.is_some() || self.text.as_ref().is_some_and(|text| !text.is_empty())
+    }
 }
 
 /// By whose token calls came.
@@ -51,6 +61,9 @@ pub struct Page {
     pub truncated: bool,
     /// Where the next page begins.
     pub next: Option<RecordId>,
+    /// When the last call started that a search looked at, where its time was over before the page was full. Those
+    /// before it, from `next` on, were not searched.
+    pub searched_back_to: Option<SystemTime>,
 }
 
 /// Which calls are on record.

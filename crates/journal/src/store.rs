@@ -21,8 +21,14 @@ use super::{
 /// Keeps what it takes from a [`Queue`], and answers questions about it. All of it may block: the journal
 /// calls it where that does no harm.
 pub trait Store: Debug + Send + Sync {
-    /// See [`Journal::records`](super::Journal::records). The latest are flushed before; so for `history`.
-    fn records(&self, filter: &Filter, limit: usize) -> Result<Page, JournalError>;
+    /// See [`Journal::records`](super::Journal::records). The latest are flushed before; so for `history`. What
+    /// takes long ends early once it `is_awaited` no more.
+    fn records(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        is_awaited: &dyn Fn() -> bool,
+    ) -> Result<Page, JournalError>;
 
     fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError>;
 

@@ -24,12 +24,13 @@ struct Idle {
 }
 
 impl Store for Idle {
-    fn records(&self, _: &Filter, _: usize) -> Result<Page, JournalError> {
+    fn records(&self, _: &Filter, _: usize, _: &dyn Fn() -> bool) -> Result<Page, JournalError> {
         Ok(Page {
             calls: Vec::new(),
             total_count: 7,
             truncated: false,
             next: None,
+            searched_back_to: None,
         })
     }
 

@@ -11,6 +11,9 @@ use super::refusal::Refusal;
 /// Values of one name at most. Each is a part of the question to the journal.
 const MAX_VALUES: usize = 100;
 
+/// Characters of a text that calls are searched for.
+pub const MAX_TEXT: usize = 1000;
+
 /// What is asked for, of what `GET /api/call-records` and its export know.
 #[derive(Debug, Default)]
 pub struct Wanted {
@@ -55,7 +58,14 @@ impl Wanted {
                 }
                 "since" => filter.since = time("since", Some(&value))?,
                 "until" => filter.until = time("until", Some(&value))?,
-                "text" => filter.text = Some(value),
+                "text" => {
+                    if value.chars().count() > MAX_TEXT {
+                        return Err(Refusal::Malformed(format!(
+                            "{name}: at most {MAX_TEXT} characters"
+                        )));
+                    }
+                    filter.text = Some(value);
+                }
                 "before" => {
                     let id: RecordId = value
                         .parse()
@@ -175,6 +185,7 @@ mod tests {
             ("before", "x"),
             ("since", "yesterday"),
             ("server", &many),
+            ("text", &"ä".repeat(MAX_TEXT + 1)),
         ] {
             let refused = read(&[(name, value)]).expect_err(name);
             let told = refused.to_string();

@@ -12,6 +12,7 @@ use mainstay_core::{
     record::{Cid, Payload, RecordId},
 };
 use mainstay_journal::{Journal, JournalError, Page};
+use mainstay_platform::utc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -132,5 +133,6 @@ fn page(page: &Page) -> api::CallRecords {
         total_count: page.total_count,
         truncated: page.truncated,
         next: page.next.map(|id| id.to_string()),
+        searched_back_to: page.searched_back_to.map(utc::rfc3339),
     }
 }

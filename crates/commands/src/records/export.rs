@@ -229,12 +229,14 @@ impl Records {
             loop {
                 let mut query = self.query(before.as_deref());
                 query.push(("limit", PAGE.to_string()));
-                // One count is enough to show how far it is.
-                if total.get().is_some() {
+                // One count is enough to show how far it is; a search has none.
+                if total.get().is_some() || self.is_search() {
                     query.push(("count", "false".to_owned()));
                 }
                 let page = client.call_records(&query).await?;
-                total.set(total.get().or(Some(page.total_count)));
+                if !self.is_search() {
+                    total.set(total.get().or(Some(page.total_count)));
+                }
                 let flow = (see.borrow_mut())(page.calls)?;
                 before = page.next;
                 if flow.is_break() || before.is_none() {

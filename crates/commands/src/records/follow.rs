@@ -22,7 +22,7 @@ use mainstay_core::{
 use mainstay_platform::utc;
 use tokio::time::{interval, sleep};
 
-use super::{Records, StoreHost, by, status, took};
+use super::{Records, StoreHost, by, follow_text::Searched, status, took};
 use crate::watch::is_gone;
 
 /// How often the daemon is asked.
@@ -32,10 +32,10 @@ const LOOK: Duration = Duration::from_millis(300);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Calls begin in about the order of their numbers.
-const SLACK: Duration = Duration::from_secs(5);
+pub(super) const SLACK: Duration = Duration::from_secs(5);
 
 /// Records in a page.
-const PAGE: usize = 200;
+pub(super) const PAGE: usize = 200;
 
 /// So many open calls are asked for one by one, each by its number. Of more, the list of open calls tells which
 /// have ended.
@@ -60,12 +60,16 @@ impl Records {
             since: Some(self.since.map_or_else(SystemTime::now, When::at)),
             ..Seen::default()
         };
+        let mut searched = self.text.is_some().then(|| Searched::new(self));
         let (mut was_there, mut gone) = (false, false);
         loop {
             let told = async |client: &Client| {
                 let mut looks = interval(LOOK);
                 loop {
-                    self.look(client, &mut seen).await?;
+                    match &mut searched {
+                        Some(searched) => self.look_for_text(client, searched).await?,
+                        None => self.look(client, &mut seen).await?,
+                    }
                     (was_there, gone) = (true, false);
                     looks.tick().await;
                 }
@@ -202,7 +206,7 @@ impl Records {
         }
     }
 
-    fn tell(&self, call: &CallRecord) -> Result<(), CommandError> {
+    pub(super) fn tell(&self, call: &CallRecord) -> Result<(), CommandError> {
         if self
             .status
             .as_deref()
@@ -218,7 +222,7 @@ impl Records {
 }
 
 /// The number of a call, and when it began.
-fn begun(call: &CallRecord) -> Option<(i64, SystemTime)> {
+pub(super) fn begun(call: &CallRecord) -> Option<(i64, SystemTime)> {
     let id: RecordId = call.id.parse().ok()?;
     Some((id.0, utc::parse(&call.started_at)?))
 }

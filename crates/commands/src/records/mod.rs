@@ -2,6 +2,7 @@
 
 mod export;
 mod follow;
+mod follow_text;
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ const EXAMPLES: &str = "\
 Examples:
   mainstay records --since 14:03 --until 14:04
   mainstay records --server files --status unknown
-  mainstay records --text write --limit 20 --before 4711
+  mainstay records --text 'access denied' --limit 20 --before 4711
   mainstay records 4711
   mainstay records --since 'yesterday 23:50' --until 00:30
   mainstay records --since 1h --json
@@ -81,7 +82,7 @@ pub struct Records {
     /// Calls of this trace: 32 hexadecimal digits, as `trace_id` of records and of OpenTelemetry
     #[arg(long, global = true, value_name = "ID", value_parser = trace)]
     trace: Option<TraceId>,
-    /// Calls with this in SERVER/TOOL
+    /// Calls with this in SERVER/TOOL, in their error or in their arguments, in either case
     #[arg(long, global = true, value_name = "TEXT")]
     text: Option<String>,
     /// Calls since then: 14:03, "yesterday 23:50", 2026-11-25, 10m (ago), or 2026-11-25T14:03:00Z
@@ -203,15 +204,25 @@ impl Records {
             return Ok(Exit::DONE);
         };
         if found.calls.is_empty() {
-            complain("no calls on record that fit");
+            complain(&match searched(&found) {
+                Some(searched) => format!("no calls that fit, {searched}"),
+                None => "no calls on record that fit".to_owned(),
+            });
             return Ok(Exit::DONE);
         }
         let rows = found.calls.iter().map(row);
         output::rows_of(&COLUMNS, rows, wide)?;
-        if found.truncated {
-            complain(&left_out(&found));
+        if let Some(searched) = searched(&found) {
+            complain(&searched);
+        } else if found.truncated {
+            complain(&left_out(&found, self.is_search()));
         }
         Ok(Exit::DONE)
+    }
+
+    /// Whether calls are read to find those that fit: then they are not counted.
+    fn is_search(&self) -> bool {
+        self.text.is_some() || self.trace.is_some()
     }
 
     /// In the words of the REST API.
@@ -291,12 +302,23 @@ fn known<T>(
     .transpose()
 }
 
-fn left_out(found: &CallRecords) -> String {
+fn left_out(found: &CallRecords, is_search: bool) -> String {
     let (shown, all) = (found.calls.len(), found.total_count);
     match &found.next {
+        Some(next) if is_search => format!("the newest {shown}; the next page: --before {next}"),
         Some(next) => format!("{shown} of {all}; the next page: --before {next}"),
+        None if is_search => format!("the newest {shown}; --limit and --until show more"),
         None => format!("the newest {shown} of {all}; --limit and --until show more"),
     }
+}
+
+/// How far a search got whose time was over.
+fn searched(found: &CallRecords) -> Option<String> {
+    let back_to = local(found.searched_back_to.as_ref()?);
+    Some(match &found.next {
+        Some(next) => format!("searched back to {back_to}; --before {next} searches on"),
+        None => format!("searched back to {back_to}; --until searches before it"),
+    })
 }
 
 pub(super) const COLUMNS: [Column; 7] = [
@@ -414,6 +436,30 @@ fn pretty(payload: &Raw) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A search whose time was over says so, whether or not it found anything.
+    #[test]
+    fn a_search_says_how_far_it_got() {
+        let mut found = CallRecords {
+            calls: Vec::new(),
+            total_count: 51,
+            truncated: true,
+            next: Some("4711".to_owned()),
+            searched_back_to: None,
+        };
+        let next = "the next page: --before 4711";
+        assert_eq!(left_out(&found, true), format!("the newest 0; {next}"));
+        assert_eq!(left_out(&found, false), format!("0 of 51; {next}"));
+        assert_eq!(searched(&found), None);
+        let at = "2026-11-25T14:03:00Z";
+        found.searched_back_to = Some(at.to_owned());
+        let back = format!("searched back to {}; ", local(at));
+        let on = format!("{back}--before 4711 searches on");
+        assert_eq!(searched(&found), Some(on));
+        found.next = None;
+        let on = format!("{back}--until searches before it");
+        assert_eq!(searched(&found), Some(on));
+    }
 
     #[test]
     fn short_calls_are_told_apart() {

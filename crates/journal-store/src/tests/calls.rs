@@ -343,7 +343,9 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     let mut reader = Reader::open(room.folder.path())
         .expect("read")
         .expect("there");
-    let page = reader.records(&Filter::default(), 1000).expect("read");
+    let page = reader
+        .records(&Filter::default(), 1000, &|| true)
+        .expect("read");
     assert_eq!(page.calls, before);
     drop(reader);
 

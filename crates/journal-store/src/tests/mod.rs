@@ -6,6 +6,7 @@ mod history;
 mod objects;
 mod questions;
 mod readers;
+mod searches;
 
 use std::{
     fs,

@@ -195,7 +195,10 @@ async fn filters_find_what_is_there() {
         for (filter, fits) in cases {
             let expected: Vec<&Record> = everything.iter().filter(|r| fits(r)).collect();
             let page = journal.records(filter.clone(), 50).await.expect("read");
-            assert_eq!(page.total_count, expected.len() as u64, "{turn} {filter:?}");
+            // A search ends with the page.
+            let most = if filter.reads_calls() { 51 } else { count };
+            let counted = expected.len().min(most);
+            assert_eq!(page.total_count, counted as u64, "{turn} {filter:?}");
             assert!(
                 page.calls.iter().eq(expected.iter().take(50).copied()),
                 "{turn} {filter:?}"
@@ -213,7 +216,7 @@ async fn filters_find_what_is_there() {
                 let rest = expected.iter().skip(50).take(50).copied();
                 assert!(page.calls.iter().eq(rest), "{turn}");
                 assert_eq!(page.truncated, expected.len() > 100);
-                if !uncounted {
+                if !uncounted && !filter.reads_calls() {
                     assert_eq!(page.total_count, expected.len() as u64);
                 }
             }

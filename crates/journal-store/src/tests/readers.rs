@@ -15,7 +15,8 @@ async fn a_journal_can_be_read_beside_its_writer() {
             calls: Vec::new(),
             total_count: 0,
             truncated: false,
-            next: None
+            next: None,
+            searched_back_to: None,
         }
     );
     // Up to the end of a chunk, and beyond.
@@ -33,7 +34,9 @@ async fn a_journal_can_be_read_beside_its_writer() {
     let mut reader = Reader::open(room.folder.path())
         .expect("read")
         .expect("a journal");
-    let page = reader.records(&Filter::default(), 1).expect("read");
+    let page = reader
+        .records(&Filter::default(), 1, &|| true)
+        .expect("read");
     for (payload, expected) in [
         (page.calls[0].arguments, "\"small\""),
         (page.calls[0].result, &*large),
@@ -51,7 +54,9 @@ async fn a_journal_can_be_read_beside_its_writer() {
 fn seen(room: &Room) -> Page {
     let reader = Reader::open(room.folder.path()).expect("read");
     let mut reader = reader.expect("a journal");
-    reader.records(&Filter::default(), 5).expect("read")
+    reader
+        .records(&Filter::default(), 5, &|| true)
+        .expect("read")
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ struct StoreReader(Reader);
 
 impl JournalReader for StoreReader {
     fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreFault> {
-        self.0.records(filter, limit).map_err(fault)
+        self.0.records(filter, limit, &|| true).map_err(fault)
     }
 
     fn record(&mut self, id: RecordId) -> Result<Option<Record>, StoreFault> {

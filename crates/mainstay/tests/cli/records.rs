@@ -75,6 +75,27 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     let page = recorded(&home, 3, &["--limit", "1", "--before", before]).await;
     assert_eq!(page["calls"][0]["id"], calls[1]["id"], "{page}");
     recorded(&home, 1, &["--text", "KE/ECH"]).await;
+    // By what they say: the error, the arguments.
+    for (text, count) in [
+        ("The Tool FAILED", 1),
+        ("tool_error", 1),
+        ("looked UP", 1),
+        ("\"a\":2", 1),
+        ("fake/", 3),
+        ("nothing says this", 0),
+    ] {
+        let found = recorded(&home, count, &["--text", text]).await;
+        assert_eq!(found["searched_back_to"], Value::Null, "{found}");
+    }
+    let page = home
+        .run(&["records", "--text", "fake", "--limit", "1"])
+        .await;
+    let next = format!("the newest 1; the next page: --before {before}\n");
+    assert_eq!(page.stderr, next, "{page}");
+    let export = ["records", "export", "--format", "jsonl", "--text", "failed"];
+    let exported = home.run(&export).await;
+    assert_eq!(exported.stdout.lines().count(), 1, "{exported}");
+    assert_eq!(exported.json()["name"], "fake/error", "{exported}");
     recorded(&home, 0, &["--session", "nobody"]).await;
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     recorded(&home, 0, &["--trace", trace]).await;
@@ -124,6 +145,8 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     daemon.stop().await;
     // What it left says the same.
     assert_eq!(recorded(&home, 3, &[]).await, whole);
+    recorded(&home, 1, &["--text", "the tool failed"]).await;
+    recorded(&home, 1, &["--text", TEXT]).await;
     looks_up(&home, &calls[2], &[]).await;
 }
 

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};
 use insta::assert_snapshot;
 use mainstay_testkit::{Home, Serving, found, home, limits::PROGRAMS, within};
 use rusqlite::Connection;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use crate::fakes::fakes;
@@ -265,4 +265,49 @@ async fn calls_are_followed() {
     daemon.stop().await;
     let none = home.run(&["records", "--follow"]).await;
     assert_eq!(none.code, Some(3), "{none}");
+}
+
+/// A call that fits by its error fits when it ends, though one that began later was shown before.
+#[tokio::test]
+async fn calls_are_followed_by_what_they_say() {
+    let home = home!();
+    let program = fake_server::binary();
+    let servers = json!({
+        "one": {"command": program},
+        "two": {"command": program, "timeout": 3000},
+    });
+    let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready:").await;
+    call(&home, "/call one/echo text=other", 1).await;
+    let follow = ["records", "--follow", "--json", "--begun", "--since", "1m"];
+    let mut child = home
+        .command(&[&follow[..], &["--text", "Call_Timeout"]].concat())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let slow = ["call", "two/sleep", "ms=600000"];
+    let mut slow = home.command(&slow).spawn().expect("it starts");
+    let is_open = || home.run(&["records", "--status", "open"]);
+    while !within(is_open()).await.stdout.contains("two/sleep") {}
+    call(&home, "/call one/echo text=call_timeout", 1).await;
+    let mut shown = Vec::new();
+    let mut next = async || {
+        let line = within(lines.next_line()).await.expect("UTF-8");
+        let line: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        let word = |member: &str| line[member].as_str().expect(member).to_owned();
+        format!("{} {}", word("name"), word("status"))
+    };
+    for _ in 0..2 {
+        shown.push(next().await);
+    }
+    within(slow.wait()).await.expect("it ends");
+    shown.sort();
+    assert_eq!(shown, ["one/echo ok", "two/sleep timeout"]);
+    // Each is shown once, and what does not fit never.
+    call(&home, "/call one/echo text=more", 1).await;
+    call(&home, "/call one/error call_timeout=1", 1).await;
+    assert_eq!(next().await, "one/error error");
+    child.kill().await.expect("killed");
+    daemon.stop().await;
 }

@@ -58,6 +58,15 @@ async fn records_are_found_by_several_values_and_exported() {
         ("?state=answered", 4),
         ("?state=not_sent,sent", 0),
         ("?client=tests&client=others", 4),
+        ("?text=The%20tool%20FAILED", 1),
+        ("?text=tool_error", 1),
+        // Quotes as they were typed, and as JSON has them.
+        ("?text=b%2C%22C%22", 1),
+        ("?text=%22text%22%3A%22d%22&server=y", 1),
+        ("?text=x%2FECHO", 2),
+        ("?text=&server=x", 2),
+        // What a result says is not searched.
+        ("?text=isError", 0),
     ] {
         let page = rest.get(&format!("/api/call-records{query}")).await;
         assert_eq!(page["total_count"], count, "{query}: {page}");
@@ -86,6 +95,14 @@ async fn records_are_found_by_several_values_and_exported() {
         .collect();
     assert_eq!(texts, ["b,\"c\"", "a"], "the newest first");
     assert_eq!(lines[0]["name"], "x/echo");
+
+    let file = download(
+        &gateway,
+        "/api/call-records/export?format=jsonl&text=failed",
+    )
+    .await;
+    assert_eq!(file.text.lines().count(), 1, "{}", file.text);
+    assert!(file.text.contains("the tool failed"), "{}", file.text);
 
     let file = download(&gateway, "/api/call-records/export?format=csv&limit=3").await;
     let lines: Vec<&str> = file.text.split("\r\n").collect();

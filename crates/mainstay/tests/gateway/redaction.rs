@@ -120,6 +120,10 @@ async fn records_hide_what_is_known_to_be_secret() {
             "4711",
         ] {
             assert_eq!(all.contains(secret), is_kept, "{secret}: {all}");
+            // Nor is a secret found by guessing it.
+            let path = format!("/api/call-records?text={secret}");
+            let found = kept.gateway.rest().get(&path).await;
+            assert_eq!(found["total_count"], u64::from(is_kept), "{secret}");
         }
         assert_eq!(all.contains("[redacted]"), !is_kept);
         kept.gateway.stop().await;

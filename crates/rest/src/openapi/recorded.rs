@@ -4,6 +4,7 @@ use mainstay_core::record::{Door, State, Status};
 use serde_json::{Value, json};
 
 use super::super::{
+    filter::MAX_TEXT,
     operation::Operation,
     schema::{TIME, digits, one_of, text, time},
 };
@@ -50,11 +51,15 @@ pub fn records(operation: Operation) -> Operation {
         .query("session", "A session, as records name it", &text())
         .query(
             "trace_id",
-            "A trace (W3C Trace Context): each call that the other filters let through is read, so that `since` makes it cheap",
+            "A trace (W3C Trace Context). It is searched for as `text` is, so that `since` makes it cheap",
             &json!({"type": "string", "pattern": "^(?!0{32}$)[0-9a-fA-F]{32}$"}),
         )
         .query("since", TIME, &time())
         .query("until", TIME, &time())
-        .query("text", "A part of server/tool", &text())
+        .query(
+            "text",
+            "A part of server/tool, of the error's kind or message, or of the arguments as they are kept (up to 64 KiB), in either case. The search reads calls, the newest first, for 2 s at most; then the answer has `searched_back_to`",
+            &json!({"type": "string", "maxLength": MAX_TEXT}),
+        )
         .query("before", "`next` of the page before", &digits())
 }

@@ -36,6 +36,8 @@ const PAGE = 500
 const POLL_PAGE = 200
 /** A call is on record soon after it began: so far back a poll looks again. */
 const OVERLAP_MS = 1000
+/** The same where a text is searched for: a call fits by its error once it has ended. */
+const TEXT_OVERLAP_MS = 10_000
 /** Rows among which a poll looks for open calls, and how many of them are read again at once. */
 const OPEN_AMONG = 500
 const MAX_REREAD = 5
@@ -92,6 +94,8 @@ export class CallFeed {
   moreError = $state.raw<unknown>(undefined)
   /** `before` of the next page. */
   next = $state<string | undefined>(undefined)
+  /** Where a search ended before the page was full; the next page goes on from there. */
+  searchedBackTo = $state<number | undefined>(undefined)
   isLoadingMore = $state(false)
   /** How many calls came while the list was held. */
   heldCount = $state(0)
@@ -103,6 +107,8 @@ export class CallFeed {
   #reach: number | undefined
   #abort = new AbortController()
   #isPolling = false
+  /** When the last reading of the newest calls began: a search must not begin at the last call that fits. */
+  #lookedAt = 0
   /** Between what is held and the rows some calls were not read. */
   #hasGap = false
   /** Counts up, so that each of many open calls is read in its turn. */
@@ -121,10 +127,12 @@ export class CallFeed {
   async load(): Promise<void> {
     this.state = 'loading'
     try {
+      const lookedAt = clock.exact()
       const page = await this.#read({ limit: FIRST_PAGE })
       this.rows = page.calls.map(rowOf)
       this.#hold([])
-      this.next = page.next ?? undefined
+      this.#goOnFrom(page)
+      this.#lookedAt = lookedAt
       this.error = undefined
       this.state = 'ready'
     } catch (error) {
@@ -139,7 +147,7 @@ export class CallFeed {
     try {
       const page = await this.#read({ limit: PAGE, before: this.next })
       this.rows = this.rows.concat(page.calls.map(rowOf))
-      this.next = page.next ?? undefined
+      this.#goOnFrom(page)
     } catch (error) {
       if (!this.#abort.signal.aborted) this.moreError = error
     } finally {
@@ -152,12 +160,17 @@ export class CallFeed {
     if (this.state !== 'ready' || this.#isPolling) return
     this.#isPolling = true
     try {
+      const lookedAt = clock.exact()
       const newest = this.held[0] ?? this.rows[0]
-      const since = newest ? newest.startedAt - OVERLAP_MS : undefined
       const query = this.#query()
+      const since =
+        query.text !== undefined
+          ? Math.max(newest?.startedAt ?? 0, this.#lookedAt) - TEXT_OVERLAP_MS
+          : newest && newest.startedAt - OVERLAP_MS
       const sinceOfFilter = typeof query.since === 'string' ? Date.parse(query.since) : -Infinity
       const page = await this.#read({ limit: POLL_PAGE, ...(since !== undefined && since > sinceOfFilter && { since: new Date(since).toISOString() }) })
       this.#merge(page.calls.map(rowOf), isHeld)
+      this.#lookedAt = lookedAt
       await this.#rereadOpen()
       this.error = undefined
     } catch (error) {
@@ -178,6 +191,11 @@ export class CallFeed {
     this.#hold([])
   }
 
+  #goOnFrom(page: CallRecords): void {
+    this.next = page.next ?? undefined
+    this.searchedBackTo = page.searched_back_to ? Date.parse(page.searched_back_to) : undefined
+  }
+
   #hold(rows: readonly CallRow[]): void {
     this.held = rows
     if (rows.length > 0) return
@@ -193,7 +211,8 @@ export class CallFeed {
     const turn = open.slice(this.#turn, this.#turn + MAX_REREAD)
     for (const row of turn.length > 0 ? turn : open.slice(0, MAX_REREAD)) {
       // The page that begins at the call: as cheap as one row, and without its result.
-      const page = await this.#read({ limit: 1, before: String(BigInt(row.id) + 1n) })
+      const since = new Date(row.startedAt).toISOString()
+      const page = await this.#read({ limit: 1, since, before: String(BigInt(row.id) + 1n) })
       const found = page.calls[0]
       if (found?.id === row.id) this.rows = replaced(this.rows, new Map([[row.id, rowOf(found)]]))
       // It does not fit the filter any more.

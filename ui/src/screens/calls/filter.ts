@@ -15,7 +15,7 @@ export type SingleKey = (typeof SINGLES)[number]
 export interface Filter {
   lists: Record<ListKey, readonly string[]>
   singles: Record<SingleKey, string>
-  /** A part of server/tool. */
+  /** A part of server/tool, of the error or of the arguments. */
   text: string
 }
 
@@ -55,7 +55,7 @@ function unique(list: readonly string[]): string[] {
   return [...new Set(list)]
 }
 
-/** Reads the text of the field. A word with a key that is not known is a part of the name. */
+/** Reads the text of the field. A word with a key that is not known is a part of the text. */
 export function parse(text: string): Filter {
   const filter = empty()
   const free: string[] = []

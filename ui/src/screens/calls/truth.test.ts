@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { texts } from '../../texts'
 import { splitOf, truthOf, type Truth } from './truth'
 
 describe('whether a call ran', () => {
@@ -11,16 +12,20 @@ describe('whether a call ran', () => {
     ['sent', 'timeout', 'timeoutSent'],
     ['not_sent', 'cancelled', 'cancelledNotSent'],
     ['sent', 'cancelled', 'cancelledSent'],
-    ['sent', 'unknown', 'lost'],
-    ['sent', 'error', 'mayHaveRun'],
+    ['sent', 'unknown', 'unknown'],
+    ['sent', 'error', 'unknown'],
     ['not_sent', 'open', 'openWaiting'],
     ['sent', 'open', 'openSent'],
   ])('%s, %s: %s', (state, status, truth) => {
     expect(truthOf({ state, status })).toBe(truth)
   })
 
-  it('knows a lost connection by the kind of its error', () => {
-    expect(truthOf({ state: 'sent', status: 'error', error: { kind: 'outcome_unknown' } })).toBe('lost')
+  it('leaves it to the error why it is not known how a call ended: it may say HTTP 502', () => {
+    for (const kind of ['outcome_unknown', 'server_unavailable']) {
+      const truth = truthOf({ state: 'sent', status: 'unknown', error: { kind } })
+      expect(truth).toBe('unknown')
+      expect(texts.calls.truth[truth]).not.toMatch(/connection|no answer/)
+    }
   })
 })
 

@@ -29,12 +29,11 @@ export type Truth =
   | 'failed'
   | 'notSent'
   | 'refused'
-  | 'lost'
+  | 'unknown'
   | 'timeoutSent'
   | 'timeoutNotSent'
   | 'cancelledSent'
   | 'cancelledNotSent'
-  | 'mayHaveRun'
   | 'openWaiting'
   | 'openSent'
 
@@ -45,14 +44,13 @@ export function truthOf(call: Pick<CallRecord, 'state' | 'status'> & { error?: {
   if (status === 'timeout') return state === 'not_sent' ? 'timeoutNotSent' : 'timeoutSent'
   if (status === 'cancelled') return state === 'not_sent' ? 'cancelledNotSent' : 'cancelledSent'
   if (state === 'not_sent') return 'notSent'
-  if (status === 'unknown' || call.error?.kind === 'outcome_unknown') return 'lost'
-  if (state === 'sent') return 'mayHaveRun'
+  if (status === 'unknown' || state === 'sent' || call.error?.kind === 'outcome_unknown') return 'unknown'
   return status === 'ok' ? 'answered' : 'failed'
 }
 
 /** Whether calling again is free of doubt: the call did not run, or is over with an answer. */
 export function isDoubtful(truth: Truth): boolean {
-  return truth === 'lost' || truth === 'timeoutSent' || truth === 'cancelledSent' || truth === 'mayHaveRun'
+  return truth === 'unknown' || truth === 'timeoutSent' || truth === 'cancelledSent'
 }
 
 /** Where the time of a call went, in milliseconds. */

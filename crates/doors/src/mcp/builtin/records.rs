@@ -104,6 +104,7 @@ async fn visible(
         total_count: 0,
         truncated: false,
         next: None,
+        searched_back_to: None,
     };
     for part in parts {
         let page = if context.reach().is_everything() {
@@ -202,6 +203,7 @@ async fn looked_through(
                 calls,
                 total_count,
                 next: None,
+                searched_back_to: None,
             });
         }
     }

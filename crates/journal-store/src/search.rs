@@ -1,0 +1,234 @@
+//! Calls by what they say: their errors and arguments, as they are kept, and their traces. No index holds these,
+//! so each call that the rest of the filter lets through is read, the newest first, in bounded time.
+//!
+//! Calls are read in batches. The arguments of a batch are read in the order in which they are kept, so that
+//! each pack of objects is read once, wherever content that came again leads.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use mainstay_core::record::TraceId;
+use mainstay_journal::Filter;
+use memchr::memmem::Finder;
+use rusqlite::Connection;
+
+use super::{StoreError, call_packs::Calls, objects::Storage, packs::Pack, read::look_up};
+
+/// For how long one search reads. A later search can go on from where it ended.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Calls of the first batch, so that a search for few calls reads few; each one after it is larger.
+const FIRST_BATCH: usize = 32;
+/// Calls of a batch at most: as many as a pack may have. They take some ten milliseconds where each is in a
+/// pack of its own.
+const BATCH: usize = 512;
+/// Objects of which it is remembered whether they fit. Arguments such as `{}` come again and again.
+const MAX_REMEMBERED: usize = 64 * 1024;
+
+/// A text that calls are searched for, in time by the length of what is searched.
+#[derive(Debug)]
+pub struct Words {
+    /// The forms that it may have, in lower case.
+    forms: Vec<Finder<'static>>,
+    /// What is searched, in lower case.
+    lower: Vec<u8>,
+}
+
+impl Words {
+    pub fn new(text: &str) -> Self {
+        let mut forms = vec![text.as_bytes().to_ascii_lowercase()];
+        for form in [escaped(text, false), escaped(text, true)] {
+            let form = form.to_ascii_lowercase();
+            if !forms.contains(&form) {
+                forms.push(form);
+            }
+        }
+        Self {
+            forms: forms
+                .iter()
+                .map(|form| Finder::new(form).into_owned())
+                .collect(),
+            lower: Vec::new(),
+        }
+    }
+
+    fn are_in(&mut self, text: &[u8]) -> bool {
+        self.lower.clear();
+        self.lower.extend_from_slice(text);
+        self.lower.make_ascii_lowercase();
+        self.forms
+            .iter()
+            .any(|form| form.find(&self.lower).is_some())
+    }
+}
+
+/// A text as it stands in a JSON text; `ascii` is as some clients write it, without a letter beyond ASCII.
+fn escaped(text: &str, ascii: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    for letter in text.chars() {
+        let short = match letter {
+            '"' | '\\' => Some(letter),
+            '\n' => Some('n'),
+            '\r' => Some('r'),
+            '\t' => Some('t'),
+            _ => None,
+        };
+        if let Some(short) = short {
+            bytes.extend_from_slice(format!("\\{short}").as_bytes());
+        } else if letter.is_ascii_control() || ascii && !letter.is_ascii() {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                bytes.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+            }
+        } else {
+            bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
+    bytes
+}
+
+/// A call that waits to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    pub id: i64,
+    pub started_at: i64,
+    /// Whether the text is in the name of what was called.
+    pub is_named: bool,
+}
+
+/// One search.
+#[derive(Debug)]
+pub struct CallSearch {
+    words: Option<Words>,
+    trace: Option<TraceId>,
+    batch: Vec<Candidate>,
+    /// Calls of the next batch.
+    size: usize,
+    remembered: HashMap<i64, bool>,
+    end: Instant,
+}
+
+impl CallSearch {
+    /// `None` where no call has to be read.
+    pub fn of(filter: &Filter, patience: Duration) -> Option<Self> {
+        if !filter.reads_calls() {
+            return None;
+        }
+        let text = filter.text.as_deref().filter(|text| !text.is_empty());
+        Some(Self {
+            words: text.map(Words::new),
+            trace: filter.trace,
+            batch: Vec::with_capacity(FIRST_BATCH),
+            size: FIRST_BATCH,
+            remembered: HashMap::new(),
+            end: Instant::now() + patience,
+        })
+    }
+
+    /// Returns whether the batch is full, and is to be read.
+    pub fn add(&mut self, candidate: Candidate) -> bool {
+        self.batch.push(candidate);
+        self.batch.len() >= self.size
+    }
+
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    /// Reads the calls of the batch, which is empty afterwards. Returns those that fit, in their order, and the
+    /// last that was read.
+    pub fn read(
+        &mut self,
+        connection: &Connection,
+        calls: &mut Calls,
+        pack: &mut Option<Pack>,
+    ) -> Result<(Vec<i64>, Option<Candidate>), StoreError> {
+        let batch = std::mem::take(&mut self.batch);
+        self.size = (self.size * 2).min(BATCH);
+        let mut fits = vec![false; batch.len()];
+        let mut unread = Vec::new();
+        for (index, candidate) in batch.iter().enumerate() {
+            // One that is not there any more has gone.
+            let Some(call) = calls.get(connection, candidate.id)? else {
+                continue;
+            };
+            if self.trace.is_some_and(|trace| call.trace != Some(trace.0)) {
+                continue;
+            }
+            let Some(words) = self.words.as_mut().filter(|_| !candidate.is_named) else {
+                fits[index] = true;
+                continue;
+            };
+            let mut error = call.error_kind.iter().chain(&call.error);
+            if error.any(|text| words.are_in(text.as_bytes())) {
+                fits[index] = true;
+            } else if let Some(object) = call.arguments {
+                unread.push((object, index));
+            }
+        }
+        unread.sort_unstable();
+        for (object, index) in unread {
+            fits[index] = self.is_in_object(connection, pack, object)?;
+        }
+        let found = batch.iter().zip(fits).filter(|(_, fits)| *fits);
+        let found = found.map(|(candidate, _)| candidate.id).collect();
+        Ok((found, batch.last().copied()))
+    }
+
+    /// Whether the text is in arguments that the database holds. Larger ones are files, which are not searched.
+    fn is_in_object(
+        &mut self,
+        connection: &Connection,
+        pack: &mut Option<Pack>,
+        object: i64,
+    ) -> Result<bool, StoreError> {
+        let Some(words) = &mut self.words else {
+            return Ok(true);
+        };
+        if let Some(known) = self.remembered.get(&object) {
+            return Ok(*known);
+        }
+        let found = match look_up(connection, pack, Some(object))? {
+            Some((head, data)) => head.place == Storage::Database && words.are_in(data),
+            None => false,
+        };
+        if self.remembered.len() >= MAX_REMEMBERED {
+            self.remembered.clear();
+        }
+        self.remembered.insert(object, found);
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arguments are JSON texts: what a person types is found as any client writes it.
+    #[test]
+    fn a_text_is_found_in_each_form_that_json_gives_it() {
+        for (text, within, expected) in [
+            ("Access denied", r#"{"a":"ACCESS DENIED!"}"#, true),
+            ("Access denied", r#"{"a":"access  denied"}"#, false),
+            (r"C:\Users", r#"{"path":"c:\\users\\x"}"#, true),
+            (r"C:\Users", r"at c:\users", true),
+            (r#"say "x""#, r#"{"a":"say \"x\""}"#, true),
+            (r#""a":"b"#, r#"{"a":"bc"}"#, true),
+            ("é𝄞", r#"{"a":"\u00E9\ud834\uDD1e"}"#, true),
+            ("é", r#"{"a":"é"}"#, true),
+            ("a\nb", r#"{"a":"a\nb"}"#, true),
+            (".*", r#"{"a":"b"}"#, false),
+            ("[a-z]", r#"{"a":"[A-Z]"}"#, true),
+            ("50%", r#"{"a":"501"}"#, false),
+        ] {
+            let mut words = Words::new(text);
+            assert_eq!(words.are_in(within.as_bytes()), expected, "{text} {within}");
+        }
+        // As long as a URL may be, and against what it fits almost everywhere.
+        let long = format!("{}b", "a".repeat(64 * 1024));
+        let mut words = Words::new(&long);
+        assert!(words.are_in(long.as_bytes()));
+        assert!(!words.are_in("a".repeat(1024 * 1024).as_bytes()));
+    }
+}
