@@ -315,7 +315,9 @@ pub fn left_out_by_list(
     if file.rejected.contains(&server.label) {
         leave_out(&mut server, "disabledMcpjsonServers");
     }
-    let key = server.notes.pop().filter(|note| note.fate.is_told())?.key;
+    // In some projects it may be left out, and of some tools of it there may be a list.
+    let is_out = |note: &Note| note.fate == Fate::Reported && server.entry.contains_key("enabled");
+    let key = server.notes.pop().filter(is_out)?.key;
     let client = file.client;
     let mend = match &*key {
         "mcp.allowed" => format!("add {label:?} to that list"),

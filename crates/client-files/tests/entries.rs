@@ -747,6 +747,12 @@ fn a_list_that_leaves_mainstay_out_is_told() {
             None,
         ),
         (Client::AmazonQ, json!({"tools": ["*"]}), None),
+        (Client::AmazonQ, json!({"tools": ["@mainstay/read*"]}), None),
+        (
+            Client::ClaudeCode,
+            json!({"projects": {"/p": {"disabledMcpServers": ["mainstay"]}}}),
+            None,
+        ),
         (Client::AmazonQ, json!({"tools": ["@mainstay"]}), None),
         (Client::Cursor, json!({"mcp": {"allowed": ["a"]}}), None),
     ] {

@@ -336,17 +336,16 @@ impl Front {
                 None => Ok(Exit::DONE),
             },
             // What was asked for is refused before the end.
-            error = async {
-                let error = waiting.await;
+            () = async {
+                waiting.await;
                 self.hopeless.cancel();
                 timeout(DELETE_LIMIT, self.refused()).await.ok();
-                error
-            } => Err(error),
+            } => Err(self.state().why.take().unwrap_or(Unattached::Late).into()),
         }
     }
 
     /// Resolves if there is no daemon at the start.
-    async fn wait_at_start(&self, wait: Duration) -> CommandError {
+    async fn wait_at_start(&self, wait: Duration) {
         let mut link = self.link.subscribe();
         // What it returns locks the link, and is dropped at once.
         let up = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
@@ -357,7 +356,6 @@ impl Front {
             () = self.nowhere.cancelled() => {}
             () = sleep(wait) => {}
         }
-        self.state().why.take().unwrap_or(Unattached::Late).into()
     }
 
     /// Resolves when the requests that were waiting have been refused.
