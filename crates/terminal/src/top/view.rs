@@ -312,9 +312,12 @@ impl Canvas<'_, '_> {
         }
         let room = usize::from(area.height - 1);
         if let (Topic::Status, Some(row)) = (pane.topic, model.list.row()) {
-            let lines = wrapped(&described(row, model.now), area.width.into());
-            for (y, line) in (area.y + 1..).zip(lines.iter().take(room)) {
-                self.put(area.x, y, line, area.width, style);
+            let width = usize::from(area.width).saturating_sub(1);
+            let lines = wrapped(&described(row, model.now), width);
+            // A word may be wider than the screen.
+            let lines = lines.iter().flat_map(|line| output::rows(line));
+            for (y, line) in (area.y + 1..).zip(lines.take(room)) {
+                self.put(area.x, y, &line, area.width, style);
             }
             return;
         }
