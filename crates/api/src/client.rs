@@ -30,10 +30,10 @@ use super::{
     HISTORY, HandOver, HandedOver, HealthReport, History, Keeping, LOGS, Logs, OBJECT, OPERATE,
     Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload,
     Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
-    SERVER_HISTORY, SERVER_REQUESTS, SERVERS, SESSION_LINKS, STATISTICS, SWITCH, SWITCHES,
-    ServerDetails, ServerRequests, Servers, SetSwitch, SignInLink, Statistics, Switched, Switches,
-    TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, UNDO_CONFIG, USER_AGENT, UndoConfig,
-    WholeCallRecord, WholeRead,
+    SERVER_HISTORY, SERVER_REQUESTS, SERVERS, SESSION_LINKS, SESSIONS, STATISTICS, SWITCH,
+    SWITCHES, ServerDetails, ServerRequests, Servers, Sessions, SetSwitch, SignInLink, Statistics,
+    Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, UNDO_CONFIG, USER_AGENT,
+    UndoConfig, WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -293,6 +293,11 @@ impl Client {
     /// Calls of each tool that fit the query: its parameters and their values.
     pub async fn statistics(&self, query: &[(&str, String)]) -> Result<Statistics, ClientError> {
         self.get(&asked(STATISTICS, query)).await
+    }
+
+    /// The sessions that clients have, the newest first.
+    pub async fn sessions(&self) -> Result<Sessions, ClientError> {
+        self.get(SESSIONS).await
     }
 
     /// Which servers and tools are switched off for which client.

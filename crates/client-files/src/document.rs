@@ -1,8 +1,10 @@
 //! The text of a client's file as a value, whatever format it is written in.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt};
 
-use jsonc_parser::{CollectOptions, ParseOptions, ast::Value as Node, parse_to_ast};
+use jsonc_parser::{
+    CollectOptions, ParseOptions, ast::Value as Node, common::Ranged as _, parse_to_ast,
+};
 use mainstay_core::config::{
     Syntax,
     edit::{Document, EditError},
@@ -58,9 +60,29 @@ pub(crate) fn json(text: &str) -> Result<Value, NotReadable> {
     }
 }
 
-/// The paths of the keys that stand twice in their object. The last of them counts for most programs, and
-/// is not what a person reads first.
-pub(crate) fn repeated_keys(format: Format, text: &str) -> Vec<Vec<String>> {
+/// A key that stands in its object a second time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repeated {
+    /// The keys that lead to it, and itself.
+    pub path: Vec<String>,
+    /// Counted from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Repeated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.join(".");
+        write!(
+            f,
+            "`{path}` stands twice, the second time in line {}",
+            self.line
+        )
+    }
+}
+
+/// The keys that stand twice in their object. The last of them counts for most programs, and is not what a
+/// person reads first.
+pub(crate) fn repeated_keys(format: Format, text: &str) -> Vec<Repeated> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     // The other languages have no such texts.
     if format != Format::Json {
@@ -71,16 +93,24 @@ pub(crate) fn repeated_keys(format: Format, text: &str) -> Vec<Vec<String>> {
     if let Some(node) = parsed.ok().and_then(|parsed| parsed.value) {
         gather_repeated(&node, &mut Vec::new(), &mut found);
     }
-    found
+    // They come in the order of the text.
+    let (mut line, mut done) = (1, 0);
+    let with_line = |(path, at): (Vec<String>, usize)| {
+        line += text[done..at].matches('\n').count();
+        done = at;
+        Repeated { path, line }
+    };
+    found.into_iter().map(with_line).collect()
 }
 
-fn gather_repeated(node: &Node<'_>, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+/// Adds the path of each such key, and where it stands.
+fn gather_repeated(node: &Node<'_>, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, usize)>) {
     let Node::Object(object) = node else { return };
     let mut seen = HashSet::new();
     for member in &object.properties {
         path.push(member.name.as_str().to_owned());
         if !seen.insert(member.name.as_str()) {
-            found.push(path.clone());
+            found.push((path.clone(), member.range().start));
         }
         gather_repeated(&member.value, path, found);
         path.pop();
@@ -98,8 +128,19 @@ fn without_preamble(error: &EditError) -> String {
 fn toml(text: &str) -> Result<Value, NotReadable> {
     let document: DocumentMut = text
         .parse()
-        .map_err(|error: toml_edit::TomlError| NotReadable::Toml(error.message().to_owned()))?;
+        .map_err(|error: toml_edit::TomlError| NotReadable::Toml(with_place(&error, text)))?;
     Ok(of_table(document.as_table()))
+}
+
+/// The reason, and where it is, as errors of JSON say it.
+fn with_place(error: &toml_edit::TomlError, text: &str) -> String {
+    let message = error.message().trim_end().replace('\n', ", ");
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let Some(before) = before else { return message };
+    let line = before.matches('\n').count() + 1;
+    let begin = before.rfind('\n').map_or(0, |at| at + 1);
+    let column = before[begin..].chars().count() + 1;
+    format!("{message} on line {line} column {column}")
 }
 
 pub(crate) fn of_table(table: &dyn TableLike) -> Value {

@@ -10,11 +10,11 @@ use mainstay_core::config::lines::spliced;
 use serde_json::{Map, Value};
 
 use crate::{
-    document::{self, MARK, NotReadable},
+    document::{self, MARK, NotReadable, Repeated},
     format::Format,
     front::{self, Front},
     places::{ClientFile, Section},
-    read::{self, LeftOut},
+    read::{self, LeftOut, Note},
 };
 
 /// A change of one server of a file.
@@ -55,6 +55,8 @@ pub struct Pointed {
     pub removed: Vec<String>,
     /// The name of Mainstay's entry.
     pub label: String,
+    /// How a list of the client leaves Mainstay out.
+    pub left_out: Option<Note>,
 }
 
 /// The text after these changes. It has been read again: it holds what it is to hold and nothing else has
@@ -66,21 +68,38 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
     };
     let before = document::value(file.format, plain)?;
     let after = expected(&before, changes)?;
+    let unwritable = |reason: String| EditError::Unwritable {
+        reason,
+        block: block(file.format, changes),
+        remove: removed(changes),
+    };
+    let repeated = document::repeated_keys(file.format, plain);
+    let mut repetitions = changes.iter();
+    if let Some(reason) = repetitions.find_map(|it| repetition(it, &before, &repeated)) {
+        return Err(unwritable(reason));
+    }
     let normal = plain.replace("\r\n", "\n");
     let edited = match file.format {
         Format::Json => json::apply(&normal, changes),
         Format::Toml => toml::apply(&normal, changes),
         Format::Yaml => yaml::apply(&normal, changes),
     };
-    let unwritable = |reason: String| EditError::Unwritable {
-        reason,
-        block: block(file.format, changes),
-        remove: removed(changes),
-    };
     let edited = edited.map_err(unwritable)?;
     let edited = spliced(plain, &edited);
     match document::value(file.format, &edited) {
-        Ok(found) if is_same(&found, &after) => {}
+        Ok(found) if is_same(&found, &after) => {
+            // A value does not show them.
+            let left = document::repeated_keys(file.format, &edited);
+            if !left
+                .iter()
+                .map(|it| &it.path)
+                .eq(repeated.iter().map(|it| &it.path))
+            {
+                return Err(unwritable(
+                    "a key that stands twice would be lost".to_owned(),
+                ));
+            }
+        }
         Ok(_) => return Err(unwritable("more than its servers would change".to_owned())),
         Err(error) => return Err(unwritable(error.to_string())),
     }
@@ -89,6 +108,22 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
     } else {
         edited
     })
+}
+
+/// What stands twice where a change is to be made, or in what it replaces. One of the two would be lost.
+fn repetition(change: &Change, whole: &Value, repeated: &[Repeated]) -> Option<String> {
+    let (Change::Put { section, label, .. } | Change::Remove { section, label }) = change;
+    if let Some(Value::Array(elements)) = section.value(whole) {
+        let named = |it: &&Value| it.get("name").and_then(Value::as_str) == Some(label);
+        let is_twice = elements.iter().filter(named).count() > 1;
+        let place = section.keys.join(".");
+        return is_twice.then(|| format!("`{label}` stands twice in `{place}`"));
+    }
+    let mut own = section.keys.clone();
+    own.push(label.clone());
+    let mut repeated = repeated.iter();
+    let found = repeated.find(|it| own.starts_with(&it.path) || it.path.starts_with(&own))?;
+    Some(found.to_string())
 }
 
 /// Has the client use Mainstay: its entry is put where the client adds servers itself. The servers that
@@ -134,6 +169,7 @@ pub fn point_at_mainstay(
             });
         }
     }
+    let left_out = read::left_out_by_list(file, &whole, &section, &label);
     changes.insert(
         0,
         Change::Put {
@@ -147,6 +183,7 @@ pub fn point_at_mainstay(
         text,
         removed,
         label,
+        left_out,
     })
 }
 

@@ -50,7 +50,7 @@ pub use merge::{Merged, Standing, meaning, merge};
 pub use own_address::{DEFAULT_URL, is_mainstay};
 pub use pasted::{MAX_PASTED, NotPasted, Pasted, PastedServer, pasted};
 pub use places::{ClientFile, Scope, Section, files_of};
-pub use read::{Fate, LeftOut, Note, Server, servers};
+pub use read::{Fate, LeftOut, Note, Server, left_out_by_list, servers};
 pub use revert::{Reverted, revert, unpatched};
 pub use save::{back_up, write, write_in};
 pub use write::{Written, entry_for};

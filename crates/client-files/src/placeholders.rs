@@ -16,6 +16,17 @@ const WORKSPACE: [&str; 7] = [
     "$WORKSPACE_FOLDER$",
 ];
 
+/// Names that editors give to other things than variables.
+const EDITORS: [&str; 7] = [
+    "cwd",
+    "execPath",
+    "pathSeparator",
+    "userHome",
+    "workspaceFolder",
+    "workspaceFolderBasename",
+    "workspaceRoot",
+];
+
 /// How a client writes variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
@@ -57,8 +68,13 @@ pub(crate) struct Translated {
     pub told: Vec<String>,
 }
 
-/// A text of this client's file. `project` is the folder that the client has open.
-pub(crate) fn ours(client: Client, text: &str, project: Option<&Path>) -> Translated {
+/// A text of this client's file, which lies in `folder`. `project` is the folder that the client has open.
+pub(crate) fn ours(
+    client: Client,
+    text: &str,
+    project: Option<&Path>,
+    folder: &Path,
+) -> Translated {
     let mut told = Vec::new();
     let mut text = match style(client) {
         Style::Plain if text.contains("${") => {
@@ -69,7 +85,7 @@ pub(crate) fn ours(client: Client, text: &str, project: Option<&Path>) -> Transl
         }
         Style::Plain | Style::Braces | Style::Env => text.to_owned(),
         Style::Shell => braced(text),
-        Style::Opencode => opencode(text),
+        Style::Opencode => opencode(text, folder),
         Style::Secrets => secrets(text, &mut told),
     };
     if style(client) != Style::Plain {
@@ -121,8 +137,7 @@ pub(crate) fn theirs(client: Client, text: &str) -> Translated {
         }
         Style::Braces | Style::Shell => text.to_owned(),
         Style::Env => replaced(text, "${", "}", |name| {
-            let is_editors = ["userHome", "workspaceFolder", "workspaceFolderBasename"];
-            let is_variable = is_name(name) && !is_editors.contains(&name);
+            let is_variable = is_name(name) && !EDITORS.contains(&name);
             is_variable.then(|| format!("${{env:{name}}}"))
         }),
         Style::Opencode => replaced(text, "${", "}", |inside| {
@@ -162,7 +177,13 @@ fn braced(text: &str) -> String {
             .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
             .unwrap_or(after.len());
         let name = &after[..length];
-        if is_name(name) && !after[length..].starts_with('$') {
+        // `$NAME$` is a name of JetBrains.
+        let mut behind = after[length..].chars();
+        let is_closed = behind.next() == Some('$')
+            && !behind
+                .next()
+                .is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '{'));
+        if is_name(name) && !is_closed {
             done.push_str("${");
             done.push_str(name);
             done.push('}');
@@ -203,13 +224,19 @@ fn replaced(text: &str, open: &str, close: &str, with: impl Fn(&str) -> Option<S
     done
 }
 
-/// A variable that is not set is empty for opencode.
-fn opencode(text: &str) -> String {
+/// A variable that is not set is empty for opencode, and a file is looked for beside its own.
+fn opencode(text: &str, folder: &Path) -> String {
     let text = replaced(text, "{env:", "}", |name| {
         is_name(name).then(|| format!("${{{name}:-}}"))
     });
     replaced(&text, "{file:", "}", |path| {
-        Some(format!("${{file:{path}}}"))
+        let is_whole = path.starts_with(['/', '~']) || Path::new(path).is_absolute();
+        let relative = Path::new(path.strip_prefix("./").unwrap_or(path));
+        Some(if is_whole || folder == Path::new("") {
+            format!("${{file:{path}}}")
+        } else {
+            format!("${{file:{}}}", folder.join(relative).display())
+        })
     })
 }
 
@@ -250,7 +277,7 @@ mod tests {
     use super::*;
 
     fn check(client: Client, text: &str, expected: &str, told: usize) {
-        let found = ours(client, text, None);
+        let found = ours(client, text, None, Path::new("/home/me/.config/it"));
         assert_eq!(found.text, expected, "{text}");
         assert_eq!(found.told.len(), told, "{:?}", found.told);
     }
@@ -266,6 +293,20 @@ mod tests {
             0,
         );
         check(Client::GeminiCli, "${TOKEN}", "${TOKEN}", 0);
+        check(Client::GeminiCli, "$A$B:$C_", "${A}${B}:${C_}", 0);
+        check(Client::GeminiCli, "$A${B}", "${A}${B}", 0);
+        check(
+            Client::Opencode,
+            "{file:./key} {file:keys/a}",
+            "${file:/home/me/.config/it/key} ${file:/home/me/.config/it/keys/a}",
+            0,
+        );
+        check(
+            Client::VsCode,
+            "a${pathSeparator}b",
+            "a${pathSeparator}b",
+            0,
+        );
         check(
             Client::Opencode,
             "{env:KEY}/{file:~/k}",
@@ -295,6 +336,7 @@ mod tests {
             Client::VsCode,
             "${workspaceFolder}/${workspaceFolderBasename}",
             Some(project),
+            project,
         );
         assert_eq!(found.text, "/home/me/app/app");
         assert_eq!(found.told.len(), 2);
@@ -304,6 +346,8 @@ mod tests {
     fn a_variable_of_ours_is_one_of_an_editor() {
         let found = theirs(Client::Cursor, "${userHome}/${KEY}/${input:id}");
         assert_eq!(found.text, "${userHome}/${env:KEY}/${input:id}");
+        let found = theirs(Client::VsCode, "${workspaceRoot}${pathSeparator}${cwd}");
+        assert_eq!(found.text, "${workspaceRoot}${pathSeparator}${cwd}");
     }
 
     #[test]
@@ -314,7 +358,10 @@ mod tests {
             (Client::Continue, "${{ secrets.KEY }}"),
             (Client::Cursor, "${env:KEY}"),
         ] {
-            assert_eq!(theirs(client, &ours(client, text, None).text).text, text);
+            assert_eq!(
+                theirs(client, &ours(client, text, None, Path::new("/")).text).text,
+                text
+            );
         }
     }
 }

@@ -82,7 +82,7 @@ impl ClientFile {
     pub fn recognize(path: &Path, text: &str, machine: &Machine) -> Option<Self> {
         let clients = Client::ALL.into_iter().chain([Client::Unknown]);
         let files = clients.flat_map(|client| files_of(client, machine));
-        let mut known = files.filter(|file| file.path == path);
+        let mut known = files.filter(|file| file.path == path && !is_of_visual_studio(path, text));
         known.next().or_else(|| {
             let client = client_of(path, text)?;
             Some(Self::of_client(client, path, machine))
@@ -406,7 +406,17 @@ fn project_of(client: Client, path: &Path) -> Option<PathBuf> {
 
 /// Whose file it is: by its name and its folder, else by what only one client writes.
 fn client_of(path: &Path, text: &str) -> Option<Client> {
-    by_place(path).or_else(|| by_content(path, text))
+    let by_place = by_place(path).filter(|_| !is_of_visual_studio(path, text));
+    by_place.or_else(|| by_content(path, text))
+}
+
+/// Visual Studio has its servers as VS Code does, in a file that is called like that of Claude Code.
+fn is_of_visual_studio(path: &Path, text: &str) -> bool {
+    if path.file_name().is_none_or(|name| name != ".mcp.json") {
+        return false;
+    }
+    let whole = crate::document::value(Format::Json, text).unwrap_or_default();
+    whole.get("servers").is_some_and(is_filled) && whole.get("mcpServers").is_none()
 }
 
 /// The name of a file and the folders above it, which together only one client has. An empty name is any.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     client::Client,
-    document::{self, NotReadable},
+    document::{self, NotReadable, Repeated},
     own_address::is_mainstay,
     places::{ClientFile, Section},
     translate,
@@ -140,10 +140,10 @@ pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable
 }
 
 /// Which key of the server's entry, or above it, stands twice.
-fn repetition(server: &Server, repeated: &[Vec<String>]) -> Option<String> {
+fn repetition(server: &Server, repeated: &[Repeated]) -> Option<String> {
     let mut own = server.section.keys.clone();
     own.push(server.label.clone());
-    repeated.iter().find_map(|path| {
+    repeated.iter().find_map(|Repeated { path, .. }| {
         if let Some(below) = path.strip_prefix(&own[..]) {
             return Some(match below {
                 [] => "its name stands twice".to_owned(),
@@ -212,7 +212,8 @@ fn server(
     };
     match entry {
         Value::Object(members) => {
-            let read = translate::read(file.client, members, whole, section);
+            let folder = file.path.parent().unwrap_or(Path::new(""));
+            let read = translate::read(file.client, members, whole, section, folder);
             notes.extend(read.notes);
             server.entry = read.entry;
             server.left_out = read.left_out;
@@ -290,6 +291,46 @@ fn choose(server: &mut Server, whole: &Value) {
         Client::AmazonQ => choose_tools(server, whole),
         _ => {}
     }
+}
+
+/// How a list in its client's file leaves out a server that is put there. The client then has nothing of it.
+pub fn left_out_by_list(
+    file: &ClientFile,
+    whole: &Value,
+    section: &Section,
+    label: &str,
+) -> Option<Note> {
+    let (name, _) = name_of(label);
+    let mut server = Server {
+        client: file.client,
+        file: file.path.clone(),
+        section: section.clone(),
+        label: label.to_owned(),
+        name,
+        entry: Entry::new(),
+        notes: Vec::new(),
+        left_out: None,
+    };
+    choose(&mut server, whole);
+    if file.rejected.contains(&server.label) {
+        leave_out(&mut server, "disabledMcpjsonServers");
+    }
+    // In some projects it may be left out, and of some tools of it there may be a list.
+    let is_out = |note: &Note| note.fate == Fate::Reported && server.entry.contains_key("enabled");
+    let key = server.notes.pop().filter(is_out)?.key;
+    let client = file.client;
+    let mend = match &*key {
+        "mcp.allowed" => format!("add {label:?} to that list"),
+        "tools" => format!("add {:?} to that list", format!("@{label}")),
+        _ => format!("take {label:?} out of that list"),
+    };
+    Some(Note {
+        text: format!(
+            "{client} leaves {label} out by this list, and has none of its tools: {mend}"
+        ),
+        key,
+        fate: Fate::Reported,
+    })
 }
 
 pub(crate) fn names(list: Option<&Value>) -> Option<Vec<String>> {

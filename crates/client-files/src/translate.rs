@@ -35,6 +35,8 @@ pub(crate) struct Read {
 struct Reading<'a> {
     client: Client,
     project: Option<&'a Path>,
+    /// The folder of the client's file.
+    folder: &'a Path,
     read: Read,
     /// What only the client understands.
     kept: Map<String, Value>,
@@ -47,10 +49,12 @@ pub(crate) fn read(
     members: &Map<String, Value>,
     whole: &Value,
     section: &Section,
+    folder: &Path,
 ) -> Read {
     let mut reading = Reading {
         client,
         project: section.project.as_deref(),
+        folder,
         read: Read::default(),
         kept: Map::new(),
         unread: Vec::new(),
@@ -221,6 +225,12 @@ impl Reading<'_> {
                 "allowedTools" | "allowed_tools" | "enabledTools" | "enabled_tools"
                 | "includeTools" | "tools",
             ) => self.tools(key, "allowedTools", value),
+            // Its rules hold where the sandbox is enabled.
+            (Client::VsCode | Client::VsCodeInsiders, "sandbox")
+                if members.get("sandboxEnabled") != Some(&Value::Bool(true)) =>
+            {
+                self.keep(key, value);
+            }
             (_, "sandboxEnabled" | "sandbox") => self.sandbox(key, value),
             (
                 _,
@@ -321,7 +331,7 @@ impl Reading<'_> {
             let text = "Crush runs a command for a part of it, `$(…)`, and Mainstay runs none";
             self.note(key, Fate::Unsupported, text);
         }
-        let translated = placeholders::ours(self.client, text, self.project);
+        let translated = placeholders::ours(self.client, text, self.project, self.folder);
         for told in translated.told {
             self.report(key, told);
         }

@@ -41,7 +41,7 @@ pub fn entry_for(client: Client, name: &str, ours: &Entry, section: &Section) ->
     if section.is_list {
         writing.put("name", name);
     }
-    writing.launch(name);
+    writing.launch(name, section);
     writing.switches(section);
     writing.times(section);
     writing.tools();
@@ -185,7 +185,7 @@ impl Writing<'_> {
         }
     }
 
-    fn launch(&mut self, name: &str) {
+    fn launch(&mut self, name: &str, section: &Section) {
         let words = words(self.client);
         let ours = self.ours;
         let url = ["url", "serverUrl", "httpUrl", "remoteUrl"]
@@ -212,7 +212,7 @@ impl Writing<'_> {
                 }
                 self.command(command);
                 self.env(words.env);
-                self.cwd();
+                self.cwd(section);
             }
             (None, Some(url)) => {
                 if !self.client.speaks_http() {
@@ -284,13 +284,14 @@ impl Writing<'_> {
         }
     }
 
-    fn cwd(&mut self) {
+    fn cwd(&mut self, place: &Section) {
         let Some(cwd) = self.ours.get("cwd").and_then(Value::as_str) else {
             return;
         };
         let cwd = self.text("cwd", cwd);
         match self.client {
             Client::Warp => self.put("working_directory", cwd),
+            _ if self.is_second_opencode(place) => self.put("cwd", cwd),
             Client::VsCode
             | Client::VsCodeInsiders
             | Client::Cursor
@@ -364,7 +365,11 @@ impl Writing<'_> {
             Client::Goose => self.put("enabled", !is_off),
             _ if !is_off => {}
             client if client.is_of_opencode() && is_second => self.put("disabled", true),
-            Client::Codex | Client::Zed | Client::Opencode | Client::KiloCli => {
+            Client::Codex
+            | Client::Zed
+            | Client::Opencode
+            | Client::KiloCli
+            | Client::JetBrains => {
                 self.put("enabled", false);
             }
             Client::Windsurf
@@ -392,8 +397,13 @@ impl Writing<'_> {
         }
     }
 
+    /// Whether the entry will stand where the second version of opencode has its servers.
+    fn is_second_opencode(&self, place: &Section) -> bool {
+        self.client.is_of_opencode() && place.keys == ["mcp", "servers"]
+    }
+
     fn times(&mut self, place: &Section) {
-        let is_second = self.client.is_of_opencode() && place.keys == ["mcp", "servers"];
+        let is_second = self.is_second_opencode(place);
         let number = |key: &str| self.ours.get(key).and_then(Value::as_f64);
         let seconds = number("timeout_s").or_else(|| number("timeout").map(|it| it / 1000.0));
         if let Some(seconds) = seconds {

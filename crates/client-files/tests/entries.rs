@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use mainstay_client_files::{
-    Client, ClientFile, Front, LeftOut, Machine, Server, System, files_of, merge,
-    point_at_mainstay, servers,
+    Change, Client, ClientFile, EditError, Format, Front, LeftOut, Machine, Section, Server,
+    System, apply, entry_for, files_of, merge, point_at_mainstay, servers, value,
 };
 use serde_json::{Value, json};
 
@@ -633,4 +633,238 @@ fn what_leads_to_the_running_daemon_is_mainstay() {
         Some("http://192.0.2.1:80"),
         "http://192.0.2.1:80/mcp"
     ));
+}
+
+fn connect() -> Front {
+    Front::Connect {
+        program: "/usr/bin/mainstay".into(),
+        is_on_path: true,
+        home: None,
+    }
+}
+
+/// What stands twice is not changed: one of the two would be lost.
+#[test]
+fn a_place_that_stands_twice_is_not_written() {
+    let check = |text: &str, reason: Option<&str>| {
+        let pointed = point_at_mainstay(&file(Client::Cursor), text, &connect(), |_| false);
+        match (pointed, reason) {
+            (Err(EditError::Unwritable { reason: found, .. }), Some(reason)) => {
+                assert_eq!(found, reason, "{text}");
+            }
+            (Ok(pointed), None) => {
+                // Every line is still there.
+                for line in text.lines() {
+                    assert!(
+                        pointed.text.contains(line.trim_end_matches(',')),
+                        "{}",
+                        pointed.text
+                    );
+                }
+                assert!(pointed.text.contains("\"mainstay\""), "{}", pointed.text);
+            }
+            (found, _) => panic!("{text}: {found:?}"),
+        }
+    };
+    check(
+        "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"}\n  },\n  \"mcpServers\": {\n    \"b\": {\"command\": \"b\"}\n  }\n}\n",
+        Some("`mcpServers` stands twice, the second time in line 5"),
+    );
+    check(
+        "{\"mcpServers\": {\n  \"mainstay\": {\"command\": \"mainstay\", \"args\": [\"connect\"]},\n  \"mainstay\": {\"args\": [\"connect\"], \"command\": \"mainstay\"}\n}}",
+        Some("`mcpServers.mainstay` stands twice, the second time in line 3"),
+    );
+    // What is not meant may stand twice, and stays.
+    check(
+        "{\n  \"theme\": {\"a\": 1},\n  \"theme\": {\"b\": 2},\n  \"mcpServers\": {\n    \"x\": {\"command\": \"one\"},\n    \"x\": {\"command\": \"two\"}\n  }\n}\n",
+        None,
+    );
+    let listed = ClientFile {
+        format: Format::Yaml,
+        ..file(Client::Continue)
+    };
+    let text = "mcpServers:\n  - name: a\n    command: one\n  - name: a\n    command: two\n";
+    let whole = value(listed.format, text).expect("YAML");
+    let change = Change::Put {
+        section: listed.sections(&whole).swap_remove(0),
+        label: "a".to_owned(),
+        entry: json!({"name": "a", "command": "three"}),
+    };
+    let error = apply(&listed, text, &[change]).expect_err("refused");
+    assert!(
+        error
+            .to_string()
+            .contains("`a` stands twice in `mcpServers`"),
+        "{error}"
+    );
+}
+
+/// The client would have nothing.
+#[test]
+fn a_list_that_leaves_mainstay_out_is_told() {
+    let servers = json!({"a": {"command": "a"}});
+    let left_out = |client: Client, whole: Value| {
+        let file = ClientFile {
+            format: Format::Json,
+            ..file(client)
+        };
+        let pointed = point_at_mainstay(&file, &whole.to_string(), &connect(), |_| true);
+        let note = pointed.expect("pointed").left_out?;
+        Some(format!("{}: {}", note.key, note.text))
+    };
+    for (client, list, expected) in [
+        (
+            Client::GeminiCli,
+            json!({"mcp": {"allowed": ["a"]}}),
+            Some(
+                r#"mcp.allowed: Gemini CLI leaves mainstay out by this list, and has none of its tools: add "mainstay" to that list"#,
+            ),
+        ),
+        (
+            Client::QwenCode,
+            json!({"mcp": {"excluded": ["mainstay"]}}),
+            Some(
+                r#"mcp.excluded: Qwen Code leaves mainstay out by this list, and has none of its tools: take "mainstay" out of that list"#,
+            ),
+        ),
+        (
+            Client::AmazonQ,
+            json!({"tools": ["fs_read", "@a/x"]}),
+            Some(
+                r#"tools: Amazon Q leaves mainstay out by this list, and has none of its tools: add "@mainstay" to that list"#,
+            ),
+        ),
+        (
+            Client::ClaudeCode,
+            json!({"disabledMcpServers": ["mainstay"]}),
+            Some(
+                r#"disabledMcpServers: Claude Code leaves mainstay out by this list, and has none of its tools: take "mainstay" out of that list"#,
+            ),
+        ),
+        (
+            Client::GeminiCli,
+            json!({"mcp": {"allowed": ["a", "mainstay"]}}),
+            None,
+        ),
+        (Client::AmazonQ, json!({"tools": ["*"]}), None),
+        (Client::AmazonQ, json!({"tools": ["@mainstay/read*"]}), None),
+        (
+            Client::ClaudeCode,
+            json!({"projects": {"/p": {"disabledMcpServers": ["mainstay"]}}}),
+            None,
+        ),
+        (Client::AmazonQ, json!({"tools": ["@mainstay"]}), None),
+        (Client::Cursor, json!({"mcp": {"allowed": ["a"]}}), None),
+    ] {
+        let mut whole = list;
+        whole["mcpServers"] = servers.clone();
+        assert_eq!(left_out(client, whole).as_deref(), expected, "{client}");
+    }
+}
+
+#[test]
+fn errors_of_toml_have_a_line() {
+    let error = value(Format::Toml, "a = 1\nb = 2\n  a = 3\n").expect_err("no TOML");
+    assert_eq!(
+        error.to_string(),
+        "it is no TOML: duplicate key on line 3 column 3"
+    );
+}
+
+#[test]
+fn jetbrains_can_disable_a_server() {
+    let section = Section {
+        keys: vec!["mcpServers".to_owned()],
+        is_list: false,
+        project: None,
+    };
+    let ours = json!({"command": "x", "enabled": false});
+    let Value::Object(ours) = ours else { panic!() };
+    let written = entry_for(Client::JetBrains, "x", &ours, &section);
+    assert_eq!(
+        written.entry,
+        Some(json!({"command": "x", "enabled": false}))
+    );
+    assert_eq!(written.notes, []);
+    // The second opencode has a folder for a server, the first has none.
+    let second = Section {
+        keys: vec!["mcp".to_owned(), "servers".to_owned()],
+        ..section
+    };
+    let ours = json!({"command": "x", "cwd": "/srv"});
+    let Value::Object(ours) = ours else { panic!() };
+    let written = entry_for(Client::Opencode, "x", &ours, &second);
+    assert_eq!(written.entry.expect("an entry")["cwd"], "/srv");
+    assert_eq!(written.notes, []);
+}
+
+#[test]
+fn servers_of_visual_studio_are_found_in_its_own_file() {
+    let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me/app".into()));
+    for path in ["/home/me/.mcp.json", "/home/me/app/.mcp.json"] {
+        let client_of = |text: &str| {
+            let file = ClientFile::recognize(Path::new(path), text, &machine).expect("known");
+            let labels = servers(&file, text).expect("read").into_iter();
+            (
+                file.client,
+                labels.map(|server| server.label).collect::<Vec<_>>(),
+            )
+        };
+        let one = vec!["s".to_owned()];
+        assert_eq!(
+            client_of(r#"{"servers": {"s": {"command": "x"}}, "inputs": []}"#),
+            (Client::VsCode, one.clone())
+        );
+        assert_eq!(
+            client_of(r#"{"mcpServers": {"s": {"command": "x"}}}"#),
+            (Client::ClaudeCode, one)
+        );
+    }
+}
+
+#[test]
+fn rules_of_a_sandbox_that_is_not_enabled_are_none() {
+    let rules = json!({"filesystem": {"allowWrite": ["/tmp"]}});
+    let server = one(
+        Client::VsCode,
+        "servers",
+        json!({"command": "x", "sandbox": rules}),
+    );
+    assert!(server.is_movable(), "{:?}", server.notes);
+    assert_eq!(server.entry.get("enabled"), None);
+    assert_eq!(server.entry["_vscode"]["sandbox"], rules);
+    let enabled = json!({"command": "x", "sandbox": rules, "sandboxEnabled": true});
+    let server = one(Client::VsCode, "servers", enabled);
+    assert!(!server.is_movable());
+    assert_eq!(server.entry["enabled"], false);
+}
+
+#[test]
+fn a_server_to_which_copilot_signs_in_stays_with_it() {
+    for key in ["oauthClientId", "oauthGrantType"] {
+        let server = one(
+            Client::CopilotCli,
+            "mcpServers",
+            json!({"type": "http", "url": "https://h.example.com/mcp", key: "x", "tools": ["*"]}),
+        );
+        assert!(!server.is_movable(), "{key}");
+        assert!(
+            reports(&server)[0].contains("cannot sign in by OAuth"),
+            "{:?}",
+            reports(&server)
+        );
+    }
+}
+
+#[test]
+fn files_of_opencode_are_looked_for_beside_its_own() {
+    let server = one(
+        Client::Opencode,
+        "mcp",
+        json!({"type": "local", "command": ["x"], "environment": {"KEY": "{file:./key}"}}),
+    );
+    assert_eq!(
+        server.entry["env"]["KEY"],
+        "${file:/home/me/.config/opencode/key}"
+    );
 }

@@ -29,6 +29,8 @@ impl Exit {
     pub const UNREACHABLE: Self = Self(3);
     pub const NOT_FOUND: Self = Self(4);
     pub const TIMED_OUT: Self = Self(5);
+    /// The MCP registry cannot be reached.
+    pub const NO_REGISTRY: Self = Self(6);
 }
 
 /// What is wrong with a journal, in the words of its store.
@@ -84,6 +86,9 @@ pub enum CommandError {
     Listen { address: Listen, source: io::Error },
     #[error("{what} not found")]
     NotFound { what: String, hint: String },
+    /// There is nothing that the command could do its work with.
+    #[error("{message}")]
+    Nothing { message: String, hint: String },
     #[error("cannot read {path}")]
     Read { path: String, source: io::Error },
     /// The machine cannot do it, or not now.
@@ -165,10 +170,10 @@ impl CommandError {
                 | TokenError::State(_) => Exit::FAILED,
             },
             Self::Failed(failure) => Exit(failure.kind.exit_code()),
-            Self::NotFound { .. } => Exit::NOT_FOUND,
+            Self::NotFound { .. } | Self::Nothing { .. } => Exit::NOT_FOUND,
             Self::Missing { .. } => Exit::USAGE,
             Self::Registry(DownloadError::Late { .. }) => Exit::TIMED_OUT,
-            Self::Registry(DownloadError::Lost { .. }) => Exit::UNREACHABLE,
+            Self::Registry(DownloadError::Lost { .. }) => Exit::NO_REGISTRY,
             Self::Interrupted { exit, .. } | Self::Cancelled { exit, .. } => Exit(*exit),
             Self::NotAttached { exit, .. } => *exit,
             Self::State(_)
@@ -204,7 +209,7 @@ impl CommandError {
             Self::Usage { .. } => "invalid_arguments",
             Self::Cannot { code, .. } => code,
             Self::Listen { .. } => "cannot_listen",
-            Self::NotFound { .. } => "not_found",
+            Self::NotFound { .. } | Self::Nothing { .. } => "not_found",
             Self::Read { .. } => "cannot_read",
             Self::Signals(_) | Self::Output(_) => "internal_error",
             Self::Interrupted { .. } => "interrupted",

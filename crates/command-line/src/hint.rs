@@ -51,7 +51,9 @@ pub fn of(error: &CommandError) -> Option<String> {
             hint,
             "`mainstay search WORD` finds others; `mainstay add NAME -- COMMAND` adds what you start yourself",
         ),
-        CommandError::NotFound { hint, .. } | CommandError::Missing { hint, .. } => hint.clone(),
+        CommandError::NotFound { hint, .. }
+        | CommandError::Nothing { hint, .. }
+        | CommandError::Missing { hint, .. } => hint.clone(),
         CommandError::NotStarted { hint, .. } => (*hint).to_owned(),
         CommandError::Listen { source, .. } => match source.kind() {
             io::ErrorKind::AddrInUse => {
@@ -278,7 +280,7 @@ fn of_client(error: &ClientError) -> String {
         .body()
         .and_then(|body| body.get(suggest::MEMBER)?.as_str());
     match meant {
-        Some(meant) => format!("did you mean {meant}? {next}"),
+        Some(meant) => format!("did you mean {}? {next}", word(meant)),
         None => next,
     }
 }
@@ -321,7 +323,7 @@ fn of_code(code: &str) -> &'static str {
         "invalid_config" => "correct the entry; `mainstay validate` checks the configuration",
         "config_changed" => "read the configuration again, and make the change in that",
         "not_saved" | "state_unusable" | "state_unwritable" => {
-            "see that its folder is there, is yours and can be written"
+            "see that its folder is there, is yours and can be written, and that its disk has room"
         }
         "invalid_request" | "missing_parameter" | "request_too_large" => {
             "--help shows what can be given"

@@ -30,7 +30,7 @@ mod template;
 pub mod time;
 pub mod trouble;
 pub mod when;
-mod wrap;
+pub mod wrap;
 pub mod yaml;
 
 pub use self::error::{CommandError, Exit, JournalFault};

@@ -4,10 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use mainstay_core::display;
 
-pub use super::screen::{bytes, data, escaped, json, line, palette, pretty, text, width};
+pub use super::screen::{bytes, data, escaped, json, line, palette, pretty, sentence, text, width};
 use super::{
     CommandError,
     table::{self, Cell, Column, Room},
+    wrap::wrapped,
 };
 
 /// The least width of a column of names that can still be told apart.
@@ -64,9 +65,14 @@ pub fn lines_of<const N: usize, C: Into<Cell>>(
     table::laid_out(columns, rows, room)
 }
 
-/// The rows of a terminal that a line takes. The line is escaped already.
+/// The rows of a terminal that a line takes, broken between its words. The line is escaped already.
 pub fn rows(line: &str) -> Vec<String> {
-    in_rows(line, width().unwrap_or(usize::MAX).saturating_sub(1))
+    rows_within(line, width().unwrap_or(usize::MAX).saturating_sub(1))
+}
+
+fn rows_within(line: &str, width: usize) -> Vec<String> {
+    let lines = wrapped(line, width);
+    lines.iter().flat_map(|line| in_rows(line, width)).collect()
 }
 
 fn in_rows(line: &str, width: usize) -> Vec<String> {
@@ -150,6 +156,14 @@ mod tests {
 
     #[test]
     fn a_long_line_takes_several_rows() {
+        assert_eq!(
+            rows_within("gone failed: install it, or name it", 24),
+            ["gone failed: install it,", "    or name it"]
+        );
+        assert_eq!(
+            rows_within("gone /a/very/long/path", 12),
+            ["gone", "    /a/very/", "long/path"]
+        );
         assert_eq!(in_rows("", 10), [""]);
         assert_eq!(in_rows("abcdef", 4), ["abcd", "ef"]);
         assert_eq!(in_rows("漢字abc", 4), ["漢字", "abc"]);

@@ -145,6 +145,16 @@ pub fn line(text: &str) -> Result<(), CommandError> {
     print(display::line(text).as_bytes(), true)
 }
 
+/// Prints a sentence for people on stdout, escaped. A terminal gets it broken between its words.
+pub fn sentence(text: &str) -> Result<(), CommandError> {
+    let shown = display::line(text);
+    let shown = match width() {
+        Some(width) => wrapped(&shown, width).join("\n"),
+        None => shown.into_owned(),
+    };
+    print(shown.as_bytes(), true)
+}
+
 /// Prints lines for people on stdout. Text from outside in one of them must have gone through
 /// [`display::line`]: otherwise it could pass for another line.
 pub fn text(text: &str) -> Result<(), CommandError> {

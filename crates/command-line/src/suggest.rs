@@ -3,6 +3,7 @@
 use mainstay_api::{self as api, Client, ClientError};
 use mainstay_core::{
     config::Config,
+    display::word,
     failure::{Failure, FailureKind},
 };
 use serde_json::Value;
@@ -106,8 +107,11 @@ pub fn tool(name: &str, known: &[api::Tool]) -> Option<String> {
 /// Which of these was meant, or which there are.
 pub fn among(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
-        Some(meant) => format!("did you mean {meant}?"),
-        None => format!("it has {}", known.join(", ")),
+        Some(meant) => format!("did you mean {}?", word(meant)),
+        None => {
+            let known: Vec<String> = known.iter().map(|name| word(name)).collect();
+            format!("it has {}", known.join(", "))
+        }
     }
 }
 

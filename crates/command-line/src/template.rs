@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use mainstay_core::display::word;
 use serde_json::Value;
 
 use super::{CommandError, suggest};
@@ -84,7 +85,7 @@ impl Template {
                 continue;
             }
             let meant = suggest::nearest(field, known.iter().map(String::as_str));
-            let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+            let meant = meant.map_or_else(String::new, |it| format!("did you mean {}? ", word(it)));
             return Err(CommandError::Usage {
                 message: format!("--format names the field {field:?}, which is not there"),
                 hint: Some(format!("{meant}the fields are {}", known.join(", "))),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mainstay_client_files::{
     Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Note, Section, apply, back_up,
-    block, entry_for, files_of, point_at_mainstay, read_file, value, write,
+    block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value, write,
 };
 use mainstay_command_line::{CommandError, Exit, output, screen::complain};
 use mainstay_core::config::{Syntax, edit::Document};
@@ -94,7 +94,11 @@ impl Export {
                 pointed.map(|pointed| Edited {
                     text: pointed.text,
                     removed: pointed.removed,
-                    notes: Vec::new(),
+                    notes: pointed
+                        .left_out
+                        .map(|note| (pointed.label, note))
+                        .into_iter()
+                        .collect(),
                 })
             }
             None => self.with_servers(&file, &text)?,
@@ -187,14 +191,21 @@ impl Export {
         own_entry::connect().map(Some)
     }
 
-    fn section(file: &ClientFile, text: &str) -> Result<Section, CommandError> {
+    /// The file as a value, and where it has its servers.
+    fn section(file: &ClientFile, text: &str) -> Result<(Value, Section), CommandError> {
         let whole = value(file.format, text).map_err(|error| refused(file, &error.to_string()))?;
         let mut sections = file.sections(&whole);
-        Ok(sections.swap_remove(0))
+        let section = sections.swap_remove(0);
+        Ok((whole, section))
     }
 
     /// The servers of the configuration, in the client's words.
-    fn exported(&self, file: &ClientFile, section: &Section) -> Result<Exported, CommandError> {
+    fn exported(
+        &self,
+        file: &ClientFile,
+        whole: &Value,
+        section: &Section,
+    ) -> Result<Exported, CommandError> {
         let origin = Origin {
             flag: self.config.clone(),
             ..Origin::default()
@@ -202,7 +213,9 @@ impl Export {
         let path = origin
             .path()
             .ok_or_else(|| import::no_home("the configuration"))?;
-        let text = origin.text()?.unwrap_or_default();
+        let text = origin.text()?;
+        let is_there = text.is_some();
+        let text = text.unwrap_or_default();
         let entries = if text.is_empty() {
             Vec::new()
         } else {
@@ -214,8 +227,14 @@ impl Export {
             document.entries()
         };
         if entries.is_empty() {
-            return Err(CommandError::NotFound {
-                what: format!("a server in {}", path.display()),
+            let path = path.display();
+            let why = if is_there {
+                format!("{path} has none")
+            } else {
+                format!("{path} does not exist")
+            };
+            return Err(CommandError::Nothing {
+                message: format!("there is no server to export: {why}"),
                 hint:
                     "`mainstay add` adds the first server, `mainstay import` those of other clients"
                         .to_owned(),
@@ -227,7 +246,11 @@ impl Export {
         };
         for (name, entry) in entries {
             let written = entry_for(file.client, name.as_str(), &entry, section);
-            let notes = written.notes.into_iter();
+            let left_out = written
+                .entry
+                .as_ref()
+                .and_then(|_| left_out_by_list(file, whole, section, name.as_str()));
+            let notes = written.notes.into_iter().chain(left_out);
             exported
                 .notes
                 .extend(notes.map(|note| (name.to_string(), note)));
@@ -248,8 +271,8 @@ impl Export {
         file: &ClientFile,
         text: &str,
     ) -> Result<Result<Edited, EditError>, CommandError> {
-        let section = Self::section(file, text)?;
-        let Exported { mut changes, notes } = self.exported(file, &section)?;
+        let (whole, section) = Self::section(file, text)?;
+        let Exported { mut changes, notes } = self.exported(file, &whole, &section)?;
         let mut removed = Vec::new();
         if self.replace {
             let known = mainstay_client_files::servers(file, text);
@@ -281,10 +304,11 @@ impl Export {
         text: &str,
         front: Option<&Front>,
     ) -> Result<Exit, CommandError> {
-        let section = Self::section(file, text)?;
+        let (whole, section) = Self::section(file, text)?;
         let exported = match front {
             Some(front) => {
                 let label = mainstay_client_files::LABEL;
+                let left_out = left_out_by_list(file, &whole, &section, label);
                 let written = entry_for(file.client, label, &front.entry(file.client), &section);
                 Exported {
                     changes: written
@@ -296,10 +320,13 @@ impl Export {
                         })
                         .into_iter()
                         .collect(),
-                    notes: Vec::new(),
+                    notes: left_out
+                        .map(|note| (label.to_owned(), note))
+                        .into_iter()
+                        .collect(),
                 }
             }
-            None => self.exported(file, &section)?,
+            None => self.exported(file, &whole, &section)?,
         };
         let text = block(file.format, &exported.changes);
         if self.json {

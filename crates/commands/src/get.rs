@@ -30,14 +30,20 @@ impl Get {
             .await?;
         let found = Found::one(&details, &["server.name"]);
         if self.shape.print(self.daemon.json, &found)?.is_some() {
-            output::text(&told(&details))?;
+            for line in told(&details) {
+                output::sentence(&line)?;
+            }
+            if let Some(entry) = details.entry {
+                let entry = format!("{:#}", serde_json::Value::Object(entry));
+                output::text(&display::json(&entry))?;
+            }
         }
         Ok(Exit::DONE)
     }
 }
 
-fn told(details: &api::ServerDetails) -> String {
-    let api::ServerDetails { server, entry, .. } = details;
+fn told(details: &api::ServerDetails) -> Vec<String> {
+    let server = &details.server;
     let status = word(server);
     let tools = output::count(server.tool_count, "tool");
     let mut lines = vec![format!("{} is {status}, {tools}", server.name)];
@@ -68,11 +74,7 @@ fn told(details: &api::ServerDetails) -> String {
     if server.ephemeral {
         lines.push("  not in the configuration: gone when the daemon ends".to_owned());
     }
-    if let Some(entry) = entry {
-        let entry = format!("{:#}", serde_json::Value::Object(entry.clone()));
-        lines.push(display::json(&entry).into_owned());
-    }
-    lines.join("\n")
+    lines
 }
 
 /// Which tools `strictToolNames` keeps from clients.

@@ -419,7 +419,7 @@ fn tell(
     for source in sources {
         if let Ok(servers) = &source.servers {
             let count = output::count(servers.len(), "server");
-            output::line(&format!(
+            output::sentence(&format!(
                 "{}: {count} in {}",
                 source.file.client,
                 source.file.path.display()
@@ -435,28 +435,29 @@ fn tell(
     for server in merged {
         if server.standing == Standing::Present {
             let from = clients_of(server);
-            output::line(&format!("{}: is there already (from {from})", server.name))?;
+            output::sentence(&format!("{}: is there already (from {from})", server.name))?;
             continue;
         }
         if server.sources.len() > 1 {
-            output::line(&format!(
+            output::sentence(&format!(
                 "{}: the same in {}",
                 server.name,
                 clients_of(server)
             ))?;
         }
         for note in notes_of(server) {
-            output::line(&format!(
+            output::sentence(&format!(
                 "note: {}: {}: {}",
                 server.name, note.key, note.text
             ))?;
         }
     }
     for (server, reason) in left_out(sources) {
-        output::line(&format!(
-            "left out: {} of {}: {reason}",
-            server.label, server.client
-        ))?;
+        let label = match &*server.label {
+            "" => "an entry without a name".to_owned(),
+            label => word(label),
+        };
+        output::sentence(&format!("left out: {label} of {}: {reason}", server.client))?;
     }
     Ok(())
 }

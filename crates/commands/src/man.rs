@@ -84,5 +84,7 @@ fn with_examples(page: &str) -> String {
     };
     let end = extra.find("\n.SH ").map_or(extra.len(), |at| at + 1);
     let (extra, after) = extra.split_at(end);
+    // The section's head says it already.
+    let extra = extra.strip_prefix("Examples:\n").unwrap_or(extra);
     format!("{before}.SH EXAMPLES\n.in 0\n.nf\n{extra}.fi\n{after}")
 }

@@ -118,6 +118,15 @@ fn best(listed: &Listed) -> Option<Offer> {
     offers(&listed.server, is_here).0.into_iter().next()
 }
 
+/// How it would run, or what it needs for that.
+fn runs(offer: &Offer) -> String {
+    if offer.can_run {
+        offer.summary()
+    } else {
+        format!("{} is not installed", offer.runtime)
+    }
+}
+
 fn shortened(text: &str) -> String {
     let line = output::headline(text);
     match line.char_indices().nth(SHOWN) {
@@ -132,7 +141,7 @@ fn row(listed: &Listed) -> [String; 4] {
     [
         server.name.clone(),
         shortened(&server.version),
-        best(listed).map_or_else(|| "-".to_owned(), |offer| shortened(&offer.summary())),
+        best(listed).map_or_else(|| "-".to_owned(), |offer| shortened(&runs(&offer))),
         match listed.status {
             Status::Active => what,
             status => format!("{}: {what}", status.word()),

@@ -12,7 +12,10 @@ use mainstay_command_line::{
     suggest,
     table::Column,
 };
-use mainstay_core::{display::word, message::foreign};
+use mainstay_core::{
+    display::{self, word},
+    message::foreign,
+};
 use serde_json::Value;
 
 const EXAMPLES: &str = "\
@@ -78,7 +81,8 @@ impl Tools {
             Some(Action::Get { name }) => {
                 let tool = find(&tools.tools, &name).ok_or_else(|| {
                     let meant = suggest::tool(&name, &tools.tools);
-                    let meant = meant.map_or_else(String::new, |it| format!("did you mean {it}? "));
+                    let meant = meant
+                        .map_or_else(String::new, |it| format!("did you mean {}? ", word(&it)));
                     CommandError::NotFound {
                         what: format!("tool {name}"),
                         hint: format!("{meant}`mainstay tools` lists them all"),
@@ -131,7 +135,9 @@ pub async fn search(
             .tools
             .retain(|tool| fits(&tool.name) || fits(&tool.description));
         if tools.tools.is_empty() {
-            let meant = meant.map_or_else(String::new, |it| format!("did you mean {it}? "));
+            let meant = meant.map_or_else(String::new, |it| {
+                format!("did you mean {}? ", display::word(&it))
+            });
             return Err(CommandError::NotFound {
                 what: format!("a tool with {word:?} in its name or description"),
                 hint: format!("{meant}without a word all are listed"),

@@ -96,8 +96,20 @@ struct State {
     last_serial: u64,
     /// Why there is no daemon.
     why: Option<Unattached>,
+    /// There was a daemon.
+    was_attached: bool,
+    /// A request was refused because there was no daemon.
+    is_unserved: bool,
     /// The same for requests that cannot be sent.
     reason: Option<Unsent>,
+}
+
+impl State {
+    /// Why requests were refused, where there never was a daemon.
+    fn absence(&mut self) -> Option<Unattached> {
+        let is_absent = self.is_unserved && !self.was_attached;
+        is_absent.then(|| self.why.take().unwrap_or(Unattached::Late))
+    }
 }
 
 /// A request that waits for its answer.
@@ -319,19 +331,21 @@ impl Front {
         tokio::pin!(serving);
         tokio::select! {
             biased;
-            _ = &mut serving => Ok(Exit::DONE),
+            _ = &mut serving => match self.state().absence() {
+                Some(why) => Err(why.into()),
+                None => Ok(Exit::DONE),
+            },
             // What was asked for is refused before the end.
-            error = async {
-                let error = waiting.await;
+            () = async {
+                waiting.await;
                 self.hopeless.cancel();
                 timeout(DELETE_LIMIT, self.refused()).await.ok();
-                error
-            } => Err(error),
+            } => Err(self.state().why.take().unwrap_or(Unattached::Late).into()),
         }
     }
 
     /// Resolves if there is no daemon at the start.
-    async fn wait_at_start(&self, wait: Duration) -> CommandError {
+    async fn wait_at_start(&self, wait: Duration) {
         let mut link = self.link.subscribe();
         // What it returns locks the link, and is dropped at once.
         let up = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
@@ -342,7 +356,6 @@ impl Front {
             () = self.nowhere.cancelled() => {}
             () = sleep(wait) => {}
         }
-        self.state().why.take().unwrap_or(Unattached::Late).into()
     }
 
     /// Resolves when the requests that were waiting have been refused.

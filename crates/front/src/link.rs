@@ -140,6 +140,7 @@ async fn attach(
             // `initialize` was answered meanwhile.
             return Err(Unattached::Late);
         }
+        state.was_attached = true;
         state.questions.forget(|from| !from.is_same_run(daemon))
     };
     for question in gone {

@@ -243,7 +243,10 @@ impl Front {
                 Some(begun) => begun,
                 None => match self.up().await {
                     Ok(daemon) => Attempt::new(message, daemon),
-                    Err(why) => return message.not_sent(&why).map(plain),
+                    Err(why) => {
+                        self.state().is_unserved = true;
+                        return message.not_sent(&why).map(plain);
+                    }
                 },
             };
             let daemon = Arc::clone(&attempt.daemon);

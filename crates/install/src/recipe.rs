@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::literal::literal;
 
 /// What is shown in the place of a secret.
-const MASK: &str = "***";
+pub const MASK: &str = "***";
 
 /// A text of a configuration and how people see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Errors of REST: always `{"error": CODE, …}`.
 
-use std::io;
+use std::{error::Error as _, io};
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, header};
@@ -65,7 +65,7 @@ pub enum Refusal {
     UnknownSession(String),
     #[error(transparent)]
     Token(#[from] TokenError),
-    #[error("the versions of the configuration cannot be read: {0}")]
+    #[error("the versions of the configuration cannot be read")]
     State(#[from] StateError),
     #[error(transparent)]
     Failed(#[from] Failure),
@@ -126,11 +126,22 @@ impl Refusal {
         }
     }
 
+    /// With its causes: `cannot use tokens.json: no storage space`.
+    fn sentence(&self) -> String {
+        let mut sentence = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            sentence = format!("{sentence}: {error}");
+            cause = error.source();
+        }
+        sentence
+    }
+
     fn body(&self) -> Value {
         if let Self::Failed(failure) = self {
             return failure.rest_body();
         }
-        let mut body = json!({"error": self.code().word(), "message": self.to_string()});
+        let mut body = json!({"error": self.code().word(), "message": self.sentence()});
         match self {
             Self::MissingParameter(parameter) => body["parameter"] = (*parameter).into(),
             Self::InvalidToolName { name, .. } => body["tool"] = name.as_str().into(),
@@ -168,6 +179,24 @@ mod tests {
     use mainstay_core::principal::ClientName;
 
     use super::*;
+
+    /// What a person can mend is said, not only which file it is about.
+    #[test]
+    fn the_cause_is_told() {
+        let full = || StateError::Io {
+            path: "tokens.json".into(),
+            source: io::ErrorKind::StorageFull.into(),
+        };
+        let message = |refusal: Refusal| refusal.body()["message"].clone();
+        assert_eq!(
+            message(TokenError::State(full()).into()),
+            "cannot use tokens.json: no storage space"
+        );
+        assert_eq!(
+            message(full().into()),
+            "the versions of the configuration cannot be read: cannot use tokens.json: no storage space"
+        );
+    }
 
     /// The command that has no daemon says the same word.
     #[test]

@@ -6,10 +6,14 @@ use super::{Reading, UNKNOWN, is_off};
 use crate::read::Fate;
 
 /// Keys by which clients say how they sign in.
-pub(super) const SIGN_IN: [&str; 11] = [
+pub(super) const SIGN_IN: [&str; 15] = [
     "auth",
     "authProviderType",
     "oauth",
+    "oauthClientId",
+    "oauthClientSecret",
+    "oauthGrantType",
+    "oauthPublicClient",
     "oauthScopes",
     "oauth_headers",
     "oauth_resource",

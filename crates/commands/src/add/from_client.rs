@@ -1,7 +1,8 @@
 //! One server of another MCP client's files.
 
 use mainstay_client_files::{Client, Server, find, servers};
-use mainstay_command_line::{CommandError, output, screen::complain, suggest};
+use mainstay_command_line::{CommandError, screen::complain, suggest};
+use mainstay_core::display::word;
 
 use super::{super::import, prepared::Prepared, shown::Shown};
 
@@ -57,9 +58,12 @@ fn absent(client: Client, label: &str, known: &[Server]) -> CommandError {
     CommandError::NotFound {
         what: format!("server {label} of {}", client.name()),
         hint: match suggest::nearest(label, labels.iter().copied()) {
-            Some(meant) => format!("did you mean {}?", output::one_line(meant)),
+            Some(meant) => format!("did you mean {}?", word(meant)),
             None if labels.is_empty() => format!("no file of {} has servers", client.name()),
-            None => format!("it has {}", labels.join(", ")),
+            None => {
+                let labels: Vec<_> = labels.iter().map(|label| word(label)).collect();
+                format!("it has {}", labels.join(", "))
+            }
         },
     }
 }

@@ -257,13 +257,7 @@ impl Add {
         let name = legal(name)?;
         let is_taken = match place {
             ServerSource::Daemon(client) => client.server(name.as_str()).await.is_ok(),
-            ServerSource::File(origin) => origin
-                .text()?
-                .and_then(|text| {
-                    let syntax = Syntax::of(&origin.path().unwrap_or_default());
-                    Document::read(&text, syntax).ok()
-                })
-                .is_some_and(|document| document.entry(&name).is_some()),
+            ServerSource::File(origin) => has_entry(origin, &name)?,
         };
         if is_taken {
             Err(duplicate(&name).into())
@@ -336,6 +330,11 @@ impl Add {
                 } else {
                     OnDuplicate::Refuse
                 };
+                let done = if has_entry(&origin, name)? {
+                    "replaced in"
+                } else {
+                    "added to"
+                };
                 let change = Change::Put {
                     name: name.clone(),
                     entry,
@@ -355,7 +354,7 @@ impl Add {
                         "path": loaded.path.unwrap_or_default(),
                         "tools": tools,
                     })),
-                    None => tell(&self.daemon, name.as_str(), "added to", loaded.path),
+                    None => tell(&self.daemon, name.as_str(), done, loaded.path),
                 }
             }
         }
@@ -397,6 +396,16 @@ impl Add {
         }
         Ok(entry)
     }
+}
+
+/// Whether the file has an entry for this server.
+fn has_entry(origin: &Origin, name: &ServerName) -> Result<bool, CommandError> {
+    let Some(text) = origin.text()? else {
+        return Ok(false);
+    };
+    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+    let document = Document::read(&text, syntax).ok();
+    Ok(document.is_some_and(|document| document.entry(name).is_some()))
 }
 
 /// Says which secrets stand in the configuration now, and how they need not.

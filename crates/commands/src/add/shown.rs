@@ -5,7 +5,7 @@ use mainstay_core::{
     config::{edit::Entry, masking},
     display::word,
 };
-use mainstay_install::recipe::{Recipe, Text};
+use mainstay_install::recipe::{MASK, Recipe, Text};
 use serde_json::Value;
 
 /// What would run, as far as people see it.
@@ -13,16 +13,24 @@ use serde_json::Value;
 pub struct Shown {
     /// The command line, or the URL.
     target: String,
-    /// Names of variables and headers, the folder, where it comes from.
+    /// Variables and headers, the folder, where it comes from.
     about: Vec<String>,
 }
 
 impl Shown {
     pub fn of_recipe(recipe: &Recipe) -> Self {
+        // A stranger may have written them: `LD_PRELOAD` decides what is run as much as the command does.
         let names = |what: &str, pairs: &[(String, Text)]| {
-            let names = pairs.iter().map(|(name, _)| word(name));
-            let names = names.collect::<Vec<_>>().join(", ");
-            (!names.is_empty()).then(|| format!("{what} {names}"))
+            let pairs = pairs.iter().map(|(name, text)| {
+                let value = text.shown();
+                if masking::is_secret_pair(name, value) {
+                    format!("{}={MASK}", word(name))
+                } else {
+                    format!("{}={}", word(name), word(value))
+                }
+            });
+            let pairs = pairs.collect::<Vec<_>>().join(", ");
+            (!pairs.is_empty()).then(|| format!("{what} {pairs}"))
         };
         match recipe {
             Recipe::Command {

@@ -3,15 +3,18 @@
 use std::{fs, io, io::Read as _};
 
 use mainstay_api::{self as api, Raw};
-use mainstay_command_line::{CommandError, screen};
-use mainstay_core::message::foreign;
+use mainstay_command_line::{CommandError, screen, suggest};
+use mainstay_core::{display, message::foreign};
 use mainstay_install::question::{Answers, Format, Question};
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use crate::{
     pairs::{self, Pair},
     person::Person,
 };
+
+/// Names of arguments that a hint lists.
+const SHOWN_NAMES: usize = 20;
 
 /// What was given on the command line.
 #[derive(Debug)]
@@ -63,10 +66,11 @@ impl Given {
     }
 
     /// The arguments by the tool's schema. What it needs and is not there is asked for on a terminal, and named
-    /// elsewhere. `None` where there are none.
+    /// elsewhere; a name that it does not have is named first. `None` where there are none.
     pub async fn complete(
         self,
         tool: Option<&api::Tool>,
+        input: Input,
         asks: bool,
     ) -> Result<Option<Raw>, CommandError> {
         let words = match self {
@@ -76,11 +80,18 @@ impl Given {
         let given = pairs::split(&words)?;
         let schema = tool.map(|tool| tool.input_schema.get());
         let parsed = schema.and_then(|schema| foreign::read(schema).ok());
-        let missing = missing(&parsed.unwrap_or_default(), &given);
+        let parsed = parsed.unwrap_or_default();
+        let missing = missing(&parsed, &given);
+        if let (Some(tool), Some(unknown)) = (tool, unknown(&parsed, &given)) {
+            let is_refused = !missing.is_empty() || parsed["additionalProperties"] == false;
+            if is_refused {
+                return Err(not_known(&tool.name, unknown, &parsed));
+            }
+        }
         let answers = if missing.is_empty() {
             Vec::new()
         } else {
-            ask(&missing, asks).await?
+            ask(&missing, input, asks).await?
         };
         let answers = answers.iter().map(|(key, value)| (&**key, &**value));
         let pairs: Vec<Pair<'_>> = given.into_iter().chain(answers).collect();
@@ -162,6 +173,50 @@ fn missing(schema: &Value, given: &[Pair<'_>]) -> Vec<Question> {
     questions.collect()
 }
 
+/// The first given argument that a schema does not have, where it says which there are.
+fn unknown<'g>(schema: &Value, given: &[Pair<'g>]) -> Option<&'g str> {
+    const ELSEWHERE: [&str; 9] = [
+        "$ref",
+        "$dynamicRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+        "dependentSchemas",
+        "patternProperties",
+        "additionalProperties",
+    ];
+    let properties = schema["properties"].as_object()?;
+    let may_stand_elsewhere = |key: &&str| {
+        schema
+            .get(*key)
+            .is_some_and(|it| *key != "additionalProperties" || it != false)
+    };
+    if ELSEWHERE.iter().any(may_stand_elsewhere) {
+        return None;
+    }
+    let mut keys = given.iter().map(|(key, _)| *key);
+    keys.find(|key| !properties.contains_key(*key))
+}
+
+fn not_known(tool: &str, argument: &str, schema: &Value) -> CommandError {
+    let properties = schema["properties"].as_object();
+    let names = properties
+        .into_iter()
+        .flat_map(Map::keys)
+        .map(String::as_str);
+    let meant = suggest::nearest(argument, names.clone());
+    let known: Vec<String> = names.take(SHOWN_NAMES).map(display::word).collect();
+    CommandError::Usage {
+        message: format!("{tool} has no argument {argument:?}"),
+        hint: Some(match (meant, &*known) {
+            (Some(meant), _) => format!("did you mean {}=…?", display::word(meant)),
+            (None, []) => "it takes none".to_owned(),
+            (None, known) => format!("it has {}", known.join(", ")),
+        }),
+    }
+}
+
 fn question(name: &str, property: &Value) -> Question {
     let types = pairs::types(property);
     let is_all = |kinds: &[&str]| !types.is_empty() && types.iter().all(|it| kinds.contains(it));
@@ -199,7 +254,11 @@ fn question(name: &str, property: &Value) -> Question {
 }
 
 /// The answers of a person by their keys, where a person is there.
-async fn ask(questions: &[Question], asks: bool) -> Result<Vec<(String, String)>, CommandError> {
+async fn ask(
+    questions: &[Question],
+    input: Input,
+    asks: bool,
+) -> Result<Vec<(String, String)>, CommandError> {
     let mut answers = Answers::new();
     if asks && screen::stderr_is_terminal() {
         let described: Vec<Question> = questions.iter().map(with_type).collect();
@@ -219,8 +278,12 @@ async fn ask(questions: &[Question], asks: bool) -> Result<Vec<(String, String)>
     Err(CommandError::Missing {
         lines,
         hint: format!(
-            "give {}, all of them by --args, or run it on a terminal to be asked",
-            keys.collect::<Vec<_>>().join(" ")
+            "give {}{}",
+            keys.collect::<Vec<_>>().join(" "),
+            match input {
+                Input::Own => ", all of them by --args, or run it on a terminal to be asked",
+                Input::Shells => ", or all of them by --args",
+            }
         ),
     })
 }
@@ -292,6 +355,47 @@ mod tests {
         ] {
             assert!(super::missing(&schema, &[]).is_empty());
         }
+    }
+
+    #[test]
+    fn an_argument_that_the_tool_has_not_is_named() {
+        let schema = json!({
+            "required": ["text"],
+            "properties": {"text": {"type": "string"}, "mode": {"type": "string"}},
+        });
+        let refusal = |schema: &Value, given: &[Pair<'static>]| {
+            let error = not_known("files/echo", unknown(schema, given)?, schema);
+            match error {
+                CommandError::Usage { message, hint } => Some((message, hint.unwrap_or_default())),
+                other => panic!("{other}"),
+            }
+        };
+        let said = |message: &str, hint: &str| Some((message.to_owned(), hint.to_owned()));
+        assert_eq!(
+            refusal(&schema, &[("mode", "x"), ("txt", "1")]),
+            said("files/echo has no argument \"txt\"", "did you mean text=…?")
+        );
+        assert_eq!(
+            refusal(&schema, &[("colour", "1")]),
+            said("files/echo has no argument \"colour\"", "it has text, mode")
+        );
+        assert_eq!(
+            refusal(&json!({"properties": {}}), &[("a", "1")]),
+            said("files/echo has no argument \"a\"", "it takes none")
+        );
+        assert_eq!(unknown(&schema, &[("text", "1")]), None);
+        // Where others may stand, none is unknown.
+        for (key, value) in [
+            ("additionalProperties", json!(true)),
+            ("additionalProperties", json!({"type": "string"})),
+            ("patternProperties", json!({"^t": {}})),
+            ("allOf", json!([{}])),
+        ] {
+            let mut schema = schema.clone();
+            schema[key] = value;
+            assert_eq!(unknown(&schema, &[("txt", "1")]), None, "{key}");
+        }
+        assert_eq!(unknown(&json!({"type": "object"}), &[("txt", "1")]), None);
     }
 
     #[test]

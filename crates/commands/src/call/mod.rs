@@ -66,7 +66,7 @@ impl Call {
                     .and_then(|known| tools::find(known, &self.tool));
                 let call = api::Call {
                     tool: Some(self.tool.clone()),
-                    arguments: given.complete(tool, asks).await?,
+                    arguments: given.complete(tool, input, asks).await?,
                 };
                 self.daemon.call(client, &self.tool, api::CALL, &call).await
             })

@@ -5,6 +5,7 @@
 //! out.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
     path::PathBuf,
@@ -21,8 +22,13 @@ use mainstay_core::{
     config::{Syntax, edit::Document},
     display,
     ids::ProfileName,
+    record::{Door, Status},
 };
-use mainstay_platform::environment::Origin;
+use mainstay_platform::{
+    environment::{Origin, Process},
+    state::{StateDir, read_private},
+};
+use serde::de::IgnoredAny;
 
 /// What a lookup may take.
 const LIMIT: Duration = Duration::from_millis(280);
@@ -116,21 +122,74 @@ pub fn profiles() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Clients that have a token, or switches.
+/// Clients that have a token.
+pub fn tokens() -> Vec<CompletionCandidate> {
+    within_limit(|| {
+        let asked = ask(async |client| client.client_tokens().await);
+        let asked = asked.map(|known| known.tokens.into_iter().map(|token| token.name).collect());
+        sorted(asked.unwrap_or_else(kept_tokens))
+    })
+}
+
+/// Clients that have a token, switches, or a session.
 pub fn clients() -> Vec<CompletionCandidate> {
     within_limit(|| {
         let asked = ask(async |client| {
             let tokens = client.client_tokens().await?;
             let names = tokens.tokens.into_iter().map(|token| token.name);
             let switched = client.switches().await?.clients.into_keys();
-            Ok::<Vec<_>, ClientError>(names.chain(switched).collect())
+            let sessions = client.sessions().await?.sessions.into_iter();
+            let connected = sessions.filter_map(|session| Some(session.client?.name));
+            Ok::<Vec<_>, ClientError>(names.chain(switched).chain(connected).collect())
         });
-        let mut names = asked.unwrap_or_default();
-        names.sort_unstable();
-        names.dedup();
-        let names = names.into_iter().map(|name| (name, String::new()));
-        names.filter_map(named).collect()
+        sorted(asked.unwrap_or_else(|| {
+            let mut names = kept_tokens();
+            names.extend(kept_switches());
+            names
+        }))
     })
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<CompletionCandidate> {
+    names.sort_unstable();
+    names.dedup();
+    let names = names.into_iter().map(|name| (name, String::new()));
+    names.filter_map(named).collect()
+}
+
+/// The clients that have a token, as the state directory knows them.
+fn kept_tokens() -> Vec<String> {
+    let state = StateDir::locate(&Process).ok();
+    let tokens = state.and_then(|state| mainstay_tokens::read(&state).ok());
+    let tokens = tokens.into_iter().flatten();
+    tokens.map(|token| token.name.to_string()).collect()
+}
+
+/// The clients that have switches, as the state directory knows them.
+fn kept_switches() -> Vec<String> {
+    let read = || {
+        let state = StateDir::locate(&Process).ok()?;
+        state.check().ok()?;
+        let text = read_private(&state.switches()).ok()?;
+        serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&text).ok()
+    };
+    read().unwrap_or_default().into_keys().collect()
+}
+
+/// How a call ends.
+pub fn statuses() -> Vec<CompletionCandidate> {
+    words(Status::ALL.iter().map(|status| status.as_str()))
+}
+
+/// Where calls come in.
+pub fn doors() -> Vec<CompletionCandidate> {
+    // No call comes over a bridge yet.
+    let doors = Door::ALL.iter().filter(|door| **door != Door::Bridge);
+    words(doors.map(|door| door.as_str()))
+}
+
+fn words(words: impl Iterator<Item = &'static str>) -> Vec<CompletionCandidate> {
+    words.map(CompletionCandidate::new).collect()
 }
 
 pub fn programs() -> Vec<CompletionCandidate> {

@@ -19,15 +19,22 @@ pub enum Names {
     /// `key=value` of the tool or the prompt before them.
     Arguments,
     Profiles,
-    /// Clients that have a token, or switches.
+    /// Clients that have a token, switches, or a session.
     Clients,
+    /// Clients that have a token.
+    Tokens,
+    /// How calls end.
+    Statuses,
+    /// Where calls come in.
+    Doors,
     /// Programs whose files Mainstay knows.
     Programs,
     ProgramsAndFiles,
 }
 
 /// The command, the id of its argument, and what may stand there.
-pub const PLACES: [(&str, &str, Names); 38] = [
+pub const PLACES: [(&str, &str, Names); 41] = [
+    ("add", "from", Names::Programs),
     ("approve", "name", Names::Servers),
     ("call", "tool", Names::Tools),
     ("call", "pairs", Names::Arguments),
@@ -48,7 +55,9 @@ pub const PLACES: [(&str, &str, Names); 38] = [
     ("read", "resource", Names::Servers),
     ("reconnect", "names", Names::Servers),
     ("records", "client", Names::Clients),
+    ("records", "door", Names::Doors),
     ("records", "server", Names::Servers),
+    ("records", "status", Names::Statuses),
     ("records", "tool", Names::Tools),
     ("remove", "name", Names::Servers),
     ("restart", "names", Names::Servers),
@@ -62,7 +71,7 @@ pub const PLACES: [(&str, &str, Names); 38] = [
     ("switches off", "what", Names::ServersAndTools),
     ("switches on", "client", Names::Clients),
     ("switches on", "what", Names::ServersAndTools),
-    ("token remove", "name", Names::Clients),
+    ("token remove", "name", Names::Tokens),
     ("tools", "server", Names::Servers),
     ("tools get", "name", Names::Tools),
     ("tools list", "server", Names::Servers),
@@ -102,6 +111,9 @@ fn with(argument: Arg, names: Names) -> Arg {
         Names::Prompts => ArgValueCandidates::new(names::prompts),
         Names::Profiles => ArgValueCandidates::new(names::profiles),
         Names::Clients => ArgValueCandidates::new(names::clients),
+        Names::Tokens => ArgValueCandidates::new(names::tokens),
+        Names::Statuses => ArgValueCandidates::new(names::statuses),
+        Names::Doors => ArgValueCandidates::new(names::doors),
         Names::Programs => ArgValueCandidates::new(names::programs),
         Names::Arguments => return argument.add(ArgValueCompleter::new(names::arguments)),
         Names::ProgramsAndFiles => {

@@ -42,6 +42,9 @@ const AT_ONCE: usize = 4;
 /// The longest line of a version.
 const LONGEST: usize = 120;
 
+/// Folders of a PATH that people are shown.
+const SHOWN_FOLDERS: usize = 4;
+
 /// A server's command, looked up as its start does.
 struct Looked {
     server: String,
@@ -224,10 +227,17 @@ fn paths(looked: &[Looked], file: Option<&Path>) -> Vec<Finding> {
                     "take PATH out of the servers' `env`, or name programs by their whole paths",
                 ));
         }
-        Finding::ok(
+        let finding = Finding::ok(
             "command.path",
             format!("PATH of {servers}: {}", folders.join(":")),
-        )
+        );
+        match folders.len().checked_sub(SHOWN_FOLDERS) {
+            None | Some(0) => finding,
+            Some(rest) => finding.brief(format!(
+                "PATH of {servers}: {} and {rest} more, which --json shows",
+                folders[..SHOWN_FOLDERS].join(":")
+            )),
+        }
     };
     paths.into_iter().map(finding).collect()
 }

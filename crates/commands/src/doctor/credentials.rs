@@ -197,7 +197,7 @@ mod tests {
             ),
             (
                 json!({"headers": {"x-team": "a", "Authorization": "Bearer ${file:~/my token}"}}),
-                "${EDITOR:-vi} '~/my token' && mainstay restart s  # `headers.Authorization` of s is read from this file",
+                "${EDITOR:-vi} \"~/my token\" && mainstay restart s  # `headers.Authorization` of s is read from this file",
             ),
             (
                 json!({"headers": {"x-api-key": "${env:KEY}"}, "env": {"KEY": "k"}}),

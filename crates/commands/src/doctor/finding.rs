@@ -7,6 +7,7 @@ use std::{
 };
 
 use mainstay_command_line::output::one_line;
+use mainstay_core::display::word;
 use mainstay_platform::state;
 use serde::Serialize;
 
@@ -39,6 +40,9 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     pub what: String,
+    /// The same for people, where it is long.
+    #[serde(skip)]
+    pub brief: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// What mends it: a command where there is one.
@@ -73,6 +77,7 @@ impl Finding {
             level,
             server: None,
             what: what.into(),
+            brief: None,
             why: None,
             mend: None,
             stderr: Vec::new(),
@@ -100,6 +105,12 @@ impl Finding {
     #[must_use]
     pub fn of(mut self, server: &str) -> Self {
         self.server = Some(server.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn brief(mut self, brief: impl Into<String>) -> Self {
+        self.brief = Some(brief.into());
         self
     }
 
@@ -145,7 +156,7 @@ impl Finding {
         let mut shown = format!(
             "{level:<8} {}{}",
             one_line(&server.unwrap_or_default()),
-            one_line(&self.what)
+            one_line(self.brief.as_ref().unwrap_or(&self.what))
         );
         for line in &self.stderr {
             let _ = write!(shown, "\n         | {}", one_line(line));
@@ -206,11 +217,5 @@ pub fn edit(path: Option<&Path>, what: &str) -> String {
 
 /// A path as a word of a shell.
 pub fn quoted(path: &Path) -> String {
-    let path = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
-    if path.chars().all(is_plain) {
-        path
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
-    }
+    word(&path.display().to_string())
 }

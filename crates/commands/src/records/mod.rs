@@ -70,7 +70,7 @@ pub struct Records {
     /// Calls that ended so: ok, error, timeout, cancelled, unknown, refused; or open
     #[arg(long, global = true, value_name = "STATUS")]
     status: Option<String>,
-    /// Calls that came through this door: mcp_http, mcp_stdio, mcp_sse, rest, cli, bridge, own
+    /// Calls that came through this door: mcp_http, mcp_stdio, mcp_sse, rest, cli, own
     #[arg(long, global = true, value_name = "DOOR")]
     door: Option<String>,
     /// Calls of the client of this name

@@ -315,7 +315,13 @@ impl Plan {
             let after = if is_main {
                 let pointed =
                     client_files::point_at_mainstay(&it.file, text, front, |it| self.takes(it));
-                pointed.map(|pointed| pointed.text)
+                pointed.map(|pointed| {
+                    if let Some(note) = pointed.left_out {
+                        let path = it.file.path.display().to_string();
+                        self.note_about(path, format!("{}: {}", note.key, note.text));
+                    }
+                    pointed.text
+                })
             } else {
                 self.without_servers(it, text)
             };

@@ -1,6 +1,8 @@
 //! Edits a configuration's text in place. Everything else keeps its order, its spacing and its
 //! comments, and the file keeps its shape.
 
+use std::collections::HashSet;
+
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::{Map, Value};
 
@@ -29,6 +31,9 @@ pub enum EditError {
     NotThere(ServerName),
     #[error("the file holds a value that no JSON has, such as NaN")]
     NotJson,
+    /// The change would lose one of the two.
+    #[error("{0:?} stands twice in the file: take one of them out first")]
+    Repeated(String),
 }
 
 /// A text being changed.
@@ -121,7 +126,7 @@ impl Document {
 
     /// Gives a server this entry; a new one stands last.
     pub fn put(&self, name: &ServerName, entry: &Entry) -> Result<(), EditError> {
-        let place = self.place(name);
+        let place = self.only_place(name)?;
         if let Some(node) = place.as_ref().and_then(EntryNode::node) {
             let mut entry = entry.clone();
             if let (Some(EntryNode::Element(_)), Some(label)) = (
@@ -131,7 +136,7 @@ impl Document {
             ) {
                 entry.shift_insert(0, "name".to_owned(), label);
             }
-            return replace(&node, &Value::Object(entry)).ok_or(EditError::NotJson);
+            return replace(&node, &Value::Object(entry));
         }
         match self
             .shelves()
@@ -154,7 +159,7 @@ impl Document {
 
     pub fn remove(&self, name: &ServerName) -> Result<(), EditError> {
         match self
-            .place(name)
+            .only_place(name)?
             .ok_or_else(|| EditError::NotThere(name.clone()))?
         {
             EntryNode::Member(member) => member.remove(),
@@ -165,7 +170,8 @@ impl Document {
 
     /// Says in an entry whether its server is enabled, by the key that it has for that.
     pub fn switch(&self, name: &ServerName, enabled: bool) -> Result<(), EditError> {
-        let entry = self.place(name).and_then(|place| place.node()?.as_object());
+        let place = self.only_place(name)?;
+        let entry = place.and_then(|place| place.node()?.as_object());
         let entry = entry.ok_or_else(|| EditError::NotThere(name.clone()))?;
         let says = [("enabled", enabled), ("disabled", !enabled)]
             .into_iter()
@@ -186,7 +192,7 @@ impl Document {
     /// order the object is written anew, without the comments in it.
     pub fn become_value(&self, new: &Value) -> Result<(), EditError> {
         match self.root.value() {
-            Some(node) => replace(&node, new).ok_or(EditError::NotJson),
+            Some(node) => replace(&node, new),
             None => {
                 self.root.set_value(input(new));
                 Ok(())
@@ -211,27 +217,45 @@ impl Document {
     }
 
     fn place(&self, name: &ServerName) -> Option<EntryNode> {
+        self.places(name).into_iter().next()
+    }
+
+    /// The place of a server that is to be changed. A name that stands twice is refused.
+    fn only_place(&self, name: &ServerName) -> Result<Option<EntryNode>, EditError> {
+        let mut places = self.places(name).into_iter();
+        match (places.next(), places.next()) {
+            (_, Some(_)) => Err(EditError::Repeated(name.to_string())),
+            (place, None) => Ok(place),
+        }
+    }
+
+    fn places(&self, name: &ServerName) -> Vec<EntryNode> {
         let is_it =
             |label: &str| server_name::adopt(label).is_ok_and(|(adopted, _)| adopted == *name);
-        self.shelves().into_iter().find_map(|shelf| match shelf {
-            Shelf::Map(servers) => {
-                let mut members = servers.properties().into_iter();
-                members
-                    .find(|member| member.decoded_name().is_some_and(|label| is_it(&label)))
-                    .map(EntryNode::Member)
+        let of_shelf = |shelf| -> Vec<EntryNode> {
+            match shelf {
+                Shelf::Map(servers) => {
+                    let members = servers.properties().into_iter();
+                    members
+                        .filter(|member| member.decoded_name().is_some_and(|label| is_it(&label)))
+                        .map(EntryNode::Member)
+                        .collect()
+                }
+                Shelf::List(servers) => {
+                    let label = |node: &CstNode| {
+                        value(&node.as_object()?.get("name")?.value()?)?
+                            .as_str()
+                            .map(str::to_owned)
+                    };
+                    let elements = servers.elements().into_iter();
+                    elements
+                        .filter(|node| label(node).is_some_and(|label| is_it(&label)))
+                        .map(EntryNode::Element)
+                        .collect()
+                }
             }
-            Shelf::List(servers) => {
-                let label = |node: &CstNode| {
-                    value(&node.as_object()?.get("name")?.value()?)?
-                        .as_str()
-                        .map(str::to_owned)
-                };
-                let mut elements = servers.elements().into_iter();
-                elements
-                    .find(|node| label(node).is_some_and(|label| is_it(&label)))
-                    .map(EntryNode::Element)
-            }
-        })
+        };
+        self.shelves().into_iter().flat_map(of_shelf).collect()
     }
 }
 
@@ -255,24 +279,15 @@ impl EntryNode {
     }
 }
 
-/// Makes a node this value; `None` if what stands there is no JSON.
-fn replace(node: &CstNode, new: &Value) -> Option<()> {
-    let old = value(node)?;
+/// Makes a node this value. Of members with one name the last counts; the others stay as they are.
+fn replace(node: &CstNode, new: &Value) -> Result<(), EditError> {
+    let old = value(node).ok_or(EditError::NotJson)?;
     if old == *new && same_order(&old, new) {
-        return Some(());
+        return Ok(());
     }
     match (node.as_object(), &old, new) {
         (Some(object), Value::Object(old), Value::Object(new)) if keeps_order(old, new) => {
-            for member in object.properties() {
-                match member.decoded_name().and_then(|key| new.get(&key)) {
-                    Some(new) => replace(&member.value()?, new)?,
-                    None => member.remove(),
-                }
-            }
-            for (key, new) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-                object.append(key, input(new));
-            }
-            return Some(());
+            return replace_members(&object, old, new);
         }
         _ => {}
     }
@@ -281,10 +296,48 @@ fn replace(node: &CstNode, new: &Value) -> Option<()> {
             for (element, new) in array.elements().iter().zip(new) {
                 replace(element, new)?;
             }
+            Ok(())
         }
-        _ => put_in_place(node, input(new))?,
+        _ => match repeated_name(node) {
+            Some(name) => Err(EditError::Repeated(name)),
+            None => put_in_place(node, input(new)).ok_or(EditError::NotJson),
+        },
     }
-    Some(())
+}
+
+fn replace_members(object: &CstObject, old: &Entry, new: &Entry) -> Result<(), EditError> {
+    let mut seen = HashSet::new();
+    for member in object.properties().into_iter().rev() {
+        let name = member.decoded_name().ok_or(EditError::NotJson)?;
+        let counts = seen.insert(name.clone());
+        match new.get(&name) {
+            Some(new) if counts => replace(&member.value().ok_or(EditError::NotJson)?, new)?,
+            Some(_) => {}
+            None if counts => member.remove(),
+            // It would count now.
+            None => return Err(EditError::Repeated(name)),
+        }
+    }
+    for (key, new) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+        object.append(key, input(new));
+    }
+    Ok(())
+}
+
+/// A name that two members of one object have, in this node or below it.
+fn repeated_name(node: &CstNode) -> Option<String> {
+    if let Some(object) = node.as_object() {
+        let mut seen = HashSet::new();
+        return object.properties().into_iter().find_map(|member| {
+            let name = member.decoded_name()?;
+            if !seen.insert(name.clone()) {
+                return Some(name);
+            }
+            repeated_name(&member.value()?)
+        });
+    }
+    let elements = node.as_array()?.elements();
+    elements.iter().find_map(repeated_name)
 }
 
 fn put_in_place(node: &CstNode, new: CstInputValue) -> Option<()> {
@@ -515,5 +568,45 @@ mod tests {
         );
         assert!(text.find("\"db\"") < text.find("\"fs\""), "{text}");
         assert_eq!(read(&text).value(), Ok(value));
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_loses_nothing() {
+        let text = "{\n  \"a\": {\"x\": 1, \"y\": 2},\n  \"a\": {\"z\": 3},\n  \"b\": 1\n}\n";
+        let changed = |value: Value| {
+            let document = read(text);
+            document.become_value(&value).map(|()| document.to_string())
+        };
+        // What is not meant stays.
+        let text_with = |a: &str, b: &str| text.replace("\"z\": 3", a).replace("\"b\": 1", b);
+        assert_eq!(
+            changed(json!({"a": {"z": 3}, "b": 2})),
+            Ok(text_with("\"z\": 3", "\"b\": 2"))
+        );
+        assert_eq!(
+            changed(json!({"a": {"z": 4}, "b": 1})),
+            Ok(text_with("\"z\": 4", "\"b\": 1"))
+        );
+        // Neither is lost without a word.
+        let repeated = Err(EditError::Repeated("a".to_owned()));
+        assert_eq!(changed(json!({"b": 1})), repeated);
+        assert_eq!(changed(json!({"b": 1, "a": {"z": 3}})), repeated);
+        assert_eq!(changed(json!([])), repeated);
+    }
+
+    #[test]
+    fn a_server_that_stands_twice_is_not_changed() {
+        for text in [
+            r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "a": {"command": "z"}}}"#,
+            r#"{"servers": [{"name": "a", "command": "x"}, {"name": "a", "command": "z"}]}"#,
+        ] {
+            let repeated = Err(EditError::Repeated("a".to_owned()));
+            let document = read(text);
+            let new = entry(json!({"command": "n"}));
+            assert_eq!(document.put(&name("a"), &new), repeated);
+            assert_eq!(document.remove(&name("a")), repeated);
+            assert_eq!(document.switch(&name("a"), false), repeated);
+            assert_eq!(document.to_string().trim_end(), text);
+        }
     }
 }

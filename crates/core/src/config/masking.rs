@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::redact::redact;
+
 /// How a placeholder begins.
 pub const START: &str = "${secret:";
 
@@ -74,6 +76,12 @@ pub fn masked(value: &Value, pointer: &str) -> Value {
 /// The masked form of one entry.
 pub fn masked_entry(entry: &Map<String, Value>, pointer: &str) -> Map<String, Value> {
     members(entry, pointer, Secrecy::Open)
+}
+
+/// Whether the value of this variable or header has to be hidden from who looks on: its name or its form says
+/// so, and it is more than a reference.
+pub fn is_secret_pair(name: &str, value: &str) -> bool {
+    !is_reference(value) && (says_secret(name) || is_secret(value) || redact(value) != value)
 }
 
 /// The value with its placeholders replaced by what `file` has there.

@@ -240,7 +240,9 @@ impl<'e> Entry<'e, '_, '_> {
             return;
         }
         let (first, rest) = command.trim().split_once(char::is_whitespace).unzip();
-        if let (Some(first), Some(rest)) = (first, rest) {
+        if let (Some(first), Some(rest)) = (first, rest)
+            && !is_program_of_windows(command.trim())
+        {
             let message = "a command is a program without its arguments";
             // The arguments may be secrets.
             let hint = format!(
@@ -477,4 +479,19 @@ impl<'e> Entry<'e, '_, '_> {
             Ok(name) => headers.push((name, Secret::new(value))),
         }
     }
+}
+
+/// Whether this is the whole path of one program, whose folders may have blanks in their names, as in
+/// `C:\Program Files\nodejs\node.exe`. No program of another system looks so.
+fn is_program_of_windows(command: &str) -> bool {
+    const ENDINGS: [&str; 4] = [".exe", ".cmd", ".bat", ".com"];
+    let has_drive = matches!(command.as_bytes(), [drive, b':', b'\\' | b'/', ..] if drive.is_ascii_alphabetic());
+    let lower = command.to_ascii_lowercase();
+    let ends_within = |ending: &str| {
+        let mut after = lower.split(ending).skip(1);
+        after.any(|rest| rest.starts_with(char::is_whitespace))
+    };
+    has_drive
+        && ENDINGS.iter().any(|ending| lower.ends_with(ending))
+        && !ENDINGS.iter().any(|ending| ends_within(ending))
 }

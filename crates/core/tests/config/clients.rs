@@ -359,6 +359,24 @@ fn a_plain_variable_is_one_for_gemini_only() {
 fn a_command_is_one_word_and_not_mainstay_itself() {
     assert_snapshot!(entry_findings(r#"{"command": "npx -y server"}"#), @r#"problem config.json:2:13: mcpServers.s.command: a command is a program without its arguments (put what follows "npx" into `args`, 2 of them)"#);
     assert_snapshot!(entry_findings(r#"{"command": "/opt/My Server/run"}"#), @r#"warning config.json:2:13: mcpServers.s.command: a command is a program without its arguments (put what follows "/opt/My" into `args`, 1 of them)"#);
+    for program in [
+        r"C:\\Program Files\\nodejs\\node.exe",
+        "c:/Program Files (x86)/a b/npx.CMD",
+    ] {
+        assert_eq!(
+            entry_findings(&format!(r#"{{"command": "{program}"}}"#)),
+            "",
+            "{program}"
+        );
+    }
+    for line in [
+        r"C:\\node.exe server.js",
+        r"C:\\a\\node.exe C:\\b\\x.exe",
+        "C:server one.exe",
+    ] {
+        let said = entry_findings(&format!(r#"{{"command": "{line}"}}"#));
+        assert!(said.contains("without its arguments"), "{line}: {said}");
+    }
     assert_snapshot!(entry_findings(r#"{"command": "x", "cwd": "/missing/folder"}"#), @"warning config.json:2:25: mcpServers.s.cwd: there is no such folder; the server cannot start without it");
     let own = "problem config.json:2:13: mcpServers.s.command: this starts Mainstay on this same file, which would start it again (take the entry out: clients have it, Mainstay does not)\n";
     let other = "warning config.json:2:13: mcpServers.s.command: this starts another Mainstay (it is refused if that one reads this file)\n";

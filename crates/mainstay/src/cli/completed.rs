@@ -6,7 +6,7 @@ use mainstay_commands::PLACES;
 use super::Cli;
 
 /// Arguments whose values are names that somebody makes up, or of something else.
-const FREE: [(&str, &str); 3] = [("add", "name"), ("token add", "name"), ("add", "from")];
+const FREE: [(&str, &str); 2] = [("add", "name"), ("token add", "name")];
 
 fn find<'c>(command: &'c Command, path: &str) -> Option<&'c Command> {
     let mut words = path.split(' ');
@@ -33,7 +33,8 @@ fn every_name_can_be_completed() {
             walk(subcommand, path.trim());
         }
         let names = [
-            "name", "names", "server", "tool", "client", "profile", "what",
+            "name", "names", "server", "tool", "client", "profile", "what", "status", "door",
+            "from",
         ];
         for argument in command.get_arguments().filter(|it| !it.is_hide_set()) {
             let id = argument.get_id().as_str();

@@ -219,7 +219,7 @@ impl Cli {
 impl Command {
     /// Whether the warnings of the log would only repeat what the command says.
     pub fn is_quiet(&self) -> bool {
-        matches!(self, Self::Resolve(_) | Self::Top(_))
+        matches!(self, Self::Resolve(_) | Self::Top(_) | Self::Doctor(_))
     }
 
     /// Whether clients depend on it: a stderr that cannot be written must not hold it up.

@@ -129,6 +129,18 @@ async fn what_is_missing_is_named_where_nobody_can_be_asked() {
     daemon.stop().await;
 }
 
+/// A slip in a name is named, instead of what is missing because of it.
+#[tokio::test]
+async fn an_argument_that_is_not_known_is_named() {
+    let home = home!();
+    let (daemon, _) = serve(&home).await;
+    let run = home.run(&["call", "one/needy", "txt=x", "mode=fast"]).await;
+    assert_eq!(run.code, Some(2), "{run}");
+    let said = "error: one/needy has no argument \"txt\"\n  hint: did you mean text=…?\n";
+    assert_eq!(run.stderr, said, "{run}");
+    daemon.stop().await;
+}
+
 #[tokio::test]
 async fn what_is_missing_is_asked_for_on_a_terminal() {
     let home = home!();

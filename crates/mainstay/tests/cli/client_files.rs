@@ -311,3 +311,95 @@ async fn the_running_daemon_is_not_imported_into_itself() {
     assert_eq!(report["servers"], json!([]), "{report}");
     daemon.stop().await;
 }
+
+/// Of two sections of one name a client reads one, and a person the other.
+#[tokio::test]
+async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
+    let home = home!();
+    let text = "{\n  \"mcpServers\": {\"a\": {\"command\": \"a\"}},\n  \"mcpServers\": {\"b\": {\"command\": \"b\"}}\n}\n";
+    put(&home, ".cursor/mcp.json", text);
+    let run = home
+        .run(&["export", "--for", "cursor", "--connect", "--write"])
+        .await;
+    assert_eq!(run.code, Some(2), "{run}");
+    let said = "was not written: `mcpServers` stands twice, the second time in line 3";
+    assert!(run.stderr.contains(said), "{run}");
+    assert!(run.stdout.contains("\"mainstay\""), "{run}");
+    let setup = home.run(&["setup", "--yes", "--no-service"]).await;
+    assert!(setup.stderr.contains("stands twice"), "{setup}");
+    assert_eq!(read(&home, ".cursor/mcp.json"), text);
+}
+
+/// A list of the client that does not name Mainstay would leave the client with nothing.
+#[tokio::test]
+async fn a_client_that_leaves_mainstay_out_is_told_of() {
+    let home = home!();
+    let gemini = r#"{"mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"command": "a"}}}"#;
+    put(&home, ".gemini/settings.json", gemini);
+    let said = "mcp.allowed: Gemini CLI leaves mainstay out by this list, and has none of its tools: add \"mainstay\" to that list";
+    for more in [&[][..], &["--write"]] {
+        let export = [&["export", "--for", "gemini-cli", "--connect"], more].concat();
+        let run = home.run(&export).await;
+        assert!(run.stderr.contains(said), "{run}");
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+    put(&home, ".gemini/settings.json", gemini);
+    let setup = home.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(setup.code, Some(0), "{setup}");
+    assert!(setup.stderr.contains(said), "{setup}");
+    // Servers that are exported are left out in the same way.
+    put(
+        &home,
+        ".gemini/settings.json",
+        r#"{"mcp": {"excluded": ["x"]}}"#,
+    );
+    let config = home.file(
+        "mine.json",
+        r#"{"mcpServers": {"x": {"command": "x"}, "y": {"command": "y"}}}"#,
+    );
+    let run = home
+        .run(&[
+            "export",
+            "--for",
+            "gemini-cli",
+            "--config",
+            &config,
+            "--write",
+        ])
+        .await;
+    assert!(
+        run.stderr
+            .contains("note: x: mcp.excluded: Gemini CLI leaves x out"),
+        "{run}"
+    );
+    assert!(!run.stderr.contains("note: y"), "{run}");
+}
+
+#[tokio::test]
+async fn what_has_no_name_and_what_has_no_servers_is_said() {
+    let home = home!();
+    put(
+        &home,
+        ".continue/config.yaml",
+        "mcpServers:\n  - uses: anthropic/memory-mcp\n",
+    );
+    let run = home.run(&["import", "--from", "continue"]).await;
+    assert!(
+        run.stdout
+            .contains("left out: an entry without a name of Continue:"),
+        "{run}"
+    );
+    let run = home.run(&["export", "--for", "zed"]).await;
+    assert_eq!(run.code, Some(4), "{run}");
+    let path = home.state().join("config.json");
+    let said = format!(
+        "error: there is no server to export: {} does not exist\n",
+        path.display()
+    );
+    assert!(run.stderr.starts_with(&said), "{run}");
+    let empty = home.file("empty.json", "{\"mcpServers\": {}}");
+    let run = home
+        .run(&["export", "--for", "zed", "--config", &empty])
+        .await;
+    assert!(run.stderr.contains(&format!("{empty} has none")), "{run}");
+}

@@ -10,7 +10,7 @@ use mainstay_testkit::{Home, Run, Serving, Terminal, home, within};
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::{fakes::fakes, installed::is_installed};
+use crate::{connect::front::Front, fakes::fakes, installed::is_installed};
 
 /// What is offered for the last of these words. One word to a line, as fish is answered: with help.
 async fn offered(home: &Home, words: &[&str]) -> Vec<String> {
@@ -33,6 +33,12 @@ async fn asked(home: &Home, words: &[&str], shell: &str) -> Run {
 fn values(offered: &[String]) -> Vec<&str> {
     let values = offered.iter().map(|line| line.split('\t').next());
     values.flatten().collect()
+}
+
+/// The values without the options.
+fn without_options(offered: &[String]) -> Vec<&str> {
+    let values = values(offered).into_iter();
+    values.filter(|value| !value.starts_with('-')).collect()
 }
 
 #[tokio::test]
@@ -78,7 +84,37 @@ async fn names_come_from_the_daemon() {
         values(&both).contains(&"good") && values(&both).contains(&"good/echo"),
         "{both:?}"
     );
+    // One that has neither a token nor switches, but is there.
+    let front = Front::open(&home, &["connect"], "2025-11-25").await;
+    let clients = offered(&home, &["switches", "off", ""]).await;
+    assert_eq!(without_options(&clients), ["laptop", "test"], "{clients:?}");
+    let tokens = offered(&home, &["token", "remove", ""]).await;
+    assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
+    front.end().await;
     daemon.stop().await;
+    // The state directory has them, too.
+    let tokens = offered(&home, &["token", "remove", ""]).await;
+    assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
+}
+
+#[tokio::test]
+async fn words_that_are_known_are_offered() {
+    let home = home!();
+    let statuses = offered(&home, &["records", "--status", ""]).await;
+    let expected = [
+        "open",
+        "ok",
+        "error",
+        "timeout",
+        "cancelled",
+        "unknown",
+        "refused",
+    ];
+    assert_eq!(values(&statuses), expected);
+    let doors = offered(&home, &["records", "--door", "mcp_s"]).await;
+    assert_eq!(values(&doors), ["mcp_stdio", "mcp_sse"]);
+    let programs = offered(&home, &["add", "--from", "cur"]).await;
+    assert_eq!(programs, ["cursor\tCursor"]);
 }
 
 /// Without a daemon the file says which servers there are, and nothing is started to ask them.

@@ -521,3 +521,36 @@ async fn the_report_has_no_secrets() {
     assert_eq!(run(&["--no-start"]).await.code, Some(1));
     check();
 }
+
+/// Lines of the log among the findings say nothing that the findings do not.
+#[tokio::test]
+async fn people_get_findings_and_no_log() {
+    let home = home!();
+    let config = fakes(&home, &[("noisy", &["--noise"])]);
+    let run = doctor(&home, &["--config", &config]).await;
+    assert!(run.stdout.contains("noisy"), "{run}");
+    assert!(!run.to_string().contains("WARN"), "{run}");
+}
+
+/// A long PATH is shortened for people, and whole for programs.
+#[tokio::test]
+async fn a_long_path_is_shortened() {
+    let home = home!();
+    let folders: Vec<String> = (0..30).map(|it| format!("/opt/folder-{it}")).collect();
+    let path = format!("/usr/bin:/bin:{}", folders.join(":"));
+    let text = json!({"mcpServers": {"a": {"command": "true", "env": {"PATH": path}}}});
+    let config = home.file("config.json", &text.to_string());
+    let run = doctor(&home, &["--no-start", "--config", &config]).await;
+    let line = run.stdout.lines().find(|line| line.contains("PATH of a"));
+    let line = line.unwrap_or_else(|| panic!("{run}"));
+    assert!(
+        line.len() < 120 && line.contains(" more, which --json shows"),
+        "{line}"
+    );
+    let findings = findings(&home, &["--no-start", "--config", &config]).await;
+    let what = &found(&findings, "command.path")["what"];
+    assert!(
+        what.as_str().expect("a text").contains("/opt/folder-29"),
+        "{what}"
+    );
+}

@@ -37,6 +37,7 @@ async fn every_command_has_a_page() {
         assert!(page.contains(".TH mainstay"), "{file}: {page}");
         assert!(!page.contains('\u{1b}'), "{file}: {page}");
         assert!(page.contains(".SH DESCRIPTION"), "{file}: {page}");
+        assert!(!page.contains("\nExamples:\n"), "{file}: {page}");
     }
     let json = home.run(&["man", "--dir", dir, "--json"]).await.json();
     assert_eq!(json["pages"].as_array().map(Vec::len), Some(expected.len()));

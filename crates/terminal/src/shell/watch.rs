@@ -159,7 +159,7 @@ impl Outages {
         let kind = serde_json::json!({"type": event.kind, "data": event.data});
         // A later version's is shown as it is.
         let kind = serde_json::from_value(kind).ok();
-        let is_news = match kind {
+        let is_news = match &kind {
             Some(EventKind::ServerConnected {}) => {
                 self.0.remove(server);
                 is_typing
@@ -196,10 +196,15 @@ impl Outages {
             )
             | None => true,
         };
-        let shown = if detail.is_empty() {
-            format!("{server} {word}")
-        } else {
-            format!("{server} {word}: {detail}")
+        let shown = match &kind {
+            Some(EventKind::ConfigReloaded { .. }) => {
+                format!("the configuration was read again; {detail}")
+            }
+            Some(EventKind::ConfigRejected { reason }) => {
+                format!("the configuration was refused: {reason}")
+            }
+            _ if detail.is_empty() => format!("{server} {word}"),
+            _ => format!("{server} {word}: {detail}"),
         };
         is_news.then_some(shown)
     }
@@ -207,7 +212,7 @@ impl Outages {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_core::lifecycle::State;
+    use mainstay_core::{ids::ServerName, lifecycle::State};
     use serde_json::Value;
 
     use super::*;
@@ -263,6 +268,22 @@ mod tests {
             Some("fs connected")
         );
         assert_eq!(said(&EventKind::ServerConnected {}, false), None);
+        let changed = EventKind::ConfigReloaded {
+            added: Vec::new(),
+            removed: Vec::new(),
+            changed: vec![ServerName::new("off").expect("a legal name")],
+        };
+        assert_eq!(
+            said(&changed, false).as_deref(),
+            Some("the configuration was read again; changed: off")
+        );
+        let refused = EventKind::ConfigRejected {
+            reason: "no JSON".to_owned(),
+        };
+        assert_eq!(
+            said(&refused, false).as_deref(),
+            Some("the configuration was refused: no JSON")
+        );
         // One that never was up.
         assert_eq!(
             said(&reconnecting(1), true).as_deref(),

@@ -87,11 +87,7 @@ impl Feed {
     pub fn operate(&mut self, name: String, action: Action) {
         self.work(move |client, tell| async move {
             let outcome = operate(&client, &name, action).await;
-            let event = Event::Operated {
-                name,
-                action,
-                outcome,
-            };
+            let event = Event::Operated { name, outcome };
             tell.send(event).await.ok();
         });
     }
@@ -105,7 +101,7 @@ impl Feed {
                 Topic::Log => log(&client, &name, &pane).await,
                 Topic::Calls => calls(&client, &name, &pane).await,
                 // They come with the stream.
-                Topic::Events => Ok(()),
+                Topic::Events | Topic::Status => Ok(()),
             };
             if let Err(error) = followed {
                 pane.tell(vec![Line::remark(&error.to_string())], false)
@@ -209,9 +205,14 @@ async fn operate(client: &Client, name: &str, action: Action) -> Result<String, 
         Action::Enable | Action::Disable => client.switch(name, action.verb(), keeping).await,
         _ => client.operate(name, action.verb()).await,
     };
-    let operated = operated.map_err(|error| error.to_string())?;
+    let failed = |error: String| format!("cannot {} {name}: {error}", action.verb());
+    let operated = operated.map_err(|error| failed(error.to_string()))?;
     match operated.error {
-        Some(error) => Err(error),
+        // The configuration says so; only the start failed.
+        Some(error) if action == Action::Enable => {
+            Err(format!("{name} is enabled, but does not start: {error}"))
+        }
+        Some(error) => Err(failed(error)),
         None if action == Action::Disable => Ok(format!("{name} is disabled")),
         None => Ok(format!("{name} is {}", operated.status)),
     }

@@ -20,6 +20,9 @@ use super::{
 /// How long a notice stays.
 const NOTICE: Duration = Duration::from_secs(8);
 
+/// Below this height of the screen a pane leaves no room for servers.
+pub const LEAST_FOR_PANE: u16 = 12;
+
 /// Events that are kept for the pane.
 const EVENTS: usize = 2000;
 
@@ -49,7 +52,7 @@ pub enum Event {
     },
     Operated {
         name: String,
-        action: Action,
+        /// A sentence, either way.
         outcome: Result<String, String>,
     },
 }
@@ -118,6 +121,8 @@ pub struct Model {
     pub is_dirty: bool,
     /// Operations under way, by server.
     pub at_work: HashMap<String, Action>,
+    /// Whether the screen is high enough, as it was drawn last.
+    pub has_room_for_pane: bool,
     questions: Questions,
     generation: u64,
 }
@@ -135,6 +140,7 @@ impl Model {
             notice: None,
             is_dirty: true,
             at_work: HashMap::new(),
+            has_room_for_pane: true,
             questions: Questions::new(now),
             generation: 0,
         };
@@ -225,18 +231,13 @@ impl Model {
                     pane.add(lines, is_whole);
                 }
             }
-            Event::Operated {
-                name,
-                action,
-                outcome,
-            } => {
+            Event::Operated { name, outcome } => {
                 self.at_work.remove(&name);
                 self.questions.want(name.clone());
-                let (text, is_error) = match outcome {
-                    Ok(text) => (text, false),
-                    Err(text) => (format!("cannot {} {name}: {text}", action.verb()), true),
-                };
-                self.notify(&text, is_error);
+                match outcome {
+                    Ok(text) => self.notify(&text, false),
+                    Err(text) => self.notify(&text, true),
+                }
             }
         }
         Vec::new()
@@ -300,6 +301,11 @@ impl Model {
         self.generation += 1;
         pane.begin(wanted);
         self.is_dirty = true;
+        if pane.topic == Topic::Status {
+            // It is that of the row.
+            pane.is_told = true;
+            return Some(Effect::Unfollow);
+        }
         if pane.topic == Topic::Events {
             // They come without being asked for.
             let events = self.events.iter();
@@ -398,6 +404,7 @@ impl Model {
                 self.list.arrange(self.now);
             }
             Key::Enter => return self.toggle_pane(),
+            Key::Tab | Key::BackTab if !self.has_room_for_pane => self.refuse_pane(),
             Key::Tab | Key::BackTab => {
                 let is_back = matches!(key, Key::BackTab);
                 self.pane = Some(match self.pane.take() {
@@ -416,8 +423,19 @@ impl Model {
             self.generation += 1;
             return vec![Effect::Unfollow];
         }
-        self.pane = Some(Pane::new(Topic::Log));
+        if self.has_room_for_pane {
+            self.pane = Some(Pane::new(Topic::Log));
+        } else {
+            self.refuse_pane();
+        }
         Vec::new()
+    }
+
+    fn refuse_pane(&mut self) {
+        self.notify(
+            &format!("a pane needs {LEAST_FOR_PANE} lines; `mainstay get` says all"),
+            true,
+        );
     }
 
     /// Moves the selection by so many pages.

@@ -1,4 +1,4 @@
-//! The pane below the servers: the log, the events or the calls of the chosen one.
+//! The pane below the servers: the log, the events, the calls or the status of the chosen one.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,28 @@ pub enum Topic {
     Log,
     Events,
     Calls,
+    /// All of what the line of the server has no room for.
+    Status,
 }
 
 impl Topic {
-    pub const ALL: [Self; 3] = [Self::Log, Self::Events, Self::Calls];
+    pub const ALL: [Self; 4] = [Self::Log, Self::Events, Self::Calls, Self::Status];
 
     pub const fn word(self) -> &'static str {
         match self {
             Self::Log => "log",
             Self::Events => "events",
             Self::Calls => "calls",
+            Self::Status => "status",
         }
     }
 
     pub const fn next(self, is_back: bool) -> Self {
         match (self, is_back) {
             (Self::Log, false) | (Self::Calls, true) => Self::Events,
-            (Self::Events, false) | (Self::Log, true) => Self::Calls,
-            (Self::Calls, false) | (Self::Events, true) => Self::Log,
+            (Self::Events, false) | (Self::Status, true) => Self::Calls,
+            (Self::Calls, false) | (Self::Log, true) => Self::Status,
+            (Self::Status, false) | (Self::Events, true) => Self::Log,
         }
     }
 
@@ -40,6 +44,7 @@ impl Topic {
             Self::Log => "it has not said anything",
             Self::Events => "nothing has happened to it lately",
             Self::Calls => "no calls on record",
+            Self::Status => "no server is chosen",
         }
     }
 }

@@ -364,14 +364,9 @@ fn what_came_of_an_action_is_said() {
         "{}",
         world.screen(80, 24)
     );
-    let outcome = Err("it is disabled".to_owned());
+    let outcome = Err("cannot restart files: it is disabled".to_owned());
     let name = "files".to_owned();
-    let action = Action::Restart;
-    world.happens(Event::Operated {
-        name,
-        action,
-        outcome,
-    });
+    world.happens(Event::Operated { name, outcome });
     let said = "error: cannot restart files: it is disabled";
     assert!(
         world.screen(80, 24).contains(said),
@@ -557,7 +552,6 @@ fn no_text_is_obeyed() {
             is_whole: false,
         });
         let name = "evil".to_owned();
-        let action = Action::Stop;
         let outcome = Err(hostile.clone());
         for _ in 0..2 {
             let terminal = world.drawn(3000, 24, PLAIN);
@@ -566,11 +560,7 @@ fn no_text_is_obeyed() {
                 assert!(!cell.symbol().contains(is_bad), "{:?}", cell.symbol());
             }
             let (name, outcome) = (name.clone(), outcome.clone());
-            world.happens(Event::Operated {
-                name,
-                action,
-                outcome,
-            });
+            world.happens(Event::Operated { name, outcome });
         }
         let reason = "of a daemon".to_owned() + &hostile;
         world.happens(Event::Gone {
@@ -578,6 +568,53 @@ fn no_text_is_obeyed() {
             again_in: Duration::ZERO,
         });
         assert!(!world.screen(3000, 24).contains('\u{1b}'));
+    }
+}
+
+/// What the line of a server has no room for can be read somewhere.
+#[test]
+fn the_pane_has_the_whole_status() {
+    let reason = format!(
+        "command not found: {}; install it",
+        "very-long-name ".repeat(12)
+    );
+    let down = server("gone", "failed", &json!({"lastError": reason}));
+    let mut world = World::new(vec![down]);
+    assert!(!world.screen(80, 24).contains("install it"));
+    world.press("\n\t\t\t");
+    world.passes(1000);
+    assert_eq!(
+        world.model.pane.as_ref().map(|pane| pane.topic),
+        Some(Topic::Status)
+    );
+    let shown = world.screen(80, 24);
+    assert!(shown.contains("[status]"), "{shown}");
+    assert!(
+        shown.contains("; install it\n    (stdio, 3 tools)"),
+        "{shown}"
+    );
+    world.press("\t");
+    assert_eq!(
+        world.model.pane.as_ref().map(|pane| pane.topic),
+        Some(Topic::Log)
+    );
+}
+
+#[test]
+fn a_screen_without_room_for_a_pane_says_so() {
+    for key in ["\n", "\t"] {
+        let mut world = World::new(some());
+        world.screen(60, 10);
+        world.press(key);
+        assert!(world.model.pane.is_none());
+        let shown = world.screen(60, 10);
+        assert!(
+            shown.contains("a pane needs 12 lines; `mainstay get` says all"),
+            "{shown}"
+        );
+        world.screen(60, 12);
+        world.press(key);
+        assert!(world.model.pane.is_some());
     }
 }
 

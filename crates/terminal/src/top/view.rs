@@ -1,6 +1,8 @@
 //! Draws the model. The smaller the screen, the less is shown: the servers go last.
 
-use mainstay_command_line::output;
+use std::time::Instant;
+
+use mainstay_command_line::{output, wrap::wrapped};
 use ratatui::{
     Frame,
     layout::Rect,
@@ -10,7 +12,7 @@ use ratatui::{
 
 use super::{
     columns::{self, Column, MARKER, Placed},
-    model::{Link, Mode, Model},
+    model::{LEAST_FOR_PANE, Link, Mode, Model},
     pane::Topic,
     rows::{Mood, Row, Sort, States},
 };
@@ -22,9 +24,6 @@ pub struct Look {
     pub is_unicode: bool,
 }
 
-/// Below this height a pane leaves no room for servers.
-const LEAST_FOR_PANE: u16 = 12;
-
 pub(super) const HELP: &[(&str, &str)] = &[
     (
         "Up Down j k",
@@ -34,7 +33,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("f", "show all, those in trouble, up, or down"),
     ("/", "show those that contain a text; Esc shows all again"),
     ("Enter", "open or close the pane of the chosen server"),
-    ("Tab", "its log, its events, or its calls"),
+    ("Tab", "its log, its events, its calls, or its whole status"),
     ("t x", "start, stop"),
     ("r c", "restart, reconnect"),
     ("e", "enable or disable"),
@@ -87,6 +86,7 @@ pub fn view(model: &mut Model, frame: &mut Frame<'_>, look: Look) {
         canvas.help(area, first);
         return;
     }
+    model.has_room_for_pane = area.height >= LEAST_FOR_PANE;
     let parts = Parts::of(area.height, model.pane.is_some());
     model.list.page = parts.rows.max(1).into();
     scroll(model);
@@ -311,6 +311,16 @@ impl Canvas<'_, '_> {
             x = x.saturating_add(wide + 1);
         }
         let room = usize::from(area.height - 1);
+        if let (Topic::Status, Some(row)) = (pane.topic, model.list.row()) {
+            let width = usize::from(area.width).saturating_sub(1);
+            let lines = wrapped(&described(row, model.now), width);
+            // A word may be wider than the screen.
+            let lines = lines.iter().flat_map(|line| output::rows(line));
+            for (y, line) in (area.y + 1..).zip(lines.take(room)) {
+                self.put(area.x, y, &line, area.width, style);
+            }
+            return;
+        }
         if pane.lines.is_empty() {
             let text = if pane.is_told {
                 pane.topic.nothing()
@@ -333,19 +343,7 @@ impl Canvas<'_, '_> {
     /// The chosen server in one line.
     fn detail(&mut self, model: &Model, area: Rect) {
         let Some(row) = model.list.row() else { return };
-        let mut facts = vec![row.transport.clone()];
-        facts.extend(row.pid.map(|pid| format!("pid {pid}")));
-        facts.push(output::count(row.tools, "tool"));
-        if row.crashes > 0 {
-            let plural = if row.crashes == 1 { "" } else { "es" };
-            facts.push(format!("{} crash{plural}", row.crashes));
-        }
-        if row.in_flight > 0 {
-            facts.push(format!("{} in flight", row.in_flight));
-        }
-        let detail = row.detail(model.now);
-        let text = format!("{}: {detail} ({})", row.name, facts.join(", "));
-        self.line(area, &text, self.style());
+        self.line(area, &described(row, model.now), self.style());
     }
 
     fn foot(&mut self, model: &Model, area: Rect) {
@@ -395,6 +393,21 @@ impl Canvas<'_, '_> {
             self.put(area.x, y, &leave, area.width, Style::new());
         }
     }
+}
+
+/// `files: up 2 h (stdio, pid 4711, 3 tools, 1 in flight)`
+fn described(row: &Row, now: Instant) -> String {
+    let mut facts = vec![row.transport.clone()];
+    facts.extend(row.pid.map(|pid| format!("pid {pid}")));
+    facts.push(output::count(row.tools, "tool"));
+    if row.crashes > 0 {
+        let plural = if row.crashes == 1 { "" } else { "es" };
+        facts.push(format!("{} crash{plural}", row.crashes));
+    }
+    if row.in_flight > 0 {
+        facts.push(format!("{} in flight", row.in_flight));
+    }
+    format!("{}: {} ({})", row.name, row.detail(now), facts.join(", "))
 }
 
 /// `4 servers: 2 connected, 1 reconnecting, 1 disabled  3.2 calls/s`

@@ -81,6 +81,47 @@ fn folders(home: &Home) -> Vec<String> {
     found
 }
 
+/// Variables decide what is run as much as the command does.
+#[tokio::test]
+async fn the_variables_of_a_bundle_are_shown_with_their_values() {
+    let home = home!();
+    let manifest = json!({
+        "manifest_version": "0.3", "name": "Loader", "version": "1.0.0", "description": "Loads",
+        "author": {"name": "someone"},
+        "server": {"type": "binary", "entry_point": "run", "mcp_config": {
+            "command": "sh",
+            "env": {
+                "LD_PRELOAD": "${__dirname}/evil.so", "KEY": "${user_config.key}", "MODE": "a b",
+                "DB_PASSWORD": "fixed-secret", "URL": "https://me:hidden@example.com",
+            },
+        }},
+        "user_config": {"key": {"type": "string", "title": "Key", "description": "A secret", "sensitive": true}},
+    });
+    let zip = ZipFile::default()
+        .with("manifest.json", manifest.to_string())
+        .with("run", "");
+    let path = home.path().join("loader.mcpb");
+    fs::write(&path, zip.bytes()).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let run = home
+        .run(&["add", "--no-check", path, "--set", "key=s3cret-value"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    for shown in [
+        "LD_PRELOAD=",
+        "/evil.so",
+        "MODE=\"a b\"",
+        "KEY=***",
+        "DB_PASSWORD=***",
+        "URL=***",
+    ] {
+        assert!(run.stderr.contains(shown), "{shown}: {run}");
+    }
+    for secret in ["s3cret-value", "fixed-secret", "hidden"] {
+        assert!(!run.stderr.contains(secret), "{secret}: {run}");
+    }
+}
+
 #[tokio::test]
 async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     let (home, registry) = (home!(), Registry::start().await);

@@ -283,7 +283,7 @@ async fn hostile_registries_are_refused() {
         registry.answer(&at(name), answer);
         let run = registry.run(&home, &["add", name]).await;
         assert!(run.stderr.contains(said), "{said}: {run}");
-        assert!(matches!(run.code, Some(1 | 3)), "{run}");
+        assert!(matches!(run.code, Some(1 | 6)), "{run}");
     }
     for (name, server, said) in [
         (
@@ -367,7 +367,13 @@ async fn nobody_waits_for_a_slow_registry() {
         &["search"],
         &within(command.output()).await.expect("it starts"),
     );
-    assert_eq!(run.code, Some(3), "{run}");
+    assert_eq!(run.code, Some(6), "{run}");
+    let mut command = closed.command(&["add", "a.b/c", "--registry", "http://127.0.0.1:1"]);
+    let run = Run::new(
+        &["add"],
+        &within(command.output()).await.expect("it starts"),
+    );
+    assert_eq!(run.code, Some(6), "{run}");
 }
 
 #[tokio::test]
@@ -436,6 +442,49 @@ async fn servers_are_found() {
     let run = home.run(&["search", "files"]).await;
     assert!(run.stdout.contains("io.github.a/files"), "{run}");
     assert!(registry.asked.lock().expect("whole").len() >= 7);
+}
+
+/// `add` refuses it for the same reason.
+#[tokio::test]
+async fn what_cannot_run_here_is_not_shown_as_if_it_could() {
+    let (home, registry) = (home!(), Registry::start().await);
+    let server = json!({"server": {"name": "a.b/c", "description": "Does things", "version": "1.0.0", "packages": [
+        {"registryType": "nuget", "identifier": "C", "version": "1.0.0", "transport": {"type": "stdio"}},
+    ]}});
+    registry.answer(
+        "/v0.1/servers?search=c&version=latest&limit=20",
+        Answer::json(&json!({"servers": [server], "metadata": {}})),
+    );
+    let run = registry.run(&home, &["search", "c"]).await;
+    assert!(run.stdout.contains("dnx is not installed"), "{run}");
+    stand_in(&home, "dnx", "exec FAKE");
+    let run = registry.run(&home, &["search", "c"]).await;
+    assert!(run.stdout.contains("dnx C@1.0.0"), "{run}");
+}
+
+#[tokio::test]
+async fn an_entry_that_takes_anothers_place_is_said_to() {
+    let home = home!();
+    let add = async |more: &[&str]| home.run(&[&["add", "--no-check"], more].concat()).await;
+    let config = home.state().join("config.json");
+    let first = add(&["a", "--", "true"]).await;
+    assert_eq!(
+        first.stdout,
+        format!("a was added to {}\n", config.display()),
+        "{first}"
+    );
+    let second = add(&["--replace", "a", "--", "false"]).await;
+    assert_eq!(
+        second.stdout,
+        format!("a was replaced in {}\n", config.display()),
+        "{second}"
+    );
+    let third = add(&["--replace", "b", "--", "true"]).await;
+    assert_eq!(
+        third.stdout,
+        format!("b was added to {}\n", config.display()),
+        "{third}"
+    );
 }
 
 /// On a terminal what is missing is asked for, and secrets are not echoed.

@@ -19,6 +19,23 @@ async fn without_a_daemon_the_client_and_the_operator_are_told() {
     assert!(stderr.contains("hint: start a daemon"), "{stderr}");
 }
 
+/// A client that has asked and closed its end, as `mainstay connect < requests` does.
+#[tokio::test]
+async fn a_closed_stdin_changes_nothing_where_there_is_no_daemon() {
+    let home = home!();
+    for wait in ["1", "3600"] {
+        let mut front = Front::start(&home, &["connect", "--wait", wait]);
+        let asked = front.ask("initialize", &INITIALIZE).await;
+        front.close();
+        let answer = front.answer(asked).await;
+        assert_eq!(answer["error"]["data"]["kind"], "daemon_unreachable");
+        let (code, stderr) = front.ended().await;
+        assert_eq!(code, Some(3), "{stderr}");
+        assert!(stderr.contains("error: no daemon is running"), "{stderr}");
+        assert!(stderr.contains("hint: start a daemon"), "{stderr}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_there_is_not_is_not_found() {
     let home = home!();

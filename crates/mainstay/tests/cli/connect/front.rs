@@ -23,7 +23,8 @@ pub fn initialize(revision: &str) -> Value {
 
 pub struct Front {
     child: Child,
-    stdin: ChildStdin,
+    /// `None` once it is closed.
+    stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
     next: u64,
     /// Messages that were read while another one was waited for.
@@ -35,7 +36,7 @@ impl Front {
         let mut command = home.command(arguments);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
         Self {
-            stdin: child.stdin.take().expect("a pipe"),
+            stdin: child.stdin.take(),
             stdout: lines(child.stdout.take()),
             child,
             next: 0,
@@ -60,7 +61,8 @@ impl Front {
 
     pub async fn say(&mut self, message: &Value) {
         let line = format!("{message}\n");
-        within(self.stdin.write_all(line.as_bytes()))
+        let stdin = self.stdin.as_mut().expect("open");
+        within(stdin.write_all(line.as_bytes()))
             .await
             .expect("it reads");
     }
@@ -130,10 +132,14 @@ impl Front {
         timeout(Duration::ZERO, self.child.wait()).await.is_ok()
     }
 
+    /// Closes stdin. What was asked is still answered.
+    pub fn close(&mut self) {
+        self.stdin = None;
+    }
+
     /// Closes stdin. Returns the exit code and what was said on stderr.
     pub async fn end(mut self) -> (Option<i32>, String) {
-        within(self.stdin.shutdown()).await.expect("closed");
-        drop(self.stdin);
+        self.close();
         Self::wait(self.child).await
     }
 

@@ -1,7 +1,7 @@
 //! `mainstay connect`: a client on stdin and stdout whose session outlives the daemon's restarts.
 
 mod attach;
-mod front;
+pub mod front;
 mod hand_over;
 mod restarts;
 mod shared;

@@ -258,13 +258,13 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
     let (terminal, written) = in_tmux(&home, &home.command(&["top"])).await;
     terminal.shows("dead").await;
     terminal.press(&["Enter"]).await;
-    // The log, the events and the calls of both servers.
+    // The log, the events, the calls and the status of both servers.
     for (server, other) in [("evil", "dead"), ("dead", "evil")] {
         terminal.press(&["/"]).await;
         terminal.types(server).await;
         terminal.press(&["Enter"]).await;
         terminal.shows(&format!("> {server}")).await;
-        for topic in ["[log]", "[events]", "[calls]"] {
+        for topic in ["[log]", "[events]", "[calls]", "[status]"] {
             terminal.shows(topic).await;
             if topic != "[calls]" || server == "evil" {
                 terminal
