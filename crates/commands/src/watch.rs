@@ -80,6 +80,7 @@ pub fn is_gone(error: &ClientError) -> bool {
         ClientError::NotRunning { .. } | ClientError::Unreachable { .. } => true,
         ClientError::Refused { status, .. } => status.as_u16() == 503,
         ClientError::BadUrl { .. }
+        | ClientError::Lost { .. }
         | ClientError::Unauthorized { .. }
         | ClientError::Foreign { .. } => false,
     }

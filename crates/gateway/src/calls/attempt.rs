@@ -16,11 +16,14 @@ use mainstay_core::{
     trace,
 };
 use mainstay_transport::{Frame, OpenQuestions, Question, ServerMessage, Session};
-use tokio::time::Instant;
+use tokio::{
+    task::unconstrained,
+    time::{Instant, sleep_until},
+};
 
 use super::{
     bridge::Bridge,
-    call::{AttemptError, Call, Round},
+    call::{AttemptError, Call, Round, deadline},
     progress::Progress,
     request::{Answer, Upstream},
     rounds::MAX_ROUNDS,
@@ -153,7 +156,7 @@ impl Call<'_> {
             biased;
             exchange = start => exchange.map_err(|why| self.interrupted(why))?,
             // A full pipe: nothing of the message has been written.
-            () = tokio::time::sleep_until(self.deadline) => return Err(AttemptError::Final(self.timed_out())),
+            () = deadline(self.deadline) => return Err(AttemptError::Final(self.timed_out())),
             reason = &mut cancel => return Err(AttemptError::Final(self.cancelled(&reason))),
         };
         self.account.sent();
@@ -162,7 +165,7 @@ impl Call<'_> {
         // The server has closed its connection, and nothing has come since.
         let mut is_parted = false;
         let mut patience = None;
-        let mut timer = pin!(tokio::time::sleep_until(self.deadline));
+        let mut timer = pin!(sleep_until(self.deadline));
         loop {
             tokio::select! {
                 biased;
@@ -208,7 +211,7 @@ impl Call<'_> {
                 }
                 // A client that comes back for the rest wants it now, not when the server's time is over.
                 () = self.sink.client_returned(), if is_parted => exchange.resume_now(),
-                () = &mut timer => {
+                () = unconstrained(&mut timer) => {
                     let questions = exchange.open_questions().or(patience.as_deref());
                     if let Some(later) = questions.and_then(|questions| self.waits_for_people(questions)) {
                         self.deadline = later;

@@ -9,7 +9,10 @@ use mainstay_core::{
     trouble,
 };
 use mainstay_transport::{CallState, Interruption, InterruptionKind, Session};
-use tokio::time::Instant;
+use tokio::{
+    task::unconstrained,
+    time::{Instant, sleep_until},
+};
 
 use crate::supervisor::Crash;
 
@@ -33,6 +36,11 @@ pub(super) enum AttemptError {
     /// It may have run, and there will be no answer.
     Lost(Failure),
     Final(Failure),
+}
+
+/// Resolves then, also beside a server that leaves this task no cooperative budget (tokio's `coop`).
+pub(super) async fn deadline(at: Instant) {
+    unconstrained(sleep_until(at)).await;
 }
 
 impl AttemptError {
@@ -101,7 +109,7 @@ impl Call<'_> {
         tokio::select! {
             biased;
             done = part => Ok(done),
-            () = tokio::time::sleep_until(self.deadline) => Err(self.timed_out()),
+            () = deadline(self.deadline) => Err(self.timed_out()),
             reason = cancel => Err(self.cancelled(&reason)),
         }
     }

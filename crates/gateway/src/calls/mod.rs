@@ -29,7 +29,7 @@ use std::{future::poll_fn, pin::pin, time::Duration};
 
 use mainstay_core::{failure::Failure, record::State};
 use mainstay_transport::MAX_REDIRECTS;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{sync::oneshot, task::unconstrained, time::Instant};
 
 use self::{
     account::Account,
@@ -101,14 +101,16 @@ impl Calls {
             progressed: false,
             account,
         };
-        let mut cancel = pin!(async {
+        // A server that sends without a pause takes all that a task may do before it yields (tokio's cooperative
+        // budget). It must not keep the call from being cancelled, nor from its end in time.
+        let mut cancel = pin!(unconstrained(async {
             tokio::select! {
                 biased;
                 // Otherwise it could not be cancelled any more.
                 Ok(reason) = cancel => reason,
                 () = self.closing.over() => SHUTTING_DOWN.to_owned(),
             }
-        });
+        }));
         // Once more on a new session, and only if nothing of the call can have run, or running it
         // twice is as good as once (invariant 6). The second attempt of a call that was lost may be the
         // first to learn that its session is gone, too, and then was not sent.
