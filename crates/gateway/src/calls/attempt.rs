@@ -18,6 +18,8 @@ use mainstay_core::{
 use mainstay_transport::{Frame, OpenQuestions, Question, ServerMessage, Session};
 use tokio::time::Instant;
 
+use crate::supervisor::Cause;
+
 use super::{
     bridge::Bridge,
     call::{AttemptError, Call, Round},
@@ -249,8 +251,17 @@ impl Call<'_> {
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {
-            let principal = &self.sink.client.principal;
-            self.upstream.server().queue(principal, question);
+            self.upstream.server().queue(self.cause(), question);
+        }
+    }
+
+    /// Names this call as the cause of what its server asks.
+    fn cause(&self) -> Cause {
+        let client = &self.sink.client;
+        Cause {
+            principal: client.principal.clone(),
+            client: client.origin.client.as_ref().map(|it| it.name.clone()),
+            name: self.request.subject(),
         }
     }
 
