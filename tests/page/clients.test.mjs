@@ -253,6 +253,8 @@ test('the entry of every client is that of mainstay export, with and without tok
 test('a token is shown once, opens the MCP addresses under its name, and nothing after it is removed', async () => {
   for (const name of ['without-one', 'without-two']) await McpClient.open(daemon, '/mcp', { name })
   const page = await openPage(daemon, '#/clients/tokens')
+  const sent = []
+  page.on('request', (request) => sent.push(request.url() + (request.postData() ?? '')))
   await page.getByRole('heading', { name: 'No tokens yet' }).waitFor()
   await page.getByRole('button', { name: 'Make a token' }).first().click()
   const dialog = page.getByRole('dialog', { name: 'Make a token' })
@@ -274,9 +276,21 @@ test('a token is shown once, opens the MCP addresses under its name, and nothing
   await made.getByText('it is not shown again').waitFor()
   const token = (await made.getByRole('figure').filter({ hasText: 'Token' }).locator('pre').first().innerText()).trim()
   assert.match(token, /^mst_/)
-  // The entry to paste has the token that was just made.
-  const entry = JSON.parse(await made.getByRole('figure', { name: /^Entry for most clients/ }).locator('pre').innerText())
-  assert.deepEqual(entry.mcpServers.mainstay, { type: 'http', url: `${daemon.url}/mcp`, headers: { Authorization: `Bearer ${token}` } })
+  // The entry to paste has the token that was just made, in the words of each client that takes a URL.
+  const entryOf = async (title) => {
+    await made.getByLabel('Its entry for').selectOption({ label: title })
+    return (await made.getByRole('figure').last().locator('pre').innerText()).trim()
+  }
+  const [url, headers] = [`${daemon.url}/mcp`, { Authorization: `Bearer ${token}` }]
+  assert.deepEqual(JSON.parse(await entryOf('Any other client')).mcpServers.mainstay, { type: 'http', url, headers })
+  const inCursor = JSON.parse(await entryOf('Cursor')).mcpServers.mainstay
+  assert.deepEqual([inCursor.url, inCursor.headers], [url, headers])
+  assert.deepEqual(JSON.parse(await entryOf('VS Code')).servers.mainstay, { type: 'http', url, headers })
+  for (const title of await made.getByLabel('Its entry for').locator('option').allInnerTexts()) {
+    const text = await entryOf(title)
+    assert.ok(text.includes(url) && text.includes(token) && !text.includes('mst_TOKEN'), `${title}: ${text}`)
+  }
+  assert.deepEqual(sent.filter((it) => it.includes(token)), [], 'no address has the token')
   const row = page.getByRole('row').filter({ hasText: 'laptop' })
   await row.getByText(/in (29|30) d/).waitFor()
   // The second one shuts nobody out.

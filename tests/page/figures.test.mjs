@@ -47,6 +47,26 @@ function memoryOf(pid) {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024
 }
 
+test('a server that fails its calls is never said to run and answer', async () => {
+  const failing = await Daemon.start({ mcpServers: { billing: fake() } })
+  try {
+    await failing.connected('billing')
+    const caller = await McpClient.connect(failing)
+    for (let call = 0; call < 3; call += 1) await caller.call('billing__error').catch(() => {})
+    const page = await openPage(failing, '#/servers')
+    await says(row(page, 'billing'), 'its calls fail')
+    await page.goto(`${failing.url}/#/servers/billing`)
+    const why = page.getByRole('region', { name: 'Why' })
+    await says(why, /It is connected, last heard .*; all of its 3 calls of the last minute failed\./)
+    await caller.call('billing__echo', { text: 'x' })
+    await says(why, /; 3 of its 4 calls of the last minute failed\./)
+    assert.equal(await why.getByText('It runs and answers').count(), 0)
+    await closePage(page)
+  } finally {
+    await failing.end()
+  }
+})
+
 test('a row has calls, errors, p95 with its line, memory, processes and uptime', async () => {
   const page = await openPage(daemon)
   const [alpha, heavy] = [row(page, 'alpha'), row(page, 'heavy')]

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, test } from 'node:test'
 import { closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
+import { McpClient } from './mcp.mjs'
 
 let daemon
 before(async () => {
@@ -65,6 +66,16 @@ test('a question is answered with content, once that fits', async () => {
   assert.deepEqual(JSON.parse(await answer).result, { action: 'accept', content: { name: 'Ada', size: 'm', count: 3, sure: true } })
   await nothing(page)
   await soon('the title without a number', async () => !(await page.title()).startsWith('('))
+  await closePage(page)
+})
+
+test('a question says whose call of which tool caused it', async () => {
+  const client = await McpClient.open(daemon, '/mcp', { name: 'Cursor' })
+  const page = await openPage(daemon, '#/requests')
+  const answered = client.call('alpha__ask', { method: 'elicitation/create', params: { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } } })
+  await card(page).getByText('in a call of ask by Cursor').waitFor()
+  await card(page).getByRole('button', { name: 'Decline' }).click()
+  await answered
   await closePage(page)
 })
 

@@ -235,8 +235,8 @@ test('the switch of auto-start is kept in the file', async () => {
     await page.getByRole('combobox', { name: 'Search or run a command' }).fill(`auto-start ${turn}: beta`)
     await page.getByRole('option', { name: `Auto-start ${turn}: beta` }).waitFor()
     await page.keyboard.press('Enter')
-    await page.getByText(words).waitFor()
-    assert.equal(inFile('beta').autoStart !== false, turn === 'on')
+    await soon('the file to say it', () => (inFile('beta').autoStart !== false) === (turn === 'on'))
+    await page.getByText(words).last().waitFor()
   }
   await closePage(page)
 })

@@ -169,6 +169,9 @@ pub struct ClientSnippet {
     /// The file that it goes into.
     #[serde(rename = "where")]
     pub place: String,
+    /// The entry by URL, with `mst_TOKEN` in the place of a token. Left out for clients that take no URL.
+    #[serde(default, rename = "withToken", skip_serializing_if = "Option::is_none")]
+    pub with_token: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

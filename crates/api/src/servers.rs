@@ -351,6 +351,24 @@ pub struct ServerRequest {
     pub params: Raw,
     /// RFC 3339; it waits for ten minutes.
     pub asked_at: String,
+    /// Left out where several clients can have caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<RequestCause>,
+}
+
+/// The client that caused a request, and its call.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RequestCause {
+    /// The server's own name of the tool or prompt, or the URI of the resource. Left out where none of the client's
+    /// calls is known to have caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The name that the client declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// `operator` or `client:NAME`, where there was a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
 }
 
 /// `POST /api/server-requests/{id}`: either of the two.

@@ -24,6 +24,8 @@ pub enum Front {
     },
     /// The client asks the daemon over HTTP.
     Http { url: String },
+    /// The same with a token.
+    HttpWithToken { url: String, token: String },
 }
 
 impl Front {
@@ -47,6 +49,9 @@ impl Front {
                 entry
             }
             Self::Http { url } => json!({"type": "http", "url": url}),
+            Self::HttpWithToken { url, token } => {
+                json!({"type": "http", "url": url, "headers": {"Authorization": format!("Bearer {token}")}})
+            }
         };
         match entry {
             Value::Object(entry) => entry,

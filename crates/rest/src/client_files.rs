@@ -36,6 +36,9 @@ use crate::{
     via::Author,
 };
 
+/// Stands in an entry in the place of a token.
+const TOKEN_PLACE: &str = "mst_TOKEN";
+
 /// How often an import is made anew of a file that somebody else changes meanwhile.
 const ATTEMPTS: u32 = 3;
 
@@ -190,27 +193,35 @@ fn snippet(
         unreachable!("every client has a usual file")
     };
     let whole = value(file.format, text).unwrap_or_else(|_| Value::Object(Map::new()));
-    let changes = file
-        .sections(&whole)
-        .into_iter()
-        .take(1)
-        .filter_map(|section| {
-            let ours = fronts.of_client(client).entry(client);
-            let entry = entry_for(client, LABEL, &ours, &section).entry?;
+    let text = |front: &Front| {
+        let section = file.sections(&whole).into_iter().next();
+        let change = section.and_then(|section| {
+            let entry = entry_for(client, LABEL, &front.entry(client), &section).entry?;
             Some(FileChange::Put {
                 section,
                 label: LABEL.to_owned(),
                 entry,
             })
         });
+        block(file.format, &Vec::from_iter(change))
+    };
+    let with_token = |url: &String| Front::HttpWithToken {
+        url: url.clone(),
+        token: TOKEN_PLACE.to_owned(),
+    };
     api::ClientSnippet {
         language: match file.format {
             Format::Json => api::SnippetLanguage::Json,
             Format::Toml => api::SnippetLanguage::Toml,
             Format::Yaml => api::SnippetLanguage::Yaml,
         },
-        text: block(file.format, &changes.collect::<Vec<_>>()),
+        text: text(fronts.of_client(client)),
         place: file.path.display().to_string(),
+        with_token: fronts
+            .url
+            .as_ref()
+            .filter(|_| client.speaks_http())
+            .map(|url| text(&with_token(url))),
     }
 }
 

@@ -5,9 +5,11 @@ use mainstay_api as api;
 use mainstay_core::{
     event::Settled,
     failure::{Failure, FailureKind},
+    principal::Principal,
+    redact,
 };
 use mainstay_doorway::json_views::servers::{Disclosure, open_question};
-use mainstay_gateway::supervisor::Queued;
+use mainstay_gateway::supervisor::{Cause, Queued};
 use mainstay_platform::utc;
 
 use super::{RestDoor, address::Path, body::Body, lists, refusal::Refusal};
@@ -22,6 +24,7 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ServerRequests> {
         method: queued.method,
         params: lists::raw(&queued.params),
         asked_at: utc::rfc3339(queued.asked_at),
+        cause: queued.cause.map(cause),
     };
     let queue = door.gateway.registry.queue();
     let of_clients = queue.open_questions().of_clients().into_iter();
@@ -31,6 +34,15 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ServerRequests> {
             .map(|open| open_question(open, Disclosure::Operator))
             .collect(),
     })
+}
+
+/// The cause, with the name of its client as the client declared it, less its secrets.
+fn cause(cause: Cause) -> api::RequestCause {
+    api::RequestCause {
+        name: cause.name.map(|name| name.to_string()),
+        client: cause.client.map(|name| redact::redact(&name).into_owned()),
+        principal: (cause.principal != Principal::Anonymous).then(|| cause.principal.to_string()),
+    }
 }
 
 pub async fn answer(

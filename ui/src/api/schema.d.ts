@@ -3482,6 +3482,8 @@ export interface components {
             text: string;
             /** @description The file that it goes into. */
             where: string;
+            /** @description The entry by URL, with `mst_TOKEN` in the place of a token. Left out for clients that take no URL. */
+            withToken?: string | null;
         };
         /** @description What is known of a client's token. What it is, is not kept. */
         ClientToken: {
@@ -3996,6 +3998,18 @@ export interface components {
             error?: string;
             result?: Record<string, never>;
         };
+        /** @description The client that caused a request, and its call. */
+        RequestCause: {
+            /** @description The name that the client declared. */
+            client?: string | null;
+            /**
+             * @description The server's own name of the tool or prompt, or the URI of the resource. Left out where none of the client's
+             *     calls is known to have caused it.
+             */
+            name?: string | null;
+            /** @description `operator` or `client:NAME`, where there was a token. */
+            principal?: string | null;
+        };
         /** @description The MCP client that asked for a server. */
         RequestedBy: {
             /** @description The name that the client declared. */
@@ -4198,6 +4212,7 @@ export interface components {
         ServerRequest: {
             /** @description RFC 3339; it waits for ten minutes. */
             askedAt: string;
+            cause?: components["schemas"]["RequestCause"] | null;
             /** Format: int64 */
             id: number;
             /** @description `sampling/createMessage`, `elicitation/create`, … */

@@ -14,6 +14,7 @@ import { isKept } from './operations'
 import { Row, type Operation } from './row.svelte'
 import { session } from './session.svelte'
 import { toasts } from './toasts.svelte'
+import { undoable } from './undo'
 
 /** Events that the page remembers for its screens. */
 const MAX_EVENTS = 500
@@ -194,14 +195,17 @@ class Fleet {
     row.busy = operation
     row.failure = undefined
     try {
-      const body = isKept(operation, row.info) ? { persist: true } : undefined
+      const persist = isKept(operation, row.info)
+      // The caller of a quiet one says how to undo all.
+      const say = persist && !quiet ? await undoable() : toasts.show.bind(toasts)
+      const body = persist ? { persist } : undefined
       const done = await api.post<Operated>(path`/api/servers/${name}/${operation}`, body)
       if (done.error) {
         row.failure = done.error
-        if (!quiet) toasts.show(texts.toasts.failed(done.error), 'bad')
+        if (!quiet) void say(texts.toasts.failed(done.error), 'bad')
         return false
       }
-      if (!quiet) toasts.show(texts.toasts.done(name, operation), 'well')
+      if (!quiet) void say(texts.toasts.done(name, operation), 'well')
       return true
     } catch (error) {
       const message = messageOf(error)
@@ -221,8 +225,10 @@ class Fleet {
     row.autoStart = autoStart
     row.failure = undefined
     try {
+      const say = await undoable()
       const done = await changeEntry(row.name, (entry) => ({ ...entry, autoStart }))
       if (done.error && autoStart) failure = done.error
+      void say(texts.servers.autoStartTurned(row.name, autoStart))
     } catch (error) {
       failure = messageOf(error)
     }

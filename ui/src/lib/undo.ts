@@ -1,7 +1,6 @@
 /** Undoing what the page changed in the configuration, by the versions that Mainstay keeps of the file. */
 import { api, messageOf } from '../api/client'
 import { texts } from '../texts'
-import { fleet } from './fleet.svelte'
 import { toasts, type Toast } from './toasts.svelte'
 
 const words = texts.undo
@@ -13,19 +12,30 @@ interface History {
   changed: boolean
 }
 
+/** Says that something was done; `changes` is how many versions of the file that made at most. */
+type Say = (text: string, tone?: Toast['tone'], changes?: number) => Promise<void>
+
 /**
- * Says that the page has changed the configuration, with a button that undoes it. `changes` is how many versions of
- * the file that made. The button comes once the versions were read, and not where none are kept.
+ * Called before the page changes the configuration: what says afterwards that it did, with a button that undoes it.
+ * There is none where nothing was changed, another hand has changed the file since, or no versions are kept.
  */
-export async function showUndoable(text: string, tone: Toast['tone'] = 'well', changes = 1): Promise<void> {
-  const id = toasts.show(text, tone)
-  try {
-    const { versions, changed } = await read()
-    const [newest, before] = [versions[0], versions[changes]]
-    if (changed || !newest || !before || versions.slice(0, changes).some((it) => it.by !== 'page')) return
-    toasts.offer(id, { text: words.undo, run: () => void undo(newest.version, before.version) })
-  } catch {
-    // Then there is no undo: what was done is said all the same.
+export async function undoable(): Promise<Say> {
+  const newest = await read().then(
+    ({ versions }) => versions[0]?.version ?? 0,
+    () => Infinity,
+  )
+  return async (text, tone = 'well', changes = 1) => {
+    const id = toasts.show(text, tone)
+    try {
+      const { versions, changed } = await read()
+      // The last ones are the page's; what was changed by hand before is a version of its own.
+      const made = versions.findIndex((it) => it.by !== 'page' || it.version <= newest)
+      if (changed || made < 1 || made > changes) return
+      const [last, before] = [versions[0]!.version, versions[made]!.version]
+      toasts.offer(id, { text: words.undo, run: () => void undo(last, before) })
+    } catch {
+      // Then there is no undo: what was done is said all the same.
+    }
   }
 }
 
@@ -33,18 +43,13 @@ function read(): Promise<History> {
   return api.get<History>('/api/config/history')
 }
 
-/** Goes back to a version, if the file is still the one that the change made. */
+/** Goes back to a version, if the file is still the one that the change made. An event has the page read everything anew. */
 async function undo(made: number, before: number): Promise<void> {
   try {
     const { versions, changed } = await read()
-    if (changed || versions[0]?.version !== made) {
-      toasts.show(words.changedSince, 'bad')
-      return
-    }
+    if (changed || versions[0]?.version !== made) return void toasts.show(words.changedSince, 'bad')
     await api.post('/api/config/undo', { version: before })
     toasts.show(words.undone, 'well')
-    fleet.listsVersion += 1
-    await fleet.refresh()
   } catch (error) {
     toasts.show(words.failed(messageOf(error)), 'bad')
   }

@@ -21,6 +21,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use crate::supervisor::Cause;
+
 use super::{
     bridge::Bridge,
     call::{AttemptError, Call, Round, deadline},
@@ -252,8 +254,17 @@ impl Call<'_> {
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {
-            let principal = &self.sink.client.principal;
-            self.upstream.server().queue(principal, question);
+            self.upstream.server().queue(self.cause(), question);
+        }
+    }
+
+    /// Names this call as the cause of what its server asks.
+    fn cause(&self) -> Cause {
+        let client = &self.sink.client;
+        Cause {
+            principal: client.principal.clone(),
+            client: client.origin.client.as_ref().map(|it| it.name.clone()),
+            name: self.request.subject(),
         }
     }
 

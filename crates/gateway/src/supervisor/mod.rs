@@ -42,7 +42,7 @@ pub use self::{
     kept_down::KeptDown,
     open_questions::{Answerer, OpenQuestion, OpenQuestions},
     pace::Pace,
-    queue::{Queue, Queued},
+    queue::{Cause, Queue, Queued},
     server::{Server, supervise},
     server_view::{Crash, Crashes, ServerView},
     session_settings::SessionSettings,

@@ -44,10 +44,20 @@ struct State {
     waiting: BTreeMap<u64, Waiting>,
 }
 
+/// The session that caused a request, and its call where it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub principal: Principal,
+    /// The name that its client declared.
+    pub client: Option<String>,
+    /// The server's own name of the tool or prompt, or the URI of the resource.
+    pub name: Option<Arc<str>>,
+}
+
 #[derive(Debug)]
 struct Waiting {
     server: ServerName,
-    principal: Option<Principal>,
+    cause: Option<Cause>,
     question: Question,
     asked_at: SystemTime,
     until: Instant,
@@ -60,8 +70,8 @@ struct Waiting {
 pub struct Queued {
     pub id: u64,
     pub server: ServerName,
-    /// The principal of the call or session that caused it, if known.
-    pub principal: Option<Principal>,
+    /// Known where a single client can have caused it.
+    pub cause: Option<Cause>,
     pub method: String,
     /// JSON text.
     pub params: String,
@@ -87,12 +97,12 @@ impl Queue {
         self.state.lock()
     }
 
-    /// A request of this server, for this principal if it is for a particular one. One too many is
-    /// refused: it is dropped.
+    /// A request of this server, and its cause where it is known. One too many is refused: it is
+    /// dropped.
     pub fn enter(
         self: &Arc<Self>,
         server: &ServerName,
-        principal: Option<&Principal>,
+        cause: Option<Cause>,
         mut question: Question,
     ) {
         self.expire();
@@ -114,7 +124,7 @@ impl Queue {
         });
         let waiting = Waiting {
             server: server.clone(),
-            principal: principal.cloned(),
+            cause,
             question,
             asked_at: SystemTime::now(),
             until: Instant::now() + PATIENCE,
@@ -141,7 +151,7 @@ impl Queue {
             Queued {
                 id: *id,
                 server: waiting.server.clone(),
-                principal: waiting.principal.clone(),
+                cause: waiting.cause.clone(),
                 method: frame.method_name(),
                 params: frame.params().unwrap_or("{}").to_owned(),
                 asked_at: waiting.asked_at,

@@ -34,7 +34,7 @@ use super::{
     isolated_session::IsolatedSession,
     legacy_twin::LegacyTwin,
     open_questions::{Answerer, OpenQuestion},
-    queue::Queue,
+    queue::{Cause, Queue},
     server_view::{Crash, ServerView},
     session_key::{IsolatedSessionId, SessionKey},
     session_settings::SessionSettings,
@@ -430,10 +430,10 @@ impl Server {
         IsolatedSession::new(server, id, initialize, listener, settings, false)
     }
 
-    /// Keeps a request of this server to a client of this principal until a person answers it.
-    pub fn queue(&self, principal: &Principal, mut question: Question) {
+    /// Keeps a request of this server, with its cause, until a person answers it.
+    pub fn queue(&self, cause: Cause, mut question: Question) {
         question.keep_waiting(None);
-        self.queue.enter(&self.name, Some(principal), question);
+        self.queue.enter(&self.name, Some(cause), question);
     }
 
     /// Shows people that a client of this name is asked.

@@ -226,6 +226,8 @@ async fn what_nobody_can_be_asked_is_answered_by_hand() {
             (&json!("x"), &json!(SAMPLING))
         );
         assert!(request["params"].is_object(), "{request}");
+        // One call alone can have caused it.
+        assert_eq!(request["cause"]["name"], "ask", "{request}");
         let path = format!("/api/server-requests/{}", request["id"]);
         let wrong = rest.post(&path, json!({"result": 1})).await;
         assert_eq!(wrong.0, StatusCode::BAD_REQUEST, "{}", wrong.1);

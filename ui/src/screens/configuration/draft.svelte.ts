@@ -4,6 +4,8 @@
  */
 import { api, ApiError } from '../../api/client'
 import type { ConfigCheck, ConfigSaved, ConfigText, Finding, Plan } from '../../api/types'
+import { undoable } from '../../lib/undo'
+import { texts } from '../../texts'
 import { findingsOf, syntaxFindings } from './findings'
 import type { Schema } from './schema'
 
@@ -26,8 +28,6 @@ class Draft {
   isSaving = $state(false)
   /** Why the last save failed, if no finding says so. */
   saveFailure = $state.raw<unknown>(undefined)
-  /** What the last save did. */
-  saved = $state.raw<ConfigSaved | undefined>(undefined)
   /** What the file says now, if it changed while it was being edited. */
   theirs = $state.raw<ConfigText | undefined>(undefined)
   schema = $state.raw<Schema | undefined>(undefined)
@@ -71,7 +71,6 @@ class Draft {
     if (text === this.text) return
     this.text = text
     this.saveFailure = undefined
-    this.saved = undefined
     this.#later(CHECK_DELAY_MS)
   }
 
@@ -100,7 +99,10 @@ class Draft {
     this.isSaving = true
     this.saveFailure = undefined
     try {
-      return await this.#save(this.text)
+      const say = await undoable()
+      const isSaved = await this.#save(this.text)
+      if (isSaved) void say(texts.configuration.saved)
+      return isSaved
     } finally {
       this.isSaving = false
     }
@@ -112,7 +114,7 @@ class Draft {
         this.#meet(await read())
         if (this.theirs) return false
       }
-      this.saved = await api.put<ConfigSaved>('/api/config/text', { text, digest: this.#digest })
+      await api.put<ConfigSaved>('/api/config/text', { text, digest: this.#digest })
     } catch (error) {
       if (error instanceof ApiError && error.code === 'config_changed') {
         this.theirs = await read().catch(() => undefined)

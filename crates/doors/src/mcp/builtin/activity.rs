@@ -243,7 +243,8 @@ fn shown(context: &Context<'_>, event: &Event) -> Option<Event> {
 /// another bearer of a token, and that wait.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
     let waiting = context.gateway().registry.queue().list();
-    let is_own = |queued: &Queued| context.is_own(queued.principal.as_ref());
+    let is_own =
+        |queued: &Queued| context.is_own(queued.cause.as_ref().map(|cause| &cause.principal));
     waiting.into_iter().filter(move |queued| {
         queued.method == method.name() && context.has_server(&queued.server) && is_own(queued)
     })

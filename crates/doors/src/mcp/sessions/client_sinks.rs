@@ -11,7 +11,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     calls::{self, BoundNames, Questions},
-    supervisor::{Asks, Server, SessionSettings},
+    supervisor::{Asks, Cause, Server, SessionSettings},
 };
 use mainstay_transport::{Frame, Listener, Notice, Question};
 
@@ -202,7 +202,12 @@ impl Listener for Isolated {
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {
-            self.server.queue(&self.principal, question);
+            let cause = Cause {
+                principal: self.principal.clone(),
+                client: name.map(Into::into),
+                name: None,
+            };
+            self.server.queue(cause, question);
         }
     }
 }
