@@ -1164,13 +1164,13 @@ export interface paths {
                     client?: string;
                     /** @description A session, as records name it */
                     session?: string;
-                    /** @description A trace (W3C Trace Context): each call that the other filters let through is read, so that `since` makes it cheap */
+                    /** @description A trace (W3C Trace Context). It is searched for as `text` is, so that `since` makes it cheap */
                     trace_id?: string;
                     /** @description RFC 3339, or seconds since 1970 */
                     since?: string | unknown | unknown;
                     /** @description RFC 3339, or seconds since 1970 */
                     until?: string | unknown | unknown;
-                    /** @description A part of server/tool */
+                    /** @description A part of server/tool, of the error's kind or message, or of the arguments as they are kept (up to 64 KiB), in either case. The search reads calls, the newest first, for 2 s at most; then the answer has `searched_back_to` */
                     text?: string;
                     /** @description `next` of the page before */
                     before?: string;
@@ -1234,13 +1234,13 @@ export interface paths {
                     client?: string;
                     /** @description A session, as records name it */
                     session?: string;
-                    /** @description A trace (W3C Trace Context): each call that the other filters let through is read, so that `since` makes it cheap */
+                    /** @description A trace (W3C Trace Context). It is searched for as `text` is, so that `since` makes it cheap */
                     trace_id?: string;
                     /** @description RFC 3339, or seconds since 1970 */
                     since?: string | unknown | unknown;
                     /** @description RFC 3339, or seconds since 1970 */
                     until?: string | unknown | unknown;
-                    /** @description A part of server/tool */
+                    /** @description A part of server/tool, of the error's kind or message, or of the arguments as they are kept (up to 64 KiB), in either case. The search reads calls, the newest first, for 2 s at most; then the answer has `searched_back_to` */
                     text?: string;
                     /** @description `next` of the page before */
                     before?: string;
@@ -3362,8 +3362,14 @@ export interface components {
             /** @description `before` of the next page. */
             next?: string | null;
             /**
+             * @description Where a search by `text` or `trace_id` ended after its time and not at the end of the records: when the last
+             *     call started that it looked at. The next page goes on from there.
+             */
+            searched_back_to?: string | null;
+            /**
              * Format: int64
-             * @description How many there are that fit, wherever the page begins.
+             * @description How many there are that fit, wherever the page begins. A search by `text` or `trace_id` counts what it found,
+             *     and ends with the page.
              */
             total_count: number;
             /** @description Whether older ones were left out. */
