@@ -5,7 +5,6 @@
 //! out.
 
 use std::{
-    collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
     path::PathBuf,
@@ -28,7 +27,6 @@ use mainstay_platform::{
     environment::{Origin, Process},
     state::{StateDir, read_private},
 };
-use serde::de::IgnoredAny;
 
 /// What a lookup may take.
 const LIMIT: Duration = Duration::from_millis(280);
@@ -171,9 +169,9 @@ fn kept_switches() -> Vec<String> {
         let state = StateDir::locate(&Process).ok()?;
         state.check().ok()?;
         let text = read_private(&state.switches()).ok()?;
-        serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&text).ok()
+        serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text).ok()
     };
-    read().unwrap_or_default().into_keys().collect()
+    read().into_iter().flatten().map(|(name, _)| name).collect()
 }
 
 /// How a call ends.

@@ -90,7 +90,7 @@ async fn a_call_whose_daemon_is_killed_may_have_run() {
     let (daemon, got) = serve(&home).await;
     let call = home.command(&["call", "one/sleep", "ms=60000", "--json"]);
     let child = { call }.spawn().expect("it starts");
-    found("the call", async || {
+    found(PROGRAMS, "the call", async || {
         let got = std::fs::read_to_string(&got).unwrap_or_default();
         got.contains("60000").then_some(())
     })

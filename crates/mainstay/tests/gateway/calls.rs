@@ -1,7 +1,10 @@
 //! How calls end that do not end well: in time, with the truth, and without others noticing (K2,
 //! K7, K9, K10, K16; invariant 6).
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use mainstay_core::failure::MAY_HAVE_RUN;
 use serde_json::{Value, json};
@@ -9,8 +12,8 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     client::{Http, failure, raw},
-    gateway::Gateway,
-    rogue,
+    gateway::{Gateway, until},
+    rogue::{self, Heard, Reply, Taken},
 };
 
 /// Far below the 30 s that a call may take.
@@ -253,6 +256,37 @@ async fn an_http_error_is_the_calls_error() {
             backend.fake().edit(|script| script.status = None);
             client.hears("x__echo").await;
         }
+    }
+}
+
+/// A server that sends without a pause takes nobody's time: its calls end at their limit, and by cancellation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
+    for begins in [":", "data: "] {
+        let taken = Arc::new(Taken::default());
+        let server = rogue::start_scripted({
+            let taken = Arc::clone(&taken);
+            move |heard| match heard {
+                Heard::Message(message) if message["method"] == "tools/call" => {
+                    let begins = rogue::http("text/event-stream", begins);
+                    Some(Reply::Endless(begins, Arc::clone(&taken)))
+                }
+                _ => None,
+            }
+        });
+        let mut server = server.await;
+        server["timeout_s"] = json!(1);
+        server["maxMessageBytes"] = json!(1 << 40);
+        let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
+        let client = gateway.client().await;
+        let since = Instant::now();
+        let result = client.call("x__act", json!({})).await;
+        assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+        assert_eq!(failure(&result)["kind"], "call_timeout");
+        until("the stream to be given up", || {
+            taken.is_over.load(Ordering::Relaxed)
+        })
+        .await;
     }
 }
 
