@@ -31,6 +31,8 @@ pub struct Traffic {
     reset: AtomicBool,
     /// An [`Answer`].
     answer: AtomicU8,
+    /// Whether a stream is to say something, so that a client that has gone is noticed.
+    is_asked: AtomicBool,
 }
 
 /// How far the answer to the last request is.
@@ -45,11 +47,18 @@ pub enum Answer {
     AwaitedOverHttp10,
     /// It is made, and not yet written.
     Made,
+    /// It has become a stream, to whose end the client is waited for.
+    Streams,
 }
 
 impl Traffic {
     pub fn set_answer(&self, answer: Answer) {
         self.answer.store(answer as u8, Ordering::Relaxed);
+    }
+
+    /// Whether a stream is to say something that its client passes over; once.
+    pub fn take_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::Relaxed)
     }
 
     fn answer_is(&self, answer: Answer) -> bool {
@@ -176,6 +185,9 @@ impl Counted {
                 let is_silent = self.buffers.held == 0 && !self.traffic.is_blocked();
                 if is_silent && self.traffic.answer_is(Answer::Awaited) {
                     self.stream.try_write(PROBE)?;
+                }
+                if self.traffic.answer_is(Answer::Streams) {
+                    self.traffic.is_asked.store(true, Ordering::Relaxed);
                 }
                 self.half_closed.insert(HalfClosed::begin())
             }

@@ -124,10 +124,29 @@ impl Bodies {
     /// Reads a body, which mostly comes in one piece and with its head.
     pub async fn read(
         self: &Arc<Self>,
-        mut body: Incoming,
+        body: Incoming,
         visitor: &Visitor,
     ) -> Result<Bytes, BodyError> {
-        let read = self.read_within(&mut body, visitor).await;
+        self.read_counted(body, visitor, FREE).await
+    }
+
+    /// The same for a body that outlives its request, and with it its connection: it counts, however small it is.
+    pub async fn read_kept(
+        self: &Arc<Self>,
+        body: Incoming,
+        visitor: &Visitor,
+    ) -> Result<Bytes, BodyError> {
+        self.read_counted(body, visitor, 0).await
+    }
+
+    /// Bodies up to `free` bytes count nothing.
+    async fn read_counted(
+        self: &Arc<Self>,
+        mut body: Incoming,
+        visitor: &Visitor,
+        free: usize,
+    ) -> Result<Bytes, BodyError> {
+        let read = self.read_within(&mut body, visitor, free).await;
         if matches!(read, Err(BodyError::TooLarge(_) | BodyError::NoRoom)) {
             discard(body).await;
         }
@@ -138,6 +157,7 @@ impl Bodies {
         self: &Arc<Self>,
         body: &mut Incoming,
         visitor: &Visitor,
+        free: usize,
     ) -> Result<Bytes, BodyError> {
         let of_body = self.limits.of_body;
         if body.size_hint().lower() > of_body as u64 {
@@ -164,10 +184,10 @@ impl Bodies {
             if length > of_body {
                 return Err(BodyError::TooLarge(of_body));
             }
-            if read.is_empty() && body.is_end_stream() {
+            if free > 0 && read.is_empty() && body.is_end_stream() {
                 return Ok(data);
             }
-            if length > FREE && length > share.as_ref().map_or(0, |share: &Share| share.bytes) {
+            if length > free && length > share.as_ref().map_or(0, |share: &Share| share.bytes) {
                 // Room is taken as the body comes, twofold each time. Its memory is asked for at once where
                 // the length is known: what is not written costs nothing, and what growing leaves behind does.
                 let bytes = length.next_power_of_two().min(of_body);

@@ -193,6 +193,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if line.last() == Some(&b'\r') {
                 line.truncate(line.len() - 1);
             }
+            // It may have come whole with one read.
+            if line.len() > self.max_line {
+                let head = Bytes::copy_from_slice(&line[..line.len().min(KEPT_HEAD)]);
+                let limit = self.max_line;
+                return Some(Line::TooLong { head, limit });
+            }
             return Some(Line::Whole(line));
         }
         self.searched = self.buffer.len();

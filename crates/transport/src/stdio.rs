@@ -137,6 +137,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         stray_output: StrayOutput::new(&log),
         log: Arc::clone(&log),
         liveness: Arc::clone(&liveness),
+        messages: 0,
     };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {

@@ -30,6 +30,8 @@ pub struct StdoutReader {
     pub log: Arc<ServerLog>,
     pub stray_output: StrayOutput,
     pub liveness: Arc<Liveness>,
+    /// Messages that were read so far.
+    pub messages: u64,
 }
 
 impl StdoutReader {
@@ -52,6 +54,9 @@ impl StdoutReader {
             };
             match lines.message(stray, limit).await {
                 Ok(Some(Line::Whole(line))) => {
+                    if line.len() > self.max_message_bytes / 2 {
+                        self.note_long(line.len());
+                    }
                     // What follows is read after it, however long it is: messages keep their order.
                     let read = Frame::of_server_aside(line.clone()).await;
                     pause(self.line(&line, read)).await;
@@ -88,6 +93,7 @@ impl StdoutReader {
     }
 
     fn frame(&mut self, frame: Frame) -> Duration {
+        self.messages += 1;
         self.liveness.hear();
         self.router.sort(frame, &self.pending)
     }
@@ -123,6 +129,14 @@ impl StdoutReader {
         pauses.max().unwrap_or_default()
     }
 
+    /// Tells of a message before the first one that is too long.
+    fn note_long(&self, length: usize) {
+        let max = self.max_message_bytes;
+        self.log.note(&format!(
+            "a message on stdout has {length} bytes, more than half of maxMessageBytes ({max})"
+        ));
+    }
+
     fn too_long(&self, head: &[u8], limit: usize) {
         let id = self.pending.too_large(head, limit);
         let why = if limit < self.max_message_bytes {
@@ -133,8 +147,10 @@ impl StdoutReader {
         if let Some(times) = self.log.fault() {
             tracing::warn!(server = %self.server, id, limit, why, times, "a line is too long");
         }
+        let (messages, lines) = (self.messages, self.stray_output.lines());
         self.log.oversized(&format!(
-            "a message on stdout exceeds {limit} bytes ({why})"
+            "a message on stdout exceeds {limit} bytes ({why}); {messages} messages were read before it, \
+             {lines} lines were none"
         ));
     }
 }
@@ -180,6 +196,7 @@ mod tests {
             stray_output: StrayOutput::new(&log),
             log,
             liveness: Arc::new(Liveness::new(Duration::from_secs(120))),
+            messages: 0,
             server,
         }
     }

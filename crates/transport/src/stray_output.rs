@@ -14,6 +14,8 @@ pub struct StrayOutput {
     log: Arc<ServerLog>,
     stream: LogStream,
     throttle: Throttle,
+    /// Lines that were no message, so far.
+    lines: u64,
 }
 
 impl StrayOutput {
@@ -22,7 +24,12 @@ impl StrayOutput {
             log: Arc::clone(log),
             stream: log.stream(Source::Stdout),
             throttle: Throttle::default(),
+            lines: 0,
         }
+    }
+
+    pub fn lines(&self) -> u64 {
+        self.lines
     }
 
     /// A piece of text that does not begin as a message does.
@@ -56,6 +63,7 @@ impl StrayOutput {
 
     fn count(&mut self, lines: u64) {
         if lines > 0 {
+            self.lines += lines;
             self.log.unparsable(lines);
             let verdict = self.throttle.happened(lines, Instant::now());
             self.say(verdict);

@@ -23,6 +23,23 @@ const PIECE: usize = 64;
 /// Pieces that are looked for, of one server: beyond that a configuration holds no secrets but data.
 const MAX_PIECES: usize = 512;
 
+/// Options behind which runners of packages have the name of one, which errors about it must show.
+const BEFORE_PACKAGES: [&str; 13] = [
+    "-y",
+    "--yes",
+    "-q",
+    "--quiet",
+    "--offline",
+    "--prefer-offline",
+    "--package",
+    "--from",
+    "--with",
+    "--rm",
+    "-i",
+    "-it",
+    "-m",
+];
+
 /// Characters of base64 that shorter secrets leave unchanged are too few to be told from others.
 const LEAST_ENCODED: usize = 8;
 
@@ -262,7 +279,7 @@ impl Found {
         for argument in &launch.args {
             match argument.split_once('=') {
                 Some((option, value)) => self.named(option, value),
-                None if before.starts_with('-') => {
+                None if before.starts_with('-') && !BEFORE_PACKAGES.contains(&before) => {
                     self.value(Naming::of(before).hides(argument), argument)
                 }
                 None => {}
@@ -356,11 +373,19 @@ fn forms(secret: &[u8]) -> Vec<String> {
         ));
     }
     if secret.len() >= LEAST {
-        let mut digits = String::new();
+        let (mut digits, mut percent) = (String::new(), String::new());
         for byte in secret {
             let _ = write!(digits, "{byte:02x}");
+            let _ = write!(percent, "%{byte:02x}");
         }
         forms.push(format!("(?i-u:{digits})"));
+        forms.push(format!("(?i-u:{percent})"));
+        if let Ok(text) = std::str::from_utf8(secret) {
+            forms.push(format!(
+                "(?i-u:{})",
+                text.chars().map(units).collect::<String>()
+            ));
+        }
     }
     forms
 }
@@ -377,19 +402,19 @@ fn character(character: char) -> String {
     for byte in text.bytes() {
         let _ = write!(encoded, "%{byte:02x}");
     }
-    let mut escaped = String::new();
-    for unit in character.encode_utf16(&mut [0; 2]) {
-        let _ = write!(escaped, r"\\{{1,7}}u{unit:04x}");
-    }
+    let escaped = units(character);
+    let code = u32::from(character);
     let others = match character {
         ' ' => r"|\+",
-        '"' => r#"|\\{1,7}"|&quot;|&#34;"#,
+        '"' => r#"|\\{1,7}"|&quot;"#,
         '\\' => r"|\\{2,16}",
-        '/' => r"|\\{1,7}/",
+        '/' => r"|\\{1,7}/|&sol;",
         '&' => "|&amp;",
         '<' => "|&lt;",
         '>' => "|&gt;",
-        '\'' => "|&#39;|&#x27;|&apos;",
+        '\'' => "|&apos;",
+        '+' => "|&plus;",
+        '=' => "|&equals;",
         '\n' => r"|\\{1,7}n",
         '\r' => r"|\\{1,7}r",
         '\t' => r"|\\{1,7}t",
@@ -398,5 +423,14 @@ fn character(character: char) -> String {
     // The longest first: `&amp;` begins with `&`.
     let others = others.trim_start_matches('|');
     let bar = if others.is_empty() { "" } else { "|" };
-    format!("(?:{others}{bar}(?i-u:{escaped}|{encoded})|{itself})")
+    format!("(?:{others}{bar}(?i-u:{escaped}|{encoded}|&#0*{code};|&#x0*{code:x};)|{itself})")
+}
+
+/// A character with the escapes of JSON.
+fn units(character: char) -> String {
+    let mut units = String::new();
+    for unit in character.encode_utf16(&mut [0; 2]) {
+        let _ = write!(units, r"\\{{1,7}}u{unit:04x}");
+    }
+    units
 }

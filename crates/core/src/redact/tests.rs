@@ -465,12 +465,35 @@ fn escapes_hide_no_secret() {
             .replace('>', "&gt;")
             .replace('"', "&quot;"),
         "Tr0ub4dor%263%2Fx%22%C3%A9%5C%3C%F0%9D%84%9E%3E%27z",
+        "Tr0ub4dor&#38;3&sol;x&#0034;é&#x5C;&#x3c;𝄞&#62;&apos;z",
+        &password
+            .bytes()
+            .map(|byte| format!("%{byte:02X}"))
+            .collect::<String>(),
+        &password
+            .encode_utf16()
+            .map(|unit| format!("\\u{unit:04x}"))
+            .collect::<String>(),
     ] {
         let hidden = secrets
             .hide(&format!("the password is {written}, it said"))
             .into_owned();
         assert_eq!(hidden, "the password is [redacted], it said", "{written}");
     }
+}
+
+/// The error about a package must name it.
+#[test]
+fn names_of_packages_are_no_secrets() {
+    for arguments in [
+        ["-y", "no-such-pkg-zz9qq"],
+        ["--from", "mcp-server-x2@1.0.3"],
+        ["-m", "server2module"],
+        ["--rm", "mcp/server-v2"],
+    ] {
+        assert_eq!(stdio(&arguments, &[]), None, "{arguments:?}");
+    }
+    assert!(stdio(&["--password", "hunter2hunter2"], &[]).is_some());
 }
 
 /// A long line is cut in the middle, and with it what stood there.

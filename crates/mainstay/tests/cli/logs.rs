@@ -3,6 +3,7 @@
 use insta::assert_snapshot;
 use mainstay_testkit::{Run, home, within};
 use mainstay_transport::logs::Line;
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::fakes::fakes;
@@ -53,6 +54,40 @@ async fn what_a_server_says_beside_the_protocol_is_shown() {
         assert!(shown.ends_with(text), "{last}: {all}");
     }
     assert!(last.get(2).is_none(), "{last}");
+    daemon.stop().await;
+}
+
+/// The third document's limit of 1 MiB, and its warning at half of it.
+#[tokio::test]
+async fn long_messages_are_told() {
+    let home = home!();
+    let entry = json!({"command": fake_server::binary(), "maxMessageBytes": 1 << 20});
+    let config = json!({"mcpServers": {"fake": entry}}).to_string();
+    let config = home.file("servers.json", &config);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    for (bytes, code) in [
+        ("bytes=500000", 0),
+        ("bytes=600000", 0),
+        ("bytes=1100000", 1),
+    ] {
+        let run = home.run(&["call", "fake/big", bytes]).await;
+        assert_eq!(run.code, Some(code), "{}", run.stderr);
+    }
+    let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
+    let told = |words: &str| said(&all).iter().filter(|it| it.contains(words)).count();
+    let half = "more than half of maxMessageBytes (1048576)";
+    assert_eq!(told(half), 1, "{all}");
+    assert_eq!(
+        told("exceeds 1048576 bytes (maxMessageBytes); "),
+        1,
+        "{all}"
+    );
+    assert_eq!(
+        told(" messages were read before it, 0 lines were none"),
+        1,
+        "{all}"
+    );
     daemon.stop().await;
 }
 

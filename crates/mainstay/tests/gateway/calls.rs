@@ -276,7 +276,7 @@ async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
         });
         let mut server = server.await;
         server["timeout_s"] = json!(1);
-        server["maxMessageBytes"] = json!(1 << 40);
+        server["maxMessageBytes"] = json!(1_u64 << 40);
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         let client = gateway.client().await;
         let since = Instant::now();

@@ -202,6 +202,9 @@ async fn clients_that_close_their_side_get_their_answers() {
     let session = client.session.as_deref().expect("a session");
     let call = json!({"name": "x__sleep", "arguments": {"ms": 300}});
     let of_session = client.request_text("tools/call", &call.to_string());
+    // Its answer has become a stream by then.
+    let call = json!({"name": "x__sleep", "arguments": {"ms": 1500}});
+    let slow = client.request_text("tools/call", &call.to_string());
     let large = "a".repeat(3_000_000);
     let echo = json!({"name": "x__echo", "arguments": {"text": large}}).to_string();
     let echo = client.request_text("tools/call", &echo);
@@ -212,6 +215,8 @@ async fn clients_that_close_their_side_get_their_answers() {
     for (request, body, expected) in [
         ("POST /mcp HTTP/1.1", of_session.as_str(), "slept 300 ms"),
         ("POST /mcp HTTP/1.0", &of_session, "slept 300 ms"),
+        ("POST /mcp HTTP/1.1", &slow, "slept 1500 ms"),
+        ("POST /mcp HTTP/1.0", &slow, "slept 1500 ms"),
         ("POST /mcp HTTP/1.1", &echo, &large),
         ("POST /api/mcp-tools/call HTTP/1.1", &rest, "slept 300 ms"),
         ("GET /api/servers HTTP/1.1", "", "\"x\""),

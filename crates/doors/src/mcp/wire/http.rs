@@ -148,7 +148,7 @@ async fn post(
     };
     let route = if mcp.gateway().calls.closing().has_begun() && is_work(&frame) {
         let begins = frame.method() == Some(message::Method::Initialize);
-        let has_session = !begins && session(mcp, &scope, &visitor, headers).is_ok();
+        let has_session = !begins && headers.contains_key(SESSION_ID);
         Err(Refusal::closing(&frame, has_session))
     } else {
         route(mcp, &scope, &visitor, headers, &frame, accepts).await

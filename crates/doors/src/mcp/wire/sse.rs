@@ -122,7 +122,8 @@ async fn post(
             "unknown session: open a new stream",
         ));
     };
-    let body: Bytes = mcp.bodies.read(body, visitor).await?;
+    // The request is answered at once, and its message waits for the server.
+    let body: Bytes = mcp.bodies.read_kept(body, visitor).await?;
     match client.take(body).await {
         Ok(()) => Ok(answer::status(StatusCode::ACCEPTED)),
         Err(RejectedMessage::Invalid(text)) => Err(Refusal::saying(StatusCode::BAD_REQUEST, text)),
