@@ -373,7 +373,8 @@ mod tests {
             "Authorization:${secret:/mcpServers/fs/args/8:}"
         );
         assert_eq!(fs["args"][10], "Authorization: ${AUTH}");
-        assert_eq!(fs["args"][14], "https://token:8080/keys");
+        assert_eq!(fs["args"][17], "--env=A=${B}");
+        assert_eq!(fs["args"][18], "https://token:8080/keys");
         assert_eq!(fs["url"], "https://h/mcp?${secret:/mcpServers/fs/url?}");
         let mut back = unmasked(&shown, &file).expect("all known");
         back["mcpServers"]["fs"]["env"]["PORT"] = 12345.into();

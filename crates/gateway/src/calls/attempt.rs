@@ -45,6 +45,15 @@ impl Call<'_> {
             Some(session) => session,
             None => self.next_session(cancel.as_mut()).await?,
         };
+        if let Some(held) = self.upstream.held_requests()
+            && held.has_any()
+            && self.sink.client.can_be_asked()
+        {
+            let ask = |question| self.sink.ask(&self.upstream.server().name, question);
+            let asking = Box::pin(held.ask_by(ask));
+            let asked = self.meanwhile(asking, cancel.as_mut()).await;
+            asked.map_err(AttemptError::Final)?;
+        }
         // The server may have crashed while the call waited for it.
         self.check_refusal()?;
         if session.liveness.is_stalled() {
@@ -255,6 +264,11 @@ impl Call<'_> {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {
             self.upstream.server().queue(self.cause(), question);
+        } else if question.method() == Method::RootsList
+            && self.sink.client.takes_later(question.frame())
+            && let Some(held) = self.upstream.held_requests()
+        {
+            held.keep(question);
         }
     }
 

@@ -136,6 +136,17 @@ impl Client {
         !matches!(self.asks, Asks::Nobody) && self.caller.takes(method, params)
     }
 
+    /// Whether this request cannot ask the client, and another one of it can.
+    pub(super) fn takes_later(&self, request: &Frame) -> bool {
+        let method = request.method().unwrap_or(Method::Other);
+        matches!(self.asks, Asks::Nobody)
+            && self.caller.takes(method, request.params().unwrap_or("{}"))
+    }
+
+    pub(super) fn can_be_asked(&self) -> bool {
+        !matches!(self.asks, Asks::Nobody)
+    }
+
     /// Asks the client. `Ok` may hold a request that must now be sent to it; a question that it cannot
     /// be asked is given back.
     pub(super) fn ask(

@@ -10,7 +10,7 @@ use mainstay_core::{
 use mainstay_transport::{Frame, Session};
 use tokio::time::Instant;
 
-use crate::supervisor::{IsolatedSession, Server, UseGuard};
+use crate::supervisor::{HeldRequests, IsolatedSession, Server, UseGuard};
 
 /// Which session answers a call.
 #[derive(Clone, Debug)]
@@ -24,6 +24,14 @@ impl Upstream {
         match self {
             Self::Shared(server) => server,
             Self::IsolatedSession(isolated_session) => &isolated_session.server,
+        }
+    }
+
+    /// What waits for a call that can ask the client.
+    pub(super) fn held_requests(&self) -> Option<&Arc<HeldRequests>> {
+        match self {
+            Self::Shared(server) => server.held_requests(),
+            Self::IsolatedSession(isolated_session) => Some(&isolated_session.held_requests),
         }
     }
 

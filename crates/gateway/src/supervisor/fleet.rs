@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use mainstay_core::{catalog::ListKind, ids::ServerName};
+use mainstay_core::{catalog::ListKind, ids::ServerName, message::Method};
 use mainstay_platform::lineage::Lineage;
 use mainstay_transport::{Notice, Reserve, logs::Logs};
 use tokio::sync::{mpsc, oneshot};
@@ -58,5 +58,12 @@ impl Fleet {
     /// Asks the one client, where there is only one.
     pub fn sole_asks(&self) -> Option<Arc<dyn Asks>> {
         self.sole.as_ref()?.declared()?.asks
+    }
+
+    /// Whether the one client has roots, and is asked for them by the answers to its calls.
+    pub fn sole_tells_roots_in_calls(&self) -> bool {
+        let declared = self.sole.as_ref().and_then(Sole::declared);
+        declared
+            .is_some_and(|it| it.asks.is_none() && it.capabilities.allows(Method::RootsList, "{}"))
     }
 }

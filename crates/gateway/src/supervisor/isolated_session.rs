@@ -20,6 +20,7 @@ use tokio::{
 
 use super::{
     command::{Command, OpenIsolated},
+    held_requests::HeldRequests,
     server::Server,
     session_key::{IsolatedSessionId, SessionKey},
     session_settings::SessionSettings,
@@ -33,6 +34,7 @@ pub struct IsolatedSession {
     pub server: Arc<Server>,
     /// What its client has set, whichever upstream session it is at present.
     pub settings: Arc<SessionSettings>,
+    pub held_requests: Arc<HeldRequests>,
     id: IsolatedSessionId,
     usage: Arc<Usage>,
     /// Whether `maxSessions` is for it.
@@ -59,6 +61,7 @@ impl IsolatedSession {
         Self {
             server,
             settings,
+            held_requests: Arc::default(),
             id,
             usage: Arc::new(Usage::new()),
             counts,

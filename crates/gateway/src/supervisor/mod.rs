@@ -11,6 +11,7 @@ mod command;
 mod declared;
 mod entries;
 mod fleet;
+mod held_requests;
 mod inbox;
 mod isolated_session;
 mod kept_down;
@@ -38,6 +39,7 @@ pub use self::{
     command::Operation,
     entries::Entries,
     fleet::{Fleet, Report},
+    held_requests::HeldRequests,
     isolated_session::IsolatedSession,
     kept_down::KeptDown,
     open_questions::{Answerer, OpenQuestion, OpenQuestions},

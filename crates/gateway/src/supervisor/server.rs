@@ -31,6 +31,7 @@ use super::{
     command::{Command, Operation},
     declared,
     fleet::Fleet,
+    held_requests::HeldRequests,
     isolated_session::IsolatedSession,
     legacy_twin::LegacyTwin,
     open_questions::{Answerer, OpenQuestion},
@@ -62,6 +63,8 @@ pub struct Server {
     is_shared_by_one: bool,
     /// The server has asked the one client something outside of calls.
     has_asked: Arc<AtomicBool>,
+    /// Of the one client's session.
+    held_requests: Arc<HeldRequests>,
     pub(super) view: watch::Receiver<ServerView>,
     pub(super) commands: mpsc::Sender<Command>,
     started_at: Instant,
@@ -94,11 +97,13 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let (task, view, listener) = Task::new(Arc::clone(&stored), Arc::clone(&log), fleet);
     let (suspect_calls, asked) = (Arc::clone(&task.suspect_calls), Arc::clone(&task.asked));
     let has_asked = Arc::clone(&task.has_asked);
+    let held_requests = Arc::clone(&task.held_requests);
     let server = Arc::new(Server {
         name,
         isolated: AtomicBool::new(is_isolated),
         is_shared_by_one,
         has_asked,
+        held_requests,
         config: stored,
         log,
         view,
@@ -168,6 +173,11 @@ impl Server {
     /// server has asked that one, so what it does may depend on the answers.
     pub fn knows_its_client(&self) -> bool {
         self.has_asked.load(Ordering::Relaxed)
+    }
+
+    /// Requests that wait for a call of the one client; `None` where clients share the session.
+    pub fn held_requests(&self) -> Option<&Arc<HeldRequests>> {
+        self.is_shared_by_one.then_some(&self.held_requests)
     }
 
     /// Whether the clients of its own path share its one session: the configuration says so, or it opens

@@ -43,6 +43,7 @@ use super::{
     command::Command,
     declared::{capabilities, pinned, shared_initialize},
     fleet::{Fleet, Report},
+    held_requests::HeldRequests,
     inbox::{Inbox, Unread, Unsolicited},
     listing_schedule::{Done, Listings},
     managed_session::ManagedSession,
@@ -121,6 +122,7 @@ pub struct Task {
     pub(super) asked: Arc<watch::Sender<bool>>,
     /// The server has asked the one client something outside of calls.
     pub(super) has_asked: Arc<AtomicBool>,
+    pub(super) held_requests: Arc<HeldRequests>,
     /// The capabilities of the one client, where there is only one.
     sole: Option<watch::Receiver<Option<Declared>>>,
     /// Until when the first start waits for that.
@@ -208,6 +210,7 @@ impl Task {
             suspect_calls: Arc::default(),
             asked: Arc::new(watch::Sender::new(false)),
             has_asked: Arc::default(),
+            held_requests: Arc::default(),
             sole,
             held_until: None,
             other_credentials: None,

@@ -56,6 +56,37 @@ fn next(params: &Value, required: &Value) -> Value {
     params
 }
 
+/// A server asks for roots when its session opens, mostly for the client's first list. The next call asks the client,
+/// and is sent when the server has the answer.
+#[tokio::test]
+async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
+    let backend = legacy(Kind::Http).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = willing(&gateway, PATH);
+    client.result("tools/list", json!({})).await;
+    backend
+        .fake()
+        .publish(r#"{"jsonrpc":"2.0","id":"early","method":"roots/list"}"#);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let params = json!({"name": "echo", "arguments": {"text": "later"}});
+    let asked = client.result("tools/call", params.clone()).await;
+    let questions = questions(&asked);
+    assert_eq!(questions[0].1["method"], "roots/list", "{asked}");
+    let result = client.result("tools/call", next(&params, &asked)).await;
+    assert_eq!(result["content"][0]["text"], "later", "{result}");
+    crate::gateway::until("the roots", || {
+        let received = backend.received();
+        received
+            .iter()
+            .any(|it| it["result"]["roots"][0]["uri"] == "file:///a")
+    })
+    .await;
+    assert_eq!(backend.of_method("tools/call").len(), 1);
+    // Nobody asks again.
+    let result = client.result("tools/call", params).await;
+    assert_eq!(result["resultType"], "complete", "{result}");
+}
+
 over_every_transport! {
     /// Each round is an attempt of its own, under its own id; the call upstream is one.
     async fn a_call_goes_on_over_rounds(kind) {

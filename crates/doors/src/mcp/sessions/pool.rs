@@ -19,7 +19,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     calls::Client,
-    supervisor::{IsolatedSession, Server, SessionSettings, UseGuard},
+    supervisor::{HeldRequests, IsolatedSession, Server, SessionSettings, UseGuard},
 };
 use mainstay_transport::{self as transport, Listener, Notice, Question, Session};
 use parking_lot::{Mutex, MutexGuard};
@@ -123,15 +123,19 @@ impl Pooled {
         let listener = Arc::new(Unattributed {
             server: Arc::clone(server),
             audience: Arc::clone(&audience),
+            held_requests: OnceLock::new(),
         });
+        let isolated_session = Arc::new(server.isolated_session(
+            initialize,
+            Arc::clone(&listener) as Arc<dyn Listener>,
+            SessionSettings::new(&server.name),
+        ));
+        let held_requests = Arc::downgrade(&isolated_session.held_requests);
+        drop(listener.held_requests.set(held_requests));
         Self {
             profile: capabilities.into(),
             principal,
-            isolated_session: Arc::new(server.isolated_session(
-                initialize,
-                listener,
-                SessionSettings::new(&server.name),
-            )),
+            isolated_session,
             parked: AtomicUsize::new(0),
             logs: Mutex::default(),
             audience,
@@ -230,6 +234,7 @@ impl Drop for Waiting {
 struct Unattributed {
     server: Arc<Server>,
     audience: Arc<Audience>,
+    held_requests: OnceLock<Weak<HeldRequests>>,
 }
 
 impl Listener for Unattributed {
@@ -251,11 +256,17 @@ impl Listener for Unattributed {
         }
     }
 
-    /// It is unknown whose question this is: it is refused for that reason, unless the configuration answers it.
+    /// It is unknown whose question this is. One for roots is answered by the configuration, or waits for the next
+    /// call of such clients; any other is refused for that reason.
     fn ask(&self, question: Question) {
+        if question.method() != Method::RootsList {
+            return;
+        }
         let config = self.server.config();
-        if question.method() == Method::RootsList && !config.roots.is_empty() {
+        if !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
+        } else if let Some(held) = self.held_requests.get().and_then(Weak::upgrade) {
+            held.keep(question);
         }
     }
 }

@@ -45,6 +45,14 @@ impl Task {
                 }
             }
         };
+        if !is_rejected
+            && question.method() == Method::RootsList
+            && self.config.roots.is_empty()
+            && self.fleet.sole_tells_roots_in_calls()
+        {
+            self.held_requests.keep(question);
+            return;
+        }
         let name = question.frame().method_name();
         if question.method() == Method::RootsList && !self.config.roots.is_empty() {
             question.result(&questions::roots(&self.config.roots));
