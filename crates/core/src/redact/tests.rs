@@ -469,11 +469,13 @@ fn escapes_hide_no_secret() {
         &password
             .bytes()
             .map(|byte| format!("%{byte:02X}"))
-            .collect::<String>(),
+            .collect::<Vec<_>>()
+            .concat(),
         &password
             .encode_utf16()
             .map(|unit| format!("\\u{unit:04x}"))
-            .collect::<String>(),
+            .collect::<Vec<_>>()
+            .concat(),
     ] {
         let hidden = secrets
             .hide(&format!("the password is {written}, it said"))
