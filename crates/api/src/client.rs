@@ -65,7 +65,7 @@ pub enum ClientError {
         url: String,
         source: Box<dyn Error + Send + Sync>,
     },
-    /// What changes something was sent, and its answer was lost.
+    /// A request that changes something was sent, and its answer was lost.
     #[error(
         "the connection to the daemon at {url} was lost before the answer; it may or may not have run"
     )]

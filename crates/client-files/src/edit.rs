@@ -110,7 +110,7 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
     })
 }
 
-/// What stands twice where a change is to be made, or in what it replaces. One of the two would be lost.
+/// Names a key that stands twice at the place of a change, above it or below it: the change would lose one of the two.
 fn repetition(change: &Change, whole: &Value, repeated: &[Repeated]) -> Option<String> {
     let (Change::Put { section, label, .. } | Change::Remove { section, label }) = change;
     if let Some(Value::Array(elements)) = section.value(whole) {

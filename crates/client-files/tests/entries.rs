@@ -643,7 +643,7 @@ fn connect() -> Front {
     }
 }
 
-/// What stands twice is not changed: one of the two would be lost.
+/// A server or a section that stands twice is left alone: a change would lose one of the two.
 #[test]
 fn a_place_that_stands_twice_is_not_written() {
     let check = |text: &str, reason: Option<&str>| {
@@ -674,7 +674,7 @@ fn a_place_that_stands_twice_is_not_written() {
         "{\"mcpServers\": {\n  \"mainstay\": {\"command\": \"mainstay\", \"args\": [\"connect\"]},\n  \"mainstay\": {\"args\": [\"connect\"], \"command\": \"mainstay\"}\n}}",
         Some("`mcpServers.mainstay` stands twice, the second time in line 3"),
     );
-    // What is not meant may stand twice, and stays.
+    // Another server that stands twice keeps no change away.
     check(
         "{\n  \"theme\": {\"a\": 1},\n  \"theme\": {\"b\": 2},\n  \"mcpServers\": {\n    \"x\": {\"command\": \"one\"},\n    \"x\": {\"command\": \"two\"}\n  }\n}\n",
         None,

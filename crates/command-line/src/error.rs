@@ -4,7 +4,7 @@ use std::{error::Error, fmt, io};
 
 use http::StatusCode;
 use mainstay_api::ClientError;
-use mainstay_core::failure::Failure;
+use mainstay_core::failure::{Failure, with_causes};
 use mainstay_install::unpack::BundleError;
 use mainstay_platform::{environment::LoadError, lineage::LineageError, state::StateError};
 use mainstay_tokens::TokenError;
@@ -230,13 +230,7 @@ impl CommandError {
 
     /// With its causes: `cannot read x.json: there is no such file`.
     fn sentence(&self) -> String {
-        let mut sentence = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            sentence = format!("{sentence}: {error}");
-            cause = error.source();
-        }
-        sentence
+        with_causes(self)
     }
 
     /// Prints it on stderr, for people or as JSON.

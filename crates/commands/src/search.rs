@@ -118,7 +118,7 @@ fn best(listed: &Listed) -> Option<Offer> {
     offers(&listed.server, is_here).0.into_iter().next()
 }
 
-/// How it would run, or what it needs for that.
+/// The command of the offer, or the program that it needs and that is not installed.
 fn runs(offer: &Offer) -> String {
     if offer.can_run {
         offer.summary()

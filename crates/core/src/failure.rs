@@ -1,7 +1,7 @@
 //! What can go wrong with a call, in one table: kind → MCP error, REST status, exit code (requirements
 //! K2 and M13).
 
-use std::{sync::Arc, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -25,6 +25,17 @@ pub fn limit_words(limit: Duration) -> String {
     } else {
         format!("{millis}ms")
     }
+}
+
+/// An error with its causes: `cannot read x.json: there is no such file`.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut sentence = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        sentence = format!("{sentence}: {error}");
+        cause = error.source();
+    }
+    sentence
 }
 
 /// The kinds of failure that a caller can tell apart.

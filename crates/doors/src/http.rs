@@ -3,29 +3,19 @@
 use std::{
     convert::Infallible,
     net::IpAddr,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
-use axum::{body::HttpBody, response::IntoResponse as _};
-use bytes::Bytes;
+use axum::{body::HttpBody as _, response::IntoResponse as _};
 use futures_util::FutureExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
-use hyper::{
-    body::{Frame, Incoming, SizeHint},
-    server::conn::http1,
-    service::service_fn,
-};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use mainstay_core::{
-    era::{self, headers, modern},
-    message,
-};
+use mainstay_core::{era, message};
 use mainstay_doorway::{
     authenticator::{Authenticator, Unauthorized, Visit},
     guard::{Forbidden, Guard, is_of_unnamed_page},
@@ -44,12 +34,13 @@ use tower_service::Service as _;
 use crate::{
     connections::{ConnectionGuard, Connections},
     cors::{preflight, share},
+    half_closed::{AnswerStage, AwaitedClient},
     listen::Listeners,
     mcp::{
         Mcp, ResponseBody, Scope,
         wire::{self, sse},
     },
-    traffic::{Answer, Counted, Traffic},
+    traffic::{Counted, Traffic},
     unread::{Share, Unread},
     woken_only::WokenOnly,
 };
@@ -121,26 +112,26 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
     let client = Arc::new(client);
     let traffic = Arc::new(Traffic::default());
     let service = service_fn({
-        let (client, traffic) = (Arc::clone(&client), Arc::clone(&traffic));
+        let client = Arc::clone(&client);
+        let answering = Arc::clone(&traffic.answering);
         move |request: Request<Incoming>| {
             client.requests.fetch_add(1, Ordering::Relaxed);
-            traffic.set_answer(match request.version() {
-                Version::HTTP_11 => Answer::Awaited,
-                _ => Answer::AwaitedOverHttp10,
+            answering.set(match request.version() {
+                Version::HTTP_11 => AnswerStage::Awaited,
+                _ => AnswerStage::AwaitedOverHttp10,
             });
-            let (client, traffic) = (Arc::clone(&client), Arc::clone(&traffic));
-            let outlasts_its_client = outlasts_its_client(&request);
+            let (client, answering) = (Arc::clone(&client), Arc::clone(&answering));
             // On the heap until it is answered: hyper keeps room for it as long as the connection lasts.
             Box::pin(async move {
-                let response = client.serve(request).await;
-                let answer = match response.body() {
-                    ResponseBody::Events(_) if outlasts_its_client => Answer::Streams,
-                    body if is_stream(body) => Answer::Sent,
-                    _ => Answer::Made,
-                };
-                traffic.set_answer(answer);
-                let traffic = (answer == Answer::Streams).then_some(traffic);
-                Ok::<_, Infallible>(response.map(|body| WatchedBody { body, traffic }))
+                let mut response = client.serve(request).await;
+                match response.body_mut() {
+                    ResponseBody::Events(events) if events.outlasts_its_client() => {
+                        events.await_client(AwaitedClient::of(&answering));
+                    }
+                    body if is_stream(body) => answering.set(AnswerStage::Sent),
+                    _ => answering.set(AnswerStage::Made),
+                }
+                Ok::<_, Infallible>(response)
             })
         }
     });
@@ -186,62 +177,11 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
     }
 }
 
-/// Whether work on a request goes on when its client has gone, so that one that only sends no more is waited for. A
-/// client of 2026-07-28 cancels by closing its side, and one that listens by GET has gone.
-fn outlasts_its_client(request: &Request<Incoming>) -> bool {
-    let version = request.headers().get(headers::VERSION);
-    let is_modern = version.is_some_and(|it| it.to_str().is_ok_and(modern::is_spoken));
-    request.method() == Method::POST && !is_modern
-}
-
 fn is_stream(body: &ResponseBody) -> bool {
     match body {
         ResponseBody::Whole(_) => false,
         ResponseBody::Events(_) => true,
         ResponseBody::Other(body) => body.size_hint().exact().is_none(),
-    }
-}
-
-/// A comment, which readers of event streams pass over.
-const COMMENT: &[u8] = b":\n\n";
-
-/// A body that, as a stream to whose end its client is waited for, says something when it is asked to.
-struct WatchedBody {
-    body: ResponseBody,
-    traffic: Option<Arc<Traffic>>,
-}
-
-impl HttpBody for WatchedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        match &self.traffic {
-            Some(traffic) if polled.is_pending() && traffic.take_asked() => {
-                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(COMMENT)))))
-            }
-            _ => polled,
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for WatchedBody {
-    fn drop(&mut self) {
-        if let Some(traffic) = &self.traffic {
-            traffic.set_answer(Answer::Made);
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod connections;
 mod cors;
+mod half_closed;
 pub mod http;
 pub mod listen;
 pub mod mcp;

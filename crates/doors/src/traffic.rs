@@ -1,5 +1,4 @@
-//! Counts what a connection sends, tells when its peer does not read, and whether a peer that sends no more still
-//! waits for its answer.
+//! Counts what a connection sends, and tells when its peer does not read.
 
 use std::{
     collections::VecDeque,
@@ -7,19 +6,20 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    time::{Sleep, sleep},
 };
 
-use super::unread::Share;
+use super::{
+    half_closed::{AnswerStage, Answering, HalfClosed},
+    unread::Share,
+};
 
 /// What is counted of a connection.
 #[derive(Debug, Default)]
@@ -29,42 +29,10 @@ pub struct Traffic {
     blocked: AtomicBool,
     /// Whether the connection is to be reset.
     reset: AtomicBool,
-    /// An [`Answer`].
-    answer: AtomicU8,
-    /// Whether a stream is to say something, so that a client that has gone is noticed.
-    is_asked: AtomicBool,
-}
-
-/// How far the answer to the last request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Answer {
-    /// It is written, or has become a stream: who sends no more then has gone.
-    Sent,
-    /// It is being made.
-    Awaited,
-    /// It is being made for a client of HTTP/1.0, which knows no interim answers.
-    AwaitedOverHttp10,
-    /// It is made, and not yet written.
-    Made,
-    /// It has become a stream, to whose end the client is waited for.
-    Streams,
+    pub answering: Arc<Answering>,
 }
 
 impl Traffic {
-    pub fn set_answer(&self, answer: Answer) {
-        self.answer.store(answer as u8, Ordering::Relaxed);
-    }
-
-    /// Whether a stream is to say something that its client passes over; once.
-    pub fn take_asked(&self) -> bool {
-        self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::Relaxed)
-    }
-
-    fn answer_is(&self, answer: Answer) -> bool {
-        self.answer.load(Ordering::Relaxed) == answer as u8
-    }
-
     /// Has the connection reset when it is dropped: what was written and not read is not kept.
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
@@ -138,30 +106,6 @@ pub struct Counted {
     half_closed: Option<HalfClosed>,
 }
 
-/// An interim answer, which clients pass over (RFC 9110, section 15.2). The system of a client that has closed its
-/// socket resets the connection in return.
-const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// How long a client that sends no more is waited for, before it is looked whether the connection was reset: at
-/// first so long, then ten times as long each time.
-const FIRST_LOOK: Duration = Duration::from_millis(10);
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
-
-/// A client that has ended its side of the connection, and waits for an answer or has gone.
-struct HalfClosed {
-    pause: Duration,
-    next_look: Pin<Box<Sleep>>,
-}
-
-impl HalfClosed {
-    fn begin() -> Self {
-        Self {
-            pause: FIRST_LOOK,
-            next_look: Box::pin(sleep(FIRST_LOOK)),
-        }
-    }
-}
-
 impl Counted {
     pub fn new(stream: TcpStream, traffic: Arc<Traffic>, unread: Share) -> Self {
         Self {
@@ -176,30 +120,19 @@ impl Counted {
 
     /// The client sends no more. Pending while it waits for an answer, ready once it has that, or has gone.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.traffic.answer_is(Answer::Sent) {
+        if self.traffic.answering.is(AnswerStage::Sent) {
             return Poll::Ready(Ok(()));
         }
         let half_closed = match &mut self.half_closed {
             Some(half_closed) => half_closed,
             None => {
                 let is_silent = self.buffers.held == 0 && !self.traffic.is_blocked();
-                if is_silent && self.traffic.answer_is(Answer::Awaited) {
-                    self.stream.try_write(PROBE)?;
-                }
-                if self.traffic.answer_is(Answer::Streams) {
-                    self.traffic.is_asked.store(true, Ordering::Relaxed);
-                }
-                self.half_closed.insert(HalfClosed::begin())
+                let answering = &self.traffic.answering;
+                let begun = HalfClosed::begin(&self.stream, answering, is_silent)?;
+                self.half_closed.insert(begun)
             }
         };
-        loop {
-            if let Some(error) = self.stream.take_error()? {
-                return Poll::Ready(Err(error));
-            }
-            ready!(half_closed.next_look.as_mut().poll(context));
-            half_closed.pause = (half_closed.pause * 10).min(LONGEST_LOOK);
-            half_closed.next_look = Box::pin(sleep(half_closed.pause));
-        }
+        half_closed.poll_reset(&self.stream, context)
     }
 
     /// Writes what has room, a piece at most.
@@ -295,10 +228,11 @@ impl AsyncWrite for Counted {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // All that was made has been written by now.
-        if self.traffic.answer_is(Answer::Made) {
-            self.traffic.set_answer(Answer::Sent);
+        let answering = &self.traffic.answering;
+        if answering.is(AnswerStage::Made) {
+            answering.set(AnswerStage::Sent);
         }
-        if self.half_closed.is_some() && self.traffic.answer_is(Answer::Sent) {
+        if self.half_closed.is_some() && answering.is(AnswerStage::Sent) {
             context.waker().wake_by_ref();
         }
         Pin::new(&mut self.stream).poll_flush(context)

@@ -144,7 +144,7 @@ pub struct Reader {
 }
 
 /// The records that fit, as far as they were looked for.
-struct Found {
+struct FoundRecords {
     before: i64,
     limit: usize,
     uncounted: bool,
@@ -155,7 +155,7 @@ struct Found {
     truncated: bool,
 }
 
-impl Found {
+impl FoundRecords {
     /// Adds the next one. Breaks where no more are needed.
     fn add(&mut self, id: i64) -> ControlFlow<()> {
         self.total_count += 1;
@@ -237,7 +237,7 @@ impl Reader {
         let connection = &self.connection;
         // Counting would take a search as long as reading all calls.
         let uncounted = filter.uncounted || search.is_some();
-        let mut found = Found {
+        let mut found = FoundRecords {
             before,
             limit,
             uncounted,
@@ -246,7 +246,7 @@ impl Reader {
             truncated: false,
         };
         let (calls, pack) = (&mut self.calls, &mut self.pack);
-        let mut read = |search: &mut CallSearch, found: &mut Found| {
+        let mut read = |search: &mut CallSearch, found: &mut FoundRecords| {
             let (ids, last) = search.read(connection, calls, pack)?;
             let flow = ids.into_iter().try_for_each(|id| found.add(id));
             Ok::<_, StoreError>((flow, last))
@@ -287,7 +287,7 @@ impl Reader {
             // What is left of the last batch.
             let (_flow, _last) = read(search, &mut found)?;
         }
-        let Found {
+        let FoundRecords {
             ids,
             total_count,
             truncated,

@@ -1,12 +1,12 @@
 //! Errors of REST: always `{"error": CODE, …}`.
 
-use std::{error::Error as _, io};
+use std::io;
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, header};
 use mainstay_core::{
     config::ConfigError,
-    failure::{Failure, FailureKind},
+    failure::{Failure, FailureKind, with_causes},
 };
 use mainstay_doorway::{RETRY_AFTER, browser, json_views::lists::NotFound};
 use mainstay_platform::{environment::LoadError, state::StateError};
@@ -128,13 +128,7 @@ impl Refusal {
 
     /// With its causes: `cannot use tokens.json: no storage space`.
     fn sentence(&self) -> String {
-        let mut sentence = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            sentence = format!("{sentence}: {error}");
-            cause = error.source();
-        }
-        sentence
+        with_causes(self)
     }
 
     fn body(&self) -> Value {

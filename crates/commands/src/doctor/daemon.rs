@@ -7,6 +7,7 @@ use std::{
 
 use mainstay_api::{Client, ClientError};
 use mainstay_command_line::{CommandError, connect, listen::Listen};
+use mainstay_core::failure::with_causes;
 use mainstay_platform::{
     blocking::off_the_runtime,
     loopback,
@@ -45,7 +46,7 @@ pub async fn find(state: Option<&StateDir>, listen: Listen) -> (Option<Client>, 
         Err(error) => (
             None,
             vec![
-                Finding::error("daemon.not_believed", super::sentence(&error))
+                Finding::error("daemon.not_believed", with_causes(&error))
                     .why("the token is sent to no program that may not be the daemon")
                     .mend(forget(state)),
             ],
@@ -66,7 +67,7 @@ fn forget(state: Option<&StateDir>) -> String {
 
 fn silent(state: Option<&StateDir>, error: &ClientError) -> Finding {
     let told = state.and_then(|state| state.daemon().ok().flatten());
-    let finding = Finding::error("daemon.silent", super::sentence(error))
+    let finding = Finding::error("daemon.silent", with_causes(error))
         .why("it runs, and commands and clients do not reach it");
     match told {
         Some(daemon) => finding.mend(format!("kill {} && mainstay serve", daemon.pid)),

@@ -7,7 +7,10 @@ use std::{
 
 use futures_util::future::join_all;
 use mainstay_command_line::output;
-use mainstay_core::config::{Config, HttpLaunch, Launch, Secret};
+use mainstay_core::{
+    config::{Config, HttpLaunch, Launch, Secret},
+    failure::with_causes,
+};
 use mainstay_platform::{
     descriptors,
     state::{StateDir, StateError, Untrusted},
@@ -102,7 +105,7 @@ pub fn state(located: &Result<StateDir, StateError>) -> Vec<Finding> {
 }
 
 fn untrusted(error: &StateError) -> Finding {
-    let finding = Finding::error("state.untrusted", super::sentence(error))
+    let finding = Finding::error("state.untrusted", with_causes(error))
         .why("others could read your tokens, or present a false daemon to commands");
     let StateError::Untrusted { source, .. } = error else {
         return finding;

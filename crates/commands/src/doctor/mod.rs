@@ -13,7 +13,7 @@ mod network;
 mod servers;
 mod tokens;
 
-use std::{error::Error, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use mainstay_command_line::{
@@ -23,7 +23,7 @@ use mainstay_command_line::{
     output,
     stderr::complain,
 };
-use mainstay_core::config::Environment as _;
+use mainstay_core::{config::Environment as _, failure::with_causes};
 use mainstay_platform::{
     environment::{LoadError, Loaded, Origin, Process},
     state::StateDir,
@@ -110,7 +110,7 @@ impl Doctor {
             Ok(asked) => asked,
             Err(error @ CommandError::Interrupted { .. }) => return Err(error),
             Err(error) => {
-                let finding = Finding::error("server.unknown", sentence(&error));
+                let finding = Finding::error("server.unknown", with_causes(&error));
                 findings.push(
                     finding
                         .why("the servers could not be examined")
@@ -215,15 +215,4 @@ fn is_known(down: &Finding, findings: &[Finding]) -> bool {
         "command.missing" => down.what.contains("command not found"),
         _ => false,
     })
-}
-
-/// An error with its causes.
-fn sentence(error: &dyn Error) -> String {
-    let mut sentence = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        sentence = format!("{sentence}: {error}");
-        cause = error.source();
-    }
-    sentence
 }

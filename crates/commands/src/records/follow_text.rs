@@ -21,7 +21,7 @@ use super::{
 /// Times of records are written to the millisecond or finer.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// What was seen so far.
+/// The calls that earlier looks found.
 pub(super) struct Searched {
     /// Calls that began earlier are shown only if they were open at the first look.
     from: SystemTime,

@@ -577,7 +577,7 @@ mod tests {
             let document = read(text);
             document.become_value(&value).map(|()| document.to_string())
         };
-        // What is not meant stays.
+        // The other servers stay.
         let text_with = |a: &str, b: &str| text.replace("\"z\": 3", a).replace("\"b\": 1", b);
         assert_eq!(
             changed(json!({"a": {"z": 3}, "b": 2})),

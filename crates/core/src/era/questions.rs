@@ -2,6 +2,8 @@
 //! answers with a result that asks for input and a second attempt ("Multi Round-Trip Requests",
 //! SEP-2322).
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -25,6 +27,9 @@ pub fn may_ask(method: Method) -> bool {
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
     )
 }
+
+/// How long a question waits that a client answers by itself.
+pub const PATIENCE_WITH_PROGRAMS: Duration = Duration::from_secs(10);
 
 /// Whether a person may have to do something before the question is answered. A client answers for its roots by
 /// itself.

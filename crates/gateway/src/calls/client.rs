@@ -12,7 +12,10 @@ use std::{
 use futures_util::FutureExt as _;
 
 use mainstay_core::{
-    era::{Caller, code, questions::needs_person},
+    era::{
+        Caller, code,
+        questions::{PATIENCE_WITH_PROGRAMS, needs_person},
+    },
     ids::ServerName,
     message::{self, Method},
     principal::Principal,
@@ -31,9 +34,6 @@ const MAX_QUESTIONS: usize = 64;
 
 /// How long a question waits for a person.
 const PATIENCE: Duration = Duration::from_mins(10);
-
-/// How long a question waits that a client answers by itself.
-pub const PATIENCE_WITH_PROGRAMS: Duration = Duration::from_secs(10);
 
 /// One client, for as long as its session or, where it has none, its request.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ use self::{
     call::{AttemptError, Call},
 };
 pub use self::{
-    client::{Client, Notices, PATIENCE_WITH_PROGRAMS, Questions, origin},
+    client::{Client, Notices, Questions, origin},
     closing::{Closing, SHUTTING_DOWN},
     detachable::Detachable,
     names::{BoundNames, NameKind, Reopened, SealedNames},

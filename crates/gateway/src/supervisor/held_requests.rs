@@ -1,6 +1,6 @@
 //! Requests of a server for roots that came while its client could not be asked: a client of 2026-07-28 is asked by
 //! the answers to its calls, and its first request is mostly for a list. Its next call asks first, and is sent when
-//! the client has answered.
+//! the client has answered. A request waits [`PATIENCE_WITH_PROGRAMS`] for a call, and as long for the answer.
 
 use std::{
     convert::Infallible,
@@ -9,18 +9,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
+use mainstay_core::era::questions::PATIENCE_WITH_PROGRAMS;
 use mainstay_transport::{Note, Question};
 use parking_lot::Mutex;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout},
 };
-
-/// How long a request waits for a call, and then for the client's answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Requests that wait; those of a server that makes more are refused.
 const MAX_HELD: usize = 16;
@@ -39,7 +36,7 @@ impl HeldRequests {
 
     /// Keeps a request for the next call. It is refused if none comes in time.
     pub fn keep(self: &Arc<Self>, request: Question) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE_WITH_PROGRAMS;
         {
             let mut waiting = self.waiting.lock();
             if waiting.len() >= MAX_HELD {
@@ -67,7 +64,7 @@ impl HeldRequests {
             drop(ask(request));
         }
         drop(open);
-        timeout(PATIENCE, answered.recv()).await.ok();
+        timeout(PATIENCE_WITH_PROGRAMS, answered.recv()).await.ok();
     }
 
     fn take(&self, is_meant: impl Fn(Instant) -> bool) -> Vec<Question> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     client::{Http, LATEST, Stream, cancelled, initialize, value},
-    gateway::{Gateway, until},
+    gateway::{Gateway, found, until},
 };
 
 const PATHS: [(&str, &str); 2] = [("/sse", "x__"), ("/servers/x/sse", "")];
@@ -122,6 +122,41 @@ async fn the_first_event_says_where_to_post() {
         assert!(id.is_some_and(|id| id.len() >= 32), "{}", one.message);
         assert_ne!(one.message, two.message);
     }
+}
+
+/// A message outlives its POST, and with it the connection. Small ones count as well: together they are as large.
+#[tokio::test]
+async fn messages_that_wait_are_bounded_together() {
+    let backend = Backend::http().await;
+    let settings = json!({"http": {"maxBodiesBytes": 400_000}});
+    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let client = Sse::greeted(&gateway, "/sse").await;
+    let call = |id: u32| {
+        let arguments = json!({"text": "a".repeat(50_000)});
+        let params = json!({"name": "x__hang", "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    };
+    // Room is taken in powers of two: six times 64 KiB.
+    for id in 0..6 {
+        client.accepted(call(id)).await;
+    }
+    let response = client.post.post(call(6)).await;
+    assert_eq!(
+        response.status,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "{}",
+        response.text
+    );
+    assert_eq!(response.headers[header::RETRY_AFTER], "5");
+    // What the calls held is free once they end.
+    for id in 0..6 {
+        client.tell(&cancelled(&id.into())).await;
+    }
+    found("room", async || {
+        let response = client.post.post(call(7)).await;
+        (response.status == StatusCode::ACCEPTED).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -17,11 +17,14 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior},
 };
 
-use crate::mcp::{
-    reply::{ClosedReply as _, Reply},
-    sessions::{
-        replay::{Kind, StreamCursor, StreamId},
-        session::{Busy, ClientSession},
+use crate::{
+    half_closed::AwaitedClient,
+    mcp::{
+        reply::{ClosedReply as _, Reply},
+        sessions::{
+            replay::{Kind, StreamCursor, StreamId},
+            session::{Busy, ClientSession},
+        },
     },
 };
 
@@ -89,6 +92,9 @@ impl Body for ResponseBody {
 pub struct Events {
     source: Source,
     keep_alive: Interval,
+    /// Whether the call goes on when the client has gone, which is no cancellation in a session.
+    outlasts_its_client: bool,
+    client: Option<AwaitedClient>,
 }
 
 enum Source {
@@ -163,7 +169,10 @@ impl Events {
         reply: PendingReply,
     ) -> Self {
         if !session.revision.resumes_streams() {
-            return Self::of_call(messages, reply);
+            return Self {
+                outlasts_its_client: true,
+                ..Self::of_call(messages, reply)
+            };
         }
         let place = session.replay.open(Kind::Call);
         let mut telling = Box::pin(tell(Arc::clone(&session), place.stream, messages, reply));
@@ -171,7 +180,19 @@ impl Events {
         if telling.as_mut().now_or_never().is_none() {
             calls.in_background(telling);
         }
-        Self::at(session, place)
+        Self {
+            outlasts_its_client: true,
+            ..Self::at(session, place)
+        }
+    }
+
+    pub fn outlasts_its_client(&self) -> bool {
+        self.outlasts_its_client
+    }
+
+    /// Waits for the client to the end of the stream, also when it sends no more.
+    pub fn await_client(&mut self, client: AwaitedClient) {
+        self.client = Some(client);
     }
 
     /// Messages to a client outside of its calls.
@@ -214,14 +235,20 @@ impl Events {
     fn new(source: Source) -> Self {
         let mut keep_alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { source, keep_alive }
+        Self {
+            source,
+            keep_alive,
+            outlasts_its_client: false,
+            client: None,
+        }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Poll::Ready(event) = self.source.poll(context) {
             return Poll::Ready(event);
         }
-        if self.keep_alive.poll_tick(context).is_ready() {
+        let is_asked = self.client.as_ref().is_some_and(AwaitedClient::take_wish);
+        if is_asked || self.keep_alive.poll_tick(context).is_ready() {
             return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
         }
         Poll::Pending

@@ -13,11 +13,14 @@ mod tests;
 use std::{collections::HashMap, sync::Arc};
 
 use mainstay_core::{
-    era::{code, questions::Answers},
+    era::{
+        code,
+        questions::{Answers, PATIENCE_WITH_PROGRAMS},
+    },
     message::{self, Method},
     principal::Principal,
 };
-use mainstay_gateway::calls::{CallSink, Calls, Closed, PATIENCE_WITH_PROGRAMS, SHUTTING_DOWN};
+use mainstay_gateway::calls::{CallSink, Calls, Closed, SHUTTING_DOWN};
 use mainstay_transport::Frame;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
