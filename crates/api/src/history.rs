@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::RecordGap;
+
 /// What all servers did: [`History`].
 pub const HISTORY: &str = "/api/history";
 /// What one server did: [`History`].
@@ -15,6 +17,9 @@ pub struct History {
     pub servers: Vec<ServerHistory>,
     /// When Mainstay itself was started and stopped. What servers did meanwhile is not known.
     pub daemon: Vec<DaemonMark>,
+    /// Times of which calls are not on record, the oldest first.
+    #[serde(default)]
+    pub gaps: Vec<RecordGap>,
     /// Whether some were left out.
     pub truncated: bool,
 }

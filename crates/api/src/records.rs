@@ -34,6 +34,22 @@ pub struct CallRecords {
     /// call started that it looked at. The next page goes on from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched_back_to: Option<String>,
+    /// Times of which calls are missing among these, the oldest first; left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<RecordGap>,
+}
+
+/// A time in which calls were not put on record.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RecordGap {
+    /// RFC 3339, UTC.
+    pub since: String,
+    /// Left out while it lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Calls that are not on record.
+    pub calls: u64,
+    pub reason: String,
 }
 
 /// What is known of one call.

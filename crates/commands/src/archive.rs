@@ -12,6 +12,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     record::{Cid, Payload, Record, RecordId},
 };
+use mainstay_doorway::json_views::history;
 use mainstay_journal::{Filter, JournalError};
 use mainstay_platform::{environment::Process, state::StateDir, utc};
 use serde_json::value::RawValue;
@@ -68,11 +69,12 @@ impl Archive {
     pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<CallRecords, CommandError> {
         let (mut calls, mut next) = (Vec::new(), None);
         let (mut total_count, mut truncated) = (0, false);
-        let mut searched_back_to = None;
+        let (mut searched_back_to, mut gaps) = (None, Vec::new());
         let is_one = self.journals.len() == 1;
         for journal in &mut self.journals {
             let page = journal.reader.records(filter, limit)?;
             total_count += page.total_count;
+            gaps.extend(page.gaps.iter().map(history::gap));
             truncated |= page.truncated;
             // As far back as all of them were searched.
             searched_back_to = searched_back_to.max(page.searched_back_to);
@@ -90,6 +92,7 @@ impl Archive {
             truncated,
             next,
             searched_back_to: searched_back_to.map(utc::rfc3339),
+            gaps,
         })
     }
 

@@ -87,6 +87,9 @@ struct Changes {
     truncated: bool,
 }
 
+/// The word for a time of which calls are not on record.
+const UNRECORDED: &str = "unrecorded";
+
 /// What a status says of a server that is to be up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
@@ -185,7 +188,16 @@ impl Changes {
     fn of(history: api::History, end: DateTime<Local>) -> Self {
         let marks = history.daemon.into_iter().map(|mark| Change {
             server: None,
-            transition: of_mark(mark),
+            transition: of_mark(mark.at, mark.event),
+            down_ms: None,
+            is_longer: false,
+        });
+        let gaps = history.gaps.into_iter().map(|gap| Change {
+            server: None,
+            transition: Transition {
+                reason: Some(missing(&gap)),
+                ..of_mark(gap.since, UNRECORDED.to_owned())
+            },
             down_ms: None,
             is_longer: false,
         });
@@ -201,14 +213,16 @@ impl Changes {
                     is_longer: false,
                 })
         });
-        let mut changes: Vec<Change> = marks.chain(servers).collect();
+        let mut changes: Vec<Change> = marks.chain(gaps).chain(servers).collect();
         changes.sort_by_cached_key(|change| local(&change.transition.at));
         let mut seen: HashMap<String, (usize, Option<Outage>)> = HashMap::new();
         for (place, change) in changes.iter_mut().enumerate() {
             let at = local(&change.transition.at);
             let Some(server) = change.server.clone() else {
                 // What servers did while Mainstay did not run is not known.
-                seen.clear();
+                if change.transition.status != UNRECORDED {
+                    seen.clear();
+                }
                 continue;
             };
             let before = seen.get(&server).copied();
@@ -279,7 +293,8 @@ impl Change {
             ..
         } = &self.transition;
         if self.server.is_none() {
-            return "Mainstay itself".to_owned();
+            let itself = || "Mainstay itself".to_owned();
+            return reason.clone().unwrap_or_else(itself);
         }
         let mut parts = Vec::new();
         if let Some(reason) = reason {
@@ -313,10 +328,27 @@ fn with_exit(reason: &str, code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-fn of_mark(mark: api::DaemonMark) -> Transition {
+/// Says of which time how many calls are missing.
+pub(super) fn missing(gap: &api::RecordGap) -> String {
+    let clock = mainstay_command_line::time::local_with_day;
+    let calls = output::count(usize::try_from(gap.calls).unwrap_or(usize::MAX), "call");
+    let are = if gap.calls == 1 { "is" } else { "are" };
+    let until = match &gap.until {
+        Some(until) => format!("to {}", clock(until)),
+        None => "until now".to_owned(),
+    };
+    let since = clock(&gap.since);
+    format!(
+        "{calls} of {since} {until} {are} not on record: {}",
+        gap.reason
+    )
+}
+
+/// What happened to Mainstay itself.
+fn of_mark(at: String, event: String) -> Transition {
     Transition {
-        at: mark.at,
-        status: mark.event,
+        at,
+        status: event,
         degraded: false,
         reason: None,
         unauthorized: false,

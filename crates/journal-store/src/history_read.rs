@@ -6,7 +6,7 @@ use mainstay_journal::{History, Mark, Period, ServerHistory, Transition};
 use rusqlite::{Row, params};
 
 use super::{
-    StoreError,
+    StoreError, gaps,
     history::{DAEMON, LINE_END, last_mark},
     read::Reader,
     time::{duration, micros, time},
@@ -50,6 +50,7 @@ impl Reader {
             .filter_map(|row| Some((row.at, Mark::parse(&row.status)?)))
             .collect();
         history.truncated |= truncated;
+        history.gaps = gaps::read(&self.connection, period.since, period.until)?;
         Ok(history)
     }
 

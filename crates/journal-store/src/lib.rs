@@ -17,6 +17,7 @@ mod database;
 mod error;
 mod facets;
 mod files;
+mod gaps;
 mod histogram;
 mod history;
 mod history_read;

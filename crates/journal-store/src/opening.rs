@@ -15,6 +15,7 @@ use mainstay_platform::{state::private_dir, utc};
 use super::{
     StoreError,
     database::{Database, Published},
+    gaps,
     layout::{self, FOLDER},
     work::Work,
 };
@@ -49,8 +50,10 @@ impl Opening {
     /// Tries once more, if the last attempt failed.
     pub fn retry(&self) -> Option<Work> {
         match self.work() {
-            Ok(work) => {
-                self.queue.tally.succeeding();
+            Ok(mut work) => {
+                if let Some(outage) = self.queue.tally.succeeding() {
+                    work.leave_gap(gaps::of_outage(outage));
+                }
                 tracing::info!("the journal is written again");
                 Some(work)
             }

@@ -15,7 +15,7 @@ use super::{
     batch::Row,
     call_packs::{self, first_call},
     database::{self, Database},
-    facets, history, holders,
+    facets, gaps, history, holders,
     objects::{self, RUN, first_row_of, is_in_file},
     rollup::MINUTES_KEPT,
     schema::integer,
@@ -189,6 +189,7 @@ impl Retention {
         let gone = history::prune(&database.connection, oldest, self.history_rows, max_rows)?;
         self.history_rows -= gone;
         self.busy |= history::is_full_step(gone);
+        gaps::prune(&database.connection, oldest)?;
         Ok(())
     }
 

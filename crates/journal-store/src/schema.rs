@@ -10,7 +10,7 @@ use super::{StoreError, bounds::Bounds, facets, layout};
 
 /// Each step makes the next version of what the one before left. Steps that were released never
 /// change.
-const MIGRATIONS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const MIGRATIONS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 const VERSION_1: &str = "
     -- Who called; a row may come twice.
@@ -100,6 +100,16 @@ const VERSION_4: &str = "
 /// The first version with packs of calls.
 const CALLS_PACKED: i64 = 4;
 
+const VERSION_5: &str = "
+    -- Times of which so many calls are not on record, and why.
+    CREATE TABLE gaps (
+        id INTEGER PRIMARY KEY, since INTEGER NOT NULL, until INTEGER NOT NULL, calls INTEGER NOT NULL,
+        reason TEXT NOT NULL
+    ) STRICT;
+";
+/// The first version that keeps gaps.
+const GAPS_KEPT: i64 = 5;
+
 /// Pages in the writer's cache. It writes at the ends of a few tables: 8 MiB.
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
 /// Each reader's: what a page of records and its facets take.
@@ -150,12 +160,14 @@ pub fn open_to_read(state: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A journal that is only read stays of its version. Where it has no packs of calls, empty tables of the
-/// connection's own stand in the place of what came with them.
+/// A journal that is only read stays of its version. Empty tables of the connection's own stand in the place of
+/// those that came later: packs of calls, gaps.
 pub fn fill_in(connection: &Connection, version: i64) -> rusqlite::Result<()> {
-    if version < CALLS_PACKED {
-        connection.pragma_update(None, "temp_store", "MEMORY")?;
-        connection.execute_batch(&VERSION_4.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
+    for (since, step) in [(CALLS_PACKED, VERSION_4), (GAPS_KEPT, VERSION_5)] {
+        if version < since {
+            connection.pragma_update(None, "temp_store", "MEMORY")?;
+            connection.execute_batch(&step.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
+        }
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::{
 
 use mainstay_core::record::{Cid, State};
 use mainstay_journal::{
-    Mark, NotWritten,
+    Gap, Mark, NotWritten,
     store::{Call, Extras, Queue, Rest, Waiter},
 };
 
@@ -17,7 +17,7 @@ use super::{
     StoreError,
     batch::{Batch, Row},
     database::Database,
-    history,
+    gaps, history,
     objects::Failed,
     retention::Retention,
 };
@@ -29,6 +29,8 @@ const SHOWN_OPEN_AFTER: Duration = Duration::from_millis(250);
 const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
 /// Transactions after which the length of the log is looked at: each brings a dozen pages, as a rule.
 const TURNS_BETWEEN_LOOKS: u32 = 16;
+/// How often it is tried again to write what could not be written.
+const OWED_EVERY: Duration = Duration::from_secs(1);
 /// What the record of a call takes beside its arguments and result, about.
 const RECORD_BYTES: u64 = 512;
 
@@ -61,6 +63,13 @@ pub struct Work {
     logged: u64,
     /// Why nothing can be written to this journal any more.
     broken: Option<Broken>,
+    /// A gap that is not written yet.
+    gap: Option<Gap>,
+    /// Calls that were dropped before `looked_at`, and are in a gap.
+    dropped: u64,
+    looked_at: SystemTime,
+    /// When it was last tried to write what is owed.
+    tried: Option<Instant>,
     /// What is to be done beside the writing failed the last time: that is told once, until it is over.
     neglected: bool,
 }
@@ -125,7 +134,11 @@ impl Work {
         Ok(Self {
             retention,
             database,
+            dropped: queue.tally.dropped(),
             queue,
+            gap: None,
+            looked_at: SystemTime::now(),
+            tried: None,
             tracked: Vec::new(),
             rolled_up: Instant::now(),
             turns: 0,
@@ -140,6 +153,8 @@ impl Work {
         !self.tracked.is_empty()
             || !self.database.memory.rollups.is_empty()
             || self.retention.is_busy()
+            || self.gap.is_some()
+            || self.queue.owes()
     }
 
     /// Writes what has happened to these calls and to those before them.
@@ -157,6 +172,10 @@ impl Work {
     pub fn end(&mut self, begun: Vec<Arc<Call>>, extras: Extras) -> Result<(), NotWritten> {
         self.track(begun);
         let written = self.write_all(extras, Pace::Swift, true);
+        self.write_gap();
+        let waiting = self.queue.take_owed().len() as u64;
+        let tally = &self.queue.tally;
+        tally.transitions_dropped.fetch_add(waiting, Relaxed);
         let marked = history::mark(&self.database.connection, SystemTime::now(), Mark::Stopped);
         if let Err(error) = marked {
             tracing::warn!(%error, "the journal does not say that Mainstay stopped");
@@ -242,6 +261,9 @@ impl Work {
     fn write_all(&mut self, mut extras: Extras, pace: Pace, last: bool) -> Result<(), NotWritten> {
         let mut written = Ok(());
         let mut steps = self.steps(last);
+        if last || self.tried.is_none_or(|at| at.elapsed() >= OWED_EVERY) {
+            self.pay(&mut extras);
+        }
         loop {
             let rest = steps.split_off(self.fitting(&steps));
             let extras = if rest.is_empty() {
@@ -308,9 +330,7 @@ impl Work {
                 let ended = steps.iter().filter(|step| step.rest.ending.is_some());
                 let ended = ended.count() as u64;
                 self.queue.tally.lost.fetch_add(ended, Relaxed);
-                let noted = extras.noted.len() as u64;
-                let tally = &self.queue.tally;
-                tally.transitions_dropped.fetch_add(noted, Relaxed);
+                self.queue.give_back(extras.noted);
                 for keep in extras.keeps {
                     let _ = keep.waiter.send(Err(error.clone()));
                 }
@@ -384,8 +404,51 @@ impl Work {
         let tally = &self.queue.tally;
         tally.recorded.fetch_add(recorded, Relaxed);
         tally.commits.fetch_add(1, Relaxed);
-        if tally.succeeding() {
+        if let Some(outage) = tally.succeeding() {
             tracing::info!("the journal is written again");
+            self.leave_gap(gaps::of_outage(outage));
+        }
+    }
+
+    /// Has the journal say that calls of a time are not on record.
+    pub fn leave_gap(&mut self, gap: Gap) {
+        // Those that were dropped meanwhile are in it.
+        self.dropped = self.queue.tally.dropped();
+        if gap.calls > 0 {
+            self.gap = Some(gaps::join(self.gap.take(), gap));
+            self.tried = None;
+        }
+    }
+
+    /// Leaves a gap of the calls that were dropped since the last look, though the journal could be written.
+    fn look_for_dropped(&mut self) {
+        let now = SystemTime::now();
+        let since = mem::replace(&mut self.looked_at, now);
+        let dropped = self.queue.tally.dropped().saturating_sub(self.dropped);
+        if dropped > 0 && self.queue.tally.is_recording() {
+            self.leave_gap(gaps::of_dropped(dropped, since));
+        }
+    }
+
+    /// Writes what could not be written before: the gap by itself, changes of servers' statuses with `extras`.
+    fn pay(&mut self, extras: &mut Extras) {
+        self.look_for_dropped();
+        let owed = self.queue.take_owed();
+        if owed.is_empty() && self.gap.is_none() {
+            return;
+        }
+        self.tried = Some(Instant::now());
+        extras.noted.splice(0..0, owed);
+        self.write_gap();
+    }
+
+    fn write_gap(&mut self) {
+        let Some(gap) = self.gap.as_ref().filter(|_| self.broken.is_none()) else {
+            return;
+        };
+        match gaps::write(&self.database.connection, gap) {
+            Ok(()) => self.gap = None,
+            Err(error) => tracing::debug!(%error, "a gap is not on record yet"),
         }
     }
 

@@ -69,7 +69,10 @@ impl Desk {
         let queue = Arc::clone(&self.opening.queue);
         let mut idle = 0;
         loop {
-            let is_busy = self.work.as_ref().is_some_and(Work::is_busy);
+            let is_busy = match &self.work {
+                Some(work) => work.is_busy(),
+                None => queue.owes(),
+            };
             let gathered = queue.gather(&mut idle, is_busy);
             let last = gathered.last;
             self.look();
@@ -133,12 +136,11 @@ fn turn(work: &mut Work, gathered: Gathered) {
     answer(flushes, &written);
 }
 
-/// Without a journal calls are only counted. A waiting caller learns that there will be no answer.
+/// Without a journal calls are only counted, and changes of servers' statuses wait for one. A waiting caller learns that there will be no answer.
 fn lose(queue: &Queue, gathered: Gathered) {
     let lost = gathered.begun.len() as u64;
     queue.tally.lost.fetch_add(lost, Relaxed);
-    let noted = gathered.extras.noted.len() as u64;
-    queue.tally.transitions_dropped.fetch_add(noted, Relaxed);
+    queue.give_back(gathered.extras.noted);
     for call in gathered.begun {
         call.close();
     }

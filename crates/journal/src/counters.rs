@@ -51,7 +51,7 @@ pub struct Outage {
 }
 
 impl Tally {
-    pub(super) fn is_recording(&self) -> bool {
+    pub fn is_recording(&self) -> bool {
         !self.is_failing.load(Relaxed)
     }
 
@@ -79,13 +79,19 @@ impl Tally {
         !self.is_failing.swap(true, Relaxed)
     }
 
-    /// It can be. Returns whether that is news.
-    pub fn succeeding(&self) -> bool {
-        let is_news = !self.is_recording() && self.is_failing.swap(false, Relaxed);
-        if is_news {
-            *self.outage.lock() = None;
+    /// It can be. Returns the outage that ends with it, if there was one.
+    pub fn succeeding(&self) -> Option<Outage> {
+        if self.is_recording() || !self.is_failing.swap(false, Relaxed) {
+            return None;
         }
-        is_news
+        let outage = self.outage();
+        *self.outage.lock() = None;
+        outage
+    }
+
+    /// Calls that are not on record because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
     }
 
     pub(super) fn counters(&self) -> Counters {

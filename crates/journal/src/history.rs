@@ -87,6 +87,17 @@ impl Mark {
     }
 }
 
+/// A time in which calls were not put on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    pub since: SystemTime,
+    /// `None` while it lasts.
+    pub until: Option<SystemTime>,
+    /// Calls that are not on record.
+    pub calls: u64,
+    pub reason: String,
+}
+
 /// What is asked of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
@@ -104,6 +115,8 @@ pub struct History {
     /// By name.
     pub servers: Vec<ServerHistory>,
     pub daemon: Vec<(SystemTime, Mark)>,
+    /// Times of which calls are not on record, the oldest first.
+    pub gaps: Vec<Gap>,
     /// Whether some were left out.
     pub truncated: bool,
 }

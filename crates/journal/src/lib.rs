@@ -20,7 +20,7 @@ mod tests;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytestring::ByteString;
@@ -37,7 +37,7 @@ pub use self::{
     counters::{Counters, Outage},
     entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
     error::JournalError,
-    history::{History, Mark, Period, ServerHistory, Transition},
+    history::{Gap, History, Mark, Period, ServerHistory, Transition},
     holder::Holder,
     records::{Filter, Page, Span, Whose},
     statistics::{Bucket, By, Order, Range, Series},
@@ -117,7 +117,10 @@ impl Journal {
     /// What happened to servers in a period, and when Mainstay ran.
     pub async fn history(&self, period: Period) -> Result<History, JournalError> {
         self.flush_in_time().await;
-        self.ask(move |store| store.history(&period)).await
+        let (since, until) = (period.since, period.until);
+        let mut history = self.ask(move |store| store.history(&period)).await?;
+        history.gaps.extend(self.open_gap(since, until));
+        Ok(history)
     }
 
     /// What was recorded and what was dropped since the start.
@@ -138,6 +141,18 @@ impl Journal {
     /// Since when no calls are put on record, and how many are not.
     pub fn outage(&self) -> Option<Outage> {
         self.queue.tally.outage()
+    }
+
+    /// The gap that lasts, if some of it is of this time.
+    fn open_gap(&self, since: SystemTime, until: SystemTime) -> Option<Gap> {
+        let outage = self.outage()?;
+        let gap = Gap {
+            since: outage.since,
+            until: None,
+            calls: outage.lost,
+            reason: outage.error,
+        };
+        (gap.since <= until && since <= SystemTime::now()).then_some(gap)
     }
 
     pub fn settings(&self) -> &config::Journal {

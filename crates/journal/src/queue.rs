@@ -50,6 +50,8 @@ pub struct Queue {
     calls: AtomicUsize,
     /// Bytes of payloads that are not written.
     bytes: AtomicUsize,
+    /// Changes of servers' statuses that could not be written, the oldest first. Held to move them.
+    owed: Mutex<Vec<Noted>>,
     pub tally: Tally,
 }
 
@@ -116,6 +118,7 @@ impl Queue {
             wake: Condvar::new(),
             calls: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            owed: Mutex::default(),
             tally: Tally::default(),
         }
     }
@@ -238,6 +241,26 @@ impl Queue {
             drop(waiting);
             self.wake.notify_one();
         }
+    }
+
+    /// Keeps changes that could not be written until they can be. Where too many wait, the oldest go.
+    pub fn give_back(&self, noted: Vec<Noted>) {
+        let mut owed = self.owed.lock();
+        owed.extend(noted);
+        let too_many = owed.len().saturating_sub(MAX_NOTED);
+        owed.drain(..too_many);
+        let dropped = &self.tally.transitions_dropped;
+        dropped.fetch_add(too_many as u64, Relaxed);
+    }
+
+    /// Whether changes wait that could not be written.
+    pub fn owes(&self) -> bool {
+        !self.owed.lock().is_empty()
+    }
+
+    /// Those changes.
+    pub fn take_owed(&self) -> Vec<Noted> {
+        mem::take(&mut self.owed.lock())
     }
 
     pub fn stop(&self) {

@@ -4,6 +4,8 @@ use std::time::SystemTime;
 
 use mainstay_core::record::{Door, Record, RecordId, State, Status, TraceId};
 
+use super::history::Gap;
+
 /// What records are asked for; nothing asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -51,7 +53,7 @@ pub enum Whose {
 }
 
 /// Records, the newest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub calls: Vec<Record>,
     /// How many the filter lets through, wherever the page begins; how many were looked at if the filter is
@@ -64,6 +66,8 @@ pub struct Page {
     /// When the last call started that a search looked at, where its time was over before the page was full. Those
     /// before it, from `next` on, were not searched.
     pub searched_back_to: Option<SystemTime>,
+    /// Times of which calls are missing among these, the oldest first.
+    pub gaps: Vec<Gap>,
 }
 
 /// Which calls are on record.

@@ -31,6 +31,7 @@ impl Store for Idle {
             truncated: false,
             next: None,
             searched_back_to: None,
+            gaps: Vec::new(),
         })
     }
 

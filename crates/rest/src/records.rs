@@ -22,7 +22,10 @@ use super::{
     filter::Wanted,
     refusal::Refusal,
 };
-use mainstay_doorway::json_views::records::{failure, journal};
+use mainstay_doorway::json_views::{
+    history,
+    records::{failure, journal},
+};
 
 /// Records in an answer: the default, and the most.
 const DEFAULT_LIMIT: usize = 100;
@@ -134,5 +137,6 @@ fn page(page: &Page) -> api::CallRecords {
         truncated: page.truncated,
         next: page.next.map(|id| id.to_string()),
         searched_back_to: page.searched_back_to.map(utc::rfc3339),
+        gaps: page.gaps.iter().map(history::gap).collect(),
     }
 }

@@ -3359,6 +3359,8 @@ export interface components {
         };
         CallRecords: {
             calls: components["schemas"]["CallRecord"][];
+            /** @description Times of which calls are missing among these, the oldest first; left out where there are none. */
+            gaps?: components["schemas"]["RecordGap"][];
             /** @description `before` of the next page. */
             next?: string | null;
             /**
@@ -3744,6 +3746,8 @@ export interface components {
         History: {
             /** @description When Mainstay itself was started and stopped. What servers did meanwhile is not known. */
             daemon: components["schemas"]["DaemonMark"][];
+            /** @description Times of which calls are not on record, the oldest first. */
+            gaps?: components["schemas"]["RecordGap"][];
             /** @description By name. */
             servers: components["schemas"]["ServerHistory"][];
             /** @description Whether some were left out. */
@@ -3961,6 +3965,19 @@ export interface components {
         /** @description `POST /api/mcp-clients/{name}/reconnect` */
         Reconnect: {
             force?: boolean;
+        };
+        /** @description A time in which calls were not put on record. */
+        RecordGap: {
+            /**
+             * Format: int64
+             * @description Calls that are not on record.
+             */
+            calls: number;
+            reason: string;
+            /** @description RFC 3339, UTC. */
+            since: string;
+            /** @description Left out while it lasts. */
+            until?: string | null;
         };
         RecordedClient: {
             name: string;

@@ -32,6 +32,7 @@ use mainstay_core::{
 use self::export::Export;
 use super::{
     archive::{self, Archive},
+    history,
     store::StoreHost,
     warnings,
 };
@@ -203,6 +204,9 @@ impl Records {
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
             return Ok(Exit::DONE);
         };
+        for gap in &found.gaps {
+            complain(&history::missing(gap));
+        }
         if found.calls.is_empty() {
             complain(&match searched(&found) {
                 Some(searched) => format!("no calls that fit, {searched}"),
@@ -446,6 +450,7 @@ mod tests {
             truncated: true,
             next: Some("4711".to_owned()),
             searched_back_to: None,
+            gaps: Vec::new(),
         };
         let next = "the next page: --before 4711";
         assert_eq!(left_out(&found, true), format!("the newest 0; {next}"));

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use mainstay_api as api;
 use mainstay_core::lifecycle::Loss;
-use mainstay_journal::{History, Mark, ServerHistory, Transition};
+use mainstay_journal::{Gap, History, Mark, ServerHistory, Transition};
 use mainstay_platform::utc;
 
 use super::servers::millis;
@@ -17,7 +17,18 @@ pub fn wire(history: History) -> api::History {
     api::History {
         servers: history.servers.into_iter().map(of_one).collect(),
         daemon: history.daemon.into_iter().map(mark).collect(),
+        gaps: history.gaps.iter().map(gap).collect(),
         truncated: history.truncated,
+    }
+}
+
+/// A time of which calls are not on record.
+pub fn gap(gap: &Gap) -> api::RecordGap {
+    api::RecordGap {
+        since: utc::rfc3339(gap.since),
+        until: gap.until.map(utc::rfc3339),
+        calls: gap.calls,
+        reason: gap.reason.clone(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod files;
+mod gaps;
 mod history;
 mod objects;
 mod questions;
@@ -163,7 +164,7 @@ fn take_calls(database: &Connection) -> Vec<CallRow<'static>> {
     calls
 }
 
-/// Makes a database that of the version before packs of calls.
+/// Makes a database that of the version before packs of calls, and before gaps.
 fn as_version_3(database: &Connection) {
     database.execute_batch("BEGIN").expect("begun");
     for call in take_calls(database) {
@@ -171,7 +172,8 @@ fn as_version_3(database: &Connection) {
     }
     database
         .execute_batch(
-            "DROP TABLE call_packs; DROP TABLE attempts; PRAGMA user_version = 3; COMMIT;",
+            "DROP TABLE call_packs; DROP TABLE attempts; DROP TABLE gaps;
+             PRAGMA user_version = 3; COMMIT;",
         )
         .expect("as it was");
 }

@@ -17,6 +17,7 @@ async fn a_journal_can_be_read_beside_its_writer() {
             truncated: false,
             next: None,
             searched_back_to: None,
+            gaps: Vec::new(),
         }
     );
     // Up to the end of a chunk, and beyond.

@@ -360,7 +360,14 @@ async fn a_journal_that_is_removed_is_noticed() {
     ] {
         measured(&daemon, line).await;
     }
+    // It stays on record that a call is missing.
+    let told = home.run(&["records"]).await;
+    assert!(told.stderr.contains("1 call of "), "{told}");
     daemon.stop().await;
+    let told = home.run(&["history"]).await;
+    for part in ["unrecorded", "is not on record: ", "was removed"] {
+        assert!(told.stdout.contains(part), "{part} in {told}");
+    }
     home.serve(&["--config", &strict]).await.stop().await;
 }
 

@@ -99,13 +99,7 @@ async fn visible(
 ) -> Result<Page, Refusal> {
     let parts = parts(context, filter)?;
     let most = (MAX_LOOKED_THROUGH / parts.len().max(1)).max(LOOKED_THROUGH);
-    let mut all = Page {
-        calls: Vec::new(),
-        total_count: 0,
-        truncated: false,
-        next: None,
-        searched_back_to: None,
-    };
+    let mut all = Page::default();
     for part in parts {
         let page = if context.reach().is_everything() {
             journal.records(part.filter, limit).await.map_err(failure)?
@@ -202,8 +196,7 @@ async fn looked_through(
                 truncated: page.next.is_some() || total_count > calls.len() as u64,
                 calls,
                 total_count,
-                next: None,
-                searched_back_to: None,
+                ..Page::default()
             });
         }
     }

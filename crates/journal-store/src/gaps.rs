@@ -1,0 +1,104 @@
+//! Times of which calls are not on record: nothing could be written, or too many calls waited. They are few, and
+//! are kept as long as calls.
+
+use std::time::{Duration, SystemTime};
+
+use mainstay_journal::{Gap, Outage};
+use rusqlite::{Connection, params};
+
+use super::{
+    schema::integer,
+    time::{micros, span, time},
+};
+
+/// What comes so soon after a gap of the same reason belongs to it: a full disk has room now and then.
+const JOINED_WITHIN: Duration = Duration::from_mins(1);
+/// Gaps that are kept, the newest.
+const MAX_GAPS: i64 = 1000;
+
+const TOO_MANY_WAITED: &str = "too many calls waited to be written";
+
+/// The gap that an outage left, which has ended.
+pub fn of_outage(outage: Outage) -> Gap {
+    Gap {
+        since: outage.since,
+        until: Some(SystemTime::now()),
+        calls: outage.lost,
+        reason: outage.error,
+    }
+}
+
+/// The gap of calls that were dropped since this time.
+pub fn of_dropped(calls: u64, since: SystemTime) -> Gap {
+    Gap {
+        since,
+        until: Some(SystemTime::now()),
+        calls,
+        reason: TOO_MANY_WAITED.to_owned(),
+    }
+}
+
+/// Adds a later gap to one that is not written yet.
+pub fn join(earlier: Option<Gap>, later: Gap) -> Gap {
+    match earlier {
+        Some(earlier) => Gap {
+            since: earlier.since.min(later.since),
+            calls: earlier.calls + later.calls,
+            ..later
+        },
+        None => later,
+    }
+}
+
+/// Writes a gap that has ended.
+pub fn write(connection: &Connection, gap: &Gap) -> rusqlite::Result<()> {
+    let since = micros(gap.since);
+    let until = gap.until.map_or(since, micros);
+    let calls = integer(gap.calls);
+    let joined = connection
+        .prepare_cached(
+            "UPDATE gaps SET until = max(until, ?2), calls = calls + ?3
+             WHERE id = (SELECT max(id) FROM gaps) AND reason = ?4 AND until >= ?1 - ?5",
+        )?
+        .execute(params![
+            since,
+            until,
+            calls,
+            gap.reason,
+            span(JOINED_WITHIN)
+        ])?;
+    if joined == 0 {
+        connection
+            .prepare_cached("INSERT INTO gaps (since, until, calls, reason) VALUES (?, ?, ?, ?)")?
+            .execute(params![since, until, calls, gap.reason])?;
+    }
+    Ok(())
+}
+
+/// The gaps that have a part in this time, the oldest first.
+pub fn read(
+    connection: &Connection,
+    since: SystemTime,
+    until: SystemTime,
+) -> rusqlite::Result<Vec<Gap>> {
+    let mut gaps = connection.prepare_cached(
+        "SELECT since, until, calls, reason FROM gaps WHERE until >= ? AND since <= ? ORDER BY since",
+    )?;
+    let gaps = gaps.query_map(params![micros(since), micros(until)], |row| {
+        Ok(Gap {
+            since: time(row.get(0)?),
+            until: Some(time(row.get(1)?)),
+            calls: row.get::<_, i64>(2)?.unsigned_abs(),
+            reason: row.get(3)?,
+        })
+    })?;
+    gaps.collect()
+}
+
+/// Deletes what is older than `oldest`, and what is too much.
+pub fn prune(connection: &Connection, oldest: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("DELETE FROM gaps WHERE until < ? OR id <= (SELECT max(id) FROM gaps) - ?")?
+        .execute(params![oldest, MAX_GAPS])?;
+    Ok(())
+}
