@@ -139,7 +139,8 @@ pub struct Server {
     pub unmatched_tools: Vec<String>,
     pub resource_count: usize,
     pub prompt_count: usize,
-    /// The last lines of its stderr.
+    /// The last lines of its stderr; while it is started again, the line of the process before that tells why that one
+    /// ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
     /// The last line of its stdout that is no message.

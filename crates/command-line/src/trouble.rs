@@ -25,7 +25,8 @@ pub fn trouble(server: &Server) -> Option<String> {
         let said = format!("starting: {}", output::one_line(words));
         return Some(match &server.last_error {
             Some(reason) => {
-                let reason = output::one_line(reason);
+                let reason = words::explained(reason, &server.stderr, None);
+                let reason = output::one_line(&reason);
                 format!("{said} (attempt {attempt}, after: {reason})")
             }
             None => said,
@@ -203,6 +204,13 @@ mod tests {
             (
                 lost("reconnecting", None),
                 "starting: at work for 40 s, given up after 600 s: Downloading (attempt 1, after: the server ended the session)",
+            ),
+            (
+                Server {
+                    stderr: vec!["no licence".to_owned()],
+                    ..lost("reconnecting", None)
+                },
+                "starting: at work for 40 s, given up after 600 s: Downloading (attempt 1, after: the server ended the session: no licence)",
             ),
         ] {
             assert_eq!(trouble(&starting(server)).as_deref(), Some(expected));

@@ -4139,7 +4139,10 @@ export interface components {
             starting?: string | null;
             /** @description The canonical word. */
             status: string;
-            /** @description The last lines of its stderr. */
+            /**
+             * @description The last lines of its stderr; while it is started again, the line of the process before that tells why that one
+             *     ended.
+             */
             stderr?: string[];
             /** @description The last line of its stdout that is no message. */
             stdout?: string | null;

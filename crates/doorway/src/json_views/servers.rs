@@ -70,6 +70,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
     let ago = |at: std::time::Instant| Instant::now().into_std().saturating_duration_since(at);
     let crash = view.crashes.last;
     let step = server.next_step(&view);
+    let (stderr, stdout) = server.last_words(&view);
     api::Server {
         name: server.name.to_string(),
         transport: match &pending {
@@ -162,8 +163,8 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         hidden_tool_count: refused().count(),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
-        stderr: server.log.tail.texts(),
-        stdout: server.log.last_stray_line(),
+        stderr,
+        stdout,
     }
 }
 

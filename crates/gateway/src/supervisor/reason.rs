@@ -91,7 +91,7 @@ impl Server {
         }
         let mut explanation = words.to_owned();
         if let Some(reason) = &view.status.reason {
-            let (stderr, stdout) = (self.log.tail.texts(), self.log.last_stray_line());
+            let (stderr, stdout) = self.last_words(view);
             let why = trouble::explained(reason, &stderr, stdout.as_deref());
             let why = self.with_foreign_ids(why, view);
             explanation = format!("{explanation}: {why}{step}");
@@ -100,6 +100,15 @@ impl Server {
             explanation = format!("{explanation}; starting: {words}");
         }
         explanation
+    }
+
+    /// What the process said to which the status's reason belongs: its last lines of stderr, and its last line of
+    /// stdout that is no message. While another one starts, that is the one before.
+    pub fn last_words(&self, view: &ServerView) -> (Vec<String>, Option<String>) {
+        if view.status.begun.is_some() && view.status.reason.is_some() {
+            return (self.log.said_before().into_iter().collect(), None);
+        }
+        (self.log.tail.texts(), self.log.last_stray_line())
     }
 
     /// The reason, with the ids of responses that may have answered the handshake.
@@ -154,7 +163,7 @@ impl Server {
 
     /// Adds the server's last lines of stderr, which most often say why it died.
     pub(super) fn with_stderr(&self, failure: Failure) -> Failure {
-        let stderr = self.log.tail.texts();
+        let (stderr, _) = self.last_words(&self.view());
         if stderr.is_empty() {
             failure
         } else {

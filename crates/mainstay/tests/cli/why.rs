@@ -266,6 +266,36 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
     daemon.stop().await;
 }
 
+/// While it is started again, its server still says why it ended the last time.
+#[tokio::test]
+async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
+    let home = home!();
+    let mark = home.path().join("begun");
+    let script = format!(
+        "if [ -e {mark} ]; then echo installing >&2; exec sleep 1000; fi
+         echo 'Error: API_KEY is required' >&2; exit 3",
+        mark = mark.display()
+    );
+    let slow =
+        json!({"command": "sh", "args": ["-c", script], "initialDelayMs": 100, "timeout_s": 1});
+    let config = json!({"mcpServers": {"slow": slow}});
+    let config = home.file("servers.json", &config.to_string());
+    let daemon = home.serve(&["--config", &config]).await;
+    let why = "process exited unexpectedly (code 3): Error: API_KEY is required";
+    until_listed(&home, "slow", why).await;
+    std::fs::write(&mark, "").expect("written");
+    until_listed(&home, "slow", "installing (attempt ").await;
+    for command in [&["list", "-o", "wide"][..], &["get", "slow"]] {
+        let run = home.run(command).await;
+        assert!(run.stdout.contains(why), "{run}");
+    }
+    let call = home.run(&["call", "slow/x"]).await;
+    assert!(call.stderr.contains(why), "{call}");
+    let health = home.run(&["health", "slow"]).await;
+    assert!(health.stdout.contains(why), "{health}");
+    daemon.stop().await;
+}
+
 /// What a process says on stdout in place of messages is a reason, too.
 #[tokio::test]
 async fn the_last_noise_on_stdout_is_shown() {

@@ -16,6 +16,7 @@ use mainstay_core::{
     ids::ServerName,
     lifecycle::Loss,
     redact::{CUT, Secrets, shown},
+    trouble,
 };
 use mainstay_platform::{scratch, utc};
 use parking_lot::Mutex;
@@ -57,6 +58,8 @@ pub struct ServerLog {
     pub tail: Tail,
     /// The last lines of stdout that are no messages.
     stray_output: Tail,
+    /// The line of stderr that tells most of why the process before the last one ended. Held to copy it.
+    said_before: Mutex<Option<String>>,
     lines: AtomicU64,
     bytes: AtomicU64,
     unparsable: AtomicU64,
@@ -110,6 +113,7 @@ impl ServerLog {
             files: files.map(|(own, errors)| Files { own, errors }),
             tail: Tail::default(),
             stray_output: Tail::default(),
+            said_before: Mutex::default(),
             lines: AtomicU64::default(),
             bytes: AtomicU64::default(),
             unparsable: AtomicU64::default(),
@@ -185,8 +189,14 @@ impl ServerLog {
         lines.pop()
     }
 
-    /// Forgets what an earlier process said.
+    /// What the process before this one said on stderr that tells why it ended.
+    pub fn said_before(&self) -> Option<String> {
+        self.said_before.lock().clone()
+    }
+
+    /// Forgets what an earlier process said, but for the line that tells why it ended.
     pub fn forget(&self) {
+        *self.said_before.lock() = trouble::telling_line(&self.tail.texts());
         self.tail.clear();
         self.stray_output.clear();
         self.foreign_answers.lock().clear();

@@ -208,7 +208,9 @@ async fn the_end_of_what_a_server_says_is_kept() {
     drop(stream);
     let said = ["10%", "20%", "30%", "Error: no licence", "", "bye"];
     assert_eq!(log.tail.texts(), said);
+    assert_eq!(log.said_before(), None);
     log.forget();
+    assert_eq!(log.said_before().as_deref(), Some("Error: no licence"));
     let mut stream = log.stream(Source::Stderr);
     for _ in 0..1000 {
         stream.write(&[b'.'; 1000]);
