@@ -1,6 +1,8 @@
 // Without a journal every screen that shows records says so once, and where to turn it on; with one that keeps no
 // arguments, a call that is run again says that it lacks them.
 import assert from 'node:assert/strict'
+import fs from 'node:fs'
+import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { axe, closeBrowser, closePage, Daemon, fake, openPage, soon } from './harness.mjs'
 
@@ -70,3 +72,22 @@ for (const payloads of ['off', 'digest']) {
     }
   })
 }
+
+test('where a call is missing, Calls says when, and why', async () => {
+  const spare = await Daemon.start({ mcpServers: { alpha: fake() } })
+  try {
+    await spare.connected('alpha')
+    const call = (tool, args) => spare.api('/api/mcp-tools/call', 'POST', { tool: `alpha/${tool}`, arguments: args })
+    const long = call('sleep', { ms: 3000 })
+    await soon('its beginning', async () => (await spare.api('/api/call-records?limit=1')).calls[0]?.status === 'open')
+    fs.rmSync(path.join(spare.home, 'state', 'journal'), { recursive: true })
+    await call('echo', { text: 'x' })
+    await long
+    const page = await openPage(spare, '#/calls')
+    await page.getByText(/^1 call from .* to .* is not on record: .*removed/).waitFor()
+    assert.deepEqual(await axe(page), [])
+    await closePage(page)
+  } finally {
+    await spare.end()
+  }
+})

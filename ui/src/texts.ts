@@ -760,6 +760,8 @@ export const texts = {
     export: 'Export',
     exportAs: { jsonl: 'As JSON lines', csv: 'As CSV' },
     end: 'These are all calls that fit.',
+    gap: (calls: number, from: string, to: string, reason: string) => `${calls} ${calls === 1 ? 'call' : 'calls'} from ${from} to ${to} ${calls === 1 ? 'is' : 'are'} not on record: ${reason}`,
+    now: 'now',
     searching: (at: string) => `Searched back to ${at}. Searching older calls…`,
     noneTitle: 'No calls yet',
     noneHint: 'Point an MCP client here. This is the address of Mainstay:',

@@ -3,7 +3,7 @@
  * reads; older ones are loaded by page.
  */
 import { api, type Query } from '../../api/client'
-import type { CallRecord, CallRecords } from '../../api/types'
+import type { CallRecord, CallRecords, RecordGap } from '../../api/types'
 import { clock } from '../../lib/clock.svelte'
 import { firstLine } from '../../lib/format'
 import { isStatus, type Status } from './truth'
@@ -96,6 +96,8 @@ export class CallFeed {
   next = $state<string | undefined>(undefined)
   /** Where a search ended before the page was full; the next page goes on from there. */
   searchedBackTo = $state<number | undefined>(undefined)
+  /** Times of which calls are missing among the rows, the newest first. */
+  gaps = $state.raw<readonly RecordGap[]>([])
   isLoadingMore = $state(false)
   /** How many calls came while the list was held. */
   heldCount = $state(0)
@@ -130,8 +132,10 @@ export class CallFeed {
       const lookedAt = clock.exact()
       const page = await this.#read({ limit: FIRST_PAGE })
       this.rows = page.calls.map(rowOf)
+      this.gaps = []
       this.#hold([])
       this.#goOnFrom(page)
+      this.#addGaps(page)
       this.#lookedAt = lookedAt
       this.error = undefined
       this.state = 'ready'
@@ -148,6 +152,7 @@ export class CallFeed {
       const page = await this.#read({ limit: PAGE, before: this.next })
       this.rows = this.rows.concat(page.calls.map(rowOf))
       this.#goOnFrom(page)
+      this.#addGaps(page)
     } catch (error) {
       if (!this.#abort.signal.aborted) this.moreError = error
     } finally {
@@ -170,6 +175,7 @@ export class CallFeed {
       const sinceOfFilter = typeof query.since === 'string' ? Date.parse(query.since) : -Infinity
       const page = await this.#read({ limit: POLL_PAGE, ...(since !== undefined && since > sinceOfFilter && { since: new Date(since).toISOString() }) })
       this.#merge(page.calls.map(rowOf), isHeld)
+      this.#addGaps(page)
       this.#lookedAt = lookedAt
       await this.#rereadOpen()
       this.error = undefined
@@ -194,6 +200,13 @@ export class CallFeed {
   #goOnFrom(page: CallRecords): void {
     this.next = page.next ?? undefined
     this.searchedBackTo = page.searched_back_to ? Date.parse(page.searched_back_to) : undefined
+  }
+
+  /** One that is known may have grown. */
+  #addGaps({ gaps = [] }: CallRecords): void {
+    if (gaps.length === 0) return
+    const all = new Map([...this.gaps, ...gaps].map((gap) => [gap.since, gap]))
+    this.gaps = [...all.values()].sort((one, other) => Date.parse(other.since) - Date.parse(one.since))
   }
 
   #hold(rows: readonly CallRow[]): void {

@@ -1,5 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { api } from '../../api/client'
+import type { RecordGap } from '../../api/types'
 import { clock } from '../../lib/clock.svelte'
 import { CallFeed } from './feed.svelte'
 
@@ -35,4 +36,20 @@ test('a search is followed from now on', async () => {
     feed.close()
     vi.restoreAllMocks()
   }
+})
+
+test('times of which calls are missing are told once, the newest first', async () => {
+  const gap = (minute: string, calls: number): RecordGap => ({ since: `2026-11-28T10:${minute}:00Z`, until: `2026-11-28T10:${minute}:30Z`, calls, reason: 'disk is full' })
+  const page = (gaps: RecordGap[]): object => ({ calls: [record(7, clock.exact())], total_count: 1, truncated: true, next: '7', gaps })
+  const get = vi.spyOn(api, 'get')
+  get.mockResolvedValueOnce(page([gap('20', 3)]))
+  const feed = new CallFeed(() => ({}), undefined)
+  await feed.first
+  get.mockResolvedValueOnce(page([gap('10', 1)]))
+  await feed.loadMore()
+  get.mockResolvedValueOnce(page([gap('20', 5)]))
+  await feed.poll(false)
+  expect(feed.gaps.map((gap) => gap.calls)).toEqual([5, 1])
+  feed.close()
+  vi.restoreAllMocks()
 })
