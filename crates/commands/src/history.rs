@@ -7,7 +7,7 @@ use std::{
 };
 
 use chrono::{DateTime, Local};
-use clap::Args;
+use clap::{Args, builder::RangedU64ValueParser as AtLeast};
 use mainstay_api::{self as api, Client, ClientError, Transition};
 use mainstay_command_line::{
     CommandError, Exit,
@@ -56,7 +56,7 @@ pub struct History {
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
     until: Option<When>,
     /// How many changes of each server at most, the newest; at most 1000
-    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    #[arg(long, value_name = "N", default_value_t = LIMIT, value_parser = AtLeast::<usize>::new().range(1..))]
     limit: usize,
     #[command(flatten)]
     pub daemon: DaemonArgs,

@@ -81,7 +81,9 @@ impl Logs {
             return output::json(logs);
         }
         if logs.lines.is_empty() {
-            complain(&format!("{} has not said anything", self.name));
+            if self.tail > 0 {
+                complain(&format!("{} has not said anything", self.name));
+            }
             return Ok(());
         }
         let lines: Vec<String> = logs.lines.iter().map(shown).collect();

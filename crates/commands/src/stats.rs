@@ -79,8 +79,9 @@ impl Stats {
     pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let until = when::end(self.since, self.until)?;
         let time = |when: When| utc::rfc3339(when.at());
+        let server = self.server;
         let query = [
-            ("server", self.server),
+            ("server", server.clone()),
             ("tool", self.tool),
             ("since", self.since.map(time)),
             ("until", until.map(time)),
@@ -92,7 +93,12 @@ impl Stats {
             .collect();
         let ask = async |client: &Client| {
             warnings::say(client).await;
-            Ok(client.statistics(&query).await?)
+            let found = client.statistics(&query).await?;
+            if let Some(server) = server.as_ref().filter(|_| found.tools.is_empty()) {
+                // An error if there is no such server and never was one.
+                client.history(Some(server), &[]).await?;
+            }
+            Ok(found)
         };
         let mut found = self.daemon.with(host, ask).await?;
         if let Some(order) = self.sort {

@@ -1,7 +1,7 @@
 //! Servers that write as fast as they can what no request asked for (U8, W21 to W23; S7, Y6), and a
 //! calm one beside them: memory stays bounded, and calls are answered throughout.
 //!
-//! `MAINSTAY_FLOOD_MB` sets how much each server writes: 200 unless it is said, 1000 in `./test long`.
+//! `MAINSTAY_FLOOD_MB` sets how much each server writes: 100 unless it is said, 1000 in `./test long`.
 
 // Memory is read from /proc.
 #![cfg(target_os = "linux")]
@@ -32,7 +32,7 @@ const ALLOWED_ALL: u64 = 256 * MIB;
 const SLOW_CALL: Duration = Duration::from_secs(2);
 
 /// In a debug build, more takes longer than tests should.
-const USUAL: u64 = 200 * MB;
+const USUAL: u64 = 100 * MB;
 
 fn bytes() -> u64 {
     let wanted = std::env::var("MAINSTAY_FLOOD_MB").ok();

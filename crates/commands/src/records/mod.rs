@@ -6,7 +6,7 @@ mod follow_text;
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::RangedU64ValueParser as AtLeast};
 use mainstay_api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord};
 use mainstay_command_line::{
     CommandError, Exit,
@@ -93,7 +93,7 @@ pub struct Records {
     #[arg(long, global = true, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
     until: Option<When>,
     /// How many at most [default: 50; all where they are exported]
-    #[arg(long, value_name = "N", global = true)]
+    #[arg(long, value_name = "N", global = true, value_parser = AtLeast::<usize>::new().range(1..))]
     limit: Option<usize>,
     /// Only what is older than this record: the next page
     #[arg(long, global = true, value_name = "ID")]

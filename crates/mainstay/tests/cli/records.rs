@@ -141,6 +141,14 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
         .run(&["stats", "--until", "2020-01-01T00:00:00Z"])
         .await;
     assert_eq!(none.stderr, "no calls on record that fit\n", "{none}");
+    let unknown = home.run(&["stats", "--server", "nosuch"]).await;
+    assert_eq!(unknown.code, Some(4), "{unknown}");
+    for command in ["records", "history"] {
+        let refused = home.run(&[command, "--limit", "0"]).await;
+        assert_eq!(refused.code, Some(2), "{refused}");
+    }
+    let nothing = home.run(&["logs", "fake", "-n", "0"]).await;
+    assert_eq!((&*nothing.stdout, &*nothing.stderr), ("", ""), "{nothing}");
     let whole = home.run(&["records", "--json"]).await.json();
     daemon.stop().await;
     // What it left says the same.
