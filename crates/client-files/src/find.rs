@@ -1,17 +1,14 @@
 //! Looks for the files of clients on this machine.
 
-use std::path::PathBuf;
-
 use mainstay_core::config::Unreadable;
 use mainstay_platform::files;
 
 use crate::{
+    choices::with_choices,
     client::Client,
-    document,
-    format::Format,
     machine::Machine,
     places::{ClientFile, files_of},
-    read::{Server, names, servers},
+    read::{Server, servers},
 };
 
 /// A client that has files on this machine.
@@ -89,40 +86,4 @@ pub fn read(file: ClientFile) -> Option<FoundFile> {
         Err(Unreadable::Absent) => None,
         text => Some(FoundFile { file, text }),
     }
-}
-
-/// The file with what other files of its client say of its servers. Reads these files.
-pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
-    ClientFile {
-        rejected: rejected(&file, machine),
-        ..file
-    }
-}
-
-/// Servers of a project's `.mcp.json` that a person has refused in Claude Code
-/// (`disabledMcpjsonServers`). It keeps them in its own file and in its settings.
-fn rejected(file: &ClientFile, machine: &Machine) -> Vec<String> {
-    let Some(project) = file.project().filter(|_| file.client == Client::ClaudeCode) else {
-        return Vec::new();
-    };
-    let value = |path: PathBuf| {
-        let text = files::configuration(&path).ok()?;
-        document::value(Format::Json, &text).ok()
-    };
-    let own = files_of(Client::ClaudeCode, machine).into_iter().next();
-    let own = own.and_then(|file| value(file.path));
-    let own = own.and_then(|whole| {
-        let projects = whole.get("projects")?;
-        projects.get(project.to_str()?).cloned()
-    });
-    let folders = [machine.home.join(".claude"), project.join(".claude")];
-    let settings = folders.into_iter().flat_map(|folder| {
-        let names = ["settings.json", "settings.local.json"];
-        names
-            .into_iter()
-            .filter_map(move |name| value(folder.join(name)))
-    });
-    let lists = own.into_iter().chain(settings);
-    let lists = lists.filter_map(|it| names(it.get("disabledMcpjsonServers")));
-    lists.flatten().collect()
 }

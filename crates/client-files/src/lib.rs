@@ -17,6 +17,7 @@
 //! All but [`find`], [`read_file`], [`back_up`] and [`write`] are functions of their arguments. Texts of
 //! notes never hold a secret; entries do, and are shown through `mainstay_core::config::masking`.
 
+mod choices;
 mod client;
 mod document;
 mod edit;
@@ -31,17 +32,18 @@ mod placeholders;
 mod places;
 mod read;
 mod revert;
+mod rules;
 mod save;
 mod translate;
 mod write;
 mod yaml;
 
+pub use choices::with_choices;
 pub use client::{Client, UnknownClient};
 pub use document::{NotReadable, value};
 pub use edit::{Change, EditError, Pointed, apply, block, point_at_mainstay, remove_mainstay};
 pub use find::{
     Found, FoundFile, ProjectFile, find, find_in_project, find_replaced, read as read_file,
-    with_choices,
 };
 pub use format::Format;
 pub use front::{Front, LABEL};
@@ -49,7 +51,7 @@ pub use machine::{Machine, System};
 pub use merge::{Merged, Standing, meaning, merge};
 pub use own_address::{DEFAULT_URL, is_mainstay};
 pub use pasted::{MAX_PASTED, NotPasted, Pasted, PastedServer, pasted};
-pub use places::{ClientFile, Scope, Section, files_of};
+pub use places::{Choices, ClientFile, Scope, Section, files_of};
 pub use read::{Fate, LeftOut, Note, Server, left_out_by_list, servers};
 pub use revert::{Reverted, revert, unpatched};
 pub use save::{back_up, write, write_in};

@@ -30,10 +30,18 @@ pub struct ClientFile {
     /// Whether the client itself writes new servers here. Several such files are those of several
     /// installations, such as an extension in several editors; the usual one is the first.
     pub is_main: bool,
-    /// Servers of this file that a person has refused, as another file of the client says.
-    pub rejected: Vec<String>,
+    /// What other files of the client say of its servers.
+    pub choices: Vec<Choices>,
     /// Where Mainstay listens ([`Machine::own_addresses`]).
     pub own_addresses: Vec<String>,
+}
+
+/// What another file of a client says of servers, without what else stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choices {
+    pub path: PathBuf,
+    pub scope: Scope,
+    pub whole: Value,
 }
 
 /// Where servers stand in a file.
@@ -72,7 +80,7 @@ impl ClientFile {
             format,
             scope,
             is_main: true,
-            rejected: Vec::new(),
+            choices: Vec::new(),
             own_addresses: Vec::new(),
         }
     }

@@ -7,14 +7,14 @@ use mainstay_core::{
     config::{adopt, edit::Entry},
     ids::ServerName,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{
     client::Client,
     document::{self, NotReadable, Repeated},
     own_address::is_mainstay,
     places::{ClientFile, Section},
-    translate,
+    rules, translate,
 };
 
 /// What became of a key of an entry.
@@ -87,7 +87,7 @@ pub struct Server {
 }
 
 impl Server {
-    fn note(&mut self, key: &str, fate: Fate, text: String) {
+    pub(crate) fn note(&mut self, key: &str, fate: Fate, text: String) {
         self.notes.push(Note {
             key: key.to_owned(),
             fate,
@@ -132,11 +132,26 @@ pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable
         if server.left_out.is_none() {
             server.left_out = repetition(server, &repeated).map(LeftOut::NotUnderstood);
         }
-        if file.rejected.contains(&server.label) {
-            leave_out(server, "disabledMcpjsonServers");
+    }
+    restrict(file, &whole, &mut found);
+    Ok(found)
+}
+
+/// Applies the rules that a client has beside its servers.
+pub(crate) fn restrict(file: &ClientFile, whole: &Value, servers: &mut [Server]) {
+    let rules = rules::of_servers(file, whole, servers);
+    let is_usable = |server: &&mut Server| server.left_out.is_none();
+    for server in servers.iter_mut().filter(is_usable) {
+        rules::apply(server, &rules);
+        if file.client == Client::AmazonQ && !is_list_or_nothing(whole.get("tools")) {
+            let reason = "`tools` of the agent: expected a list of texts".to_owned();
+            server.left_out = Some(LeftOut::NotUnderstood(reason));
         }
     }
-    Ok(found)
+}
+
+fn is_list_or_nothing(value: Option<&Value>) -> bool {
+    value.is_none_or(|value| value.is_null() || value.is_array())
 }
 
 /// Which key of the server's entry, or above it, stands twice.
@@ -153,13 +168,6 @@ fn repetition(server: &Server, repeated: &[Repeated]) -> Option<String> {
         let above = own.starts_with(path);
         above.then(|| format!("`{}` stands twice", path.join(".")))
     })
-}
-
-/// Disables a server that a list of its client, at `key`, leaves out.
-fn leave_out(server: &mut Server, key: &str) {
-    server.entry.insert("enabled".to_owned(), json!(false));
-    let text = format!("{} leaves it out, so it is disabled here", server.client);
-    server.note(key, Fate::Reported, text);
 }
 
 /// Adds the servers of one section.
@@ -186,8 +194,9 @@ pub(crate) fn servers_of(
             .collect(),
         _ => return Err(NotReadable::NoServers(section.keys.join("."))),
     };
+    let counts_seconds = translate::counts_seconds(value);
     for (label, entry) in entries {
-        found.push(server(file, section, whole, label, entry));
+        found.push(server(file, section, whole, label, entry, counts_seconds));
     }
     Ok(())
 }
@@ -198,6 +207,7 @@ fn server(
     whole: &Value,
     label: String,
     entry: &Value,
+    counts_seconds: bool,
 ) -> Server {
     let (name, mut notes) = name_of(&label);
     let mut server = Server {
@@ -213,7 +223,8 @@ fn server(
     match entry {
         Value::Object(members) => {
             let folder = file.path.parent().unwrap_or(Path::new(""));
-            let read = translate::read(file.client, members, whole, section, folder);
+            let read =
+                translate::read(file.client, members, whole, section, counts_seconds, folder);
             notes.extend(read.notes);
             server.entry = read.entry;
             server.left_out = read.left_out;
@@ -245,7 +256,6 @@ fn server(
         });
     }
     server.notes = notes;
-    choose(&mut server, whole);
     server
 }
 
@@ -274,25 +284,6 @@ fn name_of(label: &str) -> (ServerName, Vec<Note>) {
     }
 }
 
-/// Applies the lists that a client has beside its servers: of tools, of servers that are off.
-fn choose(server: &mut Server, whole: &Value) {
-    match server.client {
-        // Files at an unknown place are read as `serve --config` reads them.
-        Client::GeminiCli | Client::QwenCode | Client::Unknown => {
-            let list = |key| names(whole.get("mcp").and_then(|mcp| mcp.get(key)));
-            let allowed = list("allowed");
-            if list("excluded").is_some_and(|names| names.contains(&server.label)) {
-                leave_out(server, "mcp.excluded");
-            } else if allowed.is_some_and(|names| !names.contains(&server.label)) {
-                leave_out(server, "mcp.allowed");
-            }
-        }
-        Client::ClaudeCode => choose_of_claude_code(server, whole),
-        Client::AmazonQ => choose_tools(server, whole),
-        _ => {}
-    }
-}
-
 /// How a list in its client's file leaves out a server that is put there. The client then has nothing of it.
 pub fn left_out_by_list(
     file: &ClientFile,
@@ -301,7 +292,7 @@ pub fn left_out_by_list(
     label: &str,
 ) -> Option<Note> {
     let (name, _) = name_of(label);
-    let mut server = Server {
+    let server = Server {
         client: file.client,
         file: file.path.clone(),
         section: section.clone(),
@@ -311,106 +302,12 @@ pub fn left_out_by_list(
         notes: Vec::new(),
         left_out: None,
     };
-    choose(&mut server, whole);
-    if file.rejected.contains(&server.label) {
-        leave_out(&mut server, "disabledMcpjsonServers");
-    }
-    // In some projects it may be left out, and of some tools of it there may be a list.
-    let is_out = |note: &Note| note.fate == Fate::Reported && server.entry.contains_key("enabled");
-    let key = server.notes.pop().filter(is_out)?.key;
-    let client = file.client;
-    let mend = match &*key {
-        "mcp.allowed" => format!("add {label:?} to that list"),
-        "tools" => format!("add {:?} to that list", format!("@{label}")),
-        _ => format!("take {label:?} out of that list"),
-    };
-    Some(Note {
-        text: format!(
-            "{client} leaves {label} out by this list, and has none of its tools: {mend}"
-        ),
-        key,
-        fate: Fate::Reported,
-    })
+    rules::leaving_out(file, whole, &server)
 }
 
 pub(crate) fn names(list: Option<&Value>) -> Option<Vec<String>> {
     let list = list?.as_array()?.iter();
     Some(list.filter_map(Value::as_str).map(str::to_owned).collect())
-}
-
-/// `disabledMcpServers` of the server's own project, or of all; and of projects in which a server of all
-/// projects is left out.
-fn choose_of_claude_code(server: &mut Server, whole: &Value) {
-    const KEY: &str = "disabledMcpServers";
-    let has = |holder: Option<&Value>| {
-        let names = names(holder.and_then(|it| it.get(KEY)));
-        names.is_some_and(|names| names.contains(&server.label))
-    };
-    if let [projects, folder, _] = server.section.keys.as_slice() {
-        if has(whole.get(projects).and_then(|it| it.get(folder))) {
-            leave_out(server, KEY);
-        }
-        return;
-    }
-    if has(Some(whole)) {
-        return leave_out(server, KEY);
-    }
-    let projects = whole.get("projects").and_then(Value::as_object);
-    let without = projects.into_iter().flatten();
-    let without = without.filter(|(_, project)| has(Some(project)));
-    let without: Vec<&str> = without.map(|(folder, _)| folder.as_str()).collect();
-    if !without.is_empty() {
-        let folders = without.join(", ");
-        let text = format!("Claude Code leaves it out in {folders}, where Mainstay has it, too");
-        server.note(KEY, Fate::Reported, text);
-    }
-}
-
-/// `tools` of an agent of Amazon Q: `*`, `@SERVER` or `@SERVER/TOOL`.
-fn choose_tools(server: &mut Server, whole: &Value) {
-    const KEY: &str = "tools";
-    let Some(tools) = whole.get(KEY).filter(|tools| !tools.is_null()) else {
-        return;
-    };
-    let Some(names) = names(Some(tools)) else {
-        if server.left_out.is_none() {
-            let reason = "`tools` of the agent: expected a list of texts".to_owned();
-            server.left_out = Some(LeftOut::NotUnderstood(reason));
-        }
-        return;
-    };
-    let whole_server = format!("@{}", server.label);
-    let has_all = |name: &String| {
-        let name = name.strip_suffix("/*").unwrap_or(name);
-        name == "*" || name == whole_server
-    };
-    if names.iter().any(has_all) {
-        return;
-    }
-    let of_server = |name: &String| {
-        Some(
-            name.strip_prefix(&whole_server)?
-                .strip_prefix('/')?
-                .to_owned(),
-        )
-    };
-    let mut chosen: Vec<String> = names.iter().filter_map(of_server).collect();
-    if chosen.iter().any(|name| name.contains(['*', '?'])) {
-        server.entry.insert("enabled".to_owned(), json!(false));
-        let text = "Mainstay chooses tools by their names, without patterns";
-        return server.note(KEY, Fate::Unsupported, text.to_owned());
-    }
-    if chosen.is_empty() {
-        return leave_out(server, KEY);
-    }
-    if let Some(known) = self::names(server.entry.get("allowedTools")) {
-        chosen.retain(|name| known.contains(name));
-    }
-    server
-        .entry
-        .insert("allowedTools".to_owned(), json!(chosen));
-    let text = format!("its agent has {} of its tools only", chosen.join(", "));
-    server.note(KEY, Fate::Honoured, text);
 }
 
 /// The part of our entry that this client alone understands.

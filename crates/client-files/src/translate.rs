@@ -16,7 +16,7 @@ use crate::{
     read::{Fate, LeftOut, Note, kept_key},
 };
 
-pub(crate) use limits::{Unit, unit};
+pub(crate) use limits::{Unit, counts_seconds, unit};
 
 /// Of a key that nothing is known of.
 pub(crate) const UNKNOWN: &str = "not known to Mainstay, which ignores it";
@@ -42,6 +42,8 @@ struct Reading<'a> {
     kept: Map<String, Value>,
     /// Parts of the entry that say how the server is run, and cannot be read.
     unread: Vec<String>,
+    /// Another server of the file has a `timeout` in seconds where the client counts milliseconds.
+    counts_seconds: bool,
 }
 
 pub(crate) fn read(
@@ -49,6 +51,7 @@ pub(crate) fn read(
     members: &Map<String, Value>,
     whole: &Value,
     section: &Section,
+    counts_seconds: bool,
     folder: &Path,
 ) -> Read {
     let mut reading = Reading {
@@ -58,6 +61,7 @@ pub(crate) fn read(
         read: Read::default(),
         kept: Map::new(),
         unread: Vec::new(),
+        counts_seconds,
     };
     for (key, value) in members {
         if section.is_list && key == "name" {
@@ -203,7 +207,7 @@ impl Reading<'_> {
             (_, "bearerToken") => self.text(key, "bearerToken", value),
             (_, "envFile") => self.env_file(key, value),
             // Cherry Studio's word beside that of most.
-            (_, "enabled" | "isActive") => self.flag(key, "enabled", value),
+            (_, "enabled" | "isActive" | "active") => self.flag(key, "enabled", value),
             (_, "disabled") => match value.as_bool() {
                 Some(disabled) => {
                     self.honoured(key);
@@ -293,7 +297,18 @@ impl Reading<'_> {
                 | "extensionName",
             ) => self.keep(key, value),
             (_, key) if is_ours(key) => self.keep_and_report(key, value, NOT_TAKEN),
-            _ => self.keep_and_report(key, value, UNKNOWN),
+            _ => match meant_switch(key) {
+                Some(switch) => {
+                    self.report(key, format!("taken as `{switch}`"));
+                    self.take(switch, value, members);
+                }
+                None if may_restrict_tools(key) && !is_off(value) && !is_empty(value) => {
+                    let text =
+                        "it may restrict the server's tools, in words that Mainstay does not know";
+                    self.unsupported_and_disabled(key, value, text);
+                }
+                None => self.keep_and_report(key, value, UNKNOWN),
+            },
         }
     }
 
@@ -474,6 +489,52 @@ pub(crate) fn has_own_keys(servers: &Value) -> bool {
 /// Whether the entry has a key of those clients alone that count `timeout` in seconds.
 fn has_seconds(members: &Map<String, Value>) -> bool {
     members.contains_key("alwaysAllow") || members.contains_key("watchPaths")
+}
+
+/// The letters of a key, in lower case: `disabled_tools` and `DisabledTools` are one.
+fn letters(key: &str) -> String {
+    let letters = key.chars().filter(|it| !matches!(it, '-' | '_' | ' '));
+    letters.collect::<String>().to_lowercase()
+}
+
+/// The switch or list of tools that a key means which is spelt in another way.
+fn meant_switch(key: &str) -> Option<&'static str> {
+    const SWITCHES: [&str; 8] = [
+        "enabled",
+        "disabled",
+        "isActive",
+        "active",
+        "disabledTools",
+        "excludeTools",
+        "allowedTools",
+        "includeTools",
+    ];
+    let spelt = letters(key);
+    let mut switches = SWITCHES.into_iter();
+    switches.find(|switch| *switch != key && letters(switch) == spelt)
+}
+
+/// Whether an unknown key sounds as if it kept tools from the client.
+fn may_restrict_tools(key: &str) -> bool {
+    const WORDS: [&str; 13] = [
+        "filter",
+        "block",
+        "deny",
+        "denied",
+        "exclude",
+        "hide",
+        "hidden",
+        "allow",
+        "include",
+        "only",
+        "disable",
+        "whitelist",
+        "blacklist",
+    ];
+    let spelt = letters(key);
+    let has = |word: &str| spelt.contains(word);
+    // What a client calls without asking is no restriction.
+    has("tool") && WORDS.into_iter().any(has) && !has("always") && !has("auto")
 }
 
 /// A number without `.0` where it is whole.

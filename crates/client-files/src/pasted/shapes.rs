@@ -325,11 +325,12 @@ impl Shape {
             format: Format::Json,
             scope: Scope::User,
             is_main: false,
-            rejected: Vec::new(),
+            choices: Vec::new(),
             own_addresses: Vec::new(),
         };
         let mut found = Vec::new();
         read::servers_of(&file, &self.whole, &self.section, &mut found)?;
+        read::restrict(&file, &self.whole, &mut found);
         Ok(found)
     }
 

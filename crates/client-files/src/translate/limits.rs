@@ -1,6 +1,6 @@
 //! What a client's file restricts: times, tools, a sandbox.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Reading, UNKNOWN, is_off, whole};
 use crate::{client::Client, places::Section};
@@ -28,6 +28,17 @@ pub(crate) fn unit(client: Client) -> Unit {
 /// A lower number in a file of milliseconds comes from a client that counts seconds: no server answers
 /// in so few milliseconds.
 const LEAST_MILLISECONDS: f64 = 1000.0;
+
+/// Up to this number the same holds where another entry of the file has such a number: who writes 60 means
+/// hours by 7200.
+const MOST_BESIDE_SECONDS: f64 = 10_000.0;
+
+/// Whether an entry of these servers has a `timeout` that can only be seconds.
+pub(crate) fn counts_seconds(servers: &Value) -> bool {
+    let members = servers.as_object().into_iter().flat_map(Map::values);
+    let mut timeouts = members.filter_map(|entry| entry.get("timeout")?.as_f64());
+    timeouts.any(|number| number > 0.0 && number < LEAST_MILLISECONDS)
+}
 
 impl Reading<'_> {
     /// The time for a call.
@@ -85,10 +96,18 @@ impl Reading<'_> {
             self.keep_and_report(key, value, text);
             return None;
         };
-        if unit == Unit::Milliseconds && number < LEAST_MILLISECONDS {
-            let text = format!(
-                "taken as {number} seconds, for no server answers within {number} milliseconds"
-            );
+        let is_seconds =
+            number < LEAST_MILLISECONDS || self.counts_seconds && number <= MOST_BESIDE_SECONDS;
+        if unit == Unit::Milliseconds && is_seconds {
+            let text = if number < LEAST_MILLISECONDS {
+                format!(
+                    "taken as {number} seconds, for no server answers within {number} milliseconds"
+                )
+            } else {
+                format!(
+                    "taken as {number} seconds, as that of another server in this file has to be"
+                )
+            };
             self.report(key, text);
             return Some(number);
         }
@@ -112,12 +131,17 @@ impl Reading<'_> {
             return self.unread(key, value, "a list of tools");
         };
         self.honoured(key);
-        let restricts = match own {
-            "disabledTools" => !names.is_empty(),
-            _ => names.iter().all(|name| name != "*"),
-        };
-        if !restricts {
+        let is_all = names.iter().any(|name| name == "*");
+        if is_all && own == "disabledTools" {
+            self.report(key, "every tool is hidden, so the server is disabled here");
+            return self.disable();
+        }
+        if is_all || names.is_empty() && own == "disabledTools" {
             return;
+        }
+        if names.iter().any(|name| name.contains(['*', '?'])) {
+            let text = "Mainstay chooses tools by their names, without patterns";
+            return self.unsupported_and_disabled(key, value, text);
         }
         let known = self.read.entry.get(own).and_then(Value::as_array).cloned();
         let names: Vec<Value> = names.into_iter().map(Value::from).collect();

@@ -1,0 +1,175 @@
+//! The files beside that of the servers in which a client keeps rules about them.
+
+use std::path::{Path, PathBuf};
+
+use mainstay_platform::files;
+use serde_json::{Map, Value};
+
+use crate::{
+    client::Client,
+    document,
+    format::Format,
+    machine::{Machine, System},
+    places::{Choices, ClientFile, Scope, files_of},
+    rules::KEYS,
+};
+
+/// Projects of Claude Code whose settings are looked at.
+const MAX_PROJECTS: usize = 64;
+
+/// Agents of a client that are looked at.
+const MAX_AGENTS: usize = 256;
+
+/// The file with what other files of its client say of its servers. Reads these files.
+pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
+    let mut choices = Vec::new();
+    if let (Client::ClaudeCode, Some(project)) = (file.client, file.project()) {
+        choices.extend(of_project_of_claude_code(project, machine));
+    }
+    for (path, scope) in places(&file, machine) {
+        if path == file.path {
+            continue;
+        }
+        choices.extend(value(&path).map(|whole| Choices {
+            whole: kept(whole),
+            path,
+            scope,
+        }));
+    }
+    ClientFile { choices, ..file }
+}
+
+fn value(path: &Path) -> Option<Value> {
+    let text = files::configuration(path).ok()?;
+    document::value(Format::Json, &text).ok()
+}
+
+/// Where there may be rules, those of all projects first.
+fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
+    let project = file.project().or(machine.project.as_deref());
+    let in_project = |names: &[&str]| -> Vec<(PathBuf, Scope)> {
+        let paths = project.into_iter().flat_map(|project| {
+            let paths = names.iter().map(|name| project.join(name));
+            paths.map(|path| (path, Scope::Project(project.to_owned())))
+        });
+        paths.collect()
+    };
+    let of_user = |path: PathBuf| (path, Scope::User);
+    let home = &machine.home;
+    match file.client {
+        Client::ClaudeCode => {
+            const NAMES: [&str; 2] = ["settings.json", "settings.local.json"];
+            let folder = machine.claude_config_dir.clone();
+            let folder = folder.unwrap_or_else(|| home.join(".claude"));
+            let mut places: Vec<_> = NAMES
+                .iter()
+                .map(|name| of_user(folder.join(name)))
+                .collect();
+            let mut projects: Vec<PathBuf> = project.into_iter().map(Path::to_owned).collect();
+            if file.project().is_none() {
+                projects.extend(projects_with_servers(&file.path));
+            }
+            projects.dedup();
+            for project in projects {
+                places.extend(NAMES.iter().map(|name| {
+                    let path = project.join(".claude").join(name);
+                    (path, Scope::Project(project.clone()))
+                }));
+            }
+            places
+        }
+        Client::Cursor => {
+            let folder = match &machine.xdg_config_home {
+                Some(folder) if machine.system == System::Linux => folder.join("cursor"),
+                _ => home.join(".cursor"),
+            };
+            let mut places = vec![of_user(folder.join("cli-config.json"))];
+            places.extend(in_project(&[".cursor/cli.json"]));
+            places
+        }
+        Client::Opencode | Client::KiloCli | Client::GeminiCli | Client::QwenCode | Client::Zed => {
+            let machine = machine.clone().with_project(project.map(Path::to_owned));
+            let files = files_of(file.client, &machine).into_iter();
+            files.map(|file| (file.path, file.scope)).collect()
+        }
+        Client::Kiro => {
+            let mut places = agents(&home.join(".kiro/agents"), &Scope::User);
+            for (folder, scope) in in_project(&[".kiro/agents"]) {
+                places.extend(agents(&folder, &scope));
+            }
+            places
+        }
+        Client::AmazonQ => {
+            let mut places = agents(&home.join(".aws/amazonq/cli-agents"), &Scope::User);
+            for (folder, scope) in in_project(&[".amazonq/cli-agents"]) {
+                places.extend(agents(&folder, &scope));
+            }
+            places
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The files of agents in this folder, by their names.
+fn agents(folder: &Path, scope: &Scope) -> Vec<(PathBuf, Scope)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_agent = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
+    let mut paths: Vec<PathBuf> = paths.filter(is_agent).take(MAX_AGENTS).collect();
+    paths.sort();
+    let places = paths.into_iter().map(|path| (path, scope.clone()));
+    places.collect()
+}
+
+/// The projects that have servers of their own in the file of Claude Code.
+fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
+    let whole = value(path).unwrap_or_default();
+    let projects = whole.get("projects").and_then(Value::as_object);
+    let has_servers = |project: &Value| {
+        let servers = project.get("mcpServers").and_then(Value::as_object);
+        servers.is_some_and(|servers| !servers.is_empty())
+    };
+    let projects = projects.into_iter().flatten();
+    let with_servers = projects.filter(|(_, project)| has_servers(project));
+    let folders = with_servers.map(|(folder, _)| PathBuf::from(folder));
+    let whole = folders.filter(|folder| folder.is_absolute());
+    whole.take(MAX_PROJECTS).collect()
+}
+
+/// What Claude Code keeps of a project in its own file.
+fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choices> {
+    let own = files_of(Client::ClaudeCode, machine).into_iter().next()?;
+    let whole = value(&own.path)?;
+    let of_project = whole.get("projects")?.get(project.to_str()?)?;
+    Some(Choices {
+        path: own.path,
+        scope: Scope::Project(project.to_owned()),
+        whole: kept(of_project.clone()),
+    })
+}
+
+/// The keys with rules. Of servers only the names are kept, for the rest may be secret.
+fn kept(whole: Value) -> Value {
+    let Value::Object(members) = whole else {
+        return Value::Null;
+    };
+    let mut kept = Map::new();
+    for (key, value) in members {
+        if !KEYS.contains(&key.as_str()) {
+            continue;
+        }
+        let value = match (key.as_str(), value) {
+            ("mcpServers", Value::Object(servers)) => {
+                let names = servers.into_iter().map(|(name, _)| (name, Value::Null));
+                Value::Object(names.collect())
+            }
+            ("mcp", Value::Object(members)) => {
+                let lists = members.into_iter().filter(|(_, value)| value.is_array());
+                Value::Object(lists.collect())
+            }
+            (_, value) => value,
+        };
+        kept.insert(key, value);
+    }
+    Value::Object(kept)
+}

@@ -1,0 +1,264 @@
+//! What the rules of a client make of a server.
+
+use serde_json::{Value, json};
+
+use super::{Effect, Place, Rule, Tools, behind};
+use crate::{
+    client::Client,
+    read::{Fate, Server},
+};
+
+/// Rules that are named in one note. The others are counted.
+const MAX_NAMED: usize = 3;
+
+/// The rules that count where a server is, of those that hold there.
+#[derive(Default)]
+struct Verdict<'r> {
+    /// Of all tools.
+    all: Option<&'r Rule>,
+    /// Of single tools, by their names.
+    named: Vec<(&'r str, &'r Rule)>,
+    patterns: Vec<&'r Rule>,
+}
+
+impl<'r> Verdict<'r> {
+    fn of(rules: impl Iterator<Item = &'r Rule>) -> Self {
+        let mut verdict = Self::default();
+        for rule in rules {
+            match &rule.tools {
+                Tools::All => {
+                    verdict = Self {
+                        all: Some(rule),
+                        ..Self::default()
+                    };
+                }
+                Tools::One(tool) => {
+                    verdict.named.retain(|(known, _)| known != tool);
+                    verdict.named.push((tool, rule));
+                }
+                Tools::Pattern(_) => verdict.patterns.push(rule),
+            }
+        }
+        verdict
+    }
+
+    fn refusal(&self) -> Option<&'r Rule> {
+        self.all.filter(|rule| rule.effect == Effect::Refused)
+    }
+
+    /// Tools that are not refused with the others.
+    fn exceptions(&self) -> Vec<String> {
+        let named = self.named.iter();
+        let named = named.filter(|(_, rule)| rule.effect != Effect::Refused);
+        named.map(|(tool, _)| (*tool).to_owned()).collect()
+    }
+}
+
+/// The rule by which the client has no tool of the server at all.
+pub(super) fn refusal<'r>(server: &Server, rules: &'r [Rule]) -> Option<&'r Rule> {
+    let own = rules.iter().filter(|rule| rule.server == server.label);
+    let verdict = Verdict::of(own.filter(|rule| rule.is_whole(server)));
+    let has_some = verdict
+        .patterns
+        .iter()
+        .any(|rule| rule.effect != Effect::Refused);
+    verdict
+        .refusal()
+        .filter(|_| !has_some && verdict.exceptions().is_empty())
+}
+
+/// Restricts the server as its client does, and says which rules no longer hold.
+pub(crate) fn apply(server: &mut Server, rules: &[Rule]) {
+    // A question that holds behind Mainstay stays, and lifts no refusal here.
+    let stays = |rule: &Rule| rule.effect == Effect::Asked && rule.holds_behind;
+    let own = rules
+        .iter()
+        .filter(|rule| rule.server == server.label && !stays(rule));
+    let (whole, part): (Vec<&Rule>, Vec<&Rule>) = own.partition(|rule| rule.is_whole(server));
+    let verdict = Verdict::of(whole.into_iter());
+    let client = server.client;
+    let mut lost: Vec<&Rule> = Vec::new();
+    if let Some(rule) = verdict.refusal() {
+        let mut elsewhere = part.iter();
+        let elsewhere = elsewhere.find(|rule| rule.effect == Effect::Allowed);
+        let is_pattern = |rule: &&&Rule| rule.effect != Effect::Refused;
+        let exceptions = verdict.exceptions();
+        if let Some(pattern) = verdict.patterns.iter().find(is_pattern) {
+            let text = without_patterns(client, pattern);
+            return refuse(server, pattern, text);
+        } else if let Some(Place::Part(part)) = elsewhere.map(|rule| &rule.place) {
+            let text = format!(
+                "{client} has its tools in {part} only, and clients of Mainstay have them everywhere"
+            );
+            return refuse(server, rule, text);
+        } else if exceptions.is_empty() {
+            return leave_out(server, rule);
+        }
+        allow(server, rule, exceptions);
+    } else {
+        let is_refused = |rule: &&Rule| rule.effect == Effect::Refused && !rule.holds_behind;
+        let mut patterns = verdict.patterns.iter().copied();
+        if let Some(pattern) = patterns.find(is_refused) {
+            let text = without_patterns(client, pattern);
+            refuse(server, pattern, text);
+        }
+        disable(server, &verdict);
+        lost.extend(verdict.all);
+        lost.extend(verdict.patterns);
+    }
+    let asked = verdict.named.iter().map(|(_, rule)| *rule);
+    lost.extend(asked);
+    lost.retain(|rule| rule.effect == Effect::Asked);
+    lost.extend(part.iter().filter(|rule| rule.effect != Effect::Allowed));
+    lost.retain(|rule| !rule.holds_behind);
+    report(server, &lost);
+}
+
+fn without_patterns(client: Client, rule: &Rule) -> String {
+    if client == Client::AmazonQ {
+        return "Mainstay chooses tools by their names, without patterns".to_owned();
+    }
+    format!(
+        "{client} has the rule {}{}, and Mainstay chooses tools by their names, without patterns",
+        rule.text,
+        of_file(rule)
+    )
+}
+
+fn of_file(rule: &Rule) -> String {
+    let file = rule.file.as_ref();
+    file.map_or_else(String::new, |file| format!(" ({})", file.display()))
+}
+
+/// Disables a server with a restriction that Mainstay has not.
+fn refuse(server: &mut Server, rule: &Rule, text: String) {
+    server.note(&rule.key, Fate::Unsupported, text);
+    if server.entry.get("enabled") != Some(&Value::Bool(false)) {
+        server.entry.insert("enabled".to_owned(), json!(false));
+        let text = "the server is disabled until you enable it".to_owned();
+        server.note(&rule.key, Fate::Reported, text);
+    }
+}
+
+/// Disables a server that a list of its client leaves out.
+fn leave_out(server: &mut Server, rule: &Rule) {
+    server.entry.insert("enabled".to_owned(), json!(false));
+    let text = format!(
+        "{} leaves it out{}, so it is disabled here",
+        server.client,
+        of_file(rule)
+    );
+    server.note(&rule.key, Fate::Reported, text);
+}
+
+/// Allows these tools only.
+fn allow(server: &mut Server, rule: &Rule, mut tools: Vec<String>) {
+    const OURS: &str = "allowedTools";
+    if let Some(known) = crate::read::names(server.entry.get(OURS)) {
+        tools.retain(|name| known.contains(name));
+    }
+    server.entry.insert(OURS.to_owned(), json!(tools));
+    let who = match server.client {
+        Client::AmazonQ => "its agent".to_owned(),
+        client => client.to_string(),
+    };
+    let text = format!("{who} has {} of its tools only", tools.join(", "));
+    server.note(&rule.key, Fate::Honoured, text);
+}
+
+/// Hides the tools that the client refuses by their names.
+fn disable(server: &mut Server, verdict: &Verdict<'_>) {
+    const OURS: &str = "disabledTools";
+    let mut refused = verdict
+        .named
+        .iter()
+        .filter(|(_, rule)| rule.effect == Effect::Refused)
+        .peekable();
+    let Some((_, first)) = refused.peek() else {
+        return;
+    };
+    let (key, file) = (first.key.clone(), of_file(first));
+    let mut names = crate::read::names(server.entry.get(OURS)).unwrap_or_default();
+    let tools: Vec<&str> = refused.map(|(tool, _)| *tool).collect();
+    for tool in &tools {
+        if !names.iter().any(|name| name == tool) {
+            names.push((*tool).to_owned());
+        }
+    }
+    server.entry.insert(OURS.to_owned(), json!(names));
+    let text = format!(
+        "{} refuses {}{file}, and so does Mainstay, to all clients",
+        server.client,
+        first_of(&tools)
+    );
+    server.note(&key, Fate::Reported, text);
+}
+
+/// The first of these texts, and how many more there are.
+fn first_of(texts: &[&str]) -> String {
+    let named = texts[..texts.len().min(MAX_NAMED)].join(", ");
+    match texts.len().saturating_sub(MAX_NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// Says which rules do not hold for the tools behind Mainstay, a note for each file.
+fn report(server: &mut Server, lost: &[&Rule]) {
+    let client = server.client;
+    let is_absence = |rule: &&&Rule| rule.effect == Effect::Refused && rule.tools == Tools::All;
+    let (absences, mut others): (Vec<&Rule>, Vec<&Rule>) = lost.iter().partition(is_absence);
+    if let Some(rule) = absences.first() {
+        let places = absences.iter().map(|rule| place(rule)).collect::<Vec<_>>();
+        let places: Vec<&str> = places.iter().map(String::as_str).collect();
+        let text = format!(
+            "{client} leaves it out in {}, where Mainstay has it, too",
+            first_of(&places)
+        );
+        server.note(&rule.key, Fate::Reported, text);
+    }
+    while let Some(first) = others.first().copied() {
+        let is_same = |rule: &mut &Rule| rule.file == first.file;
+        let same: Vec<&Rule> = others.extract_if(.., is_same).collect();
+        let mut keys: Vec<&str> = same.iter().map(|rule| rule.key.as_str()).collect();
+        keys.dedup();
+        let texts: Vec<String> = same.iter().map(|rule| told(rule)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let tool = match same.as_slice() {
+            [
+                Rule {
+                    tools: Tools::One(tool),
+                    ..
+                },
+            ] => tool,
+            _ => "TOOL",
+        };
+        let (rules, verb) = match same.len() {
+            1 => ("rule", "does"),
+            _ => ("rules", "do"),
+        };
+        let text = format!(
+            "the {rules} {}{} {verb} not hold for its tools behind Mainstay, which {client} calls {}",
+            first_of(&texts),
+            of_file(first),
+            behind(client, server.name.as_str(), tool)
+        );
+        server.note(&keys.join(", "), Fate::Reported, text);
+    }
+}
+
+fn place(rule: &Rule) -> String {
+    match &rule.place {
+        Place::Everywhere => "all projects".to_owned(),
+        Place::Project(folder) => folder.display().to_string(),
+        Place::Part(part) => part.clone(),
+    }
+}
+
+/// The rule, with the part of the client in which it holds.
+fn told(rule: &Rule) -> String {
+    match &rule.place {
+        Place::Everywhere | Place::Project(_) => rule.text.clone(),
+        Place::Part(part) => format!("{} of {part}", rule.text),
+    }
+}

@@ -1,0 +1,220 @@
+//! What clients refuse of servers beside their entries, and in their entries in words of their own.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use mainstay_client_files::{
+    Client, ClientFile, Format, Machine, Server, System, files_of, find, left_out_by_list, servers,
+};
+use serde_json::{Value, json};
+
+/// The servers of the homes in `homes`, with all that is said of them.
+#[test]
+fn rules_in_other_files_of_a_client() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/homes");
+    let homes = fs::read_dir(&root).expect("homes");
+    let mut homes: Vec<PathBuf> = homes.map(|home| home.expect("a home").path()).collect();
+    homes.sort();
+    let mut text = String::new();
+    for home in homes {
+        let machine = Machine::new(System::Linux, &home).with_project(Some(home.join("app")));
+        for file in find(&machine).into_iter().flat_map(|found| found.files) {
+            let found = servers(&file.file, file.text.as_ref().expect("a text")).expect("read");
+            writeln!(text, "{}", file.file.path.display()).expect("a text");
+            for server in &found {
+                let entry = Value::Object(server.entry.clone());
+                writeln!(text, "  {} {entry}", server.label).expect("a text");
+                for note in server.reports() {
+                    writeln!(text, "    {:?} {}: {}", note.fate, note.key, note.text)
+                        .expect("a text");
+                }
+            }
+        }
+    }
+    assert!(!text.contains("s3cret"), "{text}");
+    let root = root.display().to_string();
+    insta::assert_snapshot!(text.replace(&root, "").replace('\\', "/"));
+}
+
+fn file(client: Client) -> ClientFile {
+    let machine = Machine::new(System::Linux, "/home/me");
+    ClientFile {
+        format: Format::Json,
+        ..files_of(client, &machine).swap_remove(0)
+    }
+}
+
+fn one(client: Client, section: &str, entry: &Value) -> Server {
+    let whole = json!({ section: { "s": entry } });
+    let found = servers(&file(client), &whole.to_string());
+    found.expect("it can be read").swap_remove(0)
+}
+
+fn reports(server: &Server) -> Vec<String> {
+    let reports = server.reports();
+    let texts = reports.map(|note| format!("{}: {}", note.key, note.text));
+    texts.collect()
+}
+
+#[test]
+fn a_list_that_leaves_mainstay_out_is_found() {
+    for (client, whole, mend) in [
+        (
+            Client::GeminiCli,
+            json!({"mcp": {"allowed": ["a"]}}),
+            "add \"mainstay\" to that list",
+        ),
+        (
+            Client::ClaudeCode,
+            json!({"deniedMcpServers": [{"serverName": "mainstay"}]}),
+            "take \"mainstay\" out of that list",
+        ),
+        (
+            Client::ClaudeCode,
+            json!({"allowedMcpServers": [{"serverName": "a"}]}),
+            "add {\"serverName\": \"mainstay\"} to that list",
+        ),
+        (
+            Client::Opencode,
+            json!({"tools": {"*": false}}),
+            "add \"mainstay_*\": true to that list",
+        ),
+        (
+            Client::Opencode,
+            json!({"permission": "deny"}),
+            "add \"mainstay_*\": \"allow\" to that list",
+        ),
+        (
+            Client::Zed,
+            json!({"agent": {"profiles": {"write": {"enable_all_context_servers": false}}}}),
+            "set it to true, or add \"mainstay\": {} to agent.profiles.write.context_servers",
+        ),
+        (
+            Client::AmazonQ,
+            json!({"tools": ["@a"]}),
+            "add \"@mainstay\" to that list",
+        ),
+        (
+            Client::QwenCode,
+            json!({"permissions": {"deny": ["mcp__*"]}}),
+            "take \"mcp__*\" out of that list",
+        ),
+    ] {
+        let file = file(client);
+        let section = file.sections(&whole).swap_remove(0);
+        let note = left_out_by_list(&file, &whole, &section, "mainstay");
+        let note = note.unwrap_or_else(|| panic!("{client}: {whole}"));
+        assert!(note.text.ends_with(mend), "{}", note.text);
+    }
+    for (client, whole) in [
+        (
+            Client::Opencode,
+            json!({"tools": {"*": false, "mainstay_*": true}}),
+        ),
+        (Client::Opencode, json!({"tools": {"bash": false}})),
+        (
+            Client::ClaudeCode,
+            json!({"permissions": {"deny": ["mcp__a"]}}),
+        ),
+        (
+            Client::Zed,
+            json!({"agent": {"profiles": {"other": {"enable_all_context_servers": false}}}}),
+        ),
+    ] {
+        let file = file(client);
+        let section = file.sections(&whole).swap_remove(0);
+        let note = left_out_by_list(&file, &whole, &section, "mainstay");
+        assert_eq!(note, None, "{client}: {whole}");
+    }
+}
+
+#[test]
+fn a_switch_in_another_spelling_is_that_switch() {
+    for entry in [
+        json!({"command": "x", "Disabled": true}),
+        json!({"command": "x", "is_active": false}),
+        json!({"command": "x", "active": false}),
+    ] {
+        let server = one(Client::Cursor, "mcpServers", &entry);
+        assert_eq!(server.entry["enabled"], false, "{entry}");
+    }
+    let server = one(
+        Client::Cursor,
+        "mcpServers",
+        &json!({"command": "x", "disabled-tools": ["a"]}),
+    );
+    assert_eq!(server.entry["disabledTools"], json!(["a"]));
+    assert_eq!(
+        reports(&server),
+        ["disabled-tools: taken as `disabledTools`"]
+    );
+}
+
+#[test]
+fn an_unknown_restriction_of_tools_disables_the_server() {
+    for key in [
+        "toolFilter",
+        "tool_filter",
+        "blockedTools",
+        "denyTools",
+        "toolsWhitelist",
+        "tool-blacklist",
+        "onlyTools",
+    ] {
+        let server = one(
+            Client::Cursor,
+            "mcpServers",
+            &json!({"command": "x", key: ["a"]}),
+        );
+        assert_eq!(server.entry["enabled"], false, "{key}");
+        assert!(!server.is_movable(), "{key}");
+    }
+    for entry in [
+        json!({"command": "x", "toolFilter": []}),
+        json!({"command": "x", "alwaysAllowTools": ["a"]}),
+        json!({"command": "x", "toolbar": true}),
+    ] {
+        let server = one(Client::Cursor, "mcpServers", &entry);
+        assert!(server.is_movable(), "{entry}");
+    }
+}
+
+/// A pattern in a list of ours would fit no tool.
+#[test]
+fn patterns_in_lists_of_tools_are_no_names() {
+    let server = one(
+        Client::Roo,
+        "mcpServers",
+        &json!({"command": "x", "disabledTools": ["*"]}),
+    );
+    assert_eq!(server.entry["enabled"], false);
+    assert!(server.is_movable());
+    for key in ["disabledTools", "allowedTools"] {
+        let server = one(
+            Client::Roo,
+            "mcpServers",
+            &json!({"command": "x", key: ["a", "delete_*"]}),
+        );
+        assert_eq!(server.entry["enabled"], false, "{key}");
+        assert!(!server.is_movable(), "{key}");
+    }
+}
+
+#[test]
+fn a_file_that_counts_seconds_does_so_for_every_server() {
+    let whole = json!({"mcpServers": {
+        "a": {"command": "a", "timeout": 60},
+        "b": {"command": "b", "timeout": 3600},
+        "c": {"command": "c", "timeout": 60000},
+    }});
+    let found = servers(&file(Client::Cursor), &whole.to_string()).expect("read");
+    let times: Vec<&Value> = found.iter().map(|it| &it.entry["timeout_s"]).collect();
+    assert_eq!(times, [60, 3600, 60]);
+    assert_eq!(
+        reports(&found[1]),
+        ["timeout: taken as 3600 seconds, as that of another server in this file has to be"]
+    );
+}
