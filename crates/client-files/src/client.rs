@@ -179,6 +179,17 @@ impl Client {
         matches!(self, Self::Opencode | Self::KiloCli)
     }
 
+    /// The seconds that it gives a call where its file states none. Most have that of the official SDK.
+    pub(crate) fn usual_call_limit(self) -> f64 {
+        match self {
+            Self::ClaudeCode => f64::INFINITY,
+            Self::GeminiCli | Self::QwenCode => 600.0,
+            Self::Goose => 300.0,
+            Self::AmazonQ => 120.0,
+            _ => 60.0,
+        }
+    }
+
     /// Whether its file can name a server by its URL.
     pub fn speaks_http(self) -> bool {
         self != Self::ClaudeDesktop

@@ -153,12 +153,17 @@ pub fn point_at_mainstay(
     let label = known.unwrap_or_else(|| front::free_label(&servers, &section, &takes));
     let mut changes = Vec::new();
     let mut removed = Vec::new();
+    // Of each server that goes into the one entry.
+    let mut times = Vec::new();
     for server in &servers {
         let goes = match &server.left_out {
             None => takes(server),
             Some(reason) => !reason.stays(),
         };
         let is_it = server.label == label && server.section.keys == section.keys;
+        if is_it || goes && server.left_out.is_none() {
+            times.push(front::Times::of(server));
+        }
         if goes && !is_it {
             if server.left_out.is_none() {
                 removed.push(server.label.clone());
@@ -173,7 +178,7 @@ pub fn point_at_mainstay(
     changes.insert(
         0,
         Change::Put {
-            entry: front::entry(file.client, &label, front, &section),
+            entry: front::entry(file.client, &label, front, &times, &section),
             label: label.clone(),
             section,
         },

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mainstay_core::config::edit::Entry;
 use serde_json::{Value, json};
 
-use crate::{client::Client, places::Section, read::Server, write};
+use crate::{client::Client, places::Section, read::Server, translate, write};
 
 /// The name that Mainstay has in the files of clients.
 pub const LABEL: &str = "mainstay";
@@ -60,11 +60,58 @@ impl Front {
     }
 }
 
-/// The entry in the client's words. A client without HTTP gets nothing but its name.
-pub(crate) fn entry(client: Client, label: &str, front: &Front, section: &Section) -> Value {
-    let ours = front.entry(client);
+/// The times in seconds that a server in whose place Mainstay stands has for a call and for its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    call: Option<f64>,
+    start: Option<f64>,
+}
+
+impl Times {
+    pub fn of(server: &Server) -> Self {
+        // What stands above the servers holds for Mainstay as well.
+        let is_own = |key: &str| server.notes.iter().all(|note| note.key != key);
+        let number = |key: &str| server.entry.get(key).and_then(Value::as_f64);
+        Self {
+            call: number("timeout_s").filter(|_| is_own("mcp.timeout.request")),
+            start: number("connectTimeoutMs")
+                .filter(|_| is_own("mcp.timeout.startup"))
+                .map(|it| it / 1000.0),
+        }
+    }
+}
+
+/// The entry in the client's words. A client without HTTP gets nothing but its name. It has the longest times
+/// of the servers in whose place it stands.
+pub(crate) fn entry(
+    client: Client,
+    label: &str,
+    front: &Front,
+    times: &[Times],
+    section: &Section,
+) -> Value {
+    let mut ours = front.entry(client);
+    let all_state = times.iter().all(|it| it.call.is_some());
+    let least = if all_state {
+        0.0
+    } else {
+        client.usual_call_limit()
+    };
+    if let Some(limit) = longest(times.iter().map(|it| it.call)).filter(|it| *it > least) {
+        ours.insert("timeout_s".to_owned(), translate::whole(limit));
+    }
+    if let Some(limit) = longest(times.iter().map(|it| it.start)) {
+        ours.insert(
+            "connectTimeoutMs".to_owned(),
+            translate::whole(limit * 1000.0),
+        );
+    }
     let written = write::entry_for(client, label, &ours, section);
     written.entry.unwrap_or_default()
+}
+
+fn longest(times: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    times.flatten().max_by(f64::total_cmp)
 }
 
 /// A name that no other server of the file has.

@@ -1,0 +1,35 @@
+//! The entry that a client gets in the place of its servers.
+
+use mainstay_client_files::{Client, Front, Machine, System, files_of, point_at_mainstay, value};
+
+/// The client gives a call up by the time of the one entry that is left.
+#[test]
+fn mainstay_gets_the_longest_times_of_the_servers_in_its_place() {
+    let front = Front::Connect {
+        program: "/usr/bin/mainstay".into(),
+        is_on_path: true,
+        home: None,
+    };
+    let machine = Machine::new(System::Linux, "/home/me");
+    let codex = files_of(Client::Codex, &machine).swap_remove(0);
+    let text = "[mcp_servers.a]\ncommand = \"a\"\ntool_timeout_sec = 600\nstartup_timeout_sec = 90\n\n[mcp_servers.b]\ncommand = \"b\"\ntool_timeout_sec = 30\n";
+    let pointed = point_at_mainstay(&codex, text, &front, |_| true).expect("pointed");
+    let whole = value(codex.format, &pointed.text).expect("TOML");
+    let entry = &whole["mcp_servers"]["mainstay"];
+    assert_eq!(entry["tool_timeout_sec"], 600, "{}", pointed.text);
+    assert_eq!(entry["startup_timeout_sec"], 90, "{}", pointed.text);
+    let again = point_at_mainstay(&codex, &pointed.text, &front, |_| true).expect("again");
+    assert_eq!(again.text, pointed.text);
+    // What stays with the client keeps its own.
+    let pointed = point_at_mainstay(&codex, text, &front, |it| it.label == "b").expect("pointed");
+    let whole = value(codex.format, &pointed.text).expect("TOML");
+    assert_eq!(whole["mcp_servers"]["mainstay"]["tool_timeout_sec"], 30);
+    // A time that is shorter than the usual one would cut off the calls of the others.
+    let text = "[mcp_servers.a]\ncommand = \"a\"\ntool_timeout_sec = 5\n\n[mcp_servers.b]\ncommand = \"b\"\n";
+    let pointed = point_at_mainstay(&codex, text, &front, |_| true).expect("pointed");
+    assert!(
+        !pointed.text.contains("tool_timeout_sec"),
+        "{}",
+        pointed.text
+    );
+}
