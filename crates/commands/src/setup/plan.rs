@@ -95,15 +95,15 @@ impl Plan {
         is_chosen: impl Fn(Client) -> bool,
     ) -> Result<Self, CommandError> {
         let mut plan = Self::default();
+        let chosen = found.iter().filter(|found| is_chosen(found.client));
+        let reached: Vec<&Found> = chosen.filter(|it| plan.is_reached(it, front)).collect();
         let mut servers = Vec::new();
-        for found in found.iter().filter(|found| is_chosen(found.client)) {
-            for it in &found.files {
-                plan.read(it, &mut servers);
-            }
+        for it in reached.iter().flat_map(|found| &found.files) {
+            plan.read(it, &mut servers);
         }
         let servers = plan.without_unsupported(servers, refusals);
         plan.configure(origin, &servers)?;
-        for found in found.iter().filter(|found| is_chosen(found.client)) {
+        for found in reached {
             plan.point(found, front);
         }
         plan.report();
@@ -147,6 +147,25 @@ impl Plan {
         self.servers
             .iter()
             .filter(|it| it.standing == Standing::New)
+    }
+
+    /// Whether the client would have the tools of Mainstay. A client whose own list leaves Mainstay out would have none
+    /// at all without its servers: nothing of it is changed.
+    fn is_reached(&mut self, found: &Found, front: &Front) -> bool {
+        let left_out = main_files(found).into_iter().filter_map(|it| {
+            let text = it.text.as_ref().ok()?;
+            let pointed = client_files::point_at_mainstay(&it.file, text, front, |_| true);
+            Some((it.file.path.display().to_string(), pointed.ok()?.left_out?))
+        });
+        let left_out: Vec<_> = left_out.collect();
+        for (path, note) in &left_out {
+            let text = format!(
+                "left alone; {}: {}, then run `mainstay setup` again",
+                note.key, note.text
+            );
+            self.note_about(path.clone(), text);
+        }
+        left_out.is_empty()
     }
 
     fn read(&mut self, it: &FoundFile, servers: &mut Vec<Server>) {
@@ -298,30 +317,15 @@ impl Plan {
 
     /// Has a client use Mainstay in place of the servers that Mainstay now has.
     fn point(&mut self, found: &Found, front: &Front) {
-        let readable = |it: &&FoundFile| {
-            let text = it.text.as_ref().ok();
-            text.is_some_and(|text| client_files::servers(&it.file, text).is_ok())
-        };
-        // Each installation of the client has a main file.
-        let has_main = found
-            .files
-            .iter()
-            .filter(readable)
-            .any(|it| it.file.is_main);
+        let main = main_files(found);
         let mut is_pointed = false;
-        for (index, it) in found.files.iter().filter(readable).enumerate() {
+        for it in found.files.iter().filter(|it| is_readable(it)) {
             let Ok(text) = &it.text else { continue };
-            let is_main = it.file.is_main || !has_main && index == 0;
+            let is_main = main.contains(&it);
             let after = if is_main {
                 let pointed =
                     client_files::point_at_mainstay(&it.file, text, front, |it| self.takes(it));
-                pointed.map(|pointed| {
-                    if let Some(note) = pointed.left_out {
-                        let path = it.file.path.display().to_string();
-                        self.note_about(path, format!("{}: {}", note.key, note.text));
-                    }
-                    pointed.text
-                })
+                pointed.map(|pointed| pointed.text)
             } else {
                 self.without_servers(it, text)
             };
@@ -427,6 +431,21 @@ impl Plan {
             .header(&old, &path)
             .to_string()
     }
+}
+
+fn is_readable(it: &FoundFile) -> bool {
+    let text = it.text.as_ref().ok();
+    text.is_some_and(|text| client_files::servers(&it.file, text).is_ok())
+}
+
+/// The files into which Mainstay is put: each installation of the client has a main one.
+fn main_files(found: &Found) -> Vec<&FoundFile> {
+    let readable = || found.files.iter().filter(|it| is_readable(it));
+    let main: Vec<&FoundFile> = readable().filter(|it| it.file.is_main).collect();
+    if main.is_empty() {
+        return readable().take(1).collect();
+    }
+    main
 }
 
 fn left_alone(error: &NotReadable) -> String {

@@ -343,10 +343,17 @@ async fn a_client_that_leaves_mainstay_out_is_told_of() {
         assert!(run.stderr.contains(said), "{run}");
         assert_eq!(run.code, Some(0), "{run}");
     }
+    // Nothing of it is changed where nobody can be asked to mend that.
     put(&home, ".gemini/settings.json", gemini);
     let setup = home.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(setup.code, Some(0), "{setup}");
     assert!(setup.stderr.contains(said), "{setup}");
+    assert!(
+        setup.stderr.contains("settings.json: left alone; "),
+        "{setup}"
+    );
+    assert_eq!(read(&home, ".gemini/settings.json"), gemini);
+    assert!(!home.state().join("config.json").exists());
     // Servers that are exported are left out in the same way.
     put(
         &home,
