@@ -29,6 +29,7 @@ mod operate;
 pub mod own_entry;
 mod pairs;
 mod person;
+mod programs;
 mod prompts;
 mod read;
 mod records;

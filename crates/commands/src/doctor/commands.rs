@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -16,6 +16,7 @@ use mainstay_transport::{self as transport, Resolution, Variables};
 use tokio::{process::Command, time::timeout};
 
 use super::{
+    super::programs::Program,
     finding::{Finding, edit},
     install,
 };
@@ -49,8 +50,7 @@ const SHOWN_FOLDERS: usize = 4;
 struct Looked {
     server: String,
     command: String,
-    variables: Variables,
-    resolution: Resolution,
+    program: Program,
 }
 
 pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
@@ -69,12 +69,12 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
     let mut findings = paths(&looked, path);
     let mut asked: BTreeMap<PathBuf, &Variables> = BTreeMap::new();
     for it in &looked {
-        match place(&it.resolution) {
+        match it.program.place() {
             None => findings.push(missing(it, path)),
             Some(program) if is_launcher(&it.command) => {
-                asked.entry(program).or_insert(&it.variables);
+                asked.entry(program).or_insert(&it.program.variables);
                 if let Some(node) = node_of(it) {
-                    asked.entry(node).or_insert(&it.variables);
+                    asked.entry(node).or_insert(&it.program.variables);
                 }
             }
             Some(_) => {}
@@ -91,38 +91,17 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
     findings.extend(looked.iter().filter_map(|it| old_node(it, &versions)));
     findings.extend(silent_docker(&looked).await);
     findings.extend(looked.iter().filter_map(|it| {
-        let program = place(&it.resolution)?;
+        let program = it.program.place()?;
         Some(found(it, &program, versions.get(&program)))
     }));
     findings
 }
 
 fn look_up((server, launch): (String, StdioLaunch)) -> Looked {
-    let variables = transport::of_child(&launch);
-    let resolution = transport::resolve(&launch.command, path_of(&variables));
-    // A relative path is looked up in the server's folder.
-    let resolution = match (resolution, &launch.cwd) {
-        (Resolution::AsGiven(path), Some(cwd)) => Resolution::AsGiven(cwd.join(path)),
-        (resolution, _) => resolution,
-    };
     Looked {
         server,
+        program: Program::of(&launch),
         command: launch.command,
-        variables,
-        resolution,
-    }
-}
-
-fn path_of(variables: &Variables) -> &OsStr {
-    let path = variables.get(OsStr::new("PATH"));
-    path.map(OsString::as_os_str).unwrap_or_default()
-}
-
-fn place(resolution: &Resolution) -> Option<PathBuf> {
-    match resolution {
-        Resolution::Found(path) => Some(path.clone()),
-        Resolution::AsGiven(path) => path.is_file().then(|| path.clone()),
-        Resolution::NotFound(_) => None,
     }
 }
 
@@ -137,12 +116,15 @@ fn is_launcher(command: &str) -> bool {
 /// The Node on which a server's command runs.
 fn node_of(looked: &Looked) -> Option<PathBuf> {
     if stem(&looked.command) == "node" {
-        return place(&looked.resolution);
+        return looked.program.place();
     }
     if !ON_NODE.iter().any(|it| stem(&looked.command) == *it) {
         return None;
     }
-    place(&transport::resolve("node", path_of(&looked.variables)))
+    match transport::resolve("node", looked.program.search_path()) {
+        Resolution::Found(node) => Some(node),
+        Resolution::AsGiven(_) | Resolution::NotFound(_) => None,
+    }
 }
 
 /// A Node that is too old for MCP servers.
@@ -173,12 +155,12 @@ fn old_node(
 /// Docker without its daemon, which the first server of it needs.
 async fn silent_docker(looked: &[Looked]) -> Option<Finding> {
     let mut of_docker = looked.iter().filter(|it| stem(&it.command) == "docker");
-    let first = of_docker.find_map(|it| Some((it, place(&it.resolution)?)));
+    let first = of_docker.find_map(|it| Some((it, it.program.place()?)));
     let (looked, program) = first?;
     let asked = Command::new(program)
         .args(["version", "--format", "{{.Server.Version}}"])
         .env_clear()
-        .envs(&looked.variables)
+        .envs(&looked.program.variables)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
@@ -211,7 +193,7 @@ fn paths(looked: &[Looked], file: Option<&Path>) -> Vec<Finding> {
     let mut paths: BTreeMap<&OsStr, Vec<&str>> = BTreeMap::new();
     for it in looked {
         paths
-            .entry(path_of(&it.variables))
+            .entry(it.program.search_path())
             .or_default()
             .push(&it.server);
     }
@@ -246,10 +228,9 @@ fn missing(looked: &Looked, file: Option<&Path>) -> Finding {
     let Looked {
         server,
         command,
-        variables,
-        resolution,
+        program,
     } = looked;
-    let finding = match resolution {
+    let finding = match &program.resolution {
         Resolution::AsGiven(path) => Finding::error(
             "command.missing",
             format!("there is no program {}", path.display()),
@@ -259,7 +240,7 @@ fn missing(looked: &Looked, file: Option<&Path>) -> Finding {
             "correct `command` in its entry, or install the program",
         )),
         Resolution::Found(_) | Resolution::NotFound(_) => {
-            let looked = transport::looked_in(path_of(variables), 6);
+            let looked = transport::looked_in(program.search_path(), 6);
             Finding::error(
                 "command.missing",
                 format!("command not found: {command}; {looked}"),

@@ -10,7 +10,7 @@ use mainstay_client_files::{
 use mainstay_command_line::CommandError;
 use mainstay_core::{
     config::{
-        self, ConfigError, Syntax,
+        self, ConfigError, Launch, Syntax,
         edit::{self, Document},
         masking,
     },
@@ -21,7 +21,7 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use super::{
-    super::import,
+    super::{import, programs},
     asked::{Refusals, plain_url},
     hidden::without_secrets,
 };
@@ -261,7 +261,16 @@ impl Plan {
         };
         let loaded = origin.parse(Some(&with_new(self)?))?;
         for (name, problem) in loaded.config.problems() {
-            self.leave(name, problem);
+            self.leave(name, &told(name, problem));
+        }
+        let new: BTreeSet<ServerName> = self.new_servers().map(|it| it.name.clone()).collect();
+        let servers = loaded.config.servers.iter();
+        for server in servers.filter(|it| it.enabled && new.contains(&it.name)) {
+            if let Launch::Stdio(launch) = &server.launch
+                && let Some(obstacle) = programs::obstacle(launch)
+            {
+                self.leave(&server.name, &obstacle);
+            }
         }
         if self.new_servers().next().is_none() {
             return Ok(());
@@ -287,14 +296,7 @@ impl Plan {
     }
 
     /// A new server that cannot be started here stays where it may work.
-    fn leave(&mut self, name: &ServerName, problem: &ConfigError) {
-        // The place is within an entry that nobody has written yet.
-        let within = format!("{name}.");
-        let place = problem.path.split_once(&within);
-        let place = place.map_or_else(String::new, |(_, place)| format!("`{place}`: "));
-        let hint = problem.hint.as_ref();
-        let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
-        let problem = format!("{place}{}{hint}", problem.message);
+    fn leave(&mut self, name: &ServerName, problem: &str) {
         let is_it = |it: &mut Merged| it.standing == Standing::New && it.name == *name;
         let staying: Vec<Merged> = self.servers.extract_if(.., is_it).collect();
         for server in staying {
@@ -479,4 +481,14 @@ pub fn clients(project: Option<PathBuf>) -> Vec<Found> {
     import::this_machine()
         .map(|machine| client_files::find(&machine.with_project(project)))
         .unwrap_or_default()
+}
+
+/// A problem of a server's entry, and where in the entry. Nobody has written the entry yet.
+fn told(name: &ServerName, problem: &ConfigError) -> String {
+    let within = format!("{name}.");
+    let place = problem.path.split_once(&within);
+    let place = place.map_or_else(String::new, |(_, place)| format!("`{place}`: "));
+    let hint = problem.hint.as_ref();
+    let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
+    format!("{place}{}{hint}", problem.message)
 }

@@ -165,3 +165,41 @@ async fn a_server_that_refuses_mainstay_stays_with_its_client() {
         "{text}"
     );
 }
+
+/// Their client may start them, from the folder that it has open or with another PATH.
+#[tokio::test]
+async fn servers_whose_program_is_not_found_stay_with_their_client() {
+    let machine = Machinery::new();
+    let cursor = machine.home.path().join(FILES[1]);
+    let fake = fake_server::binary();
+    let entries = json!({"mcpServers": {
+        "relative": {"command": "./server.sh"},
+        "missing": {"command": "no-such-program-anywhere"},
+        "gone": {"command": "/nowhere/server"},
+        "elsewhere": {"command": fake, "cwd": "/nowhere/at/all"},
+        "off": {"command": "no-such-program-anywhere", "disabled": true},
+        "plain": {"command": fake},
+    }});
+    fs::write(&cursor, entries.to_string()).expect("written");
+    let run = machine
+        .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let cannot = "stays in Cursor, for Mainstay cannot start it: ";
+    for (name, why) in [
+        ("relative", "`command`: ./server.sh lies in a folder that"),
+        ("missing", "`command`: command not found: no-such-program"),
+        ("gone", "`command`: there is no program /nowhere/server"),
+        ("elsewhere", "`cwd`: there is no folder /nowhere/at/all"),
+    ] {
+        let told = format!("note: {name}: {cannot}{why}");
+        assert!(run.stderr.contains(&told), "{told} in {run}");
+    }
+    // What nobody starts needs no program.
+    assert!(run.stdout.contains("2 servers added"), "{run}");
+    let text = fs::read_to_string(&cursor).expect("there");
+    for stays in ["relative", "missing", "gone", "elsewhere", "mainstay"] {
+        assert!(text.contains(&format!("\"{stays}\"")), "{text}");
+    }
+    assert!(!text.contains("\"plain\""), "{text}");
+}

@@ -1,0 +1,77 @@
+//! The programs of servers, looked up as their starts do.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
+
+use mainstay_core::config::StdioLaunch;
+use mainstay_transport::{self as transport, Resolution, Variables};
+
+/// Folders of a PATH that people are shown.
+const SHOWN_FOLDERS: usize = 4;
+
+/// A server's command, and the variables with which it is looked up.
+pub struct Program {
+    pub variables: Variables,
+    pub resolution: Resolution,
+}
+
+impl Program {
+    /// Blocks: a login shell may be asked, and folders are read.
+    pub fn of(launch: &StdioLaunch) -> Self {
+        let variables = transport::of_child(launch);
+        let resolution = transport::resolve(&launch.command, path_of(&variables));
+        // A relative path is looked up in the server's folder.
+        let resolution = match (resolution, &launch.cwd) {
+            (Resolution::AsGiven(path), Some(cwd)) => Resolution::AsGiven(cwd.join(path)),
+            (resolution, _) => resolution,
+        };
+        Self {
+            variables,
+            resolution,
+        }
+    }
+
+    /// The program, if it is there.
+    pub fn place(&self) -> Option<PathBuf> {
+        match &self.resolution {
+            Resolution::Found(path) => Some(path.clone()),
+            Resolution::AsGiven(path) => path.is_file().then(|| path.clone()),
+            Resolution::NotFound(_) => None,
+        }
+    }
+
+    pub fn search_path(&self) -> &OsStr {
+        path_of(&self.variables)
+    }
+}
+
+fn path_of(variables: &Variables) -> &OsStr {
+    let path = variables.get(OsStr::new("PATH"));
+    path.map(OsString::as_os_str).unwrap_or_default()
+}
+
+/// Why a server cannot be started here though its client may start it: what its program is, or where. Blocks.
+pub fn obstacle(launch: &StdioLaunch) -> Option<String> {
+    if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        return Some(format!("`cwd`: there is no folder {}", cwd.display()));
+    }
+    let program = Program::of(launch);
+    let words = match &program.resolution {
+        Resolution::AsGiven(path) if path.is_relative() => format!(
+            "{} lies in a folder that the client has open, which Mainstay does not know; write the whole path",
+            path.display()
+        ),
+        _ if program.place().is_some() => return None,
+        Resolution::AsGiven(path) | Resolution::Found(path) => {
+            format!("there is no program {}", path.display())
+        }
+        Resolution::NotFound(_) => {
+            let looked = transport::looked_in(program.search_path(), SHOWN_FOLDERS);
+            let remedy = transport::remedy(&launch.command);
+            format!("command not found: {}; {remedy}; {looked}", launch.command)
+        }
+    };
+    Some(format!("`command`: {words}"))
+}
