@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use mainstay_core::config::edit::Entry;
 use serde_json::{Value, json};
 
-use crate::{client::Client, places::Section, read::Server, translate, write};
-
-/// The name that Mainstay has in the files of clients.
-pub const LABEL: &str = "mainstay";
+use crate::{client::Client, own_address::LABEL, places::Section, read::Server, translate, write};
 
 /// How a client reaches Mainstay.
 #[derive(Clone, Debug, PartialEq, Eq)]

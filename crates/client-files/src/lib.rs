@@ -27,6 +27,7 @@ mod front;
 mod machine;
 mod merge;
 mod own_address;
+mod own_keys;
 mod pasted;
 mod placeholders;
 mod places;
@@ -46,10 +47,10 @@ pub use find::{
     Found, FoundFile, ProjectFile, find, find_in_project, find_replaced, read as read_file,
 };
 pub use format::Format;
-pub use front::{Front, LABEL};
+pub use front::Front;
 pub use machine::{Machine, System};
 pub use merge::{Merged, Standing, meaning, merge};
-pub use own_address::{DEFAULT_URL, is_mainstay};
+pub use own_address::{DEFAULT_URL, LABEL, is_mainstay};
 pub use pasted::{MAX_PASTED, NotPasted, Pasted, PastedServer, pasted};
 pub use places::{Choices, ClientFile, Scope, Section, files_of};
 pub use read::{Fate, LeftOut, Note, Server, left_out_by_list, servers};

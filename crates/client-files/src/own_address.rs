@@ -3,6 +3,9 @@
 use mainstay_core::{config::edit::Entry, programs};
 use serde_json::Value;
 
+/// The name that Mainstay has in the files of clients.
+pub const LABEL: &str = "mainstay";
+
 /// Where a daemon serves MCP unless it is told otherwise.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7420/mcp";
 

@@ -8,7 +8,7 @@ use crate::{
     client::Client,
     format::Format,
     machine::{Machine, System},
-    translate,
+    own_keys,
 };
 
 /// Whose servers a file has.
@@ -504,7 +504,7 @@ fn by_content(path: &Path, text: &str) -> Option<Client> {
         };
     }
     if let Some(servers) = whole.get("servers").filter(|it| is_filled(it)) {
-        let of_mainstay = translate::has_own_keys(servers);
+        let of_mainstay = own_keys::has_own_keys(servers);
         return Some(if of_mainstay {
             Client::Unknown
         } else {

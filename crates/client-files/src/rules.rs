@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     client::Client,
-    front::LABEL,
+    own_address::LABEL,
     places::{ClientFile, Scope},
     read::{Fate, Note, Server},
 };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     client::Client,
-    front::LABEL,
+    own_address::LABEL,
     places::ClientFile,
     read::{Server, names},
 };
