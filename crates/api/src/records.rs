@@ -39,16 +39,17 @@ pub struct CallRecords {
     pub gaps: Vec<RecordGap>,
 }
 
-/// A time in which calls were not put on record.
+/// A time in which calls were not put on record (docs/rest.md, "Records").
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RecordGap {
     /// RFC 3339, UTC.
     pub since: String,
-    /// Left out while it lasts.
+    /// RFC 3339, UTC; left out while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// Calls that are not on record.
     pub calls: u64,
+    /// Why: the error of the disk or of the journal, or that too many calls waited.
     pub reason: String,
 }
 

@@ -31,7 +31,7 @@ pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
             continue;
         }
         choices.extend(value(&path).map(|whole| Choices {
-            whole: kept(whole),
+            whole: with_rules_alone(whole),
             path,
             scope,
         }));
@@ -136,7 +136,7 @@ fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
     whole.take(MAX_PROJECTS).collect()
 }
 
-/// What Claude Code keeps of a project in its own file.
+/// The choices for a project in Claude Code's own file.
 fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choices> {
     let own = files_of(Client::ClaudeCode, machine).into_iter().next()?;
     let whole = value(&own.path)?;
@@ -144,12 +144,12 @@ fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choice
     Some(Choices {
         path: own.path,
         scope: Scope::Project(project.to_owned()),
-        whole: kept(of_project.clone()),
+        whole: with_rules_alone(of_project.clone()),
     })
 }
 
 /// The keys with rules. Of servers only the names are kept, for the rest may be secret.
-fn kept(whole: Value) -> Value {
+fn with_rules_alone(whole: Value) -> Value {
     let Value::Object(members) = whole else {
         return Value::Null;
     };

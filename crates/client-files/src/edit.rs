@@ -162,7 +162,7 @@ pub fn point_at_mainstay(
         };
         let is_it = server.label == label && server.section.keys == section.keys;
         if is_it || goes && server.left_out.is_none() {
-            times.push(front::Times::of(server));
+            times.push(front::Times::of_server(server));
         }
         if goes && !is_it {
             if server.left_out.is_none() {

@@ -65,8 +65,8 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    pub fn of(server: &Server) -> Self {
-        // What stands above the servers holds for Mainstay as well.
+    pub fn of_server(server: &Server) -> Self {
+        // A time above the servers holds for Mainstay's entry as well.
         let is_own = |key: &str| server.notes.iter().all(|note| note.key != key);
         let number = |key: &str| server.entry.get(key).and_then(Value::as_f64);
         Self {

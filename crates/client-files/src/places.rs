@@ -30,13 +30,13 @@ pub struct ClientFile {
     /// Whether the client itself writes new servers here. Several such files are those of several
     /// installations, such as an extension in several editors; the usual one is the first.
     pub is_main: bool,
-    /// What other files of the client say of its servers.
+    /// The rules that other files of the client have for its servers.
     pub choices: Vec<Choices>,
     /// Where Mainstay listens ([`Machine::own_addresses`]).
     pub own_addresses: Vec<String>,
 }
 
-/// What another file of a client says of servers, without what else stands there.
+/// The rules about servers in another file of a client, without its other keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
     pub path: PathBuf,

@@ -1,6 +1,6 @@
-//! What a client refuses, or asks before, of the tools of a server, beside the server's own entry: in the
-//! client's file, or in another one. Behind Mainstay the tools have other names there, which these rules do
-//! not fit.
+//! Rules of a client about the tools of its servers: which of them it refuses, and before which it asks. They
+//! stand beside the servers' entries, or in another file. The client has other names for tools behind Mainstay,
+//! which these rules do not fit.
 
 mod apply;
 mod clients;
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) use apply::apply;
 pub(crate) use clients::KEYS;
 
-/// What a rule does. The last one is the strictest.
+/// The effect of a rule. The last one is the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
     Allowed,
@@ -41,7 +41,7 @@ enum Tools {
 
 /// Where a rule holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum RuleScope {
     Everywhere,
     /// In the project in this folder.
     Project(PathBuf),
@@ -61,7 +61,7 @@ pub(crate) struct Rule {
     server: String,
     tools: Tools,
     effect: Effect,
-    place: Place,
+    place: RuleScope,
     /// Whether it fits the tools behind Mainstay as well.
     holds_behind: bool,
 }
@@ -70,46 +70,46 @@ impl Rule {
     /// Whether it holds wherever the client has this server.
     fn is_whole(&self, server: &Server) -> bool {
         match &self.place {
-            Place::Everywhere => true,
-            Place::Project(folder) => server.project() == Some(folder),
-            Place::Part(_) => false,
+            RuleScope::Everywhere => true,
+            RuleScope::Project(folder) => server.project() == Some(folder),
+            RuleScope::Part(_) => false,
         }
     }
 }
 
 /// A file with rules.
-struct Source<'a> {
+struct RulesFile<'a> {
     /// `None` for the file of the servers.
     file: Option<&'a Path>,
     whole: &'a Value,
-    place: Place,
+    place: RuleScope,
 }
 
-fn place_of(scope: &Scope) -> Place {
+fn place_of(scope: &Scope) -> RuleScope {
     match scope {
-        Scope::User => Place::Everywhere,
-        Scope::Project(folder) => Place::Project(folder.clone()),
+        Scope::User => RuleScope::Everywhere,
+        Scope::Project(folder) => RuleScope::Project(folder.clone()),
     }
 }
 
 /// The rules about these servers, in the order in which they count: the last one that fits does.
 pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[Server]) -> Vec<Rule> {
-    let mut sources: Vec<Source<'_>> = file
+    let mut sources: Vec<RulesFile<'_>> = file
         .choices
         .iter()
-        .map(|choices| Source {
+        .map(|choices| RulesFile {
             file: Some(&choices.path),
             whole: &choices.whole,
             place: place_of(&choices.scope),
         })
         .collect();
-    sources.push(Source {
+    sources.push(RulesFile {
         file: None,
         whole,
         place: place_of(&file.scope),
     });
-    // What a project says counts more than what its user says.
-    sources.sort_by_key(|source| source.place != Place::Everywhere);
+    // A project counts more than its user.
+    sources.sort_by_key(|source| source.place != RuleScope::Everywhere);
     let mut rules = Vec::new();
     for source in &sources {
         clients::read(file, source, servers, &mut rules);
@@ -127,7 +127,7 @@ pub(crate) fn leaving_out(file: &ClientFile, whole: &Value, server: &Server) -> 
     let default = clients::default_profile(file, whole);
     for rule in &mut rules {
         if default.as_ref().is_some_and(|it| rule.place == *it) {
-            rule.place = Place::Everywhere;
+            rule.place = RuleScope::Everywhere;
         }
     }
     let rule = apply::refusal(server, &rules)?;
@@ -144,7 +144,7 @@ pub(crate) fn leaving_out(file: &ClientFile, whole: &Value, server: &Server) -> 
     })
 }
 
-/// What the client calls a tool of this server of Mainstay. A tool that is not known is `TOOL`.
+/// The client's name for a tool that this server has behind Mainstay. `TOOL` stands for any.
 fn behind(client: Client, server: &str, tool: &str) -> String {
     let tool = format!("{server}__{tool}");
     match client {

@@ -74,7 +74,7 @@ impl Archive {
         for journal in &mut self.journals {
             let page = journal.reader.records(filter, limit)?;
             total_count += page.total_count;
-            gaps.extend(page.gaps.iter().map(history::gap));
+            gaps.extend(page.gaps);
             truncated |= page.truncated;
             // As far back as all of them were searched.
             searched_back_to = searched_back_to.max(page.searched_back_to);
@@ -83,6 +83,7 @@ impl Archive {
             let records = page.calls.iter();
             calls.extend(records.map(|record| (record.started_at, journal.shown(record))));
         }
+        gaps.sort_by_key(|gap| gap.since);
         calls.sort_by_key(|(started_at, _)| Reverse(*started_at));
         truncated |= calls.len() > limit;
         calls.truncate(limit);
@@ -92,7 +93,7 @@ impl Archive {
             truncated,
             next,
             searched_back_to: searched_back_to.map(utc::rfc3339),
-            gaps,
+            gaps: gaps.iter().map(history::gap).collect(),
         })
     }
 

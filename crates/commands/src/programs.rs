@@ -8,9 +8,6 @@ use std::{
 use mainstay_core::config::StdioLaunch;
 use mainstay_transport::{self as transport, Resolution, Variables};
 
-/// Folders of a PATH that people are shown.
-const SHOWN_FOLDERS: usize = 4;
-
 /// A server's command, and the variables with which it is looked up.
 pub struct Program {
     pub variables: Variables,
@@ -19,7 +16,7 @@ pub struct Program {
 
 impl Program {
     /// Blocks: a login shell may be asked, and folders are read.
-    pub fn of(launch: &StdioLaunch) -> Self {
+    pub fn look_up(launch: &StdioLaunch) -> Self {
         let variables = transport::of_child(launch);
         let resolution = transport::resolve(&launch.command, path_of(&variables));
         // A relative path is looked up in the server's folder.
@@ -52,12 +49,13 @@ fn path_of(variables: &Variables) -> &OsStr {
     path.map(OsString::as_os_str).unwrap_or_default()
 }
 
-/// Why a server cannot be started here though its client may start it: what its program is, or where. Blocks.
+/// The reason why a server cannot be started here, though its client may start it: its program or its folder is not
+/// found. Blocks.
 pub fn obstacle(launch: &StdioLaunch) -> Option<String> {
     if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Some(format!("`cwd`: there is no folder {}", cwd.display()));
     }
-    let program = Program::of(launch);
+    let program = Program::look_up(launch);
     let words = match &program.resolution {
         Resolution::AsGiven(path) if path.is_relative() => format!(
             "{} lies in a folder that the client has open, which Mainstay does not know; write the whole path",
@@ -67,11 +65,7 @@ pub fn obstacle(launch: &StdioLaunch) -> Option<String> {
         Resolution::AsGiven(path) | Resolution::Found(path) => {
             format!("there is no program {}", path.display())
         }
-        Resolution::NotFound(_) => {
-            let looked = transport::looked_in(program.search_path(), SHOWN_FOLDERS);
-            let remedy = transport::remedy(&launch.command);
-            format!("command not found: {}; {remedy}; {looked}", launch.command)
-        }
+        Resolution::NotFound(_) => transport::not_found(&launch.command, program.search_path()),
     };
     Some(format!("`command`: {words}"))
 }

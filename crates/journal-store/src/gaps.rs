@@ -1,9 +1,9 @@
 //! Times of which calls are not on record: nothing could be written, or too many calls waited. They are few, and
 //! are kept as long as calls.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mainstay_journal::{Gap, Outage};
+use mainstay_journal::{Filter, Gap, Outage, Page};
 use rusqlite::{Connection, params};
 
 use super::{
@@ -93,6 +93,23 @@ pub fn read(
         })
     })?;
     gaps.collect()
+}
+
+/// The gaps among the calls of a page.
+pub fn among(connection: &Connection, filter: &Filter, page: &Page) -> rusqlite::Result<Vec<Gap>> {
+    let newest = page.calls.first().map(|call| call.started_at);
+    let oldest = page.calls.last().map(|call| call.started_at);
+    // Those before the page are told by the page before, those behind it by the next one.
+    let until = match filter.before {
+        Some(_) => newest.unwrap_or(UNIX_EPOCH),
+        None => filter.until.unwrap_or_else(SystemTime::now),
+    };
+    let since = if page.truncated {
+        page.searched_back_to.or(oldest)
+    } else {
+        filter.since
+    };
+    read(connection, since.unwrap_or(UNIX_EPOCH), until)
 }
 
 /// Deletes what is older than `oldest`, and what is too much.

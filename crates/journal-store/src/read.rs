@@ -6,13 +6,13 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use mainstay_core::record::{
     Attempt, Cid, Payload, Record, RecordError, RecordId, State, Status, TraceId,
 };
-use mainstay_journal::{Filter, Gap, Holder, JournalError, Page, Span, Whose};
+use mainstay_journal::{Filter, Holder, JournalError, Page, Span, Whose};
 use mainstay_platform::state::trusted_dir;
 use parking_lot::Mutex;
 use rusqlite::{Connection, types::Value};
@@ -312,29 +312,8 @@ impl Reader {
             searched_back_to: cut.map(|last| time(last.started_at)),
             gaps: Vec::new(),
         };
-        let gaps = self.gaps_of(filter, &page)?;
+        let gaps = gaps::among(&self.connection, filter, &page)?;
         Ok(Page { gaps, ..page })
-    }
-
-    /// The gaps among the calls of a page.
-    fn gaps_of(&self, filter: &Filter, page: &Page) -> Result<Vec<Gap>, StoreError> {
-        let newest = page.calls.first().map(|call| call.started_at);
-        let oldest = page.calls.last().map(|call| call.started_at);
-        // Those before the page are told by the page before, those behind it by the next one.
-        let until = match filter.before {
-            Some(_) => newest.unwrap_or(UNIX_EPOCH),
-            None => filter.until.unwrap_or_else(SystemTime::now),
-        };
-        let since = if page.truncated {
-            page.searched_back_to.or(oldest)
-        } else {
-            filter.since
-        };
-        Ok(gaps::read(
-            &self.connection,
-            since.unwrap_or(UNIX_EPOCH),
-            until,
-        )?)
     }
 
     /// How many calls there are, and since when.

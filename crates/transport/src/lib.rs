@@ -73,7 +73,7 @@ pub use self::{
     asker::Asker,
     attempt_limiter::AttemptLimiter,
     budget::{Budget, Reserve},
-    command::{Resolution, looked_in, remedy, resolve},
+    command::{Resolution, looked_in, not_found, remedy, resolve},
     cpu::cpu_time,
     detect::{Approach, Unopened},
     download::{DownloadError, Wanted, download},

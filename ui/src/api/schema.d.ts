@@ -3966,17 +3966,18 @@ export interface components {
         Reconnect: {
             force?: boolean;
         };
-        /** @description A time in which calls were not put on record. */
+        /** @description A time in which calls were not put on record (docs/rest.md, "Records"). */
         RecordGap: {
             /**
              * Format: int64
              * @description Calls that are not on record.
              */
             calls: number;
+            /** @description Why: the error of the disk or of the journal, or that too many calls waited. */
             reason: string;
             /** @description RFC 3339, UTC. */
             since: string;
-            /** @description Left out while it lasts. */
+            /** @description RFC 3339, UTC; left out while it lasts. */
             until?: string | null;
         };
         RecordedClient: {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Effect, Place, Rule, Tools, behind};
+use super::{Effect, Rule, RuleScope, Tools, behind};
 use crate::{
     client::Client,
     read::{Fate, Server},
@@ -22,7 +22,7 @@ struct Verdict<'r> {
 }
 
 impl<'r> Verdict<'r> {
-    fn of(rules: impl Iterator<Item = &'r Rule>) -> Self {
+    fn from_rules(rules: impl Iterator<Item = &'r Rule>) -> Self {
         let mut verdict = Self::default();
         for rule in rules {
             match &rule.tools {
@@ -57,7 +57,7 @@ impl<'r> Verdict<'r> {
 /// The rule by which the client has no tool of the server at all.
 pub(super) fn refusal<'r>(server: &Server, rules: &'r [Rule]) -> Option<&'r Rule> {
     let own = rules.iter().filter(|rule| rule.server == server.label);
-    let verdict = Verdict::of(own.filter(|rule| rule.is_whole(server)));
+    let verdict = Verdict::from_rules(own.filter(|rule| rule.is_whole(server)));
     let has_some = verdict
         .patterns
         .iter()
@@ -75,7 +75,7 @@ pub(crate) fn apply(server: &mut Server, rules: &[Rule]) {
         .iter()
         .filter(|rule| rule.server == server.label && !stays(rule));
     let (whole, part): (Vec<&Rule>, Vec<&Rule>) = own.partition(|rule| rule.is_whole(server));
-    let verdict = Verdict::of(whole.into_iter());
+    let verdict = Verdict::from_rules(whole.into_iter());
     let client = server.client;
     let mut lost: Vec<&Rule> = Vec::new();
     if let Some(rule) = verdict.refusal() {
@@ -86,7 +86,7 @@ pub(crate) fn apply(server: &mut Server, rules: &[Rule]) {
         if let Some(pattern) = verdict.patterns.iter().find(is_pattern) {
             let text = without_patterns(client, pattern);
             return refuse(server, pattern, text);
-        } else if let Some(Place::Part(part)) = elsewhere.map(|rule| &rule.place) {
+        } else if let Some(RuleScope::Part(part)) = elsewhere.map(|rule| &rule.place) {
             let text = format!(
                 "{client} has its tools in {part} only, and clients of Mainstay have them everywhere"
             );
@@ -209,7 +209,10 @@ fn report(server: &mut Server, lost: &[&Rule]) {
     let is_absence = |rule: &&&Rule| rule.effect == Effect::Refused && rule.tools == Tools::All;
     let (absences, mut others): (Vec<&Rule>, Vec<&Rule>) = lost.iter().partition(is_absence);
     if let Some(rule) = absences.first() {
-        let places = absences.iter().map(|rule| place(rule)).collect::<Vec<_>>();
+        let places = absences
+            .iter()
+            .map(|rule| scope_words(rule))
+            .collect::<Vec<_>>();
         let places: Vec<&str> = places.iter().map(String::as_str).collect();
         let text = format!(
             "{client} leaves it out in {}, where Mainstay has it, too",
@@ -222,7 +225,7 @@ fn report(server: &mut Server, lost: &[&Rule]) {
         let same: Vec<&Rule> = others.extract_if(.., is_same).collect();
         let mut keys: Vec<&str> = same.iter().map(|rule| rule.key.as_str()).collect();
         keys.dedup();
-        let texts: Vec<String> = same.iter().map(|rule| told(rule)).collect();
+        let texts: Vec<String> = same.iter().map(|rule| rule_words(rule)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let tool = match same.as_slice() {
             [
@@ -247,18 +250,18 @@ fn report(server: &mut Server, lost: &[&Rule]) {
     }
 }
 
-fn place(rule: &Rule) -> String {
+fn scope_words(rule: &Rule) -> String {
     match &rule.place {
-        Place::Everywhere => "all projects".to_owned(),
-        Place::Project(folder) => folder.display().to_string(),
-        Place::Part(part) => part.clone(),
+        RuleScope::Everywhere => "all projects".to_owned(),
+        RuleScope::Project(folder) => folder.display().to_string(),
+        RuleScope::Part(part) => part.clone(),
     }
 }
 
 /// The rule, with the part of the client in which it holds.
-fn told(rule: &Rule) -> String {
+fn rule_words(rule: &Rule) -> String {
     match &rule.place {
-        Place::Everywhere | Place::Project(_) => rule.text.clone(),
-        Place::Part(part) => format!("{} of {part}", rule.text),
+        RuleScope::Everywhere | RuleScope::Project(_) => rule.text.clone(),
+        RuleScope::Part(part) => format!("{} of {part}", rule.text),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{
-    Effect, Place, Rule, Source, Tools,
+    Effect, Rule, RuleScope, RulesFile, Tools,
     names::{behind_prefix, fits, is_pattern, plain, tools},
 };
 use crate::{
@@ -47,18 +47,18 @@ struct Written<'a> {
     key: &'a str,
     text: String,
     effect: Effect,
-    place: Place,
+    place: RuleScope,
 }
 
 struct Reading<'a> {
-    source: &'a Source<'a>,
+    source: &'a RulesFile<'a>,
     servers: &'a [Server],
     rules: &'a mut Vec<Rule>,
 }
 
 pub(super) fn read(
     file: &ClientFile,
-    source: &Source<'_>,
+    source: &RulesFile<'_>,
     servers: &[Server],
     rules: &mut Vec<Rule>,
 ) {
@@ -147,7 +147,7 @@ impl Reading<'_> {
     }
 
     /// Leaves out the servers that a list names, or those that it does not name.
-    fn leave_out(&mut self, key: &str, place: Place, is_out: impl Fn(&str) -> bool) {
+    fn leave_out(&mut self, key: &str, place: RuleScope, is_out: impl Fn(&str) -> bool) {
         let written = Written {
             place,
             ..self.written(key, key, Effect::Refused)
@@ -192,7 +192,7 @@ impl Reading<'_> {
         }
         for (folder, project) in self.map("projects") {
             if let Some(names) = names(project.get("disabledMcpServers")) {
-                let place = Place::Project(folder.into());
+                let place = RuleScope::Project(folder.into());
                 self.leave_out("disabledMcpServers", place, |label| {
                     names.iter().any(|it| it == label)
                 });
@@ -269,14 +269,14 @@ impl Reading<'_> {
         self.of_opencode(&whole, "", &place);
         for kind in ["agent", "mode"] {
             for (name, agent) in self.map(kind) {
-                let place = Place::Part(format!("the {kind} {name}"));
+                let place = RuleScope::Part(format!("the {kind} {name}"));
                 self.of_opencode(&agent, &format!("{kind}.{name}."), &place);
             }
         }
     }
 
     /// `tools` and `permission` of an object: patterns for `SERVER_TOOL`.
-    fn of_opencode(&mut self, holder: &Value, path: &str, place: &Place) {
+    fn of_opencode(&mut self, holder: &Value, path: &str, place: &RuleScope) {
         let mut found: Vec<(&str, String, Effect, String)> = Vec::new();
         let tools = holder.get("tools").and_then(Value::as_object);
         for (pattern, value) in tools.into_iter().flatten() {
@@ -341,7 +341,7 @@ impl Reading<'_> {
             });
         }
         for (id, profile) in self.map("agent.profiles") {
-            let place = Place::Part(format!("the profile {id}"));
+            let place = RuleScope::Part(format!("the profile {id}"));
             let servers = profile.get("context_servers").and_then(Value::as_object);
             let servers = servers.cloned().unwrap_or_default();
             let has_all = has_all_servers(&id, &profile);
@@ -446,7 +446,7 @@ impl Reading<'_> {
         for key in ["tools", "allowedTools"] {
             for text in self.list(key).unwrap_or_default() {
                 let written = Written {
-                    place: Place::Part(format!("the agent {name}")),
+                    place: RuleScope::Part(format!("the agent {name}")),
                     ..self.written(key, &text, Effect::Asked)
                 };
                 self.add(&written, |label| {
@@ -550,13 +550,13 @@ fn has_all_servers(id: &str, profile: &Value) -> bool {
 }
 
 /// The profile with which Zed begins.
-pub(super) fn default_profile(file: &ClientFile, whole: &Value) -> Option<Place> {
+pub(super) fn default_profile(file: &ClientFile, whole: &Value) -> Option<RuleScope> {
     if file.client != Client::Zed {
         return None;
     }
     let stated = whole.get("agent").and_then(|it| it.get("default_profile"));
     let id = stated.and_then(Value::as_str).unwrap_or("write");
-    Some(Place::Part(format!("the profile {id}")))
+    Some(RuleScope::Part(format!("the profile {id}")))
 }
 
 /// What to change so that the client has the server.

@@ -100,7 +100,7 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
 fn look_up((server, launch): (String, StdioLaunch)) -> Looked {
     Looked {
         server,
-        program: Program::of(&launch),
+        program: Program::look_up(&launch),
         command: launch.command,
     }
 }

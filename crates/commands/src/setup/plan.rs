@@ -261,7 +261,7 @@ impl Plan {
         };
         let loaded = origin.parse(Some(&with_new(self)?))?;
         for (name, problem) in loaded.config.problems() {
-            self.leave(name, &told(name, problem));
+            self.leave(name, &problem_words(name, problem));
         }
         let new: BTreeSet<ServerName> = self.new_servers().map(|it| it.name.clone()).collect();
         let servers = loaded.config.servers.iter();
@@ -484,7 +484,7 @@ pub fn clients(project: Option<PathBuf>) -> Vec<Found> {
 }
 
 /// A problem of a server's entry, and where in the entry. Nobody has written the entry yet.
-fn told(name: &ServerName, problem: &ConfigError) -> String {
+fn problem_words(name: &ServerName, problem: &ConfigError) -> String {
     let within = format!("{name}.");
     let place = problem.path.split_once(&within);
     let place = place.map_or_else(String::new, |(_, place)| format!("`{place}`: "));

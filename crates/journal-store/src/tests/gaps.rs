@@ -9,13 +9,17 @@ fn gap_calls(gaps: &[Gap]) -> u64 {
 }
 
 async fn history(journal: &Journal, since: SystemTime) -> History {
+    answered_history(journal, since).await.expect("read")
+}
+
+async fn answered_history(journal: &Journal, since: SystemTime) -> Result<History, JournalError> {
     let period = Period {
         server: None,
         since,
         until: SystemTime::now(),
         limit: 100,
     };
-    journal.history(period).await.expect("read")
+    journal.history(period).await
 }
 
 /// Refuses what is written, as a full disk does.
@@ -117,13 +121,7 @@ async fn what_came_before_the_journal_could_be_opened_is_a_gap() {
     journal.note(server, Transition::now("connected"), None);
     mode(0o700).expect("set");
     let told = async || {
-        let period = Period {
-            server: None,
-            since: began,
-            until: SystemTime::now(),
-            limit: 100,
-        };
-        let told = journal.history(period).await.ok()?;
+        let told = answered_history(&journal, began).await.ok()?;
         let is_over = told.gaps.iter().any(|gap| gap.until.is_some());
         (is_over && !told.servers.is_empty()).then_some(told)
     };
