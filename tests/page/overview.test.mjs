@@ -177,6 +177,12 @@ test('the timeline tells of a crash and of a stop, and why', async () => {
 
   const crash = /process exited.*code 3/s
   const { text, said } = await keyedTo(page, 'alpha', crash)
+  // The pointer leaves another lane, and then this one: the keyboard's card stays.
+  for (const lane of [page.getByRole('img', { name: /^beta: now/ }), page.locator('[role=img]:focus')]) {
+    await lane.hover()
+    await page.mouse.move(5, 5)
+    assert.match(await page.locator('.span-card').innerText(), crash)
+  }
   assert.match(text, /Its process exited with code 3\./)
   assert.match(text, /Attempt 1 followed/)
   assert.match(said, /from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d: .*exited/)

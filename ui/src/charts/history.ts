@@ -11,6 +11,16 @@ export interface StateSpan {
   transition: Transition
 }
 
+/** What the pointer or the keyboard is at in a lane. */
+export interface Choice {
+  name: string
+  place: StateSpan | Gap
+  /** The lane's, beside which the card stands. */
+  element: Element
+  /** The time at which the card stands. */
+  at: number
+}
+
 export interface Lane {
   name: string
   /** In the order of time. Where there is none, nothing is known. */
