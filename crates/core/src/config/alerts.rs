@@ -167,7 +167,7 @@ fn alert<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) ->
     let timeout = fields
         .take("timeoutMs")
         .and_then(|node| node.milliseconds(report));
-    fields.finish(report, &[], &[]);
+    fields.finish(report);
     Some(Alert {
         on: on.unwrap_or_else(|| AlertKind::ALL.to_vec()),
         servers: servers
@@ -210,7 +210,7 @@ fn flapping(node: &Node<'_>, report: &mut Report<'_>) -> Flapping {
     {
         flapping.within = within;
     }
-    fields.finish(report, &[], &[]);
+    fields.finish(report);
     flapping
 }
 
@@ -222,7 +222,7 @@ fn webhook<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) 
         .required(url, &["url"], "a webhook needs a `url`")
         .and_then(|(place, url)| entry.checked_url(&place, url));
     let headers = entry.headers();
-    entry.fields.finish(entry.report, &[], &[]);
+    entry.fields.finish(entry.report);
     Some(Webhook {
         url: Secret::new(url?),
         headers,

@@ -69,28 +69,6 @@ impl<'e> Context<'e> {
     }
 }
 
-/// Keys of other programs that change nothing here.
-pub(super) const FOREIGN: &[&str] = &[
-    "alwaysAllow",
-    "autoApprove",
-    "description",
-    "gallery",
-    "icon",
-    "iconPath",
-    "id",
-    "metadata",
-    "name",
-    "note",
-    "notes",
-    "tags",
-    "title",
-    "trust",
-    "version",
-];
-
-/// Keys that would change something, if only we knew them already.
-pub(super) const LATER: &[&str] = &["dev", "sandbox"];
-
 pub(super) fn read<'e>(
     name: ServerName,
     label: &'e str,
@@ -137,7 +115,7 @@ fn read_fields<'e>(
     let policies = Policies::read(&context.policies, &mut entry.fields, entry.report);
     entry.options(&mut server, policies);
     server.reads_files = entry.scope.reads_files.get();
-    entry.fields.finish(entry.report, FOREIGN, LATER);
+    entry.fields.finish(entry.report);
     server
 }
 

@@ -4,7 +4,7 @@
 use super::{
     node::{Member, Node},
     report::{KeyPath, Report},
-    schema::{Object, Shape},
+    schema::{Key, Object, Shape},
 };
 
 /// An object whose keys are known by the schema. Keys that were not taken are reported at the end.
@@ -63,9 +63,17 @@ impl<'a> Fields<'a> {
             .find(|key| !is_known(key) && nearest(key, &[meant]).is_some())
     }
 
-    /// Reports what is left: `foreign` is for other programs and harmless, `later` what a later
-    /// version will know.
-    pub fn finish(mut self, report: &mut Report<'_>, foreign: &[&str], later: &[&str]) {
+    /// Every key that the schema has here.
+    pub fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        self.object.into_iter().flat_map(Object::all_keys)
+    }
+
+    /// Reports what is left.
+    pub fn finish(mut self, report: &mut Report<'_>) {
+        let of_object = |keys: fn(&Object) -> &'static [&'static str]| {
+            self.object.map(keys).unwrap_or_default()
+        };
+        let (foreign, later) = (of_object(|it| it.foreign), of_object(|it| it.later));
         self.members.sort_by_key(|member| member.key_place.offset);
         for Member { key, key_place, .. } in &self.members {
             // To find the key that was meant takes a while.

@@ -1,5 +1,7 @@
 //! Checks URLs and headers before they are sent.
 
+use super::{node::Node, report::Report};
+
 /// Why a text is no URL that we can connect to. Never shows the URL: it may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum InvalidUrl {
@@ -97,6 +99,19 @@ pub(super) fn is_ours(lowercase_name: &str) -> bool {
             | "transfer-encoding"
             | "upgrade"
     )
+}
+
+/// The URL of an MCP registry.
+pub(super) fn registry_url(node: &Node<'_>, report: &mut Report<'_>) -> Option<Option<String>> {
+    let url = node.string(report)?;
+    if ["http://", "https://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
+    {
+        return Some(Some(url.to_owned()));
+    }
+    report.error(&node.place, "the URL must begin with http:// or https://");
+    None
 }
 
 #[cfg(test)]

@@ -7,8 +7,15 @@
 use std::time::Duration;
 
 use regex::{Regex, RegexBuilder};
+use serde_json::Value;
 
-use super::{fields::Fields, node::Node, report::Report};
+use super::{
+    fields::Fields,
+    node::Node,
+    report::Report,
+    settings::{self, SettingValue, words},
+    shapes::JOURNAL,
+};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const RETENTION_DAYS: u32 = 30;
@@ -92,61 +99,30 @@ impl Default for Redact {
     }
 }
 
-/// Reads `journal`.
-pub(super) fn read(node: &Node<'_>, report: &mut Report<'_>) -> Journal {
-    let mut journal = Journal::default();
-    let Some(mut fields) = Fields::open(node, report) else {
-        return journal;
-    };
-    if let Some(enabled) = fields.take("enabled").and_then(|node| node.boolean(report)) {
-        journal.enabled = enabled;
+words!(Durability { "relaxed" => Relaxed, "strict" => Strict });
+words!(Payloads { "full" => Full, "digest" => Digest, "off" => Off });
+
+impl SettingValue for Journal {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let mut journal = Self::default();
+        if let Some(mut fields) = Fields::open(node, report) {
+            settings::read(&mut journal, &mut fields, report);
+            fields.finish(report);
+        }
+        Some(journal)
     }
-    let durabilities = [
-        ("relaxed", Durability::Relaxed),
-        ("strict", Durability::Strict),
-    ];
-    let durability = fields.take("durability");
-    if let Some(durability) = durability.and_then(|node| node.word(report, &durabilities)) {
-        journal.durability = durability;
+
+    fn shown(&self) -> Value {
+        settings::shown(self, &JOURNAL).into()
     }
-    let words = [
-        ("full", Payloads::Full),
-        ("digest", Payloads::Digest),
-        ("off", Payloads::Off),
-    ];
-    let payloads = fields.take("payloads");
-    if let Some(payloads) = payloads.and_then(|node| node.word(report, &words)) {
-        journal.payloads = payloads;
-    }
-    let days = fields.take("retentionDays");
-    if let Some(days) = days.and_then(|node| node.whole(report, 1, Some(MOST_DAYS))) {
-        journal.retention = days as u32 * DAY;
-    }
-    let bytes = fields.take("maxBytes");
-    if let Some(bytes) = bytes.and_then(|node| node.whole(report, LEAST_BYTES, None)) {
-        journal.max_bytes = bytes as u64;
-    }
-    if let Some(node) = fields.take("redact") {
-        journal.redact = redact(&node, report);
-    }
-    fields.finish(report, &[], &[]);
-    journal
 }
 
-fn redact(node: &Node<'_>, report: &mut Report<'_>) -> Redact {
-    let Some(mut fields) = Fields::open(node, report) else {
-        return Redact::default();
-    };
-    let defaults = fields.take("defaults");
-    let defaults = defaults.and_then(|node| node.boolean(report));
-    let keys = fields.take("keys").map(|node| node.strings(report));
-    let patterns = fields.take("patterns").map(|node| patterns(&node, report));
-    fields.finish(report, &[], &[]);
-    Redact {
-        defaults: defaults.unwrap_or(true),
-        keys: keys.unwrap_or_default(),
-        patterns: patterns.unwrap_or_default(),
-    }
+pub(super) fn days(node: &Node<'_>, report: &mut Report<'_>) -> Option<Duration> {
+    u32::read(node, report).map(|days| days * DAY)
+}
+
+pub(super) fn shown_days(retention: &Duration) -> Value {
+    (retention.as_secs() / DAY.as_secs()).into()
 }
 
 /// A pattern of `redact`.
@@ -155,7 +131,7 @@ pub fn redact_pattern(pattern: &str) -> Result<Regex, regex::Error> {
 }
 
 /// A pattern that hides nothing would be noticed too late, so a bad one fails the file.
-fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Vec<String> {
+pub(super) fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Option<Vec<String>> {
     let mut patterns = Vec::new();
     for node in node.array(report) {
         let Some(pattern) = node.string(report) else {
@@ -176,5 +152,5 @@ fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Vec<String> {
             ),
         }
     }
-    patterns
+    Some(patterns)
 }

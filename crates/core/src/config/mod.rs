@@ -39,6 +39,7 @@ mod report;
 mod schema;
 mod secret;
 mod server_name;
+mod settings;
 mod shapes;
 mod shown;
 mod syntax;
@@ -242,17 +243,12 @@ pub enum Naming {
     McpPrefix,
 }
 
-impl Naming {
-    /// The word for it in a configuration.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::DoubleUnderscore => "double_underscore",
-            Self::Slash => "slash",
-            Self::None => "none",
-            Self::McpPrefix => "mcp_prefix",
-        }
-    }
-}
+settings::words!(Naming {
+    "double_underscore" => DoubleUnderscore,
+    "slash" => Slash,
+    "none" => None,
+    "mcp_prefix" => McpPrefix,
+});
 
 /// One server's entry, complete with defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -542,6 +538,8 @@ pub enum Isolation {
     /// One upstream session per client session.
     Session,
 }
+
+settings::words!(Isolation { "shared" => Shared, "session" => Session });
 
 /// Which protocol revision is spoken with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -14,6 +14,7 @@ use super::{
     fields::Fields,
     node::Node,
     policies::Policies,
+    settings::SettingValue,
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 
@@ -46,7 +47,7 @@ impl<'e> Entry<'e, '_, '_> {
             let bytes = fields.take("maxInlineBytes");
             server.max_inline_bytes =
                 bytes.and_then(|node| node.whole(self.report, defaults::LEAST_INLINE_BYTES, None));
-            fields.finish(self.report, &[], &[]);
+            fields.finish(self.report);
         }
         if let Some(sessions) = self.whole("maxSessions") {
             server.max_sessions = sessions;
@@ -131,7 +132,7 @@ impl<'e> Entry<'e, '_, '_> {
         let isolation = self.fields.take("isolation");
         let own = isolation
             .as_ref()
-            .and_then(|node| Isolation::read(node, self.report));
+            .and_then(|node| SettingValue::read(node, self.report));
         server.isolation = own.or(server.isolation);
         if let Some(node) = self.fields.take("protocol") {
             let revisions =
@@ -257,7 +258,7 @@ impl<'e> Entry<'e, '_, '_> {
             let name = name
                 .and_then(|name| name.string(self.report))
                 .map(str::to_owned);
-            fields.finish(self.report, &[], &[]);
+            fields.finish(self.report);
             let Some(uri) = uri else {
                 self.report.error(&node.place, "a root needs a `uri`");
                 return None;

@@ -3,24 +3,24 @@
 use std::{
     collections::{BTreeMap, HashSet},
     path::Path,
-    time::Duration,
 };
 
 use crate::{builtin::Group, ids::ServerName, lifecycle::Preset};
 
 use super::{
-    Broken, Config, ConfigError, ConfigErrors, Environment, Isolation, Launch, MAX_EXPANDED,
-    Naming, References, ServerConfig, Syntax, Telemetry, alerts,
+    Broken, Config, ConfigError, ConfigErrors, Environment, Launch, MAX_EXPANDED, References,
+    ServerConfig, Syntax, Telemetry, alerts,
     dialect::Dialect,
     entry::{self, Context},
     fields::{Fields, nearest},
     foreign::{self, Foreign},
-    journal,
     node::Node,
     policies::Policies,
     profiles,
     report::{KeyPath, Lines, Report},
-    server_name, shapes, syntax, telemetry,
+    server_name,
+    settings::{self, SettingValue},
+    shapes, syntax, telemetry,
 };
 
 /// What is known of the text that is parsed.
@@ -68,18 +68,6 @@ pub struct Parsed {
 
 /// The own tools at `/mcp` where a file given by `--mcp-clients` does not say which.
 const CLIENTS_TOOLS: &[Group] = &[Group::External, Group::Records];
-
-/// Settings that belong to later versions.
-pub(super) const LATER: &[&str] = &[
-    "auth",
-    "bridge",
-    "discovery",
-    "logs",
-    "metrics",
-    "perChatMCP",
-    "tokens",
-];
-pub(super) const LATER_HTTP: &[&str] = &["cors", "tls", "trustedProxies"];
 
 /// Reads a configuration. What is wrong with one server's entry is found in
 /// [`Config::problems`]; an error means that the file cannot be used, and names those problems, too.
@@ -262,7 +250,7 @@ fn read_root<'a>(
     let Some(mut fields) = Fields::open(root, report) else {
         return;
     };
-    settings(&mut fields, config, report);
+    settings::read(config, &mut fields, report);
     let inputs = fields
         .take("inputs")
         .map(|node| inputs(&node, report))
@@ -278,15 +266,12 @@ fn read_root<'a>(
         inputs: &inputs,
         require_transport: source.is_of_clients,
         policies: Policies {
-            isolation: isolation.and_then(|node| Isolation::read(&node, report)),
+            isolation: isolation.and_then(|node| SettingValue::read(&node, report)),
             ..Policies::read(&source.policies(), &mut fields, report)
         },
     };
     if let Some(node) = fields.take("alerts") {
         config.alerts = alerts::read(&node, &context, report);
-    }
-    if let Some(node) = fields.take("journal") {
-        config.journal = journal::read(&node, report);
     }
     config.telemetry = match fields.take("telemetry") {
         Some(node) => telemetry::read(&node, &context, report),
@@ -309,7 +294,7 @@ fn read_root<'a>(
         &[]
     };
     profiles::read(&mut fields, own_tools, config, report);
-    fields.finish(report, &[], LATER);
+    fields.finish(report);
 }
 
 /// Which servers Gemini CLI starts: `mcp.allowed` and `mcp.excluded`, beside `mcpServers`.
@@ -332,7 +317,7 @@ impl Choice {
         };
         let allowed = mcp.take("allowed").map(|node| node.strings(report));
         let excluded = mcp.take("excluded").map(|node| node.strings(report));
-        mcp.finish(report, &[], &[]);
+        mcp.finish(report);
         Self {
             allowed,
             excluded: excluded.unwrap_or_default(),
@@ -344,146 +329,6 @@ impl Choice {
         let is_it = |it: &String| it == label || it == name.as_str();
         let is_allowed = |allowed: &Vec<String>| allowed.iter().any(is_it);
         !self.excluded.iter().any(is_it) && self.allowed.as_ref().is_none_or(is_allowed)
-    }
-}
-
-impl Isolation {
-    pub(super) fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
-        node.word(
-            report,
-            &[("shared", Self::Shared), ("session", Self::Session)],
-        )
-    }
-}
-
-impl Naming {
-    pub(super) fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
-        let words = [
-            ("double_underscore", Self::DoubleUnderscore),
-            ("slash", Self::Slash),
-            ("none", Self::None),
-            ("mcp_prefix", Self::McpPrefix),
-        ];
-        node.word(report, &words)
-    }
-}
-
-/// The URL of an MCP registry.
-fn registry_url(node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
-    let url = node.string(report)?;
-    if ["http://", "https://"]
-        .iter()
-        .any(|scheme| url.starts_with(scheme))
-    {
-        return Some(url.to_owned());
-    }
-    report.error(&node.place, "the URL must begin with http:// or https://");
-    None
-}
-
-fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
-    let naming = fields
-        .take("naming")
-        .and_then(|node| Naming::read(&node, report));
-    config.naming = naming.unwrap_or_default();
-    if let Some(length) = fields
-        .take("maxNameLength")
-        .and_then(|node| node.whole(report, 16, Some(128)))
-    {
-        config.max_name_length = length;
-    }
-    config.registry_url = fields
-        .take("registryUrl")
-        .and_then(|node| registry_url(&node, report));
-    config.page_size = fields
-        .take("pageSize")
-        .and_then(|node| node.whole(report, 1, None));
-    if let Some(rate) = fields
-        .take("maxAttemptsPerSecond")
-        .and_then(|node| node.count(report, 1))
-    {
-        config.max_attempts_per_second = rate;
-    }
-    if let Some(mut startup) = fields
-        .take("startup")
-        .and_then(|node| Fields::open(&node, report))
-    {
-        let most = 24 * 60 * 60 * 1000; // a day; nobody waits that long for a list
-        let wait = startup
-            .take("waitMs")
-            .and_then(|node| node.whole(report, 0, Some(most)));
-        if let Some(wait) = wait {
-            config.startup_wait = Duration::from_millis(wait as u64);
-        }
-        config.max_concurrent_starts = startup
-            .take("maxConcurrent")
-            .and_then(|node| node.whole(report, 1, None));
-        startup.finish(report, &[], &[]);
-    }
-    if let Some(mut shutdown) = fields
-        .take("shutdown")
-        .and_then(|node| Fields::open(&node, report))
-    {
-        let most = 10 * 60 * 1000; // ten minutes; whoever stops us has killed us by then
-        let grace = shutdown
-            .take("graceMs")
-            .and_then(|node| node.whole(report, 0, Some(most)));
-        if let Some(grace) = grace {
-            config.shutdown_grace = Duration::from_millis(grace as u64);
-        }
-        shutdown.finish(report, &[], &[]);
-    }
-    if let Some(mut ui) = fields
-        .take("ui")
-        .and_then(|node| Fields::open(&node, report))
-    {
-        let external_tools = ui
-            .take("externalTools")
-            .and_then(|node| node.boolean(report));
-        config.external_tools = external_tools.unwrap_or(true);
-        ui.finish(report, &[], &[]);
-    }
-    if let Some(mut http) = fields
-        .take("http")
-        .and_then(|node| Fields::open(&node, report))
-    {
-        if let Some(bytes) = http
-            .take("maxBodyBytes")
-            .and_then(|node| node.whole(report, 1, None))
-        {
-            config.max_body_bytes = bytes;
-        }
-        for (key, value) in [
-            ("maxBodiesBytes", &mut config.max_bodies_bytes),
-            ("maxUnreadBytes", &mut config.max_unread_bytes),
-            ("maxSessions", &mut config.max_sessions),
-            ("maxSessionsPerClient", &mut config.max_sessions_per_client),
-            ("maxConnections", &mut config.max_connections),
-            (
-                "maxConnectionsPerAddress",
-                &mut config.max_connections_per_address,
-            ),
-        ] {
-            let given = http.take(key);
-            if let Some(number) = given.and_then(|node| node.whole(report, 1, None)) {
-                *value = number;
-            }
-        }
-        if let Some(node) = http.take("bodyTimeoutMs")
-            && let Some(timeout) = node.milliseconds(report)
-        {
-            config.body_timeout = timeout;
-        }
-        let hosts = http.take("allowedHosts").map(|node| node.strings(report));
-        config.allowed_hosts = hosts.unwrap_or_default();
-        let origins = http.take("allowedOrigins").map(|node| node.strings(report));
-        config.allowed_origins = origins.unwrap_or_default();
-        config.require_token = http
-            .take("requireToken")
-            .and_then(|node| node.boolean(report));
-        let page = http.take("page").and_then(|node| node.boolean(report));
-        config.page = page.unwrap_or(true);
-        http.finish(report, &[], LATER_HTTP);
     }
 }
 

@@ -5,7 +5,11 @@ use std::{collections::HashMap, fmt};
 
 use crate::{ids::ServerName, lifecycle::Policy};
 
-use super::{Config, HttpLaunch, Launch, ServerConfig, StdioLaunch};
+use super::{
+    Config, HttpLaunch, Launch, ServerConfig, StdioLaunch,
+    settings::{self, Field},
+    shapes::FILE,
+};
 
 /// The way from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +51,10 @@ pub enum Action {
 }
 
 /// A setting beside the servers that differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingChange {
-    pub key: &'static str,
+    /// Its path in the file, such as `http.maxSessions`.
+    pub key: String,
     pub takes_effect: TakesEffect,
 }
 
@@ -81,7 +86,7 @@ impl Plan {
         Self {
             servers: kept.chain(gone.map(ServerChange::removed)).collect(),
             reordered: order(old) != order(new),
-            settings: settings(old, new),
+            settings: settings_between(old, new),
         }
     }
 
@@ -92,11 +97,11 @@ impl Plan {
     }
 
     /// Settings that differ and take effect then.
-    fn keys(&self, takes_effect: TakesEffect) -> Vec<&'static str> {
+    fn keys(&self, takes_effect: TakesEffect) -> Vec<&str> {
         let settings = self.settings.iter();
         settings
             .filter(|setting| setting.takes_effect == takes_effect)
-            .map(|setting| setting.key)
+            .map(|setting| setting.key.as_str())
             .collect()
     }
 }
@@ -269,92 +274,17 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
 }
 
 /// The settings beside the servers that differ. What the doors were made with stays until the next start.
-fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
-    let Config {
-        servers: _,
-        naming,
-        max_name_length,
-        startup_wait,
-        shutdown_grace,
-        page_size,
-        max_body_bytes,
-        max_bodies_bytes,
-        max_unread_bytes,
-        body_timeout,
-        max_sessions,
-        max_sessions_per_client,
-        max_connections,
-        max_connections_per_address,
-        allowed_hosts,
-        allowed_origins,
-        require_token,
-        page,
-        external_tools,
-        max_attempts_per_second,
-        max_concurrent_starts,
-        alerts,
-        journal,
-        telemetry,
-        registry_url: _,
-        profiles,
-    } = new;
-    let at_restart = those([
-        ("startup.waitMs", old.startup_wait != *startup_wait),
-        ("shutdown.graceMs", old.shutdown_grace != *shutdown_grace),
-        (
-            "startup.maxConcurrent",
-            old.max_concurrent_starts != *max_concurrent_starts,
-        ),
-        ("pageSize", old.page_size != *page_size),
-        (
-            "maxAttemptsPerSecond",
-            old.max_attempts_per_second != *max_attempts_per_second,
-        ),
-        ("http.maxBodyBytes", old.max_body_bytes != *max_body_bytes),
-        (
-            "http.maxBodiesBytes",
-            old.max_bodies_bytes != *max_bodies_bytes,
-        ),
-        (
-            "http.maxUnreadBytes",
-            old.max_unread_bytes != *max_unread_bytes,
-        ),
-        ("http.bodyTimeoutMs", old.body_timeout != *body_timeout),
-        ("http.maxSessions", old.max_sessions != *max_sessions),
-        (
-            "http.maxSessionsPerClient",
-            old.max_sessions_per_client != *max_sessions_per_client,
-        ),
-        (
-            "http.maxConnections",
-            old.max_connections != *max_connections,
-        ),
-        (
-            "http.maxConnectionsPerAddress",
-            old.max_connections_per_address != *max_connections_per_address,
-        ),
-        ("http.allowedHosts", old.allowed_hosts != *allowed_hosts),
-        (
-            "http.allowedOrigins",
-            old.allowed_origins != *allowed_origins,
-        ),
-        ("journal", old.journal != *journal),
-        ("telemetry", old.telemetry != *telemetry),
-        ("http.requireToken", old.require_token != *require_token),
-        ("http.page", old.page != *page),
-        ("ui.externalTools", old.external_tools != *external_tools),
-    ]);
-    let now = those([
-        ("alerts", old.alerts != *alerts),
-        ("naming", old.naming != *naming),
-        ("maxNameLength", old.max_name_length != *max_name_length),
-        ("profiles", old.profiles != *profiles),
-    ]);
-    let change = |takes_effect| move |key| SettingChange { key, takes_effect };
-    let at_restart = at_restart.into_iter().map(change(TakesEffect::AtRestart));
-    at_restart
-        .chain(now.into_iter().map(change(TakesEffect::Now)))
-        .collect()
+fn settings_between(old: &Config, new: &Config) -> Vec<SettingChange> {
+    let differing = settings::differing(old, new, &FILE);
+    let mut changes: Vec<_> = differing
+        .into_iter()
+        .filter_map(|(key, row)| match row.field {
+            Field::Config(_, Some(takes_effect)) => Some(SettingChange { key, takes_effect }),
+            _ => None,
+        })
+        .collect();
+    changes.sort_by_key(|change| change.takes_effect == TakesEffect::Now);
+    changes
 }
 
 /// A line for each server that changes, the number of the others, and the settings.

@@ -344,7 +344,7 @@ impl<'f, 'a, 'r, 't> Group<'f, 'a, 'r, 't> {
 
     fn finish(self) {
         if let Some(fields) = self.fields {
-            fields.finish(self.report, &[], &[]);
+            fields.finish(self.report);
         }
     }
 }

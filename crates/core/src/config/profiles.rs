@@ -17,6 +17,7 @@ use super::{
     fields::{Fields, nearest},
     node::Node,
     report::Report,
+    settings::SettingValue,
 };
 
 /// What the clients of one endpoint see. A bad one fails the file: a tool that was meant to be denied
@@ -215,7 +216,7 @@ fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<
         if let Some(node) = tools.take("deny") {
             profile.tools.deny = tool_globs(&node, report);
         }
-        tools.finish(report, &[], &[]);
+        tools.finish(report);
     }
     if let Some(node) = fields.take("rename") {
         renames(&mut profile, &node, config, report);
@@ -236,7 +237,7 @@ fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<
         profile.expose = node.word(report, &words).unwrap_or(profile.expose);
     }
     if let Some(node) = fields.take("naming") {
-        profile.naming = Naming::read(&node, report);
+        profile.naming = SettingValue::read(&node, report);
     }
     match fields.take("ownTools") {
         Some(node) => profile.own_tools = groups(&node, report),
@@ -245,7 +246,7 @@ fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<
         }
         None => {}
     }
-    fields.finish(report, &[], &[]);
+    fields.finish(report);
     profile
 }
 

@@ -413,7 +413,7 @@ impl<'e> Entry<'e, '_, '_> {
             return Vec::new();
         };
         let headers = fields.take("headers");
-        fields.finish(self.report, &[], &[]);
+        fields.finish(self.report);
         headers
             .and_then(|node| node.distinct_members(self.report))
             .unwrap_or_default()

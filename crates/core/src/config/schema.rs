@@ -6,6 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::settings::Field;
+
 /// The identifier of the schema. It leads nowhere: editors are given the file, by its path beside the
 /// configuration (`edit::SCHEMA_FILE`), which needs no network and is of the same version.
 const ID: &str = "urn:mainstay:config";
@@ -48,8 +50,10 @@ pub(super) struct Object {
     /// A name that no other object has, for references.
     pub name: &'static str,
     pub keys: &'static [&'static [Key]],
-    /// Keys of other programs and of later versions: they are let pass, whatever they hold.
-    pub passed: &'static [&'static [&'static str]],
+    /// Keys of other programs that change nothing here, whatever they hold.
+    pub foreign: &'static [&'static str],
+    /// Keys that would change something, if only this version knew them.
+    pub later: &'static [&'static str],
     /// Keys one of which must be there.
     pub required: &'static [&'static str],
     /// Whether other programs have keys of their own here, whatever they are.
@@ -63,15 +67,16 @@ pub(super) struct Key {
     pub shape: Shape,
     /// What it means, for people who write the file.
     pub about: &'static str,
+    pub field: Field,
 }
 
 impl Object {
+    pub fn all_keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        self.keys.iter().copied().flatten()
+    }
+
     pub fn key(&self, name: &str) -> Option<&'static Key> {
-        self.keys
-            .iter()
-            .copied()
-            .flatten()
-            .find(|key| key.names.contains(&name))
+        self.all_keys().find(|key| key.names.contains(&name))
     }
 }
 
@@ -81,6 +86,14 @@ impl Shape {
         match self {
             Self::Either(shapes) => shapes.iter().any(|shape| shape.admits(is_such)),
             shape => matches!(shape, Self::Any) || is_such(shape),
+        }
+    }
+
+    /// From where to where a whole number may be.
+    pub fn range(&self) -> Option<(u32, Option<u32>)> {
+        match self {
+            Self::Whole(least, most) => Some((*least, *most)),
+            _ => None,
         }
     }
 
@@ -164,14 +177,14 @@ impl Object {
 
     fn schema(&self, objects: &mut Map<String, Value>) -> Value {
         let mut properties = Map::new();
-        for key in self.keys.iter().copied().flatten() {
+        for key in self.all_keys() {
             let mut schema = json!({"anyOf": [key.shape.schema(objects), {"type": "null"}]});
             schema["description"] = key.about.into();
             for name in key.names {
                 properties.insert((*name).to_owned(), schema.clone());
             }
         }
-        for name in self.passed.iter().copied().flatten() {
+        for name in self.foreign.iter().chain(self.later) {
             let passed = json!({"description": "Of other programs, or of a later version."});
             properties.entry(*name).or_insert(passed);
         }
@@ -246,8 +259,9 @@ mod tests {
             Shape::List(element) => json!([sample(element)]),
             Shape::Map(value) => json!({"x": sample(value)}),
             Shape::Object(object) => {
-                let keys = object.keys.iter().copied().flatten();
-                let members = keys.flat_map(|key| key.names.iter().map(|name| (name, &key.shape)));
+                let members = object
+                    .all_keys()
+                    .flat_map(|key| key.names.iter().map(|name| (name, &key.shape)));
                 let members = members.map(|(name, shape)| ((*name).to_owned(), sample(shape)));
                 Value::Object(members.collect())
             }

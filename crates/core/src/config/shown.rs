@@ -6,11 +6,12 @@ use std::{collections::HashMap, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Alert, AlertCommand, AlertKind, Config, Durability, Expose, Glob, HttpTransport, InheritEnv,
-    Isolation, Journal, Launch, ListChanged, Naming, PathOrder, Payloads, Profile, Protocol,
-    Receiver, Secret, ServerConfig, ServerRequests, Telemetry, defaults,
+    Alert, AlertCommand, AlertKind, Config, Expose, Glob, HttpTransport, InheritEnv, Isolation,
+    Launch, ListChanged, Naming, PathOrder, Profile, Protocol, Receiver, Secret, ServerConfig,
+    ServerRequests, Telemetry, defaults,
     edit::{Document, Entry},
-    masking,
+    masking, settings,
+    shapes::FILE,
 };
 use crate::{
     health::{self, Action, Method},
@@ -45,10 +46,10 @@ pub fn shown(config: &Config, document: &Document, defaults: Defaults) -> Value 
     if let Some(inputs) = asked.as_ref().and_then(|whole| whole.get("inputs")) {
         file.insert("inputs".to_owned(), inputs.clone());
     }
-    let settings = settings(config);
+    let settings = settings::shown(config, &FILE);
     file.extend(match defaults {
         Defaults::Shown => settings,
-        Defaults::LeftOut => without(settings, &self::settings(&Config::default())),
+        Defaults::LeftOut => without(settings, &settings::shown(&Config::default(), &FILE)),
     });
     let profiles = profiles(config, defaults);
     if !profiles.is_empty() {
@@ -102,72 +103,8 @@ fn headers(headers: &[(String, Secret)]) -> Value {
     }
 }
 
-/// All but the servers and the profiles.
-fn settings(config: &Config) -> Map<String, Value> {
-    // The rest of a configuration stands elsewhere.
-    let Config {
-        servers: _,
-        naming,
-        max_name_length,
-        startup_wait,
-        shutdown_grace,
-        page_size,
-        max_body_bytes,
-        max_bodies_bytes,
-        max_unread_bytes,
-        body_timeout,
-        max_sessions,
-        max_sessions_per_client,
-        max_connections,
-        max_connections_per_address,
-        allowed_hosts,
-        allowed_origins,
-        require_token,
-        page,
-        external_tools,
-        max_attempts_per_second,
-        max_concurrent_starts,
-        alerts,
-        journal,
-        telemetry,
-        registry_url,
-        profiles: _,
-    } = config;
-    let startup = object([
-        ("waitMs", ms(*startup_wait)),
-        ("maxConcurrent", json!(max_concurrent_starts)),
-    ]);
-    let http = object([
-        ("maxBodyBytes", json!(max_body_bytes)),
-        ("maxBodiesBytes", json!(max_bodies_bytes)),
-        ("maxUnreadBytes", json!(max_unread_bytes)),
-        ("bodyTimeoutMs", ms(*body_timeout)),
-        ("maxSessions", json!(max_sessions)),
-        ("maxSessionsPerClient", json!(max_sessions_per_client)),
-        ("maxConnections", json!(max_connections)),
-        (
-            "maxConnectionsPerAddress",
-            json!(max_connections_per_address),
-        ),
-        ("allowedHosts", json!(allowed_hosts)),
-        ("allowedOrigins", json!(allowed_origins)),
-        ("requireToken", json!(require_token)),
-        ("page", json!(page)),
-    ]);
-    object([
-        ("naming", naming.word().into()),
-        ("maxNameLength", json!(max_name_length)),
-        ("pageSize", json!(page_size)),
-        ("registryUrl", json!(registry_url)),
-        ("maxAttemptsPerSecond", json!(max_attempts_per_second)),
-        ("startup", startup.into()),
-        ("shutdown", json!({"graceMs": ms(*shutdown_grace)})),
-        ("ui", json!({"externalTools": external_tools})),
-        ("http", http.into()),
-        ("alerts", alerts.iter().map(alert).collect()),
-        ("journal", self::journal(journal).into()),
-        ("telemetry", telemetry.as_ref().map(self::telemetry).into()),
-    ])
+pub(super) fn alerts(alerts: &Vec<Alert>) -> Value {
+    alerts.iter().map(alert).collect()
 }
 
 fn alert(alert: &Alert) -> Value {
@@ -204,47 +141,18 @@ fn alert(alert: &Alert) -> Value {
     .into()
 }
 
-fn journal(journal: &Journal) -> Map<String, Value> {
-    const DAY: u64 = 24 * 60 * 60;
-    let Journal {
-        enabled,
-        durability,
-        payloads,
-        retention,
-        max_bytes,
-        redact,
-    } = journal;
-    let durability = match durability {
-        Durability::Relaxed => "relaxed",
-        Durability::Strict => "strict",
-    };
-    let payloads = match payloads {
-        Payloads::Full => "full",
-        Payloads::Digest => "digest",
-        Payloads::Off => "off",
-    };
-    object([
-        ("enabled", json!(enabled)),
-        ("durability", durability.into()),
-        ("payloads", payloads.into()),
-        ("retentionDays", (retention.as_secs() / DAY).into()),
-        ("maxBytes", json!(max_bytes)),
-        (
-            "redact",
-            json!({"defaults": redact.defaults, "keys": redact.keys, "patterns": redact.patterns}),
-        ),
-    ])
-}
-
-fn telemetry(telemetry: &Telemetry) -> Value {
+pub(super) fn telemetry(telemetry: &Option<Telemetry>) -> Value {
     // The rest is the environment's.
-    let Telemetry {
+    let Some(Telemetry {
         collector,
         service_name,
         sample_ratio,
         attributes: _,
         other_protocol: _,
-    } = telemetry;
+    }) = telemetry
+    else {
+        return Value::Null;
+    };
     object([
         ("endpoint", collector.url.expose().into()),
         ("headers", headers(&collector.headers)),
@@ -497,6 +405,11 @@ fn health(policy: &health::Policy) -> Value {
         "hangAfterMs": ms(policy.hang_after),
         "unansweredCalls": limit(policy.unanswered_calls),
     })
+}
+
+/// [`profiles`] shows them: what is built in is left out with the other defaults.
+pub(super) fn profiles_apart(_: &Vec<Profile>) -> Value {
+    Value::Null
 }
 
 fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {

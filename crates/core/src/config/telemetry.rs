@@ -210,7 +210,7 @@ pub(super) fn read<'e>(
             (collector, None)
         }
     };
-    entry.fields.finish(entry.report, &[], &[]);
+    entry.fields.finish(entry.report);
     Some(Telemetry {
         collector: collector.filter(|_| is_enabled)?,
         service_name: name.unwrap_or_else(|| variables.service_name()),

@@ -9,7 +9,11 @@ mod server;
 
 use serde_json::Value;
 
-pub(super) use self::{file::FILE_SHAPE, server::ENTRY};
+pub(super) use self::{
+    file::{FILE, FILE_SHAPE},
+    reports::JOURNAL,
+    server::ENTRY,
+};
 use super::schema::document;
 
 /// The JSON Schema of a configuration (draft 2020-12).

@@ -1,6 +1,10 @@
 //! What keys are made of.
 
-use crate::config::schema::{Key, Least, Object, Shape};
+use crate::config::{
+    Isolation, Naming,
+    schema::{Key, Least, Object, Shape},
+    settings::Field,
+};
 
 pub const TEXT: Shape = Shape::Text;
 pub const FLAG: Shape = Shape::Flag;
@@ -13,8 +17,8 @@ pub const MS_OR_ZERO: Shape = Shape::Time(Least::Of(0));
 /// A server that dies at once shall not keep a core busy.
 pub const DELAY: Shape = Shape::Time(Least::Of(100));
 pub const FRACTION: Shape = Shape::Number(0.0, 1.0);
-pub const NAMING: Shape = Shape::Words(&["double_underscore", "slash", "none", "mcp_prefix"]);
-pub const ISOLATION: Shape = Shape::Words(&["shared", "session"]);
+pub const NAMING: Shape = Shape::Words(Naming::WORDS);
+pub const ISOLATION: Shape = Shape::Words(Isolation::WORDS);
 pub const OWN_TOOLS: Shape = Shape::List(&Shape::Words(&[
     "meta", "external", "activity", "records", "control",
 ]));
@@ -24,6 +28,22 @@ pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static s
         names,
         shape,
         about,
+        field: Field::None,
+    }
+}
+
+/// A key that a field holds.
+pub const fn setting(
+    name: &'static [&'static str; 1],
+    shape: Shape,
+    about: &'static str,
+    field: Field,
+) -> Key {
+    Key {
+        names: name,
+        shape,
+        about,
+        field,
     }
 }
 
@@ -32,7 +52,8 @@ pub const fn object(name: &'static str, keys: &'static [&'static [Key]]) -> Obje
     Object {
         name,
         keys,
-        passed: &[],
+        foreign: &[],
+        later: &[],
         required: &[],
         open: false,
     }

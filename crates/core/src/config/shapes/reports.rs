@@ -1,9 +1,10 @@
 //! Whom Mainstay tells what it sees: the keys of alerts, the journal and traces.
 
-use super::parts::{FLAG, FRACTION, MS, MS_OR_ZERO, TEXT, TEXTS, key, object};
+use super::parts::{FLAG, FRACTION, MS, MS_OR_ZERO, TEXT, TEXTS, key, object, setting};
 use crate::config::{
-    journal,
+    Durability, Payloads, journal,
     schema::{Object, Shape},
+    settings::{Field, field},
 };
 
 pub static ALERT: Object = Object {
@@ -89,30 +90,35 @@ static FLAPPING: Object = object(
 pub static JOURNAL: Object = object(
     "journal",
     &[&[
-        key(
+        setting(
             &["enabled"],
             FLAG,
             "Whether calls are recorded. Default true.",
+            Field::Journal(field!(enabled)),
         ),
-        key(
+        setting(
             &["durability"],
-            Shape::Words(&["relaxed", "strict"]),
+            Shape::Words(Durability::WORDS),
             "Whether a call waits until its record is on the disk. Default \"relaxed\".",
+            Field::Journal(field!(durability)),
         ),
-        key(
+        setting(
             &["payloads"],
-            Shape::Words(&["full", "digest", "off"]),
+            Shape::Words(Payloads::WORDS),
             "What is kept of arguments and results. Default \"full\".",
+            Field::Journal(field!(payloads)),
         ),
-        key(
+        setting(
             &["retentionDays"],
             Shape::Whole(1, Some(journal::MOST_DAYS)),
             "How many days records are kept.",
+            Field::Journal(field!(retention, read: journal::days, shown: journal::shown_days)),
         ),
-        key(
+        setting(
             &["maxBytes"],
             Shape::Whole(journal::LEAST_BYTES, None),
             "What the journal may take on the disk, in bytes.",
+            Field::Journal(field!(max_bytes)),
         ),
         key(
             &["redact"],
@@ -125,16 +131,23 @@ pub static JOURNAL: Object = object(
 static REDACT: Object = object(
     "redact",
     &[&[
-        key(
+        setting(
             &["defaults"],
             FLAG,
             "Whether the usual secrets are taken out. Default true.",
+            Field::Journal(field!(redact.defaults)),
         ),
-        key(&["keys"], TEXTS, "Further keys whose values are taken out."),
-        key(
+        setting(
+            &["keys"],
+            TEXTS,
+            "Further keys whose values are taken out.",
+            Field::Journal(field!(redact.keys)),
+        ),
+        setting(
             &["patterns"],
             TEXTS,
             "Regular expressions of texts that are taken out, in the syntax of Rust's regex crate.",
+            Field::Journal(field!(redact.patterns, read: journal::patterns)),
         ),
     ]],
 );

@@ -5,7 +5,7 @@ use super::{
     policies::POLICIES,
 };
 use crate::config::{
-    defaults, entry,
+    defaults,
     schema::{Key, Object, Shape},
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
@@ -20,10 +20,30 @@ static ROOT_SHAPES: [Shape; 2] = [TEXT, Shape::Object(&ROOT)];
 static ROOT_SHAPE: Shape = Shape::Either(&ROOT_SHAPES);
 
 pub static SERVER: Object = Object {
-    passed: &[entry::FOREIGN, entry::LATER],
+    foreign: FOREIGN,
+    later: &["dev", "sandbox"],
     required: &["command", "url", "serverUrl", "httpUrl", "remoteUrl"],
     ..object("server", &[REACH, OPTIONS, POLICIES])
 };
+
+/// Keys of other programs.
+const FOREIGN: &[&str] = &[
+    "alwaysAllow",
+    "autoApprove",
+    "description",
+    "gallery",
+    "icon",
+    "iconPath",
+    "id",
+    "metadata",
+    "name",
+    "note",
+    "notes",
+    "tags",
+    "title",
+    "trust",
+    "version",
+];
 
 /// How a server is reached.
 const REACH: &[Key] = &[

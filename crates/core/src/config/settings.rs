@@ -1,0 +1,286 @@
+//! Settings: keys of the file that a field holds. A row of `shapes` says all of one: its names, its shape
+//! and its text, the field, and when a change takes effect. From the rows follows how settings are read,
+//! shown and compared.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Config, Journal,
+    fields::Fields,
+    node::Node,
+    plan::TakesEffect,
+    report::Report,
+    schema::{Key, Least, Object, Shape},
+};
+
+/// The field that holds a setting, by what it is a field of.
+#[derive(Debug)]
+pub(super) enum Field {
+    /// No field: a reader of its own takes the key.
+    None,
+    /// `None`: the setting is read from the file whenever it is needed.
+    Config(Access<Config>, Option<TakesEffect>),
+    Journal(Access<Journal>),
+}
+
+/// How the field of `T` is read, shown and compared.
+#[derive(Debug)]
+pub(super) struct Access<T> {
+    /// `None` where a reader of its own takes the key.
+    pub read: Option<ReadField<T>>,
+    pub shown: fn(&T) -> Value,
+    pub differs: fn(&T, &T) -> bool,
+}
+
+type ReadField<T> = fn(&mut T, &Node<'_>, &mut Report<'_>);
+
+/// What has settings for fields.
+pub(super) trait Holder: Sized + 'static {
+    fn access(field: &Field) -> Option<&Access<Self>>;
+}
+
+impl Holder for Config {
+    fn access(field: &Field) -> Option<&Access<Self>> {
+        match field {
+            Field::Config(access, _) => Some(access),
+            _ => None,
+        }
+    }
+}
+
+impl Holder for Journal {
+    fn access(field: &Field) -> Option<&Access<Self>> {
+        match field {
+            Field::Journal(access) => Some(access),
+            _ => None,
+        }
+    }
+}
+
+/// `field!(redact.keys)`: the field of a [`Holder`], read by the shape of its key and shown as a
+/// [`SettingValue`]. `read:` and `shown:` are functions in place of these; with `shown:` alone the key has
+/// a reader of its own elsewhere.
+macro_rules! field {
+    ($($path:ident).+) => {
+        field!($($path).+, read: crate::config::settings::SettingValue::read)
+    };
+    ($($path:ident).+, read: $read:expr) => {
+        field!($($path).+, read: $read, shown: crate::config::settings::SettingValue::shown)
+    };
+    ($($path:ident).+, read: $read:expr, shown: $shown:expr) => {
+        crate::config::settings::Access {
+            read: Some(|holder, node, report| {
+                if let Some(value) = $read(node, report) {
+                    holder.$($path).+ = value;
+                }
+            }),
+            ..field!($($path).+, shown: $shown)
+        }
+    };
+    ($($path:ident).+, shown: $shown:expr) => {
+        crate::config::settings::Access {
+            read: None,
+            shown: |holder| $shown(&holder.$($path).+),
+            differs: |one, other| one.$($path).+ != other.$($path).+,
+        }
+    };
+}
+pub(super) use field;
+
+/// `words!(Naming { "slash" => Slash, … })`: a setting that is one of a few words.
+macro_rules! words {
+    ($type:ty { $($word:literal => $variant:ident),+ $(,)? }) => {
+        impl $type {
+            /// The words for it in a configuration.
+            pub(crate) const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// The word for it in a configuration.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+
+        impl crate::config::settings::SettingValue for $type {
+            fn read(
+                node: &crate::config::node::Node<'_>,
+                report: &mut crate::config::report::Report<'_>,
+            ) -> Option<Self> {
+                node.word(report, &[$(($word, Self::$variant)),+])
+            }
+
+            fn shown(&self) -> serde_json::Value {
+                self.word().into()
+            }
+        }
+    };
+}
+pub(super) use words;
+
+/// A value of a setting: read by the shape of its key, and shown in the words of the file.
+pub(super) trait SettingValue: Sized {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self>;
+
+    /// `null` stands for what is not set.
+    fn shown(&self) -> Value;
+}
+
+impl SettingValue for bool {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        node.boolean(report)
+    }
+
+    fn shown(&self) -> Value {
+        (*self).into()
+    }
+}
+
+impl SettingValue for usize {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let (least, most) = node.shape().and_then(Shape::range)?;
+        node.whole(report, least, most)
+    }
+
+    fn shown(&self) -> Value {
+        (*self).into()
+    }
+}
+
+/// One too great for a counter is as good as the greatest.
+impl SettingValue for u32 {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let number = usize::read(node, report)?;
+        Some(Self::try_from(number).unwrap_or(Self::MAX))
+    }
+
+    fn shown(&self) -> Value {
+        (*self).into()
+    }
+}
+
+impl SettingValue for u64 {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        usize::read(node, report).map(|number| number as Self)
+    }
+
+    fn shown(&self) -> Value {
+        (*self).into()
+    }
+}
+
+/// In milliseconds.
+impl SettingValue for Duration {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        match node.shape()? {
+            Shape::Time(Least::AboveZero) => node.milliseconds(report),
+            Shape::Time(Least::Of(0)) => node.milliseconds_or_zero(report),
+            Shape::Time(Least::Of(least)) => {
+                node.milliseconds_from(Self::from_millis(u64::from(*least)), report)
+            }
+            _ => u64::read(node, report).map(Self::from_millis),
+        }
+    }
+
+    fn shown(&self) -> Value {
+        match u64::try_from(self.as_millis()) {
+            Ok(whole) if *self == Self::from_millis(whole) => whole.into(),
+            _ => (self.as_secs_f64() * 1000.0).into(),
+        }
+    }
+}
+
+impl SettingValue for String {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        node.string(report).map(str::to_owned)
+    }
+
+    fn shown(&self) -> Value {
+        self.as_str().into()
+    }
+}
+
+impl SettingValue for Vec<String> {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        Some(node.strings(report))
+    }
+
+    fn shown(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl<T: SettingValue> SettingValue for Option<T> {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        T::read(node, report).map(Some)
+    }
+
+    fn shown(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::shown)
+    }
+}
+
+impl Key {
+    /// The object that stands here, if fields of `T` hold what it has.
+    fn object_of<T: Holder>(&self) -> Option<&'static Object> {
+        let object = self.shape.object()?;
+        let mut keys = object.all_keys();
+        keys.any(|key| T::access(&key.field).is_some())
+            .then_some(object)
+    }
+}
+
+/// Reads the settings that fields of `holder` hold, those of objects inside, too.
+pub(super) fn read<T: Holder>(holder: &mut T, fields: &mut Fields<'_>, report: &mut Report<'_>) {
+    for key in fields.keys() {
+        if let Some(access) = T::access(&key.field) {
+            let Some(read) = access.read else { continue };
+            for name in key.names {
+                if let Some(node) = fields.take(name) {
+                    read(holder, &node, report);
+                }
+            }
+        } else if key.object_of::<T>().is_some()
+            && let Some(node) = fields.take(key.names[0])
+            && let Some(mut inner) = Fields::open(&node, report)
+        {
+            read(holder, &mut inner, report);
+            inner.finish(report);
+        }
+    }
+}
+
+/// The settings that fields of `holder` hold, as a file would have them. What is not set is left out.
+pub(super) fn shown<T: Holder>(holder: &T, object: &'static Object) -> Map<String, Value> {
+    let shown = object.all_keys().filter_map(|key| {
+        let value = match (T::access(&key.field), key.object_of::<T>()) {
+            (Some(access), _) => (access.shown)(holder),
+            (None, Some(object)) => shown(holder, object).into(),
+            (None, None) => Value::Null,
+        };
+        (!value.is_null()).then(|| (key.names[0].to_owned(), value))
+    });
+    shown.collect()
+}
+
+/// The settings in which two holders differ, by their paths in the file.
+pub(super) fn differing<T: Holder>(
+    one: &T,
+    other: &T,
+    object: &'static Object,
+) -> Vec<(String, &'static Key)> {
+    let differing = object.all_keys().flat_map(|key| {
+        let name = key.names[0];
+        match (T::access(&key.field), key.object_of::<T>()) {
+            (Some(access), _) if (access.differs)(one, other) => vec![(name.to_owned(), key)],
+            (Some(_), _) | (None, None) => Vec::new(),
+            (None, Some(object)) => differing(one, other, object)
+                .into_iter()
+                .map(|(path, key)| (format!("{name}.{path}"), key))
+                .collect(),
+        }
+    });
+    differing.collect()
+}
