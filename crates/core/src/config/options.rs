@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::{
     era::{Era, Revision},
     lifecycle::Preset,
@@ -14,7 +16,8 @@ use super::{
     fields::Fields,
     node::Node,
     policies::Policies,
-    settings::SettingValue,
+    report::Report,
+    settings::{self, SettingValue},
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 
@@ -38,19 +41,20 @@ impl<'e> Entry<'e, '_, '_> {
         if desktop {
             server.max_message_bytes = defaults::MAX_MESSAGE_BYTES_DESKTOP;
         }
-        if let Some(bytes) = self.whole("maxMessageBytes") {
-            server.max_message_bytes = bytes;
-        }
-        if let Some(node) = self.fields.take("result")
-            && let Some(mut fields) = Fields::open(&node, self.report)
+        let isolation = self.fields.peek("isolation").cloned();
+        settings::read(server, &mut self.fields, self.report);
+        if let (Some(node), Some(Isolation::Session), Protocol::At(revision)) =
+            (isolation, server.isolation, server.protocol)
+            && revision.era() == Era::Modern
         {
-            let bytes = fields.take("maxInlineBytes");
-            server.max_inline_bytes =
-                bytes.and_then(|node| node.whole(self.report, defaults::LEAST_INLINE_BYTES, None));
-            fields.finish(self.report);
+            let message = format!(
+                "has no effect with `protocol`: a server of {revision} keeps no sessions, and is shared"
+            );
+            self.report.warn(&node.place, message);
         }
-        if let Some(sessions) = self.whole("maxSessions") {
-            server.max_sessions = sessions;
+        // Warp's word.
+        if self.boolean("start_on_launch") == Some(false) {
+            server.auto_start = false;
         }
         // AnythingLLM keeps its own keys in an object.
         let anythingllm = self.fields.take("anythingllm").filter(Node::is_object);
@@ -122,37 +126,6 @@ impl<'e> Entry<'e, '_, '_> {
         // Cherry Studio's word.
         if self.boolean("isActive") == Some(false) {
             server.enabled = false;
-        }
-        server.auto_start = self.boolean("autoStart").unwrap_or(true);
-        // Warp's word.
-        if self.boolean("start_on_launch") == Some(false) {
-            server.auto_start = false;
-        }
-
-        let isolation = self.fields.take("isolation");
-        let own = isolation
-            .as_ref()
-            .and_then(|node| SettingValue::read(node, self.report));
-        server.isolation = own.or(server.isolation);
-        if let Some(node) = self.fields.take("protocol") {
-            let revisions =
-                Revision::ALL.map(|revision| (revision.as_str(), Protocol::At(revision)));
-            let mut words = vec![
-                ("auto", Protocol::Auto),
-                ("legacy", Protocol::At(Revision::LATEST_LEGACY)),
-                ("modern", Protocol::At(Revision::LATEST)),
-            ];
-            words.extend(revisions);
-            server.protocol = node.word(self.report, &words).unwrap_or_default();
-        }
-        if let (Some(Isolation::Session), Some(node), Protocol::At(revision)) =
-            (own, isolation, server.protocol)
-            && revision.era() == Era::Modern
-        {
-            let message = format!(
-                "has no effect with `protocol`: a server of {revision} keeps no sessions, and is shared"
-            );
-            self.report.warn(&node.place, message);
         }
     }
 
@@ -285,8 +258,36 @@ impl<'e> Entry<'e, '_, '_> {
     fn boolean(&mut self, key: &'static str) -> Option<bool> {
         self.fields.take(key)?.boolean(self.report)
     }
+}
 
-    fn whole(&mut self, key: &'static str) -> Option<usize> {
-        self.fields.take(key)?.whole(self.report, 1, None)
+/// The words for [`Protocol`] in a configuration.
+pub(super) const PROTOCOLS: [&str; 8] = [
+    "auto",
+    "legacy",
+    "modern",
+    "2024-11-05",
+    "2025-03-26",
+    "2025-06-18",
+    "2025-11-25",
+    "2026-07-28",
+];
+
+impl SettingValue for Protocol {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let revisions = Revision::ALL.map(|revision| (revision.as_str(), Self::At(revision)));
+        let mut words = vec![
+            ("auto", Self::Auto),
+            ("legacy", Self::At(Revision::LATEST_LEGACY)),
+            ("modern", Self::At(Revision::LATEST)),
+        ];
+        words.extend(revisions);
+        node.word(report, &words)
+    }
+
+    fn shown(&self) -> Value {
+        match self {
+            Self::Auto => "auto".into(),
+            Self::At(revision) => revision.as_str().into(),
+        }
     }
 }

@@ -1,14 +1,18 @@
 //! What a reload does: a pure comparison of two configurations, shown by `reload --dry-run` and then
 //! executed (invariant 11). Names keys, never values, for those may be secret.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
-use crate::{ids::ServerName, lifecycle::Policy};
+use crate::ids::ServerName;
 
 use super::{
     Config, HttpLaunch, Launch, ServerConfig, StdioLaunch,
+    policies::Policies,
     settings::{self, Field},
-    shapes::FILE,
+    shapes::{FILE, SERVER},
 };
 
 /// The way from one configuration to another.
@@ -152,81 +156,22 @@ fn those<const N: usize>(differ: [(&'static str, bool); N]) -> Vec<&'static str>
     differing.map(|(key, _)| key).collect()
 }
 
-/// The keys in which two entries of one server differ. Names every field, so that a new one is not
-/// forgotten.
+/// The keys in which two entries of one server differ.
 fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
-    let ServerConfig {
-        name: _,
-        launch,
-        further_problems,
-        enabled,
-        auto_start,
-        call_timeout,
-        max_call_timeout,
-        policy,
-        health_interval_stated,
-        call_retry,
-        list_changed,
-        max_message_bytes,
-        max_inline_bytes,
-        withheld,
-        max_sessions,
-        isolation,
-        protocol,
-        server_requests,
-        roots,
-        health_check_url,
-        // It follows from the values that are compared.
-        reads_files: _,
-    } = new;
-    // The file does not say the last two.
-    let Policy {
-        connect_timeout,
-        start_timeout,
-        reconnect,
-        restart,
-        health,
-        close_timeout: _,
-        seed: _,
-    } = policy;
-    let mut keys = launch_keys(&old.launch, launch);
-    let problems = old.further_problems != *further_problems && !keys.contains(&"problems");
-    let asked =
-        old.policy.health != *health || old.health_interval_stated != *health_interval_stated;
-    keys.extend(those([
-        ("problems", problems),
-        ("enabled", old.enabled != *enabled),
-        ("autoStart", old.auto_start != *auto_start),
-        ("timeout", old.call_timeout != *call_timeout),
-        ("maxTimeoutMs", old.max_call_timeout != *max_call_timeout),
-        (
-            "connectTimeoutMs",
-            old.policy.connect_timeout != *connect_timeout,
-        ),
-        ("startTimeoutMs", old.policy.start_timeout != *start_timeout),
-        ("reconnect", old.policy.reconnect != *reconnect),
-        ("restart", old.policy.restart != *restart),
-        ("health", asked),
-        ("callRetry", old.call_retry != *call_retry),
-        ("listChanged", old.list_changed != *list_changed),
-        (
-            "maxMessageBytes",
-            old.max_message_bytes != *max_message_bytes,
-        ),
-        ("result", old.max_inline_bytes != *max_inline_bytes),
-        ("disabledTools", old.withheld.disabled != withheld.disabled),
-        ("allowedTools", old.withheld.allowed != withheld.allowed),
-        (
-            "strictToolNames",
-            old.withheld.strict_names != withheld.strict_names,
-        ),
-        ("maxSessions", old.max_sessions != *max_sessions),
-        ("isolation", old.isolation != *isolation),
-        ("protocol", old.protocol != *protocol),
-        ("serverRequests", old.server_requests != *server_requests),
-        ("roots", old.roots != *roots),
-        ("healthCheckUrl", old.health_check_url != *health_check_url),
-    ]));
+    let mut keys = launch_keys(&old.launch, &new.launch);
+    if old.further_problems != new.further_problems {
+        keys.push("problems");
+    }
+    let policies = [old, new].map(Policies::of_server);
+    let differing = settings::differing(old, new, &SERVER)
+        .into_iter()
+        .chain(settings::differing(&policies[0], &policies[1], &SERVER));
+    keys.extend(differing.map(|(path, _)| path[0]));
+    if old.health_interval_stated != new.health_interval_stated {
+        keys.push("health");
+    }
+    let mut seen = HashSet::new();
+    keys.retain(|key| seen.insert(*key));
     keys
 }
 
@@ -278,8 +223,11 @@ fn settings_between(old: &Config, new: &Config) -> Vec<SettingChange> {
     let differing = settings::differing(old, new, &FILE);
     let mut changes: Vec<_> = differing
         .into_iter()
-        .filter_map(|(key, row)| match row.field {
-            Field::Config(_, Some(takes_effect)) => Some(SettingChange { key, takes_effect }),
+        .filter_map(|(path, row)| match row.field {
+            Field::Config(_, Some(takes_effect)) => Some(SettingChange {
+                key: path.join("."),
+                takes_effect,
+            }),
             _ => None,
         })
         .collect();

@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Config, Journal,
+    Config, Journal, ServerConfig,
     fields::Fields,
     node::Node,
     plan::TakesEffect,
+    policies::Policies,
     report::Report,
     schema::{Key, Least, Object, Shape},
 };
@@ -23,6 +24,14 @@ pub(super) enum Field {
     /// `None`: the setting is read from the file whenever it is needed.
     Config(Access<Config>, Option<TakesEffect>),
     Journal(Access<Journal>),
+    Server(Access<ServerConfig>),
+    Policies(Access<Policies>),
+    /// Another name of the setting `key` in `object`, which stands beside.
+    Alias {
+        object: &'static str,
+        key: &'static str,
+        access: Access<Policies>,
+    },
 }
 
 /// How the field of `T` is read, shown and compared.
@@ -45,6 +54,24 @@ impl Holder for Config {
     fn access(field: &Field) -> Option<&Access<Self>> {
         match field {
             Field::Config(access, _) => Some(access),
+            _ => None,
+        }
+    }
+}
+
+impl Holder for ServerConfig {
+    fn access(field: &Field) -> Option<&Access<Self>> {
+        match field {
+            Field::Server(access) => Some(access),
+            _ => None,
+        }
+    }
+}
+
+impl Holder for Policies {
+    fn access(field: &Field) -> Option<&Access<Self>> {
+        match field {
+            Field::Policies(access) => Some(access),
             _ => None,
         }
     }
@@ -92,9 +119,12 @@ pub(super) use field;
 /// `words!(Naming { "slash" => Slash, … })`: a setting that is one of a few words.
 macro_rules! words {
     ($type:ty { $($word:literal => $variant:ident),+ $(,)? }) => {
+        #[allow(dead_code, reason = "not all of it is used of each type")]
         impl $type {
             /// The words for it in a configuration.
             pub(crate) const WORDS: &'static [&'static str] = &[$($word),+];
+
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The word for it in a configuration.
             pub const fn word(self) -> &'static str {
@@ -192,6 +222,19 @@ impl SettingValue for Duration {
     }
 }
 
+impl SettingValue for f64 {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let Some(Shape::Number(least, most)) = node.shape() else {
+            return None;
+        };
+        node.number(*least..=*most, &format!("from {least} to {most}"), report)
+    }
+
+    fn shown(&self) -> Value {
+        (*self).into()
+    }
+}
+
 impl SettingValue for String {
     fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
         node.string(report).map(str::to_owned)
@@ -224,7 +267,7 @@ impl<T: SettingValue> SettingValue for Option<T> {
 
 impl Key {
     /// The object that stands here, if fields of `T` hold what it has.
-    fn object_of<T: Holder>(&self) -> Option<&'static Object> {
+    pub fn object_of<T: Holder>(&self) -> Option<&'static Object> {
         let object = self.shape.object()?;
         let mut keys = object.all_keys();
         keys.any(|key| T::access(&key.field).is_some())
@@ -257,7 +300,10 @@ pub(super) fn shown<T: Holder>(holder: &T, object: &'static Object) -> Map<Strin
     let shown = object.all_keys().filter_map(|key| {
         let value = match (T::access(&key.field), key.object_of::<T>()) {
             (Some(access), _) => (access.shown)(holder),
-            (None, Some(object)) => shown(holder, object).into(),
+            (None, Some(object)) => match shown(holder, object) {
+                nothing if nothing.is_empty() => Value::Null,
+                members => members.into(),
+            },
             (None, None) => Value::Null,
         };
         (!value.is_null()).then(|| (key.names[0].to_owned(), value))
@@ -265,21 +311,21 @@ pub(super) fn shown<T: Holder>(holder: &T, object: &'static Object) -> Map<Strin
     shown.collect()
 }
 
-/// The settings in which two holders differ, by their paths in the file.
-pub(super) fn differing<T: Holder>(
-    one: &T,
-    other: &T,
-    object: &'static Object,
-) -> Vec<(String, &'static Key)> {
+/// A setting, and its path in the file: the names of the objects that it stands in, and its own.
+pub(super) type Placed = (Vec<&'static str>, &'static Key);
+
+/// The settings in which two holders differ.
+pub(super) fn differing<T: Holder>(one: &T, other: &T, object: &'static Object) -> Vec<Placed> {
     let differing = object.all_keys().flat_map(|key| {
         let name = key.names[0];
         match (T::access(&key.field), key.object_of::<T>()) {
-            (Some(access), _) if (access.differs)(one, other) => vec![(name.to_owned(), key)],
+            (Some(access), _) if (access.differs)(one, other) => vec![(vec![name], key)],
             (Some(_), _) | (None, None) => Vec::new(),
-            (None, Some(object)) => differing(one, other, object)
-                .into_iter()
-                .map(|(path, key)| (format!("{name}.{path}"), key))
-                .collect(),
+            (None, Some(object)) => {
+                let mut inner = differing(one, other, object);
+                inner.iter_mut().for_each(|(path, _)| path.insert(0, name));
+                inner
+            }
         }
     });
     differing.collect()

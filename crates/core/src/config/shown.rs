@@ -1,23 +1,20 @@
 //! A configuration as Mainstay understands it, in the words of its file: other programs' spellings are
 //! translated, policies stand where they hold, and secrets are placeholders.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Alert, AlertCommand, AlertKind, Config, Expose, Glob, HttpTransport, InheritEnv, Isolation,
-    Launch, ListChanged, Naming, PathOrder, Profile, Protocol, Receiver, Secret, ServerConfig,
-    ServerRequests, Telemetry, defaults,
+    Alert, AlertCommand, AlertKind, Config, Expose, Glob, HttpTransport, InheritEnv, Launch,
+    Naming, PathOrder, Profile, Receiver, Root, Secret, ServerConfig, Telemetry, defaults,
     edit::{Document, Entry},
-    masking, settings,
-    shapes::FILE,
+    masking,
+    policies::Policies,
+    settings::{self, SettingValue},
+    shapes::{FILE, SERVER},
 };
-use crate::{
-    health::{self, Action, Method},
-    ids::ServerName,
-    lifecycle::{InitialFailure, Policy, Preset, ReconnectMode, RestartMode},
-};
+use crate::{ids::ServerName, lifecycle::Preset};
 
 /// A note that Mainstay passes over, for what is wrong with an entry.
 const PROBLEM: &str = "_problem";
@@ -77,19 +74,6 @@ fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
     set.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// A duration in milliseconds.
-fn ms(time: Duration) -> Value {
-    match u64::try_from(time.as_millis()) {
-        Ok(whole) if time == Duration::from_millis(whole) => whole.into(),
-        _ => (time.as_secs_f64() * 1000.0).into(),
-    }
-}
-
-/// A limit where zero is none.
-fn limit(limit: Option<u32>) -> Value {
-    limit.unwrap_or_default().into()
-}
-
 fn globs(globs: &[Glob]) -> Value {
     globs.iter().map(Glob::as_str).collect()
 }
@@ -131,12 +115,12 @@ fn alert(alert: &Alert) -> Value {
         ("on", on.iter().copied().map(AlertKind::as_str).collect()),
         ("servers", globs(servers)),
         (key, receiver),
-        ("afterMs", ms(*after)),
+        ("afterMs", after.shown()),
         (
             "flapping",
-            json!({"losses": flapping.losses, "withinMs": ms(flapping.within)}),
+            json!({"losses": flapping.losses, "withinMs": flapping.within.shown()}),
         ),
-        ("timeoutMs", ms(*timeout)),
+        ("timeoutMs", timeout.shown()),
     ])
     .into()
 }
@@ -256,80 +240,18 @@ fn launch(launch: &Launch, defaults: Defaults) -> Option<Map<String, Value>> {
 
 /// An entry's switches, limits, times and policies.
 fn options(server: &ServerConfig) -> Map<String, Value> {
-    let ServerConfig {
-        name: _,
-        launch: _,
-        further_problems: _,
-        enabled,
-        auto_start,
-        call_timeout,
-        max_call_timeout,
-        policy,
-        // Whether it is stated follows from its being shown.
-        health_interval_stated: _,
-        call_retry,
-        list_changed,
-        max_message_bytes,
-        max_inline_bytes,
-        withheld,
-        max_sessions,
-        isolation,
-        protocol,
-        server_requests,
-        roots,
-        health_check_url,
-        reads_files: _,
-    } = server;
-    let list_changed = match list_changed {
-        ListChanged::Propagate => "propagate",
-        ListChanged::Ignore => "ignore",
-    };
-    let isolation = isolation.map(|isolation| match isolation {
-        Isolation::Shared => "shared",
-        Isolation::Session => "session",
-    });
-    let protocol = match protocol {
-        Protocol::Auto => "auto",
-        Protocol::At(revision) => revision.as_str(),
-    };
-    let server_requests = server_requests.map(|requests| match requests {
-        ServerRequests::Forward => "forward",
-        ServerRequests::Queue => "queue",
-        ServerRequests::Reject => "reject",
-    });
-    let roots = roots.iter().map(|root| match &root.name {
-        Some(name) => json!({"uri": root.uri, "name": name}),
-        None => root.uri.as_str().into(),
-    });
-    let result = max_inline_bytes.map(|bytes| json!({"maxInlineBytes": bytes}));
-    let mut options = object([
-        ("enabled", json!(enabled)),
-        ("autoStart", json!(auto_start)),
-        ("timeout_s", seconds(*call_timeout)),
-        ("maxTimeoutMs", ms(*max_call_timeout)),
-        ("callRetry", json!(call_retry)),
-        ("listChanged", list_changed.into()),
-        ("maxMessageBytes", json!(max_message_bytes)),
-        ("result", json!(result)),
-        ("maxSessions", json!(max_sessions)),
-        ("isolation", json!(isolation)),
-        ("protocol", protocol.into()),
-        ("serverRequests", json!(server_requests)),
-        ("roots", roots.collect()),
-        (
-            "healthCheckUrl",
-            json!(health_check_url.as_ref().map(Secret::expose)),
-        ),
-        ("disabledTools", json!(withheld.disabled[..])),
-        ("allowedTools", json!(withheld.allowed.as_deref())),
-        ("strictToolNames", json!(withheld.strict_names)),
-    ]);
-    options.extend(policies(policy));
+    let mut options = settings::shown(server, &SERVER);
+    options.extend(settings::shown(&Policies::of_server(server), &SERVER));
     options
 }
 
+/// Of what is shown in another way, or by another key.
+pub(super) fn elsewhere<T>(_: &T) -> Value {
+    Value::Null
+}
+
 /// A duration in seconds, whole where it can be.
-fn seconds(time: Duration) -> Value {
+pub(super) fn seconds(time: &Duration) -> Value {
     if time.subsec_nanos() == 0 {
         time.as_secs().into()
     } else {
@@ -337,79 +259,24 @@ fn seconds(time: Duration) -> Value {
     }
 }
 
-fn policies(policy: &Policy) -> Map<String, Value> {
-    let reconnect = &policy.reconnect;
-    let mode = match reconnect.mode {
-        ReconnectMode::Auto => "auto",
-        ReconnectMode::Manual => "manual",
-        ReconnectMode::Off => "off",
-    };
-    let failure = match reconnect.initial_failure {
-        InitialFailure::Retry => "retry",
-        InitialFailure::Error => "error",
-    };
-    let restarts = match policy.restart.mode {
-        RestartMode::OnCrash => "on_crash",
-        RestartMode::AsReconnect => "as_reconnect",
-        RestartMode::Never => "never",
-    };
-    object([
-        ("connectTimeoutMs", ms(policy.connect_timeout)),
-        ("startTimeoutMs", ms(policy.start_timeout)),
-        (
-            "reconnect",
-            json!({
-                "mode": mode,
-                "maxAttempts": limit(reconnect.max_attempts),
-                "initialDelayMs": ms(reconnect.initial_delay),
-                "maxDelayMs": ms(reconnect.max_delay),
-                "multiplier": reconnect.multiplier,
-                "jitter": reconnect.jitter,
-                "unauthorizedDelayMs": ms(reconnect.unauthorized_delay),
-                "initialFailure": failure,
-                "onCall": reconnect.on_call,
-                "forgiveAfterMs": ms(reconnect.forgive_after),
-            }),
-        ),
-        (
-            "restart",
-            json!({
-                "mode": restarts,
-                "maxAttempts": limit(policy.restart.max_attempts),
-                "resetAfterMs": ms(policy.restart.reset_after),
-            }),
-        ),
-        ("health", health(&policy.health)),
-    ])
+pub(super) fn roots(roots: &Vec<Root>) -> Value {
+    let roots = roots.iter().map(|root| match &root.name {
+        Some(name) => json!({"uri": root.uri, "name": name}),
+        None => root.uri.as_str().into(),
+    });
+    roots.collect()
 }
 
-fn health(policy: &health::Policy) -> Value {
-    let method = match policy.method {
-        Method::Ping => "ping",
-        Method::ToolsList => "tools_list",
-        Method::Http => "http",
-    };
-    let action = match policy.action {
-        Action::Verify => "verify",
-        Action::Reconnect => "reconnect",
-        Action::Event => "event",
-        Action::Log => "log",
-    };
-    json!({
-        "intervalMs": ms(policy.interval.unwrap_or_default()),
-        "jitter": policy.jitter,
-        "timeoutMs": ms(policy.timeout),
-        "method": method,
-        "threshold": policy.threshold,
-        "action": action,
-        "hangAfterMs": ms(policy.hang_after),
-        "unansweredCalls": limit(policy.unanswered_calls),
-    })
+pub(super) fn url(url: &Option<Secret>) -> Value {
+    json!(url.as_ref().map(Secret::expose))
 }
 
-/// [`profiles`] shows them: what is built in is left out with the other defaults.
-pub(super) fn profiles_apart(_: &Vec<Profile>) -> Value {
-    Value::Null
+pub(super) fn tools(tools: &Arc<[String]>) -> Value {
+    json!(tools[..])
+}
+
+pub(super) fn allowed_tools(tools: &Option<Arc<[String]>>) -> Value {
+    json!(tools.as_deref())
 }
 
 fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {

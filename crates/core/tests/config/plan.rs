@@ -61,7 +61,7 @@ fn a28_every_action() {
     - gone   is stopped and removed
     = 1 unchanged
     the order of the servers changes
-    settings that change: alerts, naming
+    settings that change: naming, alerts
     settings that need a restart of Mainstay: http.maxBodyBytes
     ");
 }
@@ -75,7 +75,7 @@ fn what_restarts_a_server_and_what_does_not() {
     assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "x", "env": {"A": "1"}, "cwd": "/", "inheritEnv": false}"#), @"~ s  is restarted if it runs (env, cwd, inheritEnv)");
     assert_snapshot!(entry(r#"{"url": "http://h"}"#, r#"{"url": "http://i", "bearerToken": "t", "type": "sse"}"#), @"~ s  is restarted if it runs (url, headers, transport)");
     assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "x", "preset": "router"}"#), @"~ s  changes without a restart (reconnect, restart, health)");
-    assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "x", "connectTimeoutMs": 1, "startTimeoutMs": 1, "callRetry": true, "maxSessions": 1, "maxMessageBytes": 1, "roots": ["file:///a"], "isolation": "shared", "healthCheckUrl": "http://h", "result": {"maxInlineBytes": 2000}}"#), @"~ s  changes without a restart (connectTimeoutMs, startTimeoutMs, callRetry, maxMessageBytes, result, maxSessions, isolation, roots, healthCheckUrl)");
+    assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "x", "connectTimeoutMs": 1, "startTimeoutMs": 1, "callRetry": true, "maxSessions": 1, "maxMessageBytes": 1, "roots": ["file:///a"], "isolation": "shared", "healthCheckUrl": "http://h", "result": {"maxInlineBytes": 2000}}"#), @"~ s  changes without a restart (maxMessageBytes, result, maxSessions, isolation, roots, healthCheckUrl, connectTimeoutMs, startTimeoutMs, callRetry)");
     assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "y", "autoStart": false}"#), @"~ s  is restarted if it runs (command, autoStart)");
     assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "x", "disabled": true}"#), @"~ s  is stopped (enabled)");
     assert_snapshot!(entry(r#"{"command": "x", "disabled": true}"#, r#"{"command": "y", "disabled": true}"#), @"~ s  changes without a restart (command)");

@@ -135,7 +135,7 @@ const FILE_KEYS: &[Key] = &[
         &["profiles"],
         Shape::Map(&PROFILE_SHAPE),
         "Named endpoints that show some servers and tools: /mcp/NAME.",
-        Field::Config(field!(profiles, shown: shown::profiles_apart), Some(Now)),
+        Field::Config(field!(profiles, shown: shown::elsewhere), Some(Now)),
     ),
     key(
         &["ownTools"],

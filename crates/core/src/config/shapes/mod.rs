@@ -12,7 +12,7 @@ use serde_json::Value;
 pub(super) use self::{
     file::{FILE, FILE_SHAPE},
     reports::JOURNAL,
-    server::ENTRY,
+    server::{ENTRY, SERVER},
 };
 use super::schema::document;
 

@@ -2,8 +2,9 @@
 
 use crate::config::{
     Isolation, Naming,
+    policies::Policies,
     schema::{Key, Least, Object, Shape},
-    settings::Field,
+    settings::{Access, Field},
 };
 
 pub const TEXT: Shape = Shape::Text;
@@ -34,16 +35,35 @@ pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static s
 
 /// A key that a field holds.
 pub const fn setting(
-    name: &'static [&'static str; 1],
+    names: &'static [&'static str],
     shape: Shape,
     about: &'static str,
     field: Field,
 ) -> Key {
     Key {
-        names: name,
+        names,
         shape,
         about,
         field,
+    }
+}
+
+/// Another name of the setting `key` of `object`, beside the object.
+pub const fn alias(
+    names: &'static [&'static str],
+    shape: Shape,
+    (about, object, key): (&'static str, &'static str, &'static str),
+    access: Access<Policies>,
+) -> Key {
+    Key {
+        names,
+        shape,
+        about,
+        field: Field::Alias {
+            object,
+            key,
+            access,
+        },
     }
 }
 

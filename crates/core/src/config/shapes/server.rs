@@ -1,12 +1,15 @@
 //! The keys of a server's entry.
 
 use super::{
-    parts::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object},
+    parts::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object, setting},
     policies::POLICIES,
 };
 use crate::config::{
     defaults,
+    options::PROTOCOLS,
     schema::{Key, Object, Shape},
+    settings::{Access, Field, SettingValue, field},
+    shown,
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 
@@ -141,17 +144,19 @@ static PARAM: Object = Object {
 
 /// An entry's switches, limits and times.
 const OPTIONS: &[Key] = &[
-    key(
+    setting(
         &["enabled"],
         FLAG,
         "Whether the server is started and listed. Default true.",
+        Field::Server(field!(enabled, shown: SettingValue::shown)),
     ),
     key(&["disabled"], FLAG, "The opposite of enabled."),
     key(&["isActive"], FLAG, "Cherry Studio's word for enabled."),
-    key(
+    setting(
         &["autoStart"],
         FLAG,
         "Whether the server is started with Mainstay. Default true.",
+        Field::Server(field!(auto_start)),
     ),
     key(&["start_on_launch"], FLAG, "Warp's word for autoStart."),
     key(
@@ -159,74 +164,79 @@ const OPTIONS: &[Key] = &[
         Shape::Object(&ANYTHINGLLM),
         "AnythingLLM's own keys.",
     ),
-    key(
+    setting(
         &["timeout"],
         Shape::Number(1.0, 31_536_000_000.0),
         "How long a call may take, in milliseconds, at least 1000. Default 30000. Some clients have seconds here.",
+        Field::Server(field!(call_timeout, shown: shown::elsewhere)),
     ),
-    key(
+    setting(
         &["timeout_s"],
         Shape::Number(0.0, 31_536_000.0),
         "How long a call may take, in seconds; not together with timeout.",
+        Field::Server(Access {
+            differs: |_, _| false,
+            ..field!(call_timeout, shown: shown::seconds)
+        }),
     ),
-    key(
+    setting(
         &["maxTimeoutMs"],
         MS,
         "How far progress may extend a call, in milliseconds. Default 10 × timeout, at least 600000.",
+        Field::Server(field!(max_call_timeout, shown: SettingValue::shown)),
     ),
-    key(
+    setting(
         &["maxMessageBytes"],
         AT_LEAST_ONE,
         "The largest message the server may send, in bytes. Default 64 MiB.",
+        Field::Server(field!(max_message_bytes)),
     ),
     key(
         &["result"],
         Shape::Object(&RESULT),
         "How results of tools are passed on.",
     ),
-    key(
+    setting(
         &["maxSessions"],
         AT_LEAST_ONE,
         "How many upstream sessions clients may have for themselves. Default 8 for a process, 64 for a remote server.",
+        Field::Server(field!(max_sessions)),
     ),
-    key(
+    setting(
         &["protocol"],
-        Shape::Words(&[
-            "auto",
-            "legacy",
-            "modern",
-            "2024-11-05",
-            "2025-03-26",
-            "2025-06-18",
-            "2025-11-25",
-            "2026-07-28",
-        ]),
+        Shape::Words(&PROTOCOLS),
         "Which protocol revision is spoken with the server. Default \"auto\".",
+        Field::Server(field!(protocol)),
     ),
-    key(
+    setting(
         &["isolation"],
         ISOLATION,
         "Whether clients share one upstream session, or each has its own.",
+        Field::Server(field!(isolation)),
     ),
-    key(
+    setting(
         &["roots"],
         Shape::List(&ROOT_SHAPE),
         "What answers roots/list where no client can.",
+        Field::Server(field!(roots, shown: shown::roots)),
     ),
-    key(
+    setting(
         &["healthCheckUrl"],
         TEXT,
         "What health.method \"http\" asks: an http:// or https:// URL.",
+        Field::Server(field!(health_check_url, shown: shown::url)),
     ),
-    key(
+    setting(
         &DISABLED_TOOLS,
         TEXTS,
         "Tools, by the server's own names, that are neither listed nor called.",
+        Field::Server(field!(withheld.disabled, shown: shown::tools)),
     ),
-    key(
+    setting(
         &ALLOWED_TOOLS,
         TEXTS,
         "The only tools that are listed and called, by the server's own names. \"*\" is all of them.",
+        Field::Server(field!(withheld.allowed, shown: shown::allowed_tools)),
     ),
     key(
         &[
@@ -262,10 +272,11 @@ static ANYTHINGLLM: Object = Object {
 
 static RESULT: Object = object(
     "result",
-    &[&[key(
+    &[&[setting(
         &["maxInlineBytes"],
         Shape::Whole(defaults::LEAST_INLINE_BYTES, None),
         "A larger result reaches clients as its beginning and a link to the whole, in bytes. Default: never.",
+        Field::Server(field!(max_inline_bytes)),
     )]],
 );
 
