@@ -10,11 +10,9 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::{
-    fields::Fields,
     node::Node,
     report::Report,
-    settings::{self, SettingValue, words},
-    shapes::JOURNAL,
+    settings::{SettingValue, words},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -101,21 +99,6 @@ impl Default for Redact {
 
 words!(Durability { "relaxed" => Relaxed, "strict" => Strict });
 words!(Payloads { "full" => Full, "digest" => Digest, "off" => Off });
-
-impl SettingValue for Journal {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
-        let mut journal = Self::default();
-        if let Some(mut fields) = Fields::open(node, report) {
-            settings::read(&mut journal, &mut fields, report);
-            fields.finish(report);
-        }
-        Some(journal)
-    }
-
-    fn shown(&self) -> Value {
-        settings::shown(self, &JOURNAL).into()
-    }
-}
 
 pub(super) fn days(node: &Node<'_>, report: &mut Report<'_>) -> Option<Duration> {
     u32::read(node, report).map(|days| days * DAY)

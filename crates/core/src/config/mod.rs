@@ -42,6 +42,7 @@ mod server_name;
 mod settings;
 mod shapes;
 mod shown;
+mod shown_values;
 mod syntax;
 mod target;
 mod telemetry;

@@ -8,10 +8,11 @@ use std::{
 
 use crate::ids::ServerName;
 
+pub use super::schema::TakesEffect;
 use super::{
     Config, HttpLaunch, Launch, ServerConfig, StdioLaunch,
     policies::Policies,
-    settings::{self, Field},
+    settings,
     shapes::{FILE, SERVER},
 };
 
@@ -60,13 +61,6 @@ pub struct SettingChange {
     /// Its path in the file, such as `http.maxSessions`.
     pub key: String,
     pub takes_effect: TakesEffect,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakesEffect {
-    Now,
-    /// When Mainstay is started the next time.
-    AtRestart,
 }
 
 impl Plan {
@@ -223,12 +217,11 @@ fn settings_between(old: &Config, new: &Config) -> Vec<SettingChange> {
     let differing = settings::differing(old, new, &FILE);
     let mut changes: Vec<_> = differing
         .into_iter()
-        .filter_map(|(path, row)| match row.field {
-            Field::Config(_, Some(takes_effect)) => Some(SettingChange {
+        .filter_map(|(path, row)| {
+            Some(SettingChange {
                 key: path.join("."),
-                takes_effect,
-            }),
-            _ => None,
+                takes_effect: row.takes_effect?,
+            })
         })
         .collect();
     changes.sort_by_key(|change| change.takes_effect == TakesEffect::Now);

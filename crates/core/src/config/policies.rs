@@ -18,7 +18,7 @@ use super::{
     fields::Fields,
     node::Node,
     report::{KeyPath, Report},
-    settings::{self, Field, SettingValue, words},
+    settings::{self, SettingValue, words},
 };
 
 /// What holds at one level of the file.
@@ -136,21 +136,16 @@ impl Policies {
     /// Other names of settings, beside the objects that have them. The two must not contradict each other.
     fn read_aliases(&mut self, stated: &Stated, fields: &mut Fields<'_>, report: &mut Report<'_>) {
         for row in fields.keys() {
-            let Field::Alias {
-                object,
-                key,
-                access,
-            } = &row.field
-            else {
+            let (Some((object, key)), Some(field)) = (row.alias_of, &row.field) else {
                 continue;
             };
-            let (Some(node), Some(read)) = (fields.take(row.names[0]), access.read) else {
+            let (Some(node), Some(read)) = (fields.take(row.names[0]), field.read) else {
                 continue;
             };
             let mut other = self.clone();
             read(&mut other, &node, report);
             match stated.place(object, key) {
-                Some(own) if (access.differs)(self, &other) => {
+                Some(own) if (field.differs)(self, &other) => {
                     report.error(&node.place, format!("contradicts {}", own.path));
                 }
                 Some(_) => {}

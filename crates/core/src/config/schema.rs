@@ -67,7 +67,19 @@ pub(super) struct Key {
     pub shape: Shape,
     /// What it means, for people who write the file.
     pub about: &'static str,
-    pub field: Field,
+    /// Where a field holds it.
+    pub field: Option<Field>,
+    /// The object beside it and its key whose other name this is.
+    pub alias_of: Option<(&'static str, &'static str)>,
+    /// When a change of it takes effect; `None` where it is read whenever it is needed, and of servers.
+    pub takes_effect: Option<TakesEffect>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakesEffect {
+    Now,
+    /// When Mainstay is started the next time.
+    AtRestart,
 }
 
 impl Object {

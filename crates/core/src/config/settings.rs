@@ -2,115 +2,74 @@
 //! and its text, the field, and when a change takes effect. From the rows follows how settings are read,
 //! shown and compared.
 
-use std::time::Duration;
+use std::{
+    any::{Any, TypeId},
+    fmt,
+    time::Duration,
+};
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Config, Journal, ServerConfig,
     fields::Fields,
     node::Node,
-    plan::TakesEffect,
-    policies::Policies,
     report::Report,
     schema::{Key, Least, Object, Shape},
 };
 
-/// The field that holds a setting, by what it is a field of.
-#[derive(Debug)]
-pub(super) enum Field {
-    /// No field: a reader of its own takes the key.
-    None,
-    /// `None`: the setting is read from the file whenever it is needed.
-    Config(Access<Config>, Option<TakesEffect>),
-    Journal(Access<Journal>),
-    Server(Access<ServerConfig>),
-    Policies(Access<Policies>),
-    /// Another name of the setting `key` in `object`, which stands beside.
-    Alias {
-        object: &'static str,
-        key: &'static str,
-        access: Access<Policies>,
-    },
-}
-
-/// How the field of `T` is read, shown and compared.
-#[derive(Debug)]
-pub(super) struct Access<T> {
+/// The field that holds a setting.
+pub(super) struct Field {
+    /// The type that has the field.
+    pub holder: TypeId,
     /// `None` where a reader of its own takes the key.
-    pub read: Option<ReadField<T>>,
-    pub shown: fn(&T) -> Value,
-    pub differs: fn(&T, &T) -> bool,
+    pub read: Option<ReadField>,
+    pub shown: fn(&dyn Any) -> Value,
+    pub differs: fn(&dyn Any, &dyn Any) -> bool,
 }
 
-type ReadField<T> = fn(&mut T, &Node<'_>, &mut Report<'_>);
+/// Reads a value into the field of the holder.
+pub(super) type ReadField = fn(&mut dyn Any, &Node<'_>, &mut Report<'_>);
 
-/// What has settings for fields.
-pub(super) trait Holder: Sized + 'static {
-    fn access(field: &Field) -> Option<&Access<Self>>;
-}
-
-impl Holder for Config {
-    fn access(field: &Field) -> Option<&Access<Self>> {
-        match field {
-            Field::Config(access, _) => Some(access),
-            _ => None,
-        }
+impl fmt::Debug for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Field").finish_non_exhaustive()
     }
 }
 
-impl Holder for ServerConfig {
-    fn access(field: &Field) -> Option<&Access<Self>> {
-        match field {
-            Field::Server(access) => Some(access),
-            _ => None,
-        }
-    }
-}
-
-impl Holder for Policies {
-    fn access(field: &Field) -> Option<&Access<Self>> {
-        match field {
-            Field::Policies(access) => Some(access),
-            _ => None,
-        }
-    }
-}
-
-impl Holder for Journal {
-    fn access(field: &Field) -> Option<&Access<Self>> {
-        match field {
-            Field::Journal(access) => Some(access),
-            _ => None,
-        }
-    }
-}
-
-/// `field!(redact.keys)`: the field of a [`Holder`], read by the shape of its key and shown as a
+/// `field!(Journal, redact.keys)`: the field of a type, read by the shape of its key and shown as a
 /// [`SettingValue`]. `read:` and `shown:` are functions in place of these; with `shown:` alone the key has
 /// a reader of its own elsewhere.
 macro_rules! field {
-    ($($path:ident).+) => {
-        field!($($path).+, read: crate::config::settings::SettingValue::read)
+    ($holder:ty, $($path:ident).+) => {
+        field!($holder, $($path).+, read: crate::config::settings::SettingValue::read)
     };
-    ($($path:ident).+, read: $read:expr) => {
-        field!($($path).+, read: $read, shown: crate::config::settings::SettingValue::shown)
+    ($holder:ty, $($path:ident).+, read: $read:expr) => {
+        field!($holder, $($path).+, read: $read, shown: crate::config::settings::SettingValue::shown)
     };
-    ($($path:ident).+, read: $read:expr, shown: $shown:expr) => {
-        crate::config::settings::Access {
+    ($holder:ty, $($path:ident).+, read: $read:expr, shown: $shown:expr) => {
+        crate::config::settings::Field {
             read: Some(|holder, node, report| {
-                if let Some(value) = $read(node, report) {
+                if let Some(value) = $read(node, report)
+                    && let Some(holder) = holder.downcast_mut::<$holder>()
+                {
                     holder.$($path).+ = value;
                 }
             }),
-            ..field!($($path).+, shown: $shown)
+            ..field!($holder, $($path).+, shown: $shown)
         }
     };
-    ($($path:ident).+, shown: $shown:expr) => {
-        crate::config::settings::Access {
+    ($holder:ty, $($path:ident).+, shown: $shown:expr) => {
+        crate::config::settings::Field {
+            holder: std::any::TypeId::of::<$holder>(),
             read: None,
-            shown: |holder| $shown(&holder.$($path).+),
-            differs: |one, other| one.$($path).+ != other.$($path).+,
+            shown: |holder| {
+                let holder = holder.downcast_ref::<$holder>();
+                holder.map_or(serde_json::Value::Null, |holder| $shown(&holder.$($path).+))
+            },
+            differs: |one, other| {
+                let [one, other] = [one, other].map(|holder| holder.downcast_ref::<$holder>());
+                one.map(|holder| &holder.$($path).+) != other.map(|holder| &holder.$($path).+)
+            },
         }
     };
 }
@@ -266,20 +225,26 @@ impl<T: SettingValue> SettingValue for Option<T> {
 }
 
 impl Key {
+    /// The field of `T` that holds the setting. Of another name of it there is none.
+    pub fn field_of<T: Any>(&self) -> Option<&Field> {
+        let field = self.field.as_ref().filter(|_| self.alias_of.is_none())?;
+        (field.holder == TypeId::of::<T>()).then_some(field)
+    }
+
     /// The object that stands here, if fields of `T` hold what it has.
-    pub fn object_of<T: Holder>(&self) -> Option<&'static Object> {
+    pub fn object_of<T: Any>(&self) -> Option<&'static Object> {
         let object = self.shape.object()?;
         let mut keys = object.all_keys();
-        keys.any(|key| T::access(&key.field).is_some())
+        keys.any(|key| key.field_of::<T>().is_some())
             .then_some(object)
     }
 }
 
 /// Reads the settings that fields of `holder` hold, those of objects inside, too.
-pub(super) fn read<T: Holder>(holder: &mut T, fields: &mut Fields<'_>, report: &mut Report<'_>) {
+pub(super) fn read<T: Any>(holder: &mut T, fields: &mut Fields<'_>, report: &mut Report<'_>) {
     for key in fields.keys() {
-        if let Some(access) = T::access(&key.field) {
-            let Some(read) = access.read else { continue };
+        if let Some(field) = key.field_of::<T>() {
+            let Some(read) = field.read else { continue };
             for name in key.names {
                 if let Some(node) = fields.take(name) {
                     read(holder, &node, report);
@@ -296,10 +261,10 @@ pub(super) fn read<T: Holder>(holder: &mut T, fields: &mut Fields<'_>, report: &
 }
 
 /// The settings that fields of `holder` hold, as a file would have them. What is not set is left out.
-pub(super) fn shown<T: Holder>(holder: &T, object: &'static Object) -> Map<String, Value> {
+pub(super) fn shown<T: Any>(holder: &T, object: &'static Object) -> Map<String, Value> {
     let shown = object.all_keys().filter_map(|key| {
-        let value = match (T::access(&key.field), key.object_of::<T>()) {
-            (Some(access), _) => (access.shown)(holder),
+        let value = match (key.field_of::<T>(), key.object_of::<T>()) {
+            (Some(field), _) => (field.shown)(holder),
             (None, Some(object)) => match shown(holder, object) {
                 nothing if nothing.is_empty() => Value::Null,
                 members => members.into(),
@@ -315,11 +280,11 @@ pub(super) fn shown<T: Holder>(holder: &T, object: &'static Object) -> Map<Strin
 pub(super) type Placed = (Vec<&'static str>, &'static Key);
 
 /// The settings in which two holders differ.
-pub(super) fn differing<T: Holder>(one: &T, other: &T, object: &'static Object) -> Vec<Placed> {
+pub(super) fn differing<T: Any>(one: &T, other: &T, object: &'static Object) -> Vec<Placed> {
     let differing = object.all_keys().flat_map(|key| {
         let name = key.names[0];
-        match (T::access(&key.field), key.object_of::<T>()) {
-            (Some(access), _) if (access.differs)(one, other) => vec![(vec![name], key)],
+        match (key.field_of::<T>(), key.object_of::<T>()) {
+            (Some(field), _) if (field.differs)(one, other) => vec![(vec![name], key)],
             (Some(_), _) | (None, None) => Vec::new(),
             (None, Some(object)) => {
                 let mut inner = differing(one, other, object);

@@ -1,18 +1,19 @@
 //! A configuration as Mainstay understands it, in the words of its file: other programs' spellings are
 //! translated, policies stand where they hold, and secrets are placeholders.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Alert, AlertCommand, AlertKind, Config, Expose, Glob, HttpTransport, InheritEnv, Launch,
-    Naming, PathOrder, Profile, Receiver, Root, Secret, ServerConfig, Telemetry, defaults,
+    Config, Expose, HttpTransport, InheritEnv, Launch, Naming, PathOrder, Profile, ServerConfig,
+    defaults,
     edit::{Document, Entry},
     masking,
     policies::Policies,
-    settings::{self, SettingValue},
+    settings,
     shapes::{FILE, SERVER},
+    shown_values::{globs, headers, object},
 };
 use crate::{ids::ServerName, lifecycle::Preset};
 
@@ -66,84 +67,6 @@ fn without(object: Map<String, Value>, other: &Map<String, Value>) -> Map<String
         Some((key, value))
     });
     differing.collect()
-}
-
-/// An object without members that are `null`, which stand for what is not set.
-fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
-    let set = members.into_iter().filter(|(_, value)| !value.is_null());
-    set.map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-fn globs(globs: &[Glob]) -> Value {
-    globs.iter().map(Glob::as_str).collect()
-}
-
-fn headers(headers: &[(String, Secret)]) -> Value {
-    let headers = headers.iter();
-    let headers = headers.map(|(name, value)| (name.clone(), Value::from(value.expose())));
-    match headers.collect::<Map<_, _>>() {
-        none if none.is_empty() => Value::Null,
-        headers => headers.into(),
-    }
-}
-
-pub(super) fn alerts(alerts: &Vec<Alert>) -> Value {
-    alerts.iter().map(alert).collect()
-}
-
-fn alert(alert: &Alert) -> Value {
-    let Alert {
-        on,
-        servers,
-        to,
-        after,
-        flapping,
-        timeout,
-    } = alert;
-    let (key, receiver) = match to {
-        Receiver::Webhook(webhook) => {
-            let url = webhook.url.expose();
-            let webhook = object([("url", url.into()), ("headers", headers(&webhook.headers))]);
-            ("webhook", webhook.into())
-        }
-        Receiver::Command(AlertCommand { program, args }) => {
-            let words = std::iter::once(program).chain(args).cloned();
-            ("command", words.collect())
-        }
-    };
-    object([
-        ("on", on.iter().copied().map(AlertKind::as_str).collect()),
-        ("servers", globs(servers)),
-        (key, receiver),
-        ("afterMs", after.shown()),
-        (
-            "flapping",
-            json!({"losses": flapping.losses, "withinMs": flapping.within.shown()}),
-        ),
-        ("timeoutMs", timeout.shown()),
-    ])
-    .into()
-}
-
-pub(super) fn telemetry(telemetry: &Option<Telemetry>) -> Value {
-    // The rest is the environment's.
-    let Some(Telemetry {
-        collector,
-        service_name,
-        sample_ratio,
-        attributes: _,
-        other_protocol: _,
-    }) = telemetry
-    else {
-        return Value::Null;
-    };
-    object([
-        ("endpoint", collector.url.expose().into()),
-        ("headers", headers(&collector.headers)),
-        ("serviceName", service_name.as_str().into()),
-        ("sampleRatio", (*sample_ratio).into()),
-    ])
-    .into()
 }
 
 /// A server's entry. One that cannot be used is shown as it is written, with what is wrong.
@@ -243,40 +166,6 @@ fn options(server: &ServerConfig) -> Map<String, Value> {
     let mut options = settings::shown(server, &SERVER);
     options.extend(settings::shown(&Policies::of_server(server), &SERVER));
     options
-}
-
-/// Of what is shown in another way, or by another key.
-pub(super) fn elsewhere<T>(_: &T) -> Value {
-    Value::Null
-}
-
-/// A duration in seconds, whole where it can be.
-pub(super) fn seconds(time: &Duration) -> Value {
-    if time.subsec_nanos() == 0 {
-        time.as_secs().into()
-    } else {
-        time.as_secs_f64().into()
-    }
-}
-
-pub(super) fn roots(roots: &Vec<Root>) -> Value {
-    let roots = roots.iter().map(|root| match &root.name {
-        Some(name) => json!({"uri": root.uri, "name": name}),
-        None => root.uri.as_str().into(),
-    });
-    roots.collect()
-}
-
-pub(super) fn url(url: &Option<Secret>) -> Value {
-    json!(url.as_ref().map(Secret::expose))
-}
-
-pub(super) fn tools(tools: &Arc<[String]>) -> Value {
-    json!(tools[..])
-}
-
-pub(super) fn allowed_tools(tools: &Option<Arc<[String]>>) -> Value {
-    json!(tools.as_deref())
 }
 
 fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {

@@ -3,6 +3,7 @@
 use super::{
     parts::{
         AT_LEAST_ONE, FLAG, ISOLATION, MS, NAMING, OWN_TOOLS, TEXT, TEXTS, key, object, setting,
+        setting_of_all,
     },
     policies::POLICIES,
     profile::PROFILE,
@@ -10,11 +11,12 @@ use super::{
     server::ENTRY,
 };
 use crate::config::{
+    Config,
     http::registry_url,
     plan::TakesEffect::{AtRestart, Now},
     schema::{Key, Object, Shape},
-    settings::{Field, field},
-    shown,
+    settings::field,
+    shown_values,
 };
 
 /// The file.
@@ -57,35 +59,39 @@ const FILE_KEYS: &[Key] = &[
         Shape::Object(&MCP),
         "Which of the servers Gemini CLI starts.",
     ),
-    setting(
+    setting_of_all(
         &["naming"],
         NAMING,
         "How tools and prompts are called on /mcp.",
-        Field::Config(field!(naming), Some(Now)),
+        Now,
+        field!(Config, naming),
     ),
-    setting(
+    setting_of_all(
         &["maxNameLength"],
         Shape::Whole(16, Some(128)),
         "The longest name of a tool on /mcp, in characters. Default 48.",
-        Field::Config(field!(max_name_length), Some(Now)),
+        Now,
+        field!(Config, max_name_length),
     ),
-    setting(
+    setting_of_all(
         &["pageSize"],
         AT_LEAST_ONE,
         "Items per page of the lists on /mcp. Default: no pages.",
-        Field::Config(field!(page_size), Some(AtRestart)),
+        AtRestart,
+        field!(Config, page_size),
     ),
     setting(
         &["registryUrl"],
         TEXT,
         "The http:// or https:// URL of the MCP registry that `add` and `search` ask. Default: the official one.",
-        Field::Config(field!(registry_url, read: registry_url), None),
+        field!(Config, registry_url, read: registry_url),
     ),
-    setting(
+    setting_of_all(
         &["maxAttemptsPerSecond"],
         AT_LEAST_ONE,
         "Attempts of all servers together to connect over the network. Default 50.",
-        Field::Config(field!(max_attempts_per_second), Some(AtRestart)),
+        AtRestart,
+        field!(Config, max_attempts_per_second),
     ),
     key(
         &["startup"],
@@ -113,29 +119,33 @@ const FILE_KEYS: &[Key] = &[
         ISOLATION,
         "Whether clients share one upstream session, or each has its own.",
     ),
-    setting(
+    setting_of_all(
         &["alerts"],
         Shape::List(&ALERT_SHAPE),
         "Whom to tell of trouble.",
-        Field::Config(field!(alerts, shown: shown::alerts), Some(Now)),
+        Now,
+        field!(Config, alerts, shown: shown_values::alerts),
     ),
-    setting(
+    setting_of_all(
         &["journal"],
         Shape::Object(&JOURNAL),
         "What is recorded of calls.",
-        Field::Config(field!(journal), Some(AtRestart)),
+        AtRestart,
+        field!(Config, journal),
     ),
-    setting(
+    setting_of_all(
         &["telemetry"],
         Shape::Object(&TELEMETRY),
         "Where traces of calls are sent, over OTLP/HTTP.",
-        Field::Config(field!(telemetry, shown: shown::telemetry), Some(AtRestart)),
+        AtRestart,
+        field!(Config, telemetry, shown: shown_values::telemetry),
     ),
-    setting(
+    setting_of_all(
         &["profiles"],
         Shape::Map(&PROFILE_SHAPE),
         "Named endpoints that show some servers and tools: /mcp/NAME.",
-        Field::Config(field!(profiles, shown: shown::elsewhere), Some(Now)),
+        Now,
+        field!(Config, profiles, shown: shown_values::elsewhere),
     ),
     key(
         &["ownTools"],
@@ -158,38 +168,42 @@ static MCP: Object = Object {
 static STARTUP: Object = object(
     "startup",
     &[&[
-        setting(
+        setting_of_all(
             &["waitMs"],
             Shape::Whole(0, Some(86_400_000)),
             "How long lists and /readyz wait for a server's first attempt, in milliseconds. Default 5000.",
-            Field::Config(field!(startup_wait), Some(AtRestart)),
+            AtRestart,
+            field!(Config, startup_wait),
         ),
-        setting(
+        setting_of_all(
             &["maxConcurrent"],
             AT_LEAST_ONE,
             "How many processes may be starting at once. Default: by the load.",
-            Field::Config(field!(max_concurrent_starts), Some(AtRestart)),
+            AtRestart,
+            field!(Config, max_concurrent_starts),
         ),
     ]],
 );
 
 static SHUTDOWN: Object = object(
     "shutdown",
-    &[&[setting(
+    &[&[setting_of_all(
         &["graceMs"],
         Shape::Whole(0, Some(600_000)),
         "How long calls at work may take when Mainstay stops, in milliseconds. Default 5000.",
-        Field::Config(field!(shutdown_grace), Some(AtRestart)),
+        AtRestart,
+        field!(Config, shutdown_grace),
     )]],
 );
 
 static UI: Object = object(
     "ui",
-    &[&[setting(
+    &[&[setting_of_all(
         &["externalTools"],
         FLAG,
         "Whether the page shows the tools of servers and calls them. Default true.",
-        Field::Config(field!(external_tools), Some(AtRestart)),
+        AtRestart,
+        field!(Config, external_tools),
     )]],
 );
 
@@ -199,77 +213,89 @@ static HTTP: Object = Object {
 };
 
 const HTTP_KEYS: &[Key] = &[
-    setting(
+    setting_of_all(
         &["maxBodyBytes"],
         AT_LEAST_ONE,
         "The largest request body, in bytes. Default 64 MiB.",
-        Field::Config(field!(max_body_bytes), Some(AtRestart)),
+        AtRestart,
+        field!(Config, max_body_bytes),
     ),
-    setting(
+    setting_of_all(
         &["maxBodiesBytes"],
         AT_LEAST_ONE,
         "What all request bodies that are read or answered may hold together, in bytes. Default 256 MiB.",
-        Field::Config(field!(max_bodies_bytes), Some(AtRestart)),
+        AtRestart,
+        field!(Config, max_bodies_bytes),
     ),
-    setting(
+    setting_of_all(
         &["maxUnreadBytes"],
         AT_LEAST_ONE,
         "What the answers that clients do not read may hold together, in bytes. Default 256 MiB.",
-        Field::Config(field!(max_unread_bytes), Some(AtRestart)),
+        AtRestart,
+        field!(Config, max_unread_bytes),
     ),
-    setting(
+    setting_of_all(
         &["bodyTimeoutMs"],
         MS,
         "How long a request body may take, in milliseconds. Default 300000.",
-        Field::Config(field!(body_timeout), Some(AtRestart)),
+        AtRestart,
+        field!(Config, body_timeout),
     ),
-    setting(
+    setting_of_all(
         &["maxSessions"],
         AT_LEAST_ONE,
         "Sessions of all clients. Default 20000.",
-        Field::Config(field!(max_sessions), Some(AtRestart)),
+        AtRestart,
+        field!(Config, max_sessions),
     ),
-    setting(
+    setting_of_all(
         &["maxSessionsPerClient"],
         AT_LEAST_ONE,
         "Sessions of one client. Default 10000.",
-        Field::Config(field!(max_sessions_per_client), Some(AtRestart)),
+        AtRestart,
+        field!(Config, max_sessions_per_client),
     ),
-    setting(
+    setting_of_all(
         &["maxConnections"],
         AT_LEAST_ONE,
         "Connections of all clients. Default 4096.",
-        Field::Config(field!(max_connections), Some(AtRestart)),
+        AtRestart,
+        field!(Config, max_connections),
     ),
-    setting(
+    setting_of_all(
         &["maxConnectionsPerAddress"],
         AT_LEAST_ONE,
         "Connections from one address. Default 3072.",
-        Field::Config(field!(max_connections_per_address), Some(AtRestart)),
+        AtRestart,
+        field!(Config, max_connections_per_address),
     ),
-    setting(
+    setting_of_all(
         &["allowedHosts"],
         TEXTS,
         "Host names, without port, served beside loopback names and the address listened on. \"*\" allows all.",
-        Field::Config(field!(allowed_hosts), Some(AtRestart)),
+        AtRestart,
+        field!(Config, allowed_hosts),
     ),
-    setting(
+    setting_of_all(
         &["allowedOrigins"],
         TEXTS,
         "Web origins, such as https://app.example.com, allowed beside those on loopback. \"*\" allows all.",
-        Field::Config(field!(allowed_origins), Some(AtRestart)),
+        AtRestart,
+        field!(Config, allowed_origins),
     ),
-    setting(
+    setting_of_all(
         &["requireToken"],
         FLAG,
         "Whether the MCP addresses ask for a token. Default: by the tokens and the address.",
-        Field::Config(field!(require_token), Some(AtRestart)),
+        AtRestart,
+        field!(Config, require_token),
     ),
-    setting(
+    setting_of_all(
         &["page"],
         FLAG,
         "Whether the web page is served at /. Default true.",
-        Field::Config(field!(page), Some(AtRestart)),
+        AtRestart,
+        field!(Config, page),
     ),
 ];
 

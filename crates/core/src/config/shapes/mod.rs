@@ -11,7 +11,6 @@ use serde_json::Value;
 
 pub(super) use self::{
     file::{FILE, FILE_SHAPE},
-    reports::JOURNAL,
     server::{ENTRY, SERVER},
 };
 use super::schema::document;

@@ -2,9 +2,8 @@
 
 use crate::config::{
     Isolation, Naming,
-    policies::Policies,
-    schema::{Key, Least, Object, Shape},
-    settings::{Access, Field},
+    schema::{Key, Least, Object, Shape, TakesEffect},
+    settings::Field,
 };
 
 pub const TEXT: Shape = Shape::Text;
@@ -29,7 +28,9 @@ pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static s
         names,
         shape,
         about,
-        field: Field::None,
+        field: None,
+        alias_of: None,
+        takes_effect: None,
     }
 }
 
@@ -41,10 +42,22 @@ pub const fn setting(
     field: Field,
 ) -> Key {
     Key {
-        names,
-        shape,
-        about,
-        field,
+        field: Some(field),
+        ..key(names, shape, about)
+    }
+}
+
+/// A setting of the whole of Mainstay.
+pub const fn setting_of_all(
+    names: &'static [&'static str],
+    shape: Shape,
+    about: &'static str,
+    takes_effect: TakesEffect,
+    field: Field,
+) -> Key {
+    Key {
+        takes_effect: Some(takes_effect),
+        ..setting(names, shape, about, field)
     }
 }
 
@@ -53,17 +66,11 @@ pub const fn alias(
     names: &'static [&'static str],
     shape: Shape,
     (about, object, key): (&'static str, &'static str, &'static str),
-    access: Access<Policies>,
+    field: Field,
 ) -> Key {
     Key {
-        names,
-        shape,
-        about,
-        field: Field::Alias {
-            object,
-            key,
-            access,
-        },
+        alias_of: Some((object, key)),
+        ..setting(names, shape, about, field)
     }
 }
 

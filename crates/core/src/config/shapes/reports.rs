@@ -1,10 +1,16 @@
 //! Whom Mainstay tells what it sees: the keys of alerts, the journal and traces.
 
+use serde_json::Value;
+
 use super::parts::{FLAG, FRACTION, MS, MS_OR_ZERO, TEXT, TEXTS, key, object, setting};
 use crate::config::{
-    Durability, Payloads, journal,
+    Durability, Journal, Payloads,
+    fields::Fields,
+    journal,
+    node::Node,
+    report::Report,
     schema::{Object, Shape},
-    settings::{Field, field},
+    settings::{self, SettingValue, field},
 };
 
 pub static ALERT: Object = Object {
@@ -94,31 +100,31 @@ pub static JOURNAL: Object = object(
             &["enabled"],
             FLAG,
             "Whether calls are recorded. Default true.",
-            Field::Journal(field!(enabled)),
+            field!(Journal, enabled),
         ),
         setting(
             &["durability"],
             Shape::Words(Durability::WORDS),
             "Whether a call waits until its record is on the disk. Default \"relaxed\".",
-            Field::Journal(field!(durability)),
+            field!(Journal, durability),
         ),
         setting(
             &["payloads"],
             Shape::Words(Payloads::WORDS),
             "What is kept of arguments and results. Default \"full\".",
-            Field::Journal(field!(payloads)),
+            field!(Journal, payloads),
         ),
         setting(
             &["retentionDays"],
             Shape::Whole(1, Some(journal::MOST_DAYS)),
             "How many days records are kept.",
-            Field::Journal(field!(retention, read: journal::days, shown: journal::shown_days)),
+            field!(Journal, retention, read: journal::days, shown: journal::shown_days),
         ),
         setting(
             &["maxBytes"],
             Shape::Whole(journal::LEAST_BYTES, None),
             "What the journal may take on the disk, in bytes.",
-            Field::Journal(field!(max_bytes)),
+            field!(Journal, max_bytes),
         ),
         key(
             &["redact"],
@@ -135,19 +141,19 @@ static REDACT: Object = object(
             &["defaults"],
             FLAG,
             "Whether the usual secrets are taken out. Default true.",
-            Field::Journal(field!(redact.defaults)),
+            field!(Journal, redact.defaults),
         ),
         setting(
             &["keys"],
             TEXTS,
             "Further keys whose values are taken out.",
-            Field::Journal(field!(redact.keys)),
+            field!(Journal, redact.keys),
         ),
         setting(
             &["patterns"],
             TEXTS,
             "Regular expressions of texts that are taken out, in the syntax of Rust's regex crate.",
-            Field::Journal(field!(redact.patterns, read: journal::patterns)),
+            field!(Journal, redact.patterns, read: journal::patterns),
         ),
     ]],
 );
@@ -174,3 +180,18 @@ pub static TELEMETRY: Object = object(
         ),
     ]],
 );
+
+impl SettingValue for Journal {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let mut journal = Self::default();
+        if let Some(mut fields) = Fields::open(node, report) {
+            settings::read(&mut journal, &mut fields, report);
+            fields.finish(report);
+        }
+        Some(journal)
+    }
+
+    fn shown(&self) -> Value {
+        settings::shown(self, &JOURNAL).into()
+    }
+}

@@ -5,11 +5,11 @@ use super::{
     policies::POLICIES,
 };
 use crate::config::{
-    defaults,
+    ServerConfig, defaults,
     options::PROTOCOLS,
     schema::{Key, Object, Shape},
-    settings::{Access, Field, SettingValue, field},
-    shown,
+    settings::{Field, SettingValue, field},
+    shown_values,
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 
@@ -148,7 +148,7 @@ const OPTIONS: &[Key] = &[
         &["enabled"],
         FLAG,
         "Whether the server is started and listed. Default true.",
-        Field::Server(field!(enabled, shown: SettingValue::shown)),
+        field!(ServerConfig, enabled, shown: SettingValue::shown),
     ),
     key(&["disabled"], FLAG, "The opposite of enabled."),
     key(&["isActive"], FLAG, "Cherry Studio's word for enabled."),
@@ -156,7 +156,7 @@ const OPTIONS: &[Key] = &[
         &["autoStart"],
         FLAG,
         "Whether the server is started with Mainstay. Default true.",
-        Field::Server(field!(auto_start)),
+        field!(ServerConfig, auto_start),
     ),
     key(&["start_on_launch"], FLAG, "Warp's word for autoStart."),
     key(
@@ -168,28 +168,28 @@ const OPTIONS: &[Key] = &[
         &["timeout"],
         Shape::Number(1.0, 31_536_000_000.0),
         "How long a call may take, in milliseconds, at least 1000. Default 30000. Some clients have seconds here.",
-        Field::Server(field!(call_timeout, shown: shown::elsewhere)),
+        field!(ServerConfig, call_timeout, shown: shown_values::elsewhere),
     ),
     setting(
         &["timeout_s"],
         Shape::Number(0.0, 31_536_000.0),
         "How long a call may take, in seconds; not together with timeout.",
-        Field::Server(Access {
+        Field {
             differs: |_, _| false,
-            ..field!(call_timeout, shown: shown::seconds)
-        }),
+            ..field!(ServerConfig, call_timeout, shown: shown_values::seconds)
+        },
     ),
     setting(
         &["maxTimeoutMs"],
         MS,
         "How far progress may extend a call, in milliseconds. Default 10 × timeout, at least 600000.",
-        Field::Server(field!(max_call_timeout, shown: SettingValue::shown)),
+        field!(ServerConfig, max_call_timeout, shown: SettingValue::shown),
     ),
     setting(
         &["maxMessageBytes"],
         AT_LEAST_ONE,
         "The largest message the server may send, in bytes. Default 64 MiB.",
-        Field::Server(field!(max_message_bytes)),
+        field!(ServerConfig, max_message_bytes),
     ),
     key(
         &["result"],
@@ -200,43 +200,43 @@ const OPTIONS: &[Key] = &[
         &["maxSessions"],
         AT_LEAST_ONE,
         "How many upstream sessions clients may have for themselves. Default 8 for a process, 64 for a remote server.",
-        Field::Server(field!(max_sessions)),
+        field!(ServerConfig, max_sessions),
     ),
     setting(
         &["protocol"],
         Shape::Words(&PROTOCOLS),
         "Which protocol revision is spoken with the server. Default \"auto\".",
-        Field::Server(field!(protocol)),
+        field!(ServerConfig, protocol),
     ),
     setting(
         &["isolation"],
         ISOLATION,
         "Whether clients share one upstream session, or each has its own.",
-        Field::Server(field!(isolation)),
+        field!(ServerConfig, isolation),
     ),
     setting(
         &["roots"],
         Shape::List(&ROOT_SHAPE),
         "What answers roots/list where no client can.",
-        Field::Server(field!(roots, shown: shown::roots)),
+        field!(ServerConfig, roots, shown: shown_values::roots),
     ),
     setting(
         &["healthCheckUrl"],
         TEXT,
         "What health.method \"http\" asks: an http:// or https:// URL.",
-        Field::Server(field!(health_check_url, shown: shown::url)),
+        field!(ServerConfig, health_check_url, shown: shown_values::url),
     ),
     setting(
         &DISABLED_TOOLS,
         TEXTS,
         "Tools, by the server's own names, that are neither listed nor called.",
-        Field::Server(field!(withheld.disabled, shown: shown::tools)),
+        field!(ServerConfig, withheld.disabled, shown: shown_values::tools),
     ),
     setting(
         &ALLOWED_TOOLS,
         TEXTS,
         "The only tools that are listed and called, by the server's own names. \"*\" is all of them.",
-        Field::Server(field!(withheld.allowed, shown: shown::allowed_tools)),
+        field!(ServerConfig, withheld.allowed, shown: shown_values::allowed_tools),
     ),
     key(
         &[
@@ -276,7 +276,7 @@ static RESULT: Object = object(
         &["maxInlineBytes"],
         Shape::Whole(defaults::LEAST_INLINE_BYTES, None),
         "A larger result reaches clients as its beginning and a link to the whole, in bytes. Default: never.",
-        Field::Server(field!(max_inline_bytes)),
+        field!(ServerConfig, max_inline_bytes),
     )]],
 );
 
