@@ -170,6 +170,7 @@ impl MessageRouter {
                     None => self.hear(method, frame),
                 }
             }
+            Kind::Request { .. } if pending.echoed(&frame) => {}
             Kind::Request { .. } if self.is_modern() => {
                 let method = frame.method_name();
                 let failed = pending.violated();
