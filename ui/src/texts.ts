@@ -948,7 +948,7 @@ export const texts = {
     stoppedWord: 'stopped',
     intended: 'as its operator wanted',
     byHand: 'waits for an answer by hand',
-    outcomes: { answered: 'answered by hand', refused: 'refused by hand', expired: 'nobody answered in time', disconnected: 'its server has gone' } as Partial<Record<string, string>>,
+    outcomes: { answered: 'answered by hand', refused: 'refused by hand', expired: 'nobody answered in time', disconnected: 'its server has gone', taken_back: 'its server took it back' } as Partial<Record<string, string>>,
     openRequests: 'Open the requests',
     noReason: 'no reason known',
     attempt: (attempt: number, next: string) => `attempt ${attempt}${next ? ` in ${next}` : ''}`,
