@@ -179,7 +179,7 @@ fn opencode(whole: &Value) -> Section {
     }
 }
 
-fn format_of(client: Client, path: &Path) -> Format {
+pub(crate) fn format_of(client: Client, path: &Path) -> Format {
     let ending = path.extension().and_then(|it| it.to_str());
     match ending.map(str::to_ascii_lowercase).as_deref() {
         Some("toml") => Format::Toml,

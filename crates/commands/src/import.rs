@@ -22,7 +22,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::reload::{Change, change_file, create_file};
 use mainstay_platform::{
-    environment::{Origin, Process},
+    environment::{Loaded, Origin, Process},
     files,
     state::StateDir,
 };
@@ -199,6 +199,13 @@ pub(super) fn this_machine() -> Option<Machine> {
     let daemon = daemon.ok().flatten();
     let url = daemon.as_ref().map(|daemon| daemon.url.as_str());
     Some(Machine::of(&Process)?.with_daemon(url))
+}
+
+/// Adds warnings of what a client restricts in its file, where this file is the configuration.
+pub fn warn_of_unread_rules(loaded: &mut Loaded) {
+    if let Some(machine) = this_machine() {
+        mainstay_client_files::warn_of_unread_rules(loaded, &machine);
+    }
 }
 
 /// What clients have in the project in this folder, a sentence for each file. It is not taken unasked: a

@@ -67,7 +67,7 @@ pub use self::{
     get::Get,
     health::Health,
     history::History,
-    import::Import,
+    import::{Import, warn_of_unread_rules},
     list::List,
     logs::Logs,
     man::ManPages,

@@ -410,3 +410,24 @@ async fn what_has_no_name_and_what_has_no_servers_is_said() {
         .await;
     assert!(run.stderr.contains(&format!("{empty} has none")), "{run}");
 }
+
+/// The daemon reads the entries of a client's file, and not the rules beside them.
+#[tokio::test]
+async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
+    let home = home!();
+    put(
+        &home,
+        ".claude.json",
+        r#"{"mcpServers": {"files": {"command": "env"}, "web": {"command": "env"}}}"#,
+    );
+    put(
+        &home,
+        ".claude/settings.json",
+        r#"{"permissions": {"deny": ["mcp__files__delete", "mcp__other"]}, "deniedMcpServers": [{"serverName": "web"}]}"#,
+    );
+    let file = home.path().join(".claude.json").display().to_string();
+    let shown = home.transcript(&[&["validate", &file]]).await;
+    assert_snapshot!(shown);
+    let called = home.run(&["tools", "--config", &file]).await;
+    assert!(called.stderr.contains("permissions.deny"), "{called}");
+}
