@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mainstay_client_files::{
     Change, Client, ClientFile, EditError, Format, Front, LeftOut, Machine, Section, Server,
-    System, apply, entry_for, files_of, merge, point_at_mainstay, servers, value,
+    Standing, System, apply, entry_for, files_of, merge, point_at_mainstay, servers, value,
 };
 use serde_json::{Value, json};
 
@@ -866,5 +866,66 @@ fn files_of_opencode_are_looked_for_beside_its_own() {
     assert_eq!(
         server.entry["env"]["KEY"],
         "${file:/home/me/.config/opencode/key}"
+    );
+}
+
+/// Two clients with one server, of which each has other tools.
+#[test]
+fn servers_that_differ_in_their_lists_of_tools_are_one() {
+    let entries = |lists: [Value; 2]| -> Vec<Server> {
+        let clients = [Client::Roo, Client::Kiro].into_iter().zip(lists);
+        let found = clients.flat_map(|(client, lists)| {
+            let mut entry = json!({"command": "x"});
+            entry
+                .as_object_mut()
+                .expect("an object")
+                .extend(lists.as_object().expect("an object").clone());
+            let text = json!({"mcpServers": {"s": entry}}).to_string();
+            let file = files_of(client, &Machine::new(System::Linux, "/home/me")).swap_remove(0);
+            servers(&file, &text).expect("read")
+        });
+        found.collect()
+    };
+    let check = |lists: [Value; 2], allowed: Value, disabled: Value, notes: usize| {
+        let found = merge(&entries(lists.clone()), &[]);
+        assert_eq!(found.len(), 1, "{lists:?}");
+        let it = &found[0];
+        assert_eq!(
+            it.entry.get("allowedTools").cloned().unwrap_or_default(),
+            allowed
+        );
+        assert_eq!(
+            it.entry.get("disabledTools").cloned().unwrap_or_default(),
+            disabled
+        );
+        assert_eq!(it.notes.len(), notes, "{:?}", it.notes);
+        // It is there when it is read again.
+        let known = [(it.name.clone(), it.entry.clone())];
+        let again = merge(&entries(lists), &known);
+        assert_eq!(again[0].standing, Standing::Present);
+    };
+    check(
+        [json!({}), json!({"disabledTools": ["b", "a"]})],
+        Value::Null,
+        json!(["a", "b"]),
+        1,
+    );
+    check(
+        [
+            json!({"allowedTools": ["a", "b"]}),
+            json!({"allowedTools": ["b", "c"], "disabledTools": ["d"]}),
+        ],
+        json!(["b"]),
+        json!(["d"]),
+        1,
+    );
+    check([json!({}), json!({})], Value::Null, Value::Null, 0);
+    // A client has switched it off, and another has not.
+    let found = merge(&entries([json!({}), json!({"disabled": true})]), &[]);
+    assert_eq!(found.len(), 2);
+    assert!(
+        found[1].notes.iter().any(|note| note.key == "enabled"),
+        "{:?}",
+        found[1].notes
     );
 }
