@@ -929,3 +929,54 @@ fn servers_that_differ_in_their_lists_of_tools_are_one() {
         found[1].notes
     );
 }
+
+#[test]
+fn servers_stand_where_an_editor_has_them() {
+    let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me/app".into()));
+    for (path, text) in [
+        (
+            "/home/me/.config/Code/User/settings.json",
+            r#"{"mcp.servers": {"s": {"command": "x"}}}"#,
+        ),
+        (
+            "/home/me/.config/Code/User/settings.json",
+            r#"{"mcp": {"servers": {"s": {"command": "x"}}}}"#,
+        ),
+        (
+            "/home/me/copy.json",
+            r#"{"mcp.servers": {"s": {"command": "x"}}}"#,
+        ),
+        (
+            "/home/me/copy.json",
+            r#"{"mcp": {"servers": {"s": {"command": "x"}}}}"#,
+        ),
+    ] {
+        let file = ClientFile::recognize(Path::new(path), text, &machine).expect("a file");
+        assert_eq!(servers(&file, text).expect("read").len(), 1, "{text}");
+    }
+    // Visual Studio's, as the file of the project that it is.
+    let file = files_of(Client::ClaudeCode, &machine)
+        .into_iter()
+        .find(|file| file.project().is_some());
+    let text = r#"{"inputs": [], "servers": {"s": {"command": "x"}}}"#;
+    let file = file.expect("a file");
+    let found = servers(&file, text).expect("read");
+    assert_eq!(found.len(), 1);
+    let change = Change::Remove {
+        section: found[0].section.clone(),
+        label: "s".to_owned(),
+    };
+    let without = apply(&file, text, &[change]).expect("written");
+    assert!(!without.contains("command"), "{without}");
+}
+
+#[test]
+fn a_fraction_of_a_second_and_a_variable_that_is_null_stay() {
+    let server = one(
+        Client::Cursor,
+        "mcpServers",
+        json!({"command": "x", "timeout": 1.5, "env": {"A": null, "B": "1"}}),
+    );
+    assert_eq!(server.entry["timeout_s"], 1.5);
+    assert_eq!(server.entry["env"], json!({"A": null, "B": "1"}));
+}
