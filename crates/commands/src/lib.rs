@@ -10,6 +10,7 @@
 mod add;
 mod approve;
 mod archive;
+mod asked;
 mod call;
 mod completion;
 mod config;
