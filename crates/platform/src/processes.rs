@@ -24,10 +24,6 @@ const KILL_LIMIT: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// After one walk through all processes, those that are new are glanced at as long as each glance finds one that
-/// is to end.
-const MAX_GLANCES: usize = 100;
-
 /// Our guardian, if we have one: it adopts every process of ours whose parent has gone.
 pub fn guardian() -> Option<Pid> {
     named_guardian().filter(|guardian| getppid() == Some(*guardian))
@@ -41,39 +37,22 @@ pub fn named_guardian() -> Option<Pid> {
 /// The living processes and their children, at one moment. Zombies do not count.
 pub struct Processes(HashMap<Pid, Vec<Pid>>);
 
-/// The ids of all processes, also of those that are not reaped yet, in the order of /proc.
-fn ids() -> impl Iterator<Item = Pid> {
-    // Without /proc there is nothing that we could find.
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-}
-
-/// The ids of all processes, listed at one moment; the newest is first, unless ids have begun anew.
-fn newest_first() -> impl Iterator<Item = Pid> {
-    let ids: Vec<Pid> = ids().collect();
-    ids.into_iter().rev()
-}
-
 impl Processes {
     pub fn now() -> Self {
-        let mut now = Self(HashMap::new());
-        for pid in ids() {
-            now.add(pid);
+        let mut children = HashMap::<Pid, Vec<Pid>>::new();
+        // Without /proc there is nothing that we could find.
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw)
+                && let Some(parent) = living_parent(pid)
+            {
+                children.entry(parent).or_default().push(pid);
+            }
         }
-        now
-    }
-
-    /// Adds a process, if it lives. Returns whether it does.
-    fn add(&mut self, pid: Pid) -> bool {
-        let parent = living_parent(pid);
-        if let Some(parent) = parent {
-            self.0.entry(parent).or_default().push(pid);
-        }
-        parent.is_some()
-    }
-
-    fn ids(&self) -> HashSet<Pid> {
-        self.0.values().flatten().copied().collect()
+        Self(children)
     }
 
     /// All descendants of these, at any depth, without these.
@@ -209,41 +188,18 @@ pub fn end(find: impl Fn(&Processes) -> HashSet<Pid>, grace: Duration) -> Vec<i3
     let mut asked = HashSet::new();
     let mut pause = FIRST_PAUSE;
     loop {
-        let mut now = Processes::now();
-        let mut found = find(&now);
+        let found = find(&Processes::now());
         let elapsed = since.elapsed();
-        if elapsed > grace + KILL_LIMIT {
+        if found.is_empty() || elapsed > grace + KILL_LIMIT {
             return found.into_iter().map(Pid::as_raw_pid).collect();
         }
-        let mut signal = |pid| {
+        for &pid in &found {
             // An error means that it has gone meanwhile.
             if elapsed >= grace {
                 kill_process(pid, Signal::KILL).ok();
             } else if asked.insert(pid) {
                 kill_process(pid, Signal::TERM).ok();
             }
-        };
-        found.iter().copied().for_each(&mut signal);
-        // A process that forks and exits all the time has another id before a walk is over.
-        let mut known = now.ids();
-        for _ in 0..MAX_GLANCES {
-            let mut is_over = true;
-            for pid in newest_first().filter(|pid| known.insert(*pid)) {
-                let lives = now.add(pid);
-                let is_meant = find(&now).contains(&pid);
-                if is_meant {
-                    signal(pid);
-                    found.insert(pid);
-                }
-                // One that has ended has perhaps left another.
-                is_over &= lives && !is_meant;
-            }
-            if is_over {
-                break;
-            }
-        }
-        if found.is_empty() {
-            return Vec::new();
         }
         thread::sleep(pause);
         pause = (pause * 2).min(LAST_PAUSE);
@@ -316,41 +272,6 @@ mod tests {
 
         let own = Own::now();
         assert!(own.memory > 0 && own.open_files > 2, "{own:?}");
-    }
-
-    /// A process that changes its id every few milliseconds: it starts itself again, and ends. It gives up by itself.
-    const RESTLESS: &str = r#"[ "$1" -lt 20000 ] && sh -c "$0" "$0" $(($1 + 1)) &"#;
-
-    fn start_restless(marks: &[(&str, &str)]) {
-        let mut command = Command::new("sh");
-        command.args(["-c", RESTLESS, RESTLESS, "0"]);
-        command.envs(marks.iter().copied());
-        let mut first = command.spawn().expect("sh is there");
-        first.wait().expect("it exits");
-    }
-
-    /// Whether a process with this mark lives, however fast its id changes.
-    fn lives(mark: &(&str, &str)) -> bool {
-        let mark = format!("{}={}", mark.0, mark.1);
-        let has = |pid: Pid| {
-            let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid()));
-            environment.is_ok_and(|it| it.split(|byte| *byte == 0).any(|it| it == mark.as_bytes()))
-        };
-        (0..20).any(|_| newest_first().any(has))
-    }
-
-    #[tokio::test]
-    async fn a_process_that_changes_its_id_all_the_time_is_ended() {
-        let lineage = Lineage::default();
-        for server in ["one:1", "two:1", "three:1"] {
-            let marks = lineage.marks(server);
-            let variables: Vec<_> = marks.variables().collect();
-            start_restless(&variables);
-            let own = *variables.last().expect("a mark");
-            soon("the process", || lives(&own).then_some(()));
-            assert_eq!(end_marked(&marks).await, Vec::<i32>::new());
-            assert!(!lives(&own), "{server}");
-        }
     }
 
     #[tokio::test]

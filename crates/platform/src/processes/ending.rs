@@ -12,7 +12,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::oneshot;
 
-use super::{FIRST_PAUSE, KILL_LIMIT, LAST_PAUSE, MAX_GLANCES, Processes};
+use super::{FIRST_PAUSE, KILL_LIMIT, LAST_PAUSE, Processes};
 use crate::{
     blocking,
     lineage::{Brand, Marks},
@@ -82,10 +82,6 @@ fn serve(queue: &mpsc::Receiver<Wait>) {
 /// What is looked at, and acted on. Tests count it.
 trait World {
     fn processes(&mut self) -> Processes;
-    /// The ids of all processes, the newest first: a small part of what a walk costs.
-    fn ids(&mut self) -> Vec<Pid>;
-    /// Whether it has not ended yet. What has ended may wait to be reaped.
-    fn lives(&mut self, pid: Pid) -> bool;
     /// `NAME=value`, each with a zero byte behind it.
     fn environment(&mut self, pid: Pid) -> Option<Vec<u8>>;
     /// Its limit of real time, which may be a [`Brand`].
@@ -101,14 +97,6 @@ const REAL_TIME: &str = "Max realtime timeout";
 impl World for Machine {
     fn processes(&mut self) -> Processes {
         Processes::now()
-    }
-
-    fn ids(&mut self) -> Vec<Pid> {
-        super::newest_first().collect()
-    }
-
-    fn lives(&mut self, pid: Pid) -> bool {
-        super::living_parent(pid).is_some()
     }
 
     fn environment(&mut self, pid: Pid) -> Option<Vec<u8>> {
@@ -160,11 +148,10 @@ impl Waits {
     /// Looks at all processes once, kills what is waited for, and tells those of whom nothing is left.
     fn look(&mut self, world: &mut impl World, now: Instant) {
         let processes = world.processes();
-        let mut found = self.found(&processes, world);
+        let found = self.found(&processes, world);
         for pid in found.iter().flatten() {
             world.kill(*pid);
         }
-        self.chase(&processes, &mut found, world);
         let waits = std::mem::take(&mut self.0);
         for (wait, left) in waits.into_iter().zip(found) {
             if left.is_empty() || now.duration_since(wait.since) > KILL_LIMIT {
@@ -179,11 +166,33 @@ impl Waits {
 
     /// The processes of each wait. Each environment is read once, whoever waits.
     fn found(&self, processes: &Processes, world: &mut impl World) -> Vec<HashSet<Pid>> {
-        let index = Index::of(&self.0);
+        let mut by_mark = HashMap::<&[u8], Vec<usize>>::new();
+        for (place, wait) in self.0.iter().enumerate() {
+            // Without a mark nothing is meant, and not everything.
+            if let Some(mark) = wait.marks.last() {
+                by_mark.entry(mark.as_bytes()).or_default().push(place);
+            }
+        }
+        let instances = self.0.iter().filter_map(|wait| wait.marks.first());
+        let instances: HashSet<&[u8]> = instances.map(String::as_bytes).collect();
         let mut found = vec![HashSet::new(); self.0.len()];
         for pid in processes.ours() {
-            for place in index.places(pid, world) {
-                found[place].insert(pid);
+            // That of a process that keeps its memory to itself cannot be read.
+            let environment = world.environment(pid).unwrap_or_default();
+            let entries = || environment.split(|byte| *byte == 0);
+            let has = |mark: &String| entries().any(|entry| entry == mark.as_bytes());
+            for &place in entries().filter_map(|entry| by_mark.get(entry)).flatten() {
+                if self.0[place].marks.iter().all(has) {
+                    found[place].insert(pid);
+                }
+            }
+            let is_marked = entries().any(|entry| instances.contains(entry));
+            if let Some(limit) = (!is_marked).then(|| world.real_time(pid)).flatten() {
+                for (place, wait) in self.0.iter().enumerate() {
+                    if wait.brand.is_of(limit) {
+                        found[place].insert(pid);
+                    }
+                }
             }
         }
         for found in &mut found {
@@ -191,85 +200,6 @@ impl Waits {
             found.extend(processes.below(&marked));
         }
         found
-    }
-
-    /// Kills what has begun since the walk, and adds it to `found`. A process that forks and exits all the time
-    /// has another id before a walk is over: here only a glance lies between its id and its end.
-    fn chase(&self, walked: &Processes, found: &mut [HashSet<Pid>], world: &mut impl World) {
-        let index = Index::of(&self.0);
-        let mut known = walked.ids();
-        for _ in 0..MAX_GLANCES {
-            let mut is_over = true;
-            for pid in world.ids() {
-                if !known.insert(pid) {
-                    continue;
-                }
-                let places = index.places(pid, world);
-                // One that has ended has perhaps left another. One that becomes another program shows no
-                // environment for a moment.
-                let lives = world.lives(pid);
-                let is_blank = |it: Vec<u8>| it.is_empty();
-                if lives && places.is_empty() && world.environment(pid).is_some_and(is_blank) {
-                    known.remove(&pid);
-                    is_over = false;
-                }
-                is_over &= lives && places.is_empty();
-                if lives {
-                    world.kill(pid);
-                    for place in places {
-                        found[place].insert(pid);
-                    }
-                }
-            }
-            if is_over {
-                return;
-            }
-        }
-    }
-}
-
-/// Waits by their marks.
-struct Index<'w> {
-    waits: &'w [Wait],
-    by_mark: HashMap<&'w [u8], Vec<usize>>,
-    instances: HashSet<&'w [u8]>,
-}
-
-impl<'w> Index<'w> {
-    fn of(waits: &'w [Wait]) -> Self {
-        let mut by_mark = HashMap::<&[u8], Vec<usize>>::new();
-        for (place, wait) in waits.iter().enumerate() {
-            // Without a mark nothing is meant, and not everything.
-            if let Some(mark) = wait.marks.last() {
-                by_mark.entry(mark.as_bytes()).or_default().push(place);
-            }
-        }
-        let instances = waits.iter().filter_map(|wait| wait.marks.first());
-        Self {
-            waits,
-            by_mark,
-            instances: instances.map(String::as_bytes).collect(),
-        }
-    }
-
-    /// The waits that this process belongs to.
-    fn places(&self, pid: Pid, world: &mut impl World) -> HashSet<usize> {
-        // That of a process that keeps its memory to itself cannot be read.
-        let environment = world.environment(pid).unwrap_or_default();
-        let entries = || environment.split(|byte| *byte == 0);
-        let has = |mark: &String| entries().any(|entry| entry == mark.as_bytes());
-        let marked = entries().filter_map(|entry| self.by_mark.get(entry));
-        let marked = marked.flatten().copied();
-        let mut places: HashSet<usize> = marked
-            .filter(|place| self.waits[*place].marks.iter().all(has))
-            .collect();
-        let is_marked = entries().any(|entry| self.instances.contains(entry));
-        if let Some(limit) = (!is_marked).then(|| world.real_time(pid)).flatten() {
-            let waits = self.waits.iter().enumerate();
-            places
-                .extend(waits.filter_map(|(place, wait)| wait.brand.is_of(limit).then_some(place)));
-        }
-        places
     }
 }
 
@@ -296,14 +226,6 @@ mod tests {
     }
 
     impl World for Fake {
-        fn ids(&mut self) -> Vec<Pid> {
-            self.living.iter().map(|(pid, ..)| pid_of(*pid)).collect()
-        }
-
-        fn lives(&mut self, pid: Pid) -> bool {
-            self.ids().contains(&pid)
-        }
-
         fn processes(&mut self) -> Processes {
             self.walks += 1;
             let mut children = HashMap::<Pid, Vec<Pid>>::new();
