@@ -1310,6 +1310,7 @@ export const texts = {
     saveEdit: 'Save',
     savingEdit: 'Saving…',
     savedToast: (name: string) => `Server "${name}" added`,
+    savedSeveral: (names: string[]) => `${names.length} servers saved: ${names.join(', ')}`,
     editedToast: (name: string) => `Server "${name}" saved`,
     savedButDown: (name: string, error: string) => `Server "${name}" is saved and not connected yet: ${error}`,
     noEntry: 'This server comes from the command line of Mainstay. It has no entry that could be edited here.',
