@@ -49,7 +49,7 @@ const way = (title, type, needed) => ({ title, type: 'object', required: ['type'
 /** A tool whose argument is one of two kinds, told apart by a constant. */
 const PAY = { name: 'pay', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
 /** Texts, secrets and moments. */
-const TIMED = { name: 'timed', inputSchema: { type: 'object', properties: { title: { type: 'string' }, content: { type: 'string' }, secret: { type: 'string', format: 'password' }, hidden: { type: 'string', writeOnly: true }, moment: { type: 'string', format: 'date-time' }, clock: { type: 'string', format: 'time' }, day: { type: 'string', format: 'date' } } } }
+const TIMED = { name: 'timed', inputSchema: { type: 'object', properties: { title: { type: 'string' }, content: { type: 'string' }, secret: { type: 'string', format: 'password' }, hidden: { type: 'string', writeOnly: true }, api_key: { type: 'string', maxLength: 500 }, moment: { type: 'string', format: 'date-time' }, clock: { type: 'string', format: 'time' }, day: { type: 'string', format: 'date' } } } }
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const SILENCE = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA='
 const RESULTS = {
@@ -486,7 +486,7 @@ test('texts are lines, what is long or pasted with lines has room, and moments a
   const form = page.getByRole('tabpanel', { name: 'Form' })
   const tag = (name) => field(form, name).evaluate((it) => `${it.tagName} ${it.type}`)
   await field(form, 'title').waitFor()
-  assert.deepEqual(await Promise.all(['title', 'content', 'secret', 'hidden', 'moment', 'clock', 'day'].map(tag)), ['INPUT text', 'TEXTAREA textarea', 'INPUT password', 'INPUT password', 'INPUT datetime-local', 'INPUT time', 'INPUT date'])
+  assert.deepEqual(await Promise.all(['title', 'content', 'secret', 'hidden', 'api_key', 'moment', 'clock', 'day'].map(tag)), ['INPUT text', 'TEXTAREA textarea', 'INPUT password', 'INPUT password', 'INPUT password', 'INPUT datetime-local', 'INPUT time', 'INPUT date'])
   // A line keeps the breaks of what is pasted.
   await field(form, 'title').fill('begin ')
   await page.evaluate(() => navigator.clipboard.writeText('one\ntwo'))
@@ -633,7 +633,7 @@ test('the commands show no password, and are copied with it', async () => {
   const args = { text: 'some', count: 1, mode: 3, list: ['a'], place: { x: 1, y: 2 } }
   const page = await openPage(daemon, `#/tools/alpha/kinds?arguments=${encodeURIComponent(JSON.stringify(args))}`)
   const commands = await openCommands(page)
-  const note = commands.getByText('Passwords are shown as dots. Copy takes them as they are.')
+  const note = commands.getByText('Secrets are shown as dots. Copy takes them as they are.')
   await commands.getByRole('figure', { name: 'As curl' }).waitFor()
   assert.equal(await note.count(), 0)
   await field(page.getByRole('tabpanel', { name: 'Form' }), 'secret').fill('hush')
@@ -647,6 +647,31 @@ test('the commands show no password, and are copied with it', async () => {
     await figure.getByText('Copied').waitFor()
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /hush/, name)
   }
+  await commands.getByRole('button', { name: 'Show secrets' }).click()
+  await commands.getByRole('figure', { name: 'As curl' }).getByText('hush').waitFor()
+  await commands.getByRole('button', { name: 'Hide secrets' }).click()
+  await note.waitFor()
+  await closePage(page)
+})
+
+test('a text whose name says that it is a secret is one, until it is shown', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/timed')
+  const form = page.getByRole('tabpanel', { name: 'Form' })
+  const commands = await openCommands(page)
+  const curl = commands.getByRole('figure', { name: 'As curl' })
+  await field(form, 'api_key').fill('hush')
+  await curl.getByText('••••••').waitFor()
+  assert.doesNotMatch(await commands.innerText(), /hush/)
+  assert.equal(await field(form, 'api_key').getAttribute('type'), 'password')
+  await form.getByRole('button', { name: 'Show api_key' }).click()
+  assert.equal(await field(form, 'api_key').getAttribute('type'), 'text')
+  // A key of several lines keeps them, as dots.
+  await form.getByRole('button', { name: 'Hide api_key' }).click()
+  await page.evaluate(() => navigator.clipboard.writeText('one\ntwo'))
+  await field(form, 'api_key').press('ControlOrMeta+A')
+  await field(form, 'api_key').press('ControlOrMeta+V')
+  await soon('its lines', async () => (await field(form, 'api_key').inputValue()) === 'one\ntwo')
+  assert.equal(await field(form, 'api_key').evaluate((it) => getComputedStyle(it).webkitTextSecurity), 'disc')
   await closePage(page)
 })
 
