@@ -705,6 +705,8 @@ export const texts = {
           ? `${key}:${value}… can be ${choices.join(', ')}.`
           : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03, yesterday or 2026-11-24.`,
     badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, yesterday, "yesterday 23:50", 2026-11-24 or "2026-11-24 14:03".`,
+    unknownKey: (word: string, key: string, keys: string, meant: string | undefined) =>
+      `"${key}" is no word of this filter.${meant ? ` Did you mean ${meant}?` : ''} There are ${keys}. Text with a colon is searched in quotes: "${word}".`,
     times: {
       any: 'Any time',
       '15m': 'Last 15 min',
