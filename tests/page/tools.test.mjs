@@ -47,7 +47,7 @@ const KINDS = {
 }
 const way = (title, type, needed) => ({ title, type: 'object', required: ['type', needed], properties: { type: { const: type }, [needed]: { type: 'string' } } })
 /** A tool whose argument is one of two kinds, told apart by a constant. */
-const PAY = { name: 'pay', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
+const PAY = { name: 'pay', description: 'Pays a bill.', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
 /** Texts, secrets and moments. */
 const TIMED = { name: 'timed', inputSchema: { type: 'object', properties: { title: { type: 'string' }, content: { type: 'string' }, secret: { type: 'string', format: 'password' }, hidden: { type: 'string', writeOnly: true }, api_key: { type: 'string', maxLength: 500 }, moment: { type: 'string', format: 'date-time' }, clock: { type: 'string', format: 'time' }, day: { type: 'string', format: 'date' } } } }
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
@@ -678,7 +678,7 @@ test('a text whose name says that it is a secret is one, until it is shown', asy
 test('a tool is switched off for all, and on again', async () => {
   const page = await openPage(daemon, '#/tools/results/mixed')
   await page.getByText('Available to clients').click()
-  await page.getByText('Its server does not list it').waitFor()
+  await page.getByText('Mainstay lists it for no client').waitFor()
   const names = async () => (await daemon.api('/api/mcp-tools?server=results')).tools.map((it) => it.original_name)
   await soon('the tool to be gone', async () => !(await names()).includes('mixed'))
   assert.deepEqual((await daemon.api('/api/servers/results')).entry.disabledTools, ['mixed'])
@@ -689,6 +689,20 @@ test('a tool is switched off for all, and on again', async () => {
   await page.getByText('Available to clients').click()
   await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
   assert.ok((await names()).includes('mixed'))
+  await closePage(page)
+})
+
+test('a tool that is off says what this browser remembers of it', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/pay')
+  await page.getByText('Available to clients').click()
+  await page.getByText('Mainstay lists it for no client').waitFor()
+  await page.reload()
+  await page.getByText('Mainstay lists it for no client').waitFor()
+  await page.getByText('Pays a bill.').waitFor()
+  await page.getByText('Schema', { exact: true }).click()
+  await page.getByText('"payment"').first().waitFor()
+  await page.getByText('Available to clients').click()
+  await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
   await closePage(page)
 })
 
@@ -754,11 +768,11 @@ test('a tool that leaves the list while it is called keeps its form and its outc
   await call(page)
   await outcome(page).getByText('Running').waitFor()
   await page.getByText('Available to clients').click()
-  await page.getByText('Its server does not list it').waitFor()
+  await page.getByText('Mainstay lists it for no client').waitFor()
   await answered(page)
   assert.equal(await field(page.getByRole('tabpanel', { name: 'Form' }), 'ms').inputValue(), '3000')
   await page.getByText('Available to clients').click()
-  await page.getByText('Its server does not list it').waitFor({ state: 'detached' })
+  await page.getByText('Mainstay lists it for no client').waitFor({ state: 'detached' })
   await answered(page)
   await closePage(page)
 })

@@ -992,7 +992,7 @@ export const texts = {
     destructive: 'Destructive',
     offForAll: 'Off',
     offForAllTitle: 'Switched off for all clients, by the configuration of its server',
-    offForAllHint: 'Its server does not list it, and calls of it are refused. Switch it on below.',
+    offForAllHint: 'Mainstay lists it for no client, and refuses calls of it. Switch it on below to call it.',
     offFor: (count: number) => `Off for ${count} ${count === 1 ? 'client' : 'clients'}`,
     offForClient: (client: string) => `switched off for ${client}`,
     serverOffForClient: (client: string) => `its server is switched off for ${client}`,
