@@ -360,7 +360,7 @@ test('a call that fails says whether it may have run', async () => {
   const page = await openPage(daemon, `#/tools/hasty/sleep?arguments=${encodeURIComponent('{"ms": 600000}')}`)
   const doubt = outcome(page).getByText('Check what it did before you call it again.')
   await call(page)
-  await outcome(page).getByText('status 504').waitFor()
+  assert.doesNotMatch(await outcome(page).innerText(), /status/)
   await outcome(page).getByText('It was sent and may have run: no answer came in time.').waitFor()
   await doubt.waitFor()
   const { call: late } = await lastCall('hasty', 'sleep')

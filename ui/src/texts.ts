@@ -101,6 +101,7 @@ export const texts = {
     chosen: (count: number) => `${count} chosen`,
     next: 'Next',
     download: 'Download',
+    openServer: 'Open the server',
   },
 
   session: {
@@ -909,7 +910,6 @@ export const texts = {
     mainstay: 'Mainstay',
     around: 'Calls around this time',
     aroundAt: (time: string) => `Calls around ${time}`,
-    openServer: 'Open the server',
     data: 'Data',
     types: {
       server_added: 'Server added',
@@ -1051,7 +1051,6 @@ export const texts = {
     leftEnded: (tool: string, state: string) => `The call of ${tool} has ended: ${state}.`,
     tooManyLeft: (tool: string, most: number) => `The call of ${tool} was cancelled: ${most} others go on already.`,
     brokenOff: 'The connection to Mainstay broke before the answer came.',
-    status: (status: number) => `status ${status}`,
     elapsed: (time: string) => `after ${time}`,
     running: (time: string) => `for ${time}`,
     progress: 'Progress',
