@@ -43,6 +43,7 @@ export const texts = {
     live: 'Connected to Mainstay',
     gone: 'Mainstay does not answer.',
     lastSeen: (time: string, span: string) => `Last seen ${time}; trying again in ${span}.`,
+    lastSeenAs: (what: string) => `Last seen: ${what}`,
     goneHint: 'What you see is how things were. It comes back by itself when Mainstay runs again: run "mainstay serve".',
     notice:
       'MCP servers execute commands on your computer. Only use servers from trusted sources. Review configuration carefully before starting servers.',
