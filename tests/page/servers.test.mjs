@@ -712,6 +712,11 @@ test('by keyboard alone', async () => {
   await page.getByRole('button', { name: second, expanded: true }).waitFor()
   await press('Enter')
   await page.getByRole('button', { name: second, expanded: false }).waitFor()
+  await press('Enter')
+  await page.getByRole('button', { name: second, expanded: true }).waitFor()
+  await press('Tab', 'Escape')
+  await page.getByRole('button', { name: second, expanded: false }).waitFor()
+  assert.equal(await focused(), second)
 
   await press('/')
   await page.keyboard.type('gamma')

@@ -43,6 +43,7 @@ export const texts = {
     live: 'Connected to Mainstay',
     gone: 'Mainstay does not answer.',
     lastSeen: (time: string, span: string) => `Last seen ${time}; trying again in ${span}.`,
+    lastSeenAs: (what: string) => `Last seen: ${what}`,
     goneHint: 'What you see is how things were. It comes back by itself when Mainstay runs again: run "mainstay serve".',
     notice:
       'MCP servers execute commands on your computer. Only use servers from trusted sources. Review configuration carefully before starting servers.',
@@ -78,6 +79,8 @@ export const texts = {
     reset: 'Reset',
     delete: 'Delete',
     edit: 'Edit',
+    show: 'Show',
+    hide: 'Hide',
     copy: 'Copy',
     copied: 'Copied',
     copyFailed: 'The browser did not allow it',
@@ -99,6 +102,7 @@ export const texts = {
     chosen: (count: number) => `${count} chosen`,
     next: 'Next',
     download: 'Download',
+    openServer: 'Open the server',
   },
 
   session: {
@@ -703,6 +707,8 @@ export const texts = {
           ? `${key}:${value}… can be ${choices.join(', ')}.`
           : `${key}:${value}… is not a time yet. Write 15m, 2h, 7d, 14:03, yesterday or 2026-11-24.`,
     badTime: (text: string) => `"${text}" is no time. Write 15m, 2h, 7d, 14:03, yesterday, "yesterday 23:50", 2026-11-24 or "2026-11-24 14:03".`,
+    unknownKey: (word: string, key: string, keys: string, meant: string | undefined) =>
+      `"${key}" is no word of this filter.${meant ? ` Did you mean ${meant}?` : ''} There are ${keys}. Text with a colon is searched in quotes: "${word}".`,
     times: {
       any: 'Any time',
       '15m': 'Last 15 min',
@@ -905,7 +911,6 @@ export const texts = {
     mainstay: 'Mainstay',
     around: 'Calls around this time',
     aroundAt: (time: string) => `Calls around ${time}`,
-    openServer: 'Open the server',
     data: 'Data',
     types: {
       server_added: 'Server added',
@@ -988,7 +993,7 @@ export const texts = {
     destructive: 'Destructive',
     offForAll: 'Off',
     offForAllTitle: 'Switched off for all clients, by the configuration of its server',
-    offForAllHint: 'Its server does not list it, and calls of it are refused. Switch it on below.',
+    offForAllHint: 'Mainstay lists it for no client, and refuses calls of it. Switch it on below to call it.',
     offFor: (count: number) => `Off for ${count} ${count === 1 ? 'client' : 'clients'}`,
     offForClient: (client: string) => `switched off for ${client}`,
     serverOffForClient: (client: string) => `its server is switched off for ${client}`,
@@ -1047,7 +1052,6 @@ export const texts = {
     leftEnded: (tool: string, state: string) => `The call of ${tool} has ended: ${state}.`,
     tooManyLeft: (tool: string, most: number) => `The call of ${tool} was cancelled: ${most} others go on already.`,
     brokenOff: 'The connection to Mainstay broke before the answer came.',
-    status: (status: number) => `status ${status}`,
     elapsed: (time: string) => `after ${time}`,
     running: (time: string) => `for ${time}`,
     progress: 'Progress',
@@ -1062,7 +1066,8 @@ export const texts = {
     asCommand: 'As a command',
     asCurl: 'As curl',
     incomplete: 'Not complete yet: a required argument is missing.',
-    secretsHidden: 'Passwords are shown as dots. Copy takes them as they are.',
+    secrets: 'secrets',
+    secretsHidden: 'Secrets are shown as dots. Copy takes them as they are.',
     statistics: 'Last 24 hours',
     noStatistics: 'No calls in the last 24 hours.',
     figures: { calls: 'Calls', errors: 'Errors', p50: 'p50', p95: 'p95', p99: 'p99' },
