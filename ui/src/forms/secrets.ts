@@ -6,8 +6,7 @@ const WORDS =
   '(?:(?:api|access|secret|private)[_-]?keys?|tokens?|secrets?|passw(?:or)?ds?|passphrases?|pwds?|credentials?|cookies?|authorization|x-(?:amz|goog)-signature)'
 const NAME = new RegExp(`${WORDS}$`, 'i')
 /** Tokens that open nothing: they say where a list goes on, or how many there are. */
-const OPEN =
-  /(?:(?:page|next|continuation|progress|sync|change)[_-]?token|(?:max|min|total|input|output|prompt|completion|reasoning|thinking|audio|text|image|cached?|read|write|creation|used|usage|remaining|context|num|number[_-]?of|n|new|budget|limit|generated|request|response|estimated|stop|special|added)[_-]?tokens)$/i
+const OPEN = /(?:(?:page|next|continuation|progress|sync|change)[_-]?token|(?:max|min|total|input|output|num)[_-]?tokens)$/i
 const MAY_HAVE = new RegExp(`"(?:password|writeOnly)"|${WORDS}"`, 'i')
 
 export const DOTS = '••••••'
