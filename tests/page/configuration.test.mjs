@@ -124,6 +124,33 @@ test('the schema completes keys and values', async () => {
   await closePage(page)
 })
 
+test('what is typed before an entry leaves the entry alone', async () => {
+  const page = await opened()
+  const list = page.getByRole('listbox', { name: 'Completions' })
+  const typeBefore = async (line, text) => {
+    await typeBehind(page, line, '')
+    await page.keyboard.press('Home')
+    await page.keyboard.type(text)
+  }
+  await typeBefore('"beta"', '"n": {"a": "b"},')
+  await lineOf(page, /^    "n": \{"a": "b"\},"beta": \{$/).waitFor()
+  assert.equal(await list.count(), 0)
+  await page.keyboard.press('Enter')
+  await lineOf(page, /^    "beta": \{$/).waitFor()
+
+  // A completion replaces what was typed, and nothing behind it.
+  await typeBefore('"env"', '"cw')
+  await list.getByRole('option', { name: /^cwd/ }).waitFor()
+  await page.keyboard.press('Enter')
+  // The quotes that it put in are typed over, those of the neighbour are not.
+  await page.keyboard.type('/x",')
+  await lineOf(page, '"cwd": "/x",,"env": { "API_TOKEN"').waitFor()
+  // So are those that were put in while something was typed where nothing follows.
+  await typeBehind(page, '"--tools", "2"', ',\n"x": {"y": ["z"]}')
+  await lineOf(page, /^      "x": \{"y": \["z"\]\}$/).waitFor()
+  await closePage(page)
+})
+
 test('what is wrong is shown with its line and column, and is refused by no save', async () => {
   const page = await opened()
   // The text is no JSON: the daemon says where.

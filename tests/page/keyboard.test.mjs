@@ -38,6 +38,14 @@ test('a tool is found, filled in and called', async () => {
   await closePage(page)
 })
 
+test('a tool is called right after its screen was opened', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/error')
+  await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
+  await page.keyboard.press('Control+Enter')
+  await page.getByRole('region', { name: 'Result' }).waitFor()
+  await closePage(page)
+})
+
 test('a request of a server is answered', async () => {
   const page = await openPage(daemon)
   const requestedSchema = { type: 'object', required: ['name'], properties: { name: { type: 'string' } } }

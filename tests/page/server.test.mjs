@@ -438,5 +438,10 @@ test('calls of a server end in the words of the screen of calls', async () => {
   const call = page.getByRole('row', { name: /no_such_tool/ })
   await says(call, 'did not run')
   assert.equal(await call.getByText('refused', { exact: true }).count(), 0)
+  // Who called without a name, too, and from a record the way leads back.
+  await call.getByRole('cell', { name: 'REST', exact: true }).waitFor()
+  await call.getByRole('link').click()
+  await page.getByRole('dialog').getByRole('link', { name: 'Open the server' }).click()
+  await page.getByRole('heading', { level: 1, name: 'alpha' }).waitFor()
   await closePage(page)
 })

@@ -513,6 +513,27 @@ test('a server of a name that exists is added beside it; replacing is a choice o
   await closePage(page)
 })
 
+test('a name that exists is dealt with in the form as in what was pasted', async () => {
+  await daemon.api('/api/servers', 'POST', { name: 'same', ...fake('--tools', '4'), persist: true })
+  const page = await openPage(daemon, '#/servers?add=form')
+  const add = dialog(page, 'Add a server')
+  const review = dialog(page, 'Review before saving')
+  await add.getByLabel('Name', { exact: true }).first().fill('same')
+  await says(add, 'There is a server of this name already. The review offers another name, or to replace it.')
+  await add.getByLabel('Command').fill(FAKE_SERVER)
+  await add.getByLabel('Arguments').fill('--tools\n5')
+  await add.getByRole('button', { name: 'Review' }).click()
+  await says(review, 'A server "same" exists. This one is added beside it, as "same-2".')
+  await review.getByRole('button', { name: 'Save and start' }).waitFor()
+  await review.getByRole('button', { name: 'Replace same' }).click()
+  await review.getByRole('region', { name: 'What changes in the entry' }).waitFor()
+  await review.getByRole('button', { name: 'Replace same' }).click()
+  await toast(page, 'Server "same" replaced')
+  assert.deepEqual(inFile('same'), fake('--tools', '5'))
+  await daemon.api('/api/servers/same?persist=true', 'DELETE')
+  await closePage(page)
+})
+
 test('of several in one snippet, those that are new are saved', async () => {
   const page = await openPage(daemon, '#/servers?add=paste')
   const snippet = { mcpServers: { alpha: fake(), 'new-one': fake('--tools', '31'), 'new-two': fake('--tools', '32') } }
@@ -521,6 +542,7 @@ test('of several in one snippet, those that are new are saved', async () => {
   const review = dialog(page, 'Review before saving')
   await says(review, '3 servers found')
   assert.equal(await review.getByRole('checkbox', { name: /alpha/ }).isChecked(), false, 'what is there is not replaced unasked')
+  await says(review, 'Left out, for a server "alpha" exists. Tick it to add it beside that one, or to replace it.')
   await review.getByRole('checkbox', { name: /new-two/ }).uncheck()
   await review.getByRole('button', { name: 'Save and start' }).click()
   await toast(page, 'Server "new-one" added')
@@ -690,6 +712,11 @@ test('by keyboard alone', async () => {
   await page.getByRole('button', { name: second, expanded: true }).waitFor()
   await press('Enter')
   await page.getByRole('button', { name: second, expanded: false }).waitFor()
+  await press('Enter')
+  await page.getByRole('button', { name: second, expanded: true }).waitFor()
+  await press('Tab', 'Escape')
+  await page.getByRole('button', { name: second, expanded: false }).waitFor()
+  assert.equal(await focused(), second)
 
   await press('/')
   await page.keyboard.type('gamma')

@@ -47,9 +47,9 @@ const KINDS = {
 }
 const way = (title, type, needed) => ({ title, type: 'object', required: ['type', needed], properties: { type: { const: type }, [needed]: { type: 'string' } } })
 /** A tool whose argument is one of two kinds, told apart by a constant. */
-const PAY = { name: 'pay', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
+const PAY = { name: 'pay', description: 'Pays a bill.', inputSchema: { type: 'object', required: ['payment'], properties: { payment: { oneOf: [way('Card', 'card', 'number'), way('Invoice', 'invoice', 'address')] } } } }
 /** Texts, secrets and moments. */
-const TIMED = { name: 'timed', inputSchema: { type: 'object', properties: { title: { type: 'string' }, content: { type: 'string' }, secret: { type: 'string', format: 'password' }, hidden: { type: 'string', writeOnly: true }, moment: { type: 'string', format: 'date-time' }, clock: { type: 'string', format: 'time' }, day: { type: 'string', format: 'date' } } } }
+const TIMED = { name: 'timed', inputSchema: { type: 'object', properties: { title: { type: 'string' }, content: { type: 'string' }, secret: { type: 'string', format: 'password' }, hidden: { type: 'string', writeOnly: true }, api_key: { type: 'string', maxLength: 500 }, moment: { type: 'string', format: 'date-time' }, clock: { type: 'string', format: 'time' }, day: { type: 'string', format: 'date' } } } }
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const SILENCE = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA='
 const RESULTS = {
@@ -360,7 +360,7 @@ test('a call that fails says whether it may have run', async () => {
   const page = await openPage(daemon, `#/tools/hasty/sleep?arguments=${encodeURIComponent('{"ms": 600000}')}`)
   const doubt = outcome(page).getByText('Check what it did before you call it again.')
   await call(page)
-  await outcome(page).getByText('status 504').waitFor()
+  assert.doesNotMatch(await outcome(page).innerText(), /status/)
   await outcome(page).getByText('It was sent and may have run: no answer came in time.').waitFor()
   await doubt.waitFor()
   const { call: late } = await lastCall('hasty', 'sleep')
@@ -486,7 +486,7 @@ test('texts are lines, what is long or pasted with lines has room, and moments a
   const form = page.getByRole('tabpanel', { name: 'Form' })
   const tag = (name) => field(form, name).evaluate((it) => `${it.tagName} ${it.type}`)
   await field(form, 'title').waitFor()
-  assert.deepEqual(await Promise.all(['title', 'content', 'secret', 'hidden', 'moment', 'clock', 'day'].map(tag)), ['INPUT text', 'TEXTAREA textarea', 'INPUT password', 'INPUT password', 'INPUT datetime-local', 'INPUT time', 'INPUT date'])
+  assert.deepEqual(await Promise.all(['title', 'content', 'secret', 'hidden', 'api_key', 'moment', 'clock', 'day'].map(tag)), ['INPUT text', 'TEXTAREA textarea', 'INPUT password', 'INPUT password', 'INPUT password', 'INPUT datetime-local', 'INPUT time', 'INPUT date'])
   // A line keeps the breaks of what is pasted.
   await field(form, 'title').fill('begin ')
   await page.evaluate(() => navigator.clipboard.writeText('one\ntwo'))
@@ -633,7 +633,7 @@ test('the commands show no password, and are copied with it', async () => {
   const args = { text: 'some', count: 1, mode: 3, list: ['a'], place: { x: 1, y: 2 } }
   const page = await openPage(daemon, `#/tools/alpha/kinds?arguments=${encodeURIComponent(JSON.stringify(args))}`)
   const commands = await openCommands(page)
-  const note = commands.getByText('Passwords are shown as dots. Copy takes them as they are.')
+  const note = commands.getByText('Secrets are shown as dots. Copy takes them as they are.')
   await commands.getByRole('figure', { name: 'As curl' }).waitFor()
   assert.equal(await note.count(), 0)
   await field(page.getByRole('tabpanel', { name: 'Form' }), 'secret').fill('hush')
@@ -647,13 +647,38 @@ test('the commands show no password, and are copied with it', async () => {
     await figure.getByText('Copied').waitFor()
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /hush/, name)
   }
+  await commands.getByRole('button', { name: 'Show secrets' }).click()
+  await commands.getByRole('figure', { name: 'As curl' }).getByText('hush').waitFor()
+  await commands.getByRole('button', { name: 'Hide secrets' }).click()
+  await note.waitFor()
+  await closePage(page)
+})
+
+test('a text whose name says that it is a secret is one, until it is shown', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/timed')
+  const form = page.getByRole('tabpanel', { name: 'Form' })
+  const commands = await openCommands(page)
+  const curl = commands.getByRole('figure', { name: 'As curl' })
+  await field(form, 'api_key').fill('hush')
+  await curl.getByText('••••••').waitFor()
+  assert.doesNotMatch(await commands.innerText(), /hush/)
+  assert.equal(await field(form, 'api_key').getAttribute('type'), 'password')
+  await form.getByRole('button', { name: 'Show api_key' }).click()
+  assert.equal(await field(form, 'api_key').getAttribute('type'), 'text')
+  // A key of several lines keeps them, as dots.
+  await form.getByRole('button', { name: 'Hide api_key' }).click()
+  await page.evaluate(() => navigator.clipboard.writeText('one\ntwo'))
+  await field(form, 'api_key').press('ControlOrMeta+A')
+  await field(form, 'api_key').press('ControlOrMeta+V')
+  await soon('its lines', async () => (await field(form, 'api_key').inputValue()) === 'one\ntwo')
+  assert.equal(await field(form, 'api_key').evaluate((it) => getComputedStyle(it).webkitTextSecurity), 'disc')
   await closePage(page)
 })
 
 test('a tool is switched off for all, and on again', async () => {
   const page = await openPage(daemon, '#/tools/results/mixed')
   await page.getByText('Available to clients').click()
-  await page.getByText('Its server does not list it').waitFor()
+  await page.getByText('Mainstay lists it for no client').waitFor()
   const names = async () => (await daemon.api('/api/mcp-tools?server=results')).tools.map((it) => it.original_name)
   await soon('the tool to be gone', async () => !(await names()).includes('mixed'))
   assert.deepEqual((await daemon.api('/api/servers/results')).entry.disabledTools, ['mixed'])
@@ -664,6 +689,20 @@ test('a tool is switched off for all, and on again', async () => {
   await page.getByText('Available to clients').click()
   await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
   assert.ok((await names()).includes('mixed'))
+  await closePage(page)
+})
+
+test('a tool that is off says what this browser remembers of it', async () => {
+  const page = await openPage(daemon, '#/tools/alpha/pay')
+  await page.getByText('Available to clients').click()
+  await page.getByText('Mainstay lists it for no client').waitFor()
+  await page.reload()
+  await page.getByText('Mainstay lists it for no client').waitFor()
+  await page.getByText('Pays a bill.').waitFor()
+  await page.getByText('Schema', { exact: true }).click()
+  await page.getByText('"payment"').first().waitFor()
+  await page.getByText('Available to clients').click()
+  await page.getByRole('button', { name: 'Call', exact: true }).waitFor()
   await closePage(page)
 })
 
@@ -729,11 +768,11 @@ test('a tool that leaves the list while it is called keeps its form and its outc
   await call(page)
   await outcome(page).getByText('Running').waitFor()
   await page.getByText('Available to clients').click()
-  await page.getByText('Its server does not list it').waitFor()
+  await page.getByText('Mainstay lists it for no client').waitFor()
   await answered(page)
   assert.equal(await field(page.getByRole('tabpanel', { name: 'Form' }), 'ms').inputValue(), '3000')
   await page.getByText('Available to clients').click()
-  await page.getByText('Its server does not list it').waitFor({ state: 'detached' })
+  await page.getByText('Mainstay lists it for no client').waitFor({ state: 'detached' })
   await answered(page)
   await closePage(page)
 })

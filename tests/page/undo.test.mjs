@@ -121,6 +121,19 @@ test('a replacement: the secrets of the entry are back', async () => {
   await closePage(page)
 })
 
+test('several that are added at once, by one notice', async () => {
+  const page = await openPage(daemon, '#/servers?add=paste')
+  await undone(page, '2 servers saved: one, two', async () => {
+    await page.getByLabel('A snippet, a command line or an address').fill(JSON.stringify({ mcpServers: { one: fake(), two: fake() } }))
+    await page.getByRole('button', { name: 'Read it' }).click()
+    await dialog(page, 'Review before saving').getByRole('button', { name: 'Save and start 2 servers' }).click()
+    await daemon.connected('one', 'two')
+    await undo(page).waitFor()
+    assert.equal(await page.locator('.toast').count(), 1)
+  })
+  await closePage(page)
+})
+
 test('an approval: the server is gone', async () => {
   const client = await McpClient.open(daemon, '/mcp', { name: 'Cursor', version: '1', token: daemon.token })
   await client.call('add_server', { name: 'asked', ...fake() })
@@ -166,11 +179,37 @@ test('what another hand has changed since stays', async () => {
   const page = await openPage(daemon, '#/servers')
   await edit(page, withTools(3))
   await undo(page).waitFor()
-  const theirs = onDisk().replace('"mcpServers"', '"health": {"intervalMs": 60000},\n  "mcpServers"')
-  fs.writeFileSync(daemon.config, theirs)
+  const was = onDisk()
+  // The page has not heard of it yet when Undo is pressed.
+  await page.route('**/api/config/history', async (route) => {
+    const answer = await route.fetch()
+    await route.fulfill({ json: { ...(await answer.json()), changed: true } })
+  })
   await undo(page).click()
   await says(page, 'Not undone: the configuration has changed since.')
-  assert.equal(onDisk(), theirs)
+  await page.unroute('**/api/config/history')
+  assert.equal(onDisk(), was)
+  // Once it has, the notice goes by itself.
+  await edit(page, withTools(4))
+  await undo(page).waitFor()
+  const changed = onDisk().replace('"mcpServers"', '"health": {"intervalMs": 60000},\n  "mcpServers"')
+  fs.writeFileSync(daemon.config, changed)
+  await undo(page).waitFor({ state: 'detached' })
+  assert.equal(onDisk(), changed)
+  await closePage(page)
+})
+
+test('of two changes only the newer has an undo', async () => {
+  const page = await openPage(daemon, '#/servers')
+  await edit(page, withTools(5))
+  await undo(page).waitFor()
+  await menu(page, 'gamma', 'Disable')
+  await says(page, 'Server "gamma" disabled')
+  await undo(page).waitFor()
+  await page.locator('.toast').filter({ hasText: 'Server "alpha" saved' }).waitFor({ state: 'detached' })
+  assert.equal(await page.locator('.toasts').getByRole('button', { name: 'Undo' }).count(), 1)
+  await undo(page).click()
+  await daemon.connected('gamma')
   await closePage(page)
 })
 

@@ -145,7 +145,7 @@ impl From<&ServerChange> for PlannedServer {
 impl From<&SettingChange> for PlannedSetting {
     fn from(SettingChange { key, takes_effect }: &SettingChange) -> Self {
         Self {
-            key: (*key).to_owned(),
+            key: key.clone(),
             takes_effect: match takes_effect {
                 config::plan::TakesEffect::Now => TakesEffect::Now,
                 config::plan::TakesEffect::AtRestart => TakesEffect::AtRestart,
@@ -178,7 +178,10 @@ mod tests {
             action,
             keys: vec!["command", "args"],
         };
-        let setting = |key, takes_effect| SettingChange { key, takes_effect };
+        let setting = |key: &str, takes_effect| SettingChange {
+            key: key.to_owned(),
+            takes_effect,
+        };
         let plan = config::Plan {
             servers: actions.map(change).into(),
             reordered: true,

@@ -8,17 +8,16 @@ use serde_json::{Map, Value};
 use crate::{
     client::Client,
     document,
-    format::Format,
     machine::{Machine, System},
-    places::{Choices, ClientFile, Scope, files_of},
-    rules::KEYS,
+    places::{Choices, ClientFile, Scope, files_of, format_of},
+    rules::{KEYS, MANAGED_SERVERS},
 };
 
 /// Projects of Claude Code whose settings are looked at.
 const MAX_PROJECTS: usize = 64;
 
-/// Agents of a client that are looked at.
-const MAX_AGENTS: usize = 256;
+/// Files of one folder that are looked at.
+const MAX_FILES: usize = 256;
 
 /// The file with what other files of its client say of its servers. Reads these files.
 pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
@@ -30,7 +29,7 @@ pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
         if path == file.path {
             continue;
         }
-        choices.extend(value(&path).map(|whole| Choices {
+        choices.extend(value(file.client, &path).map(|whole| Choices {
             whole: with_rules_alone(whole),
             path,
             scope,
@@ -39,9 +38,9 @@ pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
     ClientFile { choices, ..file }
 }
 
-fn value(path: &Path) -> Option<Value> {
+fn value(client: Client, path: &Path) -> Option<Value> {
     let text = files::configuration(path).ok()?;
-    document::value(Format::Json, &text).ok()
+    document::value(format_of(client, path), &text).ok()
 }
 
 /// Where there may be rules, those of all projects first.
@@ -65,6 +64,11 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
                 .iter()
                 .map(|name| of_user(folder.join(name)))
                 .collect();
+            if let Some(folder) = &machine.claude_managed_dir {
+                const MANAGED: [&str; 2] = ["managed-settings.json", MANAGED_SERVERS];
+                places.extend(MANAGED.map(|name| of_user(folder.join(name))));
+                places.extend(json_files(&folder.join("managed-settings.d"), &Scope::User));
+            }
             let mut projects: Vec<PathBuf> = project.into_iter().map(Path::to_owned).collect();
             if file.project().is_none() {
                 projects.extend(projects_with_servers(&file.path));
@@ -87,22 +91,28 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
             places.extend(in_project(&[".cursor/cli.json"]));
             places
         }
-        Client::Opencode | Client::KiloCli | Client::GeminiCli | Client::QwenCode | Client::Zed => {
+        Client::Goose => vec![of_user(file.path.with_file_name("permission.yaml"))],
+        Client::Opencode
+        | Client::KiloCli
+        | Client::GeminiCli
+        | Client::QwenCode
+        | Client::Zed
+        | Client::Crush => {
             let machine = machine.clone().with_project(project.map(Path::to_owned));
             let files = files_of(file.client, &machine).into_iter();
             files.map(|file| (file.path, file.scope)).collect()
         }
         Client::Kiro => {
-            let mut places = agents(&home.join(".kiro/agents"), &Scope::User);
+            let mut places = json_files(&home.join(".kiro/agents"), &Scope::User);
             for (folder, scope) in in_project(&[".kiro/agents"]) {
-                places.extend(agents(&folder, &scope));
+                places.extend(json_files(&folder, &scope));
             }
             places
         }
         Client::AmazonQ => {
-            let mut places = agents(&home.join(".aws/amazonq/cli-agents"), &Scope::User);
+            let mut places = json_files(&home.join(".aws/amazonq/cli-agents"), &Scope::User);
             for (folder, scope) in in_project(&[".amazonq/cli-agents"]) {
-                places.extend(agents(&folder, &scope));
+                places.extend(json_files(&folder, &scope));
             }
             places
         }
@@ -110,12 +120,12 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
     }
 }
 
-/// The files of agents in this folder, by their names.
-fn agents(folder: &Path, scope: &Scope) -> Vec<(PathBuf, Scope)> {
+/// The JSON files in this folder, by their names.
+fn json_files(folder: &Path, scope: &Scope) -> Vec<(PathBuf, Scope)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_agent = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
-    let mut paths: Vec<PathBuf> = paths.filter(is_agent).take(MAX_AGENTS).collect();
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
+    let mut paths: Vec<PathBuf> = paths.filter(is_json).take(MAX_FILES).collect();
     paths.sort();
     let places = paths.into_iter().map(|path| (path, scope.clone()));
     places.collect()
@@ -123,7 +133,7 @@ fn agents(folder: &Path, scope: &Scope) -> Vec<(PathBuf, Scope)> {
 
 /// The projects that have servers of their own in the file of Claude Code.
 fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
-    let whole = value(path).unwrap_or_default();
+    let whole = value(Client::ClaudeCode, path).unwrap_or_default();
     let projects = whole.get("projects").and_then(Value::as_object);
     let has_servers = |project: &Value| {
         let servers = project.get("mcpServers").and_then(Value::as_object);
@@ -139,7 +149,7 @@ fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
 /// The choices for a project in Claude Code's own file.
 fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choices> {
     let own = files_of(Client::ClaudeCode, machine).into_iter().next()?;
-    let whole = value(&own.path)?;
+    let whole = value(own.client, &own.path)?;
     let of_project = whole.get("projects")?.get(project.to_str()?)?;
     Some(Choices {
         path: own.path,

@@ -10,6 +10,7 @@
 //! entry_for(client, name, entry, section)           an entry of ours in a client's words
 //! pasted(text)                                    the servers in what a person pasted
 //! apply(file, text, changes)                      any change of a client's servers
+//! warn_of_unread_rules(loaded, machine)           what a client's file restricts and the daemon does not
 //! revert(file, before, after, now)                undoes a change in a file that was changed since
 //! back_up(path), write(path, text)                the only functions that write, with write_in
 //! ```
@@ -36,6 +37,7 @@ mod revert;
 mod rules;
 mod save;
 mod translate;
+mod unread;
 mod write;
 mod yaml;
 
@@ -56,4 +58,5 @@ pub use places::{Choices, ClientFile, Scope, Section, files_of};
 pub use read::{Fate, LeftOut, Note, Server, left_out_by_list, servers};
 pub use revert::{Reverted, revert, unpatched};
 pub use save::{back_up, write, write_in};
+pub use unread::warn_of_unread_rules;
 pub use write::{Written, entry_for};

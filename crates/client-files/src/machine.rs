@@ -39,6 +39,8 @@ pub struct Machine {
     pub codex_home: Option<PathBuf>,
     /// `$CLAUDE_CONFIG_DIR`, where Claude Code keeps its files.
     pub claude_config_dir: Option<PathBuf>,
+    /// Where an administrator manages Claude Code.
+    pub claude_managed_dir: Option<PathBuf>,
     /// The file that `serve --mcp-clients` reads, where a variable says so.
     pub cideldill_clients: Option<PathBuf>,
     /// Where Mainstay listens, as `ADDRESS:PORT`: what leads there is Mainstay itself. Its usual address is
@@ -58,6 +60,7 @@ impl Machine {
             xdg_config_home: None,
             codex_home: None,
             claude_config_dir: None,
+            claude_managed_dir: None,
             cideldill_clients: None,
             own_addresses: Vec::new(),
             project: None,
@@ -75,6 +78,11 @@ impl Machine {
             xdg_config_home: folder("XDG_CONFIG_HOME"),
             codex_home: folder("CODEX_HOME"),
             claude_config_dir: folder("CLAUDE_CONFIG_DIR"),
+            claude_managed_dir: Some(match System::own() {
+                System::Linux => "/etc/claude-code".into(),
+                System::MacOs => "/Library/Application Support/ClaudeCode".into(),
+                System::Windows => r"C:\Program Files\ClaudeCode".into(),
+            }),
             cideldill_clients: locate_clients(environment)
                 .map(|it| it.path().to_owned())
                 .filter(|path| path.is_absolute()),

@@ -1,16 +1,16 @@
 //! Makes one list of the servers of several clients: equal ones become one, and names stay apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mainstay_core::{
     config::{adopt, edit::Entry},
     ids::ServerName,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     client::Client,
-    read::{Fate, Note, Server},
+    read::{Fate, Note, Server, names},
 };
 
 /// A server as the configuration is to have it.
@@ -20,7 +20,7 @@ pub struct Merged {
     pub entry: Entry,
     /// Where it comes from, in the order in which they were given.
     pub sources: Vec<Server>,
-    /// What follows from the others: a name that had to change.
+    /// What follows from the others: a name that had to change, a restriction of another client.
     pub notes: Vec<Note>,
     pub standing: Standing,
 }
@@ -36,54 +36,134 @@ pub enum Standing {
 /// The servers for our configuration, which has `known` already. Servers that are left out are not among
 /// them. A server that is known, under whatever name, is [`Standing::Present`].
 pub fn merge(servers: &[Server], known: &[(ServerName, Entry)]) -> Vec<Merged> {
-    let mut merged: Vec<Merged> = Vec::new();
     let mut taken: BTreeMap<ServerName, Value> = known
         .iter()
         .map(|(name, entry)| (name.clone(), meaning(entry)))
         .collect();
-    for server in servers.iter().filter(|server| server.left_out.is_none()) {
-        let own = meaning(&server.entry);
-        if let Some(equal) = merged.iter_mut().find(|it| meaning(&it.entry) == own) {
-            keep_notes(&mut equal.entry, &server.entry);
-            equal.sources.push(server.clone());
+    let mut merged = one_of_each(servers);
+    for at in 0..merged.len() {
+        let (before, rest) = merged.split_at_mut(at);
+        let it = &mut rest[0];
+        let own = meaning(&it.entry);
+        let present = taken
+            .get_key_value(&it.name)
+            .filter(|(_, known)| **known == own);
+        let present = present.or_else(|| taken.iter().find(|(_, known)| **known == own));
+        if let Some((name, _)) = present {
+            it.name = name.clone();
+            it.standing = Standing::Present;
             continue;
         }
-        let present = taken
-            .get_key_value(&server.name)
-            .filter(|(_, it)| **it == own);
-        let present = present.or_else(|| taken.iter().find(|(_, it)| **it == own));
-        if let Some((name, _)) = present {
-            merged.push(Merged {
-                name: name.clone(),
+        let server = &it.sources[0];
+        let name = free_name(server, |name| taken.contains_key(name));
+        if name != server.name {
+            let text = format!(
+                "another server is called {} already, so that of {} is called {name}",
+                server.name, server.client
+            );
+            it.notes.push(reported("name", text));
+        }
+        let mut others = before.iter();
+        if let Some(other) = others.find(|other| is_same_switched(&other.entry, &it.entry)) {
+            let text = format!(
+                "it is the server {} again, which one client has enabled and another has not",
+                other.name
+            );
+            it.notes.push(reported("enabled", text));
+        }
+        taken.insert(name.clone(), own);
+        it.name = name;
+    }
+    merged
+}
+
+/// The servers, each once. Those that differ in the lists of their tools are one, with the tools that all their
+/// clients have.
+fn one_of_each(servers: &[Server]) -> Vec<Merged> {
+    let mut merged: Vec<Merged> = Vec::new();
+    for server in servers.iter().filter(|server| server.left_out.is_none()) {
+        let own = meaning_without(&server.entry, &TOOL_LISTS);
+        let mut known = merged.iter_mut();
+        match known.find(|it| meaning_without(&it.entry, &TOOL_LISTS) == own) {
+            Some(equal) => {
+                keep_notes(&mut equal.entry, &server.entry);
+                equal.restrict(server);
+                equal.sources.push(server.clone());
+            }
+            None => merged.push(Merged {
+                name: server.name.clone(),
                 entry: server.entry.clone(),
                 sources: vec![server.clone()],
                 notes: Vec::new(),
-                standing: Standing::Present,
-            });
-            continue;
+                standing: Standing::New,
+            }),
         }
-        let name = free_name(server, |name| taken.contains_key(name));
-        let mut notes = Vec::new();
-        if name != server.name {
-            notes.push(Note {
-                key: "name".to_owned(),
-                fate: Fate::Reported,
-                text: format!(
-                    "another server is called {} already, so that of {} is called {name}",
-                    server.name, server.client
-                ),
-            });
-        }
-        taken.insert(name.clone(), own);
-        merged.push(Merged {
-            name,
-            entry: server.entry.clone(),
-            sources: vec![server.clone()],
-            notes,
-            standing: Standing::New,
-        });
     }
     merged
+}
+
+const ALLOWED: &str = "allowedTools";
+const DISABLED: &str = "disabledTools";
+const TOOL_LISTS: [&str; 2] = [ALLOWED, DISABLED];
+
+impl Merged {
+    /// Leaves the tools that the entry of this server has as well.
+    fn restrict(&mut self, server: &Server) {
+        let lists = |key: &str| {
+            let entries = [&self.entry, &server.entry];
+            entries.map(|entry| names(entry.get(key)).map(BTreeSet::from_iter))
+        };
+        let allowed: [Option<BTreeSet<String>>; 2] = lists(ALLOWED);
+        let disabled = lists(DISABLED).map(Option::unwrap_or_default);
+        let mut differing = Vec::new();
+        if allowed[0] != allowed[1] {
+            differing.push(ALLOWED);
+            let both = match allowed {
+                [Some(own), Some(other)] => Some(&own & &other),
+                [own, other] => own.or(other),
+            };
+            self.entry.insert(ALLOWED.to_owned(), json!(both));
+        }
+        if disabled[0] != disabled[1] {
+            differing.push(DISABLED);
+            let both = &disabled[0] | &disabled[1];
+            self.entry.insert(DISABLED.to_owned(), json!(both));
+        }
+        if differing.is_empty() {
+            return;
+        }
+        let mut clients: Vec<&str> = self.sources.iter().map(|it| it.client.name()).collect();
+        clients.push(server.client.name());
+        clients.dedup();
+        let text = format!(
+            "{} restrict its tools differently; all clients have those that none of them refuses",
+            clients.join(" and ")
+        );
+        self.notes.push(reported(&differing.join(", "), text));
+    }
+}
+
+fn reported(key: &str, text: String) -> Note {
+    Note {
+        key: key.to_owned(),
+        fate: Fate::Reported,
+        text,
+    }
+}
+
+/// Whether two entries mean the same but for the switch of the server.
+fn is_same_switched(one: &Entry, other: &Entry) -> bool {
+    let keys = [&TOOL_LISTS[..], &["enabled"]].concat();
+    meaning_without(one, &keys) == meaning_without(other, &keys)
+}
+
+/// The meaning of an entry without these keys of it.
+fn meaning_without(entry: &Entry, keys: &[&str]) -> Value {
+    let mut meaning = meaning(entry);
+    if let Some(members) = meaning.as_object_mut() {
+        members.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+    meaning
 }
 
 /// An entry without notes, in one spelling: two of equal meaning start the same server in the same way.

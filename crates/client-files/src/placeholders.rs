@@ -135,7 +135,15 @@ pub(crate) fn theirs(client: Client, text: &str) -> Translated {
             }
             plain.replace('\u{0}', "${")
         }
-        Style::Braces | Style::Shell => text.to_owned(),
+        Style::Braces => text.to_owned(),
+        Style::Shell => {
+            if braced(text) != text {
+                told.push(format!(
+                    "{client} takes $NAME for a variable: write the text in another way"
+                ));
+            }
+            text.to_owned()
+        }
         Style::Env => replaced(text, "${", "}", |name| {
             let is_variable = is_name(name) && !EDITORS.contains(&name);
             is_variable.then(|| format!("${{env:{name}}}"))
@@ -154,7 +162,47 @@ pub(crate) fn theirs(client: Client, text: &str) -> Translated {
             is_name(name).then(|| format!("${{{{ secrets.{name} }}}}"))
         }),
     };
+    if style(client) != Style::Plain {
+        told.extend(not_known(client, &text));
+    }
     Translated { text, told }
+}
+
+/// Says which references in a text, which is in the client's words otherwise, are ours alone.
+fn not_known(client: Client, text: &str) -> Vec<String> {
+    let mut told = Vec::new();
+    if text.contains("$${") {
+        told.push(format!(
+            "{client} knows no $${{ for ${{ itself: write the text in another way"
+        ));
+    }
+    let has_default = |inside: &str| {
+        let name = inside.split_once(":-").map(|(name, _)| name);
+        name.is_some_and(is_name)
+    };
+    let knows_defaults = style(client) == Style::Braces;
+    let has_inputs = matches!(client, Client::VsCode | Client::VsCodeInsiders);
+    for (_, from) in text
+        .match_indices("${")
+        .map(|(at, _)| text.split_at(at + 2))
+    {
+        let Some((inside, _)) = from.split_once('}') else {
+            continue;
+        };
+        let is_ours = inside.starts_with("file:")
+            || inside.starts_with("input:") && !has_inputs
+            || has_default(inside) && !knows_defaults;
+        if is_ours {
+            told.push(format!(
+                "{client} does not replace ${{{inside}}}: write the value itself"
+            ));
+        } else if inside.starts_with("input:") {
+            told.push(format!(
+                "{client} asks for ${{{inside}}} only where `inputs` of its file has it"
+            ));
+        }
+    }
+    told
 }
 
 fn is_name(text: &str) -> bool {
@@ -348,6 +396,25 @@ mod tests {
         assert_eq!(found.text, "${userHome}/${env:KEY}/${input:id}");
         let found = theirs(Client::VsCode, "${workspaceRoot}${pathSeparator}${cwd}");
         assert_eq!(found.text, "${workspaceRoot}${pathSeparator}${cwd}");
+    }
+
+    #[test]
+    fn a_reference_that_the_client_does_not_know_is_told() {
+        for (client, text, told) in [
+            (Client::ClaudeCode, "${A}${A:-b}", 0),
+            (Client::ClaudeCode, "$${A}", 1),
+            (Client::ClaudeCode, "${file:/k}${input:key}", 2),
+            (Client::VsCode, "${file:/k}${input:key}${A:-b}", 3),
+            (Client::VsCode, "${A}$HOME", 0),
+            (Client::GeminiCli, "${A}$HOME", 1),
+            (Client::Crush, "cost: $5", 0),
+            (Client::Opencode, "${file:/k}${A:-}${A}", 0),
+            (Client::Opencode, "${A:-b}${input:key}", 2),
+            (Client::Codex, "${A}", 1),
+        ] {
+            let found = theirs(client, text);
+            assert_eq!(found.told.len(), told, "{client} {text}: {:?}", found.told);
+        }
     }
 
     #[test]

@@ -120,10 +120,16 @@ impl ClientFile {
     pub fn sections(&self, whole: &Value) -> Vec<Section> {
         let name = self.path.file_name().and_then(|name| name.to_str());
         match self.client {
-            Client::VsCode | Client::VsCodeInsiders => match name {
-                Some("settings.json") => vec![Section::at(&["mcp", "servers"])],
-                _ => vec![Section::at(&["servers"])],
-            },
+            Client::VsCode | Client::VsCodeInsiders => {
+                let first = match name {
+                    Some("settings.json") => &["mcp", "servers"][..],
+                    _ => &["servers"],
+                };
+                let others = [&["mcp.servers"][..], &["mcp", "servers"]].into_iter();
+                let others = others.filter(|keys| *keys != first).map(Section::at);
+                let others = others.filter(|section| section.value(whole).is_some_and(is_filled));
+                std::iter::once(Section::at(first)).chain(others).collect()
+            }
             Client::Codex => vec![Section::at(&["mcp_servers"])],
             Client::Zed => vec![Section::at(&["context_servers"])],
             Client::Opencode | Client::KiloCli => vec![opencode(whole)],
@@ -141,6 +147,9 @@ impl ClientFile {
             }],
             Client::ClaudeCode => {
                 let mut sections = vec![Section::at(&["mcpServers"])];
+                if name == Some(".mcp.json") && has_servers_of_visual_studio(whole) {
+                    sections.push(Section::at(&["servers"]));
+                }
                 let projects = whole.get("projects").and_then(Value::as_object);
                 let with_servers = projects.into_iter().flatten().filter(|(_, project)| {
                     let servers = project.get("mcpServers").and_then(Value::as_object);
@@ -179,7 +188,7 @@ fn opencode(whole: &Value) -> Section {
     }
 }
 
-fn format_of(client: Client, path: &Path) -> Format {
+pub(crate) fn format_of(client: Client, path: &Path) -> Format {
     let ending = path.extension().and_then(|it| it.to_str());
     match ending.map(str::to_ascii_lowercase).as_deref() {
         Some("toml") => Format::Toml,
@@ -424,6 +433,10 @@ fn is_of_visual_studio(path: &Path, text: &str) -> bool {
         return false;
     }
     let whole = crate::document::value(Format::Json, text).unwrap_or_default();
+    has_servers_of_visual_studio(&whole)
+}
+
+fn has_servers_of_visual_studio(whole: &Value) -> bool {
     whole.get("servers").is_some_and(is_filled) && whole.get("mcpServers").is_none()
 }
 
@@ -510,6 +523,9 @@ fn by_content(path: &Path, text: &str) -> Option<Client> {
         } else {
             Client::VsCode
         });
+    }
+    if has("mcp.servers") {
+        return Some(Client::VsCode);
     }
     if has("projects") {
         return Some(Client::ClaudeCode);

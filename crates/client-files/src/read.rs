@@ -120,12 +120,23 @@ impl Server {
 /// The servers of this text, in its order.
 pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable> {
     let whole = document::value(file.format, text)?;
+    let mut found = unrestricted(file, &whole, text)?;
+    restrict(file, &whole, &mut found);
+    Ok(found)
+}
+
+/// The servers as their entries have them, without the rules beside them.
+pub(crate) fn unrestricted(
+    file: &ClientFile,
+    whole: &Value,
+    text: &str,
+) -> Result<Vec<Server>, NotReadable> {
     let mut found = Vec::new();
-    for mut section in file.sections(&whole) {
+    for mut section in file.sections(whole) {
         if section.project.is_none() {
             section.project = file.project().map(Path::to_owned);
         }
-        servers_of(file, &whole, &section, &mut found)?;
+        servers_of(file, whole, &section, &mut found)?;
     }
     let repeated = document::repeated_keys(file.format, text);
     for server in &mut found {
@@ -133,7 +144,6 @@ pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable
             server.left_out = repetition(server, &repeated).map(LeftOut::NotUnderstood);
         }
     }
-    restrict(file, &whole, &mut found);
     Ok(found)
 }
 
@@ -143,7 +153,7 @@ pub(crate) fn restrict(file: &ClientFile, whole: &Value, servers: &mut [Server])
     let is_usable = |server: &&mut Server| server.left_out.is_none();
     for server in servers.iter_mut().filter(is_usable) {
         rules::apply(server, &rules);
-        if file.client == Client::AmazonQ && !is_list_or_nothing(whole.get("tools")) {
+        if rules::has_agents(file.client) && !is_list_or_nothing(whole.get("tools")) {
             let reason = "`tools` of the agent: expected a list of texts".to_owned();
             server.left_out = Some(LeftOut::NotUnderstood(reason));
         }

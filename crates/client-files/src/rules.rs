@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub(crate) use apply::apply;
-pub(crate) use clients::KEYS;
+pub(crate) use clients::{KEYS, MANAGED_SERVERS, has_agents};
 
 /// The effect of a rule. The last one is the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,7 +149,8 @@ fn behind(client: Client, server: &str, tool: &str) -> String {
     let tool = format!("{server}__{tool}");
     match client {
         Client::ClaudeCode | Client::QwenCode => format!("mcp__{LABEL}__{tool}"),
-        Client::GeminiCli => format!("mcp_{LABEL}_{tool}"),
+        Client::GeminiCli | Client::Crush => format!("mcp_{LABEL}_{tool}"),
+        Client::Goose => format!("{LABEL}__{tool}"),
         Client::Opencode | Client::KiloCli => format!("{LABEL}_{tool}"),
         Client::Zed => format!("mcp:{LABEL}:{tool}"),
         Client::Cursor => format!("Mcp({LABEL}:{tool})"),

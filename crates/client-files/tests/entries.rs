@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mainstay_client_files::{
     Change, Client, ClientFile, EditError, Format, Front, LeftOut, Machine, Section, Server,
-    System, apply, entry_for, files_of, merge, point_at_mainstay, servers, value,
+    Standing, System, apply, entry_for, files_of, merge, point_at_mainstay, servers, value,
 };
 use serde_json::{Value, json};
 
@@ -867,4 +867,116 @@ fn files_of_opencode_are_looked_for_beside_its_own() {
         server.entry["env"]["KEY"],
         "${file:/home/me/.config/opencode/key}"
     );
+}
+
+/// Two clients with one server, of which each has other tools.
+#[test]
+fn servers_that_differ_in_their_lists_of_tools_are_one() {
+    let entries = |lists: [Value; 2]| -> Vec<Server> {
+        let clients = [Client::Roo, Client::Kiro].into_iter().zip(lists);
+        let found = clients.flat_map(|(client, lists)| {
+            let mut entry = json!({"command": "x"});
+            entry
+                .as_object_mut()
+                .expect("an object")
+                .extend(lists.as_object().expect("an object").clone());
+            let text = json!({"mcpServers": {"s": entry}}).to_string();
+            let file = files_of(client, &Machine::new(System::Linux, "/home/me")).swap_remove(0);
+            servers(&file, &text).expect("read")
+        });
+        found.collect()
+    };
+    let check = |lists: [Value; 2], allowed: Value, disabled: Value, notes: usize| {
+        let found = merge(&entries(lists.clone()), &[]);
+        assert_eq!(found.len(), 1, "{lists:?}");
+        let it = &found[0];
+        assert_eq!(
+            it.entry.get("allowedTools").cloned().unwrap_or_default(),
+            allowed
+        );
+        assert_eq!(
+            it.entry.get("disabledTools").cloned().unwrap_or_default(),
+            disabled
+        );
+        assert_eq!(it.notes.len(), notes, "{:?}", it.notes);
+        // It is there when it is read again.
+        let known = [(it.name.clone(), it.entry.clone())];
+        let again = merge(&entries(lists), &known);
+        assert_eq!(again[0].standing, Standing::Present);
+    };
+    check(
+        [json!({}), json!({"disabledTools": ["b", "a"]})],
+        Value::Null,
+        json!(["a", "b"]),
+        1,
+    );
+    check(
+        [
+            json!({"allowedTools": ["a", "b"]}),
+            json!({"allowedTools": ["b", "c"], "disabledTools": ["d"]}),
+        ],
+        json!(["b"]),
+        json!(["d"]),
+        1,
+    );
+    check([json!({}), json!({})], Value::Null, Value::Null, 0);
+    // A client has switched it off, and another has not.
+    let found = merge(&entries([json!({}), json!({"disabled": true})]), &[]);
+    assert_eq!(found.len(), 2);
+    assert!(
+        found[1].notes.iter().any(|note| note.key == "enabled"),
+        "{:?}",
+        found[1].notes
+    );
+}
+
+#[test]
+fn servers_stand_where_an_editor_has_them() {
+    let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me/app".into()));
+    for (path, text) in [
+        (
+            "/home/me/.config/Code/User/settings.json",
+            r#"{"mcp.servers": {"s": {"command": "x"}}}"#,
+        ),
+        (
+            "/home/me/.config/Code/User/settings.json",
+            r#"{"mcp": {"servers": {"s": {"command": "x"}}}}"#,
+        ),
+        (
+            "/home/me/copy.json",
+            r#"{"mcp.servers": {"s": {"command": "x"}}}"#,
+        ),
+        (
+            "/home/me/copy.json",
+            r#"{"mcp": {"servers": {"s": {"command": "x"}}}}"#,
+        ),
+    ] {
+        let file = ClientFile::recognize(Path::new(path), text, &machine).expect("a file");
+        assert_eq!(servers(&file, text).expect("read").len(), 1, "{text}");
+    }
+    // Visual Studio's, as the file of the project that it is.
+    let file = files_of(Client::ClaudeCode, &machine)
+        .into_iter()
+        .find(|file| file.project().is_some());
+    let text = r#"{"inputs": [], "servers": {"s": {"command": "x"}}}"#;
+    let file = file.expect("a file");
+    let found = servers(&file, text).expect("read");
+    assert_eq!(found.len(), 1);
+    let change = Change::Remove {
+        section: found[0].section.clone(),
+        label: "s".to_owned(),
+    };
+    let without = apply(&file, text, &[change]).expect("written");
+    assert!(!without.contains("command"), "{without}");
+}
+
+#[test]
+fn a_fraction_of_a_second_and_a_variable_that_is_null_stay() {
+    let server = one(
+        Client::Cursor,
+        "mcpServers",
+        json!({"command": "x", "timeout": 1.5, "env": {"A": null, "B": "1"}}),
+    );
+    assert_eq!(server.entry["timeout_s"], 1.5);
+    assert_eq!(server.entry["env"], json!({"A": null, "B": "1"}));
 }

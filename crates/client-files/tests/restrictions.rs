@@ -21,6 +21,10 @@ fn rules_in_other_files_of_a_client() {
     let mut text = String::new();
     for home in homes {
         let machine = Machine::new(System::Linux, &home).with_project(Some(home.join("app")));
+        let machine = Machine {
+            claude_managed_dir: Some(home.join("managed")),
+            ..machine
+        };
         for file in find(&machine).into_iter().flat_map(|found| found.files) {
             let found = servers(&file.file, file.text.as_ref().expect("a text")).expect("read");
             writeln!(text, "{}", file.file.path.display()).expect("a text");
@@ -90,7 +94,12 @@ fn a_list_that_leaves_mainstay_out_is_found() {
         (
             Client::Zed,
             json!({"agent": {"profiles": {"write": {"enable_all_context_servers": false}}}}),
-            "set it to true, or add \"mainstay\": {} to agent.profiles.write.context_servers",
+            "set it to true, or name tools in agent.profiles.write.context_servers.mainstay.tools",
+        ),
+        (
+            Client::Zed,
+            json!({"agent": {"default_profile": "minimal"}}),
+            "set it to true, or name tools in agent.profiles.minimal.context_servers.mainstay.tools",
         ),
         (
             Client::AmazonQ,
@@ -217,4 +226,24 @@ fn a_file_that_counts_seconds_does_so_for_every_server() {
         reports(&found[1]),
         ["timeout: taken as 3600 seconds, as that of another server in this file has to be"]
     );
+}
+
+#[test]
+fn an_agent_restricts_its_servers_wherever_its_file_lies() {
+    let text = json!({
+        "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}},
+        "tools": ["read", "@a/get", "@b"],
+    });
+    let machine = Machine::new(System::Linux, "/home/me");
+    for path in [
+        "/home/me/.kiro/agents/clerk.json",
+        "/home/me/.aws/amazonq/cli-agents/clerk.json",
+        "/home/me/clerk.json",
+    ] {
+        let file = ClientFile::recognize(Path::new(path), &text.to_string(), &machine);
+        let found = servers(&file.expect("a file"), &text.to_string()).expect("read");
+        assert_eq!(found[0].entry["allowedTools"], json!(["get"]), "{path}");
+        assert!(!found[1].entry.contains_key("enabled"), "{path}");
+        assert_eq!(found[2].entry["enabled"], false, "{path}");
+    }
 }

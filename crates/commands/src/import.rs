@@ -13,7 +13,7 @@ use mainstay_client_files::{
 use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
 use mainstay_core::{
     config::{
-        Syntax,
+        Launch, Syntax,
         edit::{self, Document, Entry},
         masking,
     },
@@ -22,11 +22,13 @@ use mainstay_core::{
 };
 use mainstay_gateway::reload::{Change, change_file, create_file};
 use mainstay_platform::{
-    environment::{Origin, Process},
+    environment::{Loaded, Origin, Process},
     files,
     state::StateDir,
 };
 use serde_json::{Value, json};
+
+use super::{asked, programs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,7 +116,7 @@ impl Import {
         }
         let after = document.value().map_err(|error| unusable(&path, &error))?;
         let applied = !self.dry_run && !new.is_empty();
-        let mut findings = Vec::new();
+        let mut findings = obstacles(&origin, &document.to_string(), &new).await;
         if applied {
             if !path.exists() {
                 // `--config` names a file that is to be made.
@@ -199,6 +201,51 @@ pub(super) fn this_machine() -> Option<Machine> {
     let daemon = daemon.ok().flatten();
     let url = daemon.as_ref().map(|daemon| daemon.url.as_str());
     Some(Machine::of(&Process)?.with_daemon(url))
+}
+
+/// Why new servers would not start here, though their entries are right: a sentence for each. `text` is the
+/// configuration with them.
+async fn obstacles(origin: &Origin, text: &str, new: &[(ServerName, Entry)]) -> Vec<String> {
+    let servers = match origin.parse(Some(text)) {
+        Ok(loaded) => loaded.config.servers,
+        // It is told when the file is written.
+        Err(_) => Vec::new(),
+    };
+    let refusals = asked::refusals_of(new.iter().map(|(_, entry)| entry)).await;
+    let found = new.iter().filter_map(|(name, entry)| {
+        let mut servers = servers.iter();
+        let server = servers.find(|it| it.enabled && it.name == *name)?;
+        let obstacle = match &server.launch {
+            Launch::Stdio(launch) => programs::obstacle(launch)?,
+            Launch::Http(_) => format!("`url`: {}", refusals.get(asked::plain_url(entry)?)?),
+            Launch::Broken(_) | Launch::Unapproved => return None,
+        };
+        Some(format!("{name} cannot start here: {obstacle}"))
+    });
+    found.collect()
+}
+
+/// Says that the daemon that runs reads another configuration than this one, and how to go on.
+pub(super) async fn other_configuration(path: &Path) -> Option<String> {
+    let about = connect::running(None).ok()?.about().await.ok()?;
+    let read = about.configuration.path?;
+    let same = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (path, read) = (absolute(path).ok()?, PathBuf::from(read));
+    (same(&path) != same(&read)).then(|| {
+        format!(
+            "the daemon that runs reads {}, and the servers would go into {}: `mainstay setup --config {}` puts them where it reads them",
+            read.display(),
+            path.display(),
+            word(&read.display().to_string())
+        )
+    })
+}
+
+/// Adds warnings of what a client restricts in its file, where this file is the configuration.
+pub fn warn_of_unread_rules(loaded: &mut Loaded) {
+    if let Some(machine) = this_machine() {
+        mainstay_client_files::warn_of_unread_rules(loaded, &machine);
+    }
 }
 
 /// What clients have in the project in this folder, a sentence for each file. It is not taken unasked: a

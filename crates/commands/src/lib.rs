@@ -10,6 +10,7 @@
 mod add;
 mod approve;
 mod archive;
+mod asked;
 mod call;
 mod completion;
 mod config;
@@ -67,7 +68,7 @@ pub use self::{
     get::Get,
     health::Health,
     history::History,
-    import::Import,
+    import::{Import, warn_of_unread_rules},
     list::List,
     logs::Logs,
     man::ManPages,

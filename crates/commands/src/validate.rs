@@ -8,6 +8,8 @@ use mainstay_core::config::ConfigError;
 use mainstay_platform::environment::{self, LoadError, Loaded};
 use serde_json::{Value, json};
 
+use crate::import::warn_of_unread_rules;
+
 const EXAMPLES: &str = "\
 Examples:
   mainstay validate servers.json
@@ -27,13 +29,14 @@ pub struct Validate {
 
 impl Validate {
     pub fn run(self) -> Result<Exit, CommandError> {
-        let loaded = match environment::load(self.file.as_deref()) {
+        let mut loaded = match environment::load(self.file.as_deref()) {
             Err(LoadError::Invalid { path, errors }) if self.json => {
                 output::json(&report(&path, 0, &errors.0.iter().collect::<Vec<_>>(), &[]))?;
                 return Ok(Exit::USAGE);
             }
             loaded => loaded?,
         };
+        warn_of_unread_rules(&mut loaded);
         let Some(path) = &loaded.path else {
             return Err(CommandError::Usage {
                 message: "there is no configuration in the usual places".to_owned(),

@@ -176,6 +176,8 @@ pub enum Settled {
     Expired,
     /// Its server has gone.
     Disconnected,
+    /// Its server does not want an answer any more.
+    TakenBack,
 }
 
 impl Settled {
@@ -185,6 +187,7 @@ impl Settled {
             Self::Refused => "refused",
             Self::Expired => "expired",
             Self::Disconnected => "disconnected",
+            Self::TakenBack => "taken_back",
         }
     }
 }

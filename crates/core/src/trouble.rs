@@ -22,6 +22,17 @@ pub fn misplaced(line: &str) -> String {
     format!("writes to stdout what is no MCP message: \"{line}\"")
 }
 
+/// Where the entry of a server stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryPlace {
+    /// In this file, whose changes take effect at once.
+    File(String),
+    /// In a configuration that is no watched file.
+    Configuration,
+    /// In an `--mcp-client` of the command that started Mainstay.
+    CommandLine,
+}
+
 /// What a person can do about a server that is not connected. The words for terminals and the code of the
 /// REST API both come from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +40,8 @@ pub enum NextStep {
     /// Nothing of it is started before a person approves it.
     Approve,
     Enable,
-    /// Its entry cannot be used. The file has the entry, if its changes take effect at once.
-    CorrectEntry {
-        file: Option<String>,
-    },
+    /// Its entry cannot be used.
+    CorrectEntry(EntryPlace),
     /// Its operator has stopped it, or it does not start by itself.
     Start,
     /// It is down, and its process has written no log.
@@ -71,11 +80,14 @@ impl NextStep {
         Some(match self {
             Self::Approve => format!("approve it by \"mainstay approve {name}\""),
             Self::Enable => format!("enable it by \"mainstay enable {name}\""),
-            Self::CorrectEntry { file: Some(file) } => {
+            Self::CorrectEntry(EntryPlace::File(file)) => {
                 format!("correct its entry in {file}; the file is read again at once")
             }
-            Self::CorrectEntry { file: None } => {
+            Self::CorrectEntry(EntryPlace::Configuration) => {
                 "correct its entry in the configuration".to_owned()
+            }
+            Self::CorrectEntry(EntryPlace::CommandLine) => {
+                format!("start Mainstay again with an --mcp-client for {name} that can be used")
             }
             Self::Start => format!("start it by {start}"),
             Self::TryAgain => format!("try again by {start}"),

@@ -188,16 +188,11 @@ impl Bodies {
                 return Ok(data);
             }
             if length > free && length > share.as_ref().map_or(0, |share: &Share| share.bytes) {
-                // Room is taken as the body comes, twofold each time. Its memory is asked for at once where
-                // the length is known: what is not written costs nothing, and what growing leaves behind does.
+                // Room is taken as the body comes, twofold each time.
                 let bytes = length.next_power_of_two().min(of_body);
                 let share = share.get_or_insert_with(|| Share::none(self, visitor.peer()));
                 share.grow(bytes).map_err(|Full| BodyError::NoRoom)?;
-                let rest = body.size_hint().exact().unwrap_or_default();
-                let whole = usize::try_from(rest)
-                    .unwrap_or(usize::MAX)
-                    .saturating_add(length);
-                let wanted = if rest > 0 { whole.min(of_body) } else { bytes };
+                let wanted = capacity(length, body.size_hint().exact()).min(of_body);
                 read.reserve(wanted.max(length) - read.len());
             }
             read.extend_from_slice(&data);
@@ -210,6 +205,19 @@ impl Bodies {
                 _share: share,
             }),
         })
+    }
+}
+
+/// How large a buffer is asked for when `length` bytes have come, and `rest` more are announced. What a
+/// growing buffer leaves behind costs, so it grows in few steps where the length is known. But no step is
+/// more than fourfold: a length is only announced, and address space can be short (`ulimit -v`).
+fn capacity(length: usize, rest: Option<u64>) -> usize {
+    match rest {
+        None | Some(0) => length.next_power_of_two(),
+        Some(rest) => {
+            let rest = usize::try_from(rest).unwrap_or(usize::MAX);
+            length.saturating_add(rest).min(length.saturating_mul(4))
+        }
     }
 }
 
@@ -338,6 +346,20 @@ mod tests {
         drop((second, third, other, another, last));
         let taken = bodies.taken();
         assert_eq!((taken.all, taken.by_peer.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_buffer_grows_with_what_has_come_whatever_is_announced() {
+        const KIB: usize = 1024;
+        for (length, rest, expected) in [
+            (64 * KIB, None, 64 * KIB),
+            (65 * KIB, None, 128 * KIB),
+            (65 * KIB, Some(0), 128 * KIB),
+            (64 * KIB, Some(100), 64 * KIB + 100),
+            (64 * KIB, Some(u64::MAX), 256 * KIB),
+        ] {
+            assert_eq!(capacity(length, rest), expected, "{length} {rest:?}");
+        }
     }
 
     #[test]

@@ -118,6 +118,11 @@ impl Registry {
             sole: options.sole_client.then(Sole::default),
             entries: Some(Arc::new(entries.clone())),
             watched_file: options.origin.as_ref().and_then(Origin::path),
+            inline: options
+                .origin
+                .as_ref()
+                .map(Origin::inline)
+                .unwrap_or_default(),
         });
         let mut supervisors = JoinSet::new();
         let list: Vec<_> = config

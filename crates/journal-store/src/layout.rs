@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{StoreError, files, schema};
+use super::{StoreError, files, schema, unwritten_gap};
 
 /// A folder of its own in the state directory. If the configuration lies there too, its watcher would
 /// otherwise be woken for every page that is written.
@@ -19,6 +19,7 @@ pub fn check(folder: &Path) -> Result<(), StoreError> {
     let database = check_file(schema::path(folder))?;
     let log = check_file(folder.join("journal.db-wal"))?;
     check_file(folder.join("journal.db-shm"))?;
+    check_file(unwritten_gap::path(folder))?;
     check_folder(&files::path(folder))?;
     let is_empty = |file: &Option<Metadata>| file.as_ref().is_none_or(|file| file.len() == 0);
     if is_empty(&database) && (!is_empty(&log) || holds_objects(folder)?) {

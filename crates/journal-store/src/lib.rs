@@ -39,6 +39,7 @@ pub mod table_file;
 #[cfg(test)]
 mod tests;
 mod time;
+mod unwritten_gap;
 mod work;
 mod writer;
 

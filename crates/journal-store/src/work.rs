@@ -420,6 +420,11 @@ impl Work {
         }
     }
 
+    /// The gap that has ended and is not written yet.
+    pub fn gap(&self) -> Option<&Gap> {
+        self.gap.as_ref()
+    }
+
     /// Leaves a gap of the calls that were dropped since the last look, though the journal could be written.
     fn look_for_dropped(&mut self) {
         let now = SystemTime::now();

@@ -11,8 +11,9 @@ use mainstay_journal::store::{Gathered, Queue};
 use parking_lot::Mutex;
 
 use super::{
-    StoreError,
+    StoreError, gaps,
     opening::Opening,
+    unwritten_gap::UnwrittenGap,
     work::{JournalTrouble, Pace, Work, answer},
 };
 
@@ -26,9 +27,11 @@ impl Writer {
     pub fn start(opening: Opening) -> Result<Self, StoreError> {
         let mut desk = Desk {
             work: opening.begin()?,
+            unwritten: None,
             tried: Instant::now(),
             opening,
         };
+        desk.take_unwritten();
         let folder = desk.opening.folder.clone();
         let thread = thread::Builder::new()
             .name("journal".to_owned())
@@ -59,6 +62,8 @@ impl Writer {
 struct Desk {
     /// `None` while the journal cannot be opened.
     work: Option<Work>,
+    /// What the database does not say of calls that are not on record. `None` until the journal was open.
+    unwritten: Option<UnwrittenGap>,
     /// When opening was last tried.
     tried: Instant,
     opening: Opening,
@@ -80,10 +85,36 @@ impl Desk {
                 Some(work) => turn(work, gathered),
                 None => lose(&queue, gathered),
             }
+            self.keep_unwritten(last);
             if last {
                 return;
             }
         }
+    }
+
+    /// The journal is open: the gap that an earlier run could not write is written with the next.
+    fn take_unwritten(&mut self) {
+        if let Some(work) = &mut self.work
+            && self.unwritten.is_none()
+        {
+            self.unwritten = UnwrittenGap::open(&self.opening.folder);
+            if let Some(gap) = self.unwritten.as_ref().and_then(UnwrittenGap::kept) {
+                work.leave_gap(gap.clone());
+            }
+        }
+    }
+
+    /// Keeps beside the journal what it does not say: the gap that lasts, and the one before it.
+    fn keep_unwritten(&mut self, is_last: bool) {
+        let Some(unwritten) = &mut self.unwritten else {
+            return;
+        };
+        let waiting = self.work.as_ref().and_then(Work::gap).cloned();
+        let gap = match self.opening.queue.tally.outage() {
+            Some(outage) if outage.lost > 0 => Some(gaps::join(waiting, gaps::of_outage(outage))),
+            Some(_) | None => waiting,
+        };
+        unwritten.keep(gap, is_last);
     }
 
     /// In relaxed mode a journal that was removed or damaged while it was open makes room for a new one. In
@@ -114,6 +145,7 @@ impl Desk {
         if self.work.is_none() && self.tried.elapsed() >= self.opening.retry_after {
             self.work = self.opening.retry();
             self.tried = Instant::now();
+            self.take_unwritten();
         }
         self.work.as_mut()
     }

@@ -56,7 +56,10 @@ impl Tally {
     }
 
     /// Why the journal cannot be written, if it cannot.
-    pub(super) fn outage(&self) -> Option<Outage> {
+    pub fn outage(&self) -> Option<Outage> {
+        if self.is_recording() {
+            return None;
+        }
         let outage = self.outage.lock().clone()?;
         let lost = self.all_lost().saturating_sub(outage.lost);
         Some(Outage { lost, ..outage })
@@ -81,12 +84,10 @@ impl Tally {
 
     /// It can be. Returns the outage that ends with it, if there was one.
     pub fn succeeding(&self) -> Option<Outage> {
-        if self.is_recording() || !self.is_failing.swap(false, Relaxed) {
-            return None;
-        }
-        let outage = self.outage();
+        let outage = self.outage()?;
         *self.outage.lock() = None;
-        outage
+        self.is_failing.store(false, Relaxed);
+        Some(outage)
     }
 
     /// Calls that are not on record because too many waited.

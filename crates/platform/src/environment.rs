@@ -358,6 +358,12 @@ impl Origin {
         self.location().map(|location| location.path().to_owned())
     }
 
+    /// The servers whose entries stand on the command line.
+    pub fn inline(&self) -> BTreeSet<ServerName> {
+        let inline = self.clients.inline.iter();
+        inline.map(|server| server.name.clone()).collect()
+    }
+
     /// Whether a flag says which servers there are, even where there is no file.
     pub fn is_stated(&self) -> bool {
         let Clients {

@@ -9,7 +9,7 @@ use super::{
     OpenQuestions, PossibleSuspect, ServerMessage,
     cpu::cpu_time,
     http_exchange::HttpExchange,
-    line_writer::Mark,
+    line_writer::{Mark, WriterClosed},
     modern_exchange::ModernExchange,
     pending::{Pending, Ticket},
     sse_link::SseExchange,
@@ -53,12 +53,16 @@ impl PipedExchange {
         render: impl FnOnce(&str) -> String,
     ) -> Result<Self, Interruption> {
         let lost = || Interruption::not_sent(InterruptionKind::Lost);
-        let ticket = pending.register(asker, work).map_err(|_| lost())?;
-        let id = ticket.id;
-        let mark = writer
-            .send_with(|| render(&id.to_string()))
-            .await
-            .map_err(|_| lost())?;
+        let mut registered = None;
+        // Only a call that is sent can cause questions.
+        let render = || {
+            let ticket = pending.register(asker, work).map_err(|_| WriterClosed)?;
+            let text = render(&ticket.id.to_string());
+            registered = Some(ticket);
+            Ok(text)
+        };
+        let mark = writer.send_with(render).await.map_err(|_| lost())?;
+        let ticket = registered.ok_or_else(lost)?;
         ticket.queued(mark);
         Ok(Self {
             ticket,
@@ -236,4 +240,23 @@ pub(super) fn cancelled(server: &ServerName, id: u64, reason: &str) -> String {
         "notifications/cancelled",
         Some(&format!(r#"{{"requestId":{id},"reason":{reason}}}"#)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call that waits for room in the pipe has not reached its server: it is not among those that can have
+    /// caused a question, also after it was cancelled.
+    #[tokio::test]
+    async fn a_call_that_is_not_sent_is_not_in_flight() {
+        let server = ServerName::new("x").expect("a name");
+        let (pending, writer) = (Arc::new(Pending::new(server)), Arc::<LineWriter>::default());
+        writer.send(&"x".repeat(16 << 20)).await.expect("open");
+        let asker = Some(Asker::new());
+        let waiting = PipedExchange::start(&pending, &writer, asker, None, str::to_owned);
+        assert!(futures_util::FutureExt::now_or_never(waiting).is_none());
+        assert!(!pending.may_await(br#"{"jsonrpc":"2.0","id":7,"method":"x"}"#));
+        assert_eq!(pending.next_id(), 1);
+    }
 }

@@ -89,12 +89,13 @@ struct Handshake<'a> {
     opening: &'a Opening,
 }
 
-/// Waits for the answer to a request of the handshake. If the answer is too large, the server is refused.
+/// Waits for the answer to a request of the handshake. If the answer is too large, or is the request itself, the
+/// server is refused.
 /// Any other error means that the process is ending.
 async fn answer(exchange: &mut Exchange) -> Result<Frame, Ungreeted> {
     let answered = exchange.answer_within(&Budget::new(MAX_GREETING)).await;
     answered.map_err(|interruption| match interruption.kind {
-        InterruptionKind::TooLarge(_) => {
+        InterruptionKind::TooLarge(_) | InterruptionKind::Echoed => {
             let loss = Loss::Rejected(interruption.to_string());
             Ungreeted::Refused(loss.into())
         }

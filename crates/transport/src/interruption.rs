@@ -45,6 +45,11 @@ pub enum InterruptionKind {
     /// 2026-07-28 forbids requests of servers. A server asks in its result instead.
     #[error("the server made a request of its own, which its protocol revision forbids")]
     Asked,
+    /// The request itself came back.
+    #[error(
+        "the request came back as it was sent: a program that only repeats its input is no MCP server"
+    )]
+    Echoed,
     /// 2026-07-28 over HTTP: a tool with an invalid `x-mcp-header` must not be called.
     #[error("the tool's definition is invalid: {0}")]
     InvalidTool(String),
@@ -105,6 +110,7 @@ impl Interruption {
             InterruptionKind::Redirected
             | InterruptionKind::Unreadable(_)
             | InterruptionKind::Misaddressed(_)
+            | InterruptionKind::Echoed
             | InterruptionKind::Unanswered => FaultKind::Foreign,
         };
         let reason = self.kind.reason();

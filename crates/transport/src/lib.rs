@@ -93,7 +93,7 @@ pub use self::{
     open::{kill_all, open},
     opening::{MAX_LIST_BYTES, Opening, Running, Stop, own_initialize},
     possible_suspect::PossibleSuspect,
-    question::{DISCONNECTED, Note, OpenQuestions, Question, ServerMessage},
+    question::{Note, OpenQuestions, Question, ServerMessage},
     session::Session,
     signs_of_work::SignsOfWork,
     webhook::{NotTaken, Webhook},

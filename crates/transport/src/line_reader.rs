@@ -12,8 +12,8 @@ use crate::{Frame, logs::rest};
 /// A line that is longer than this is read into its own buffer, and others through [`scratch`].
 const READ_SIZE: usize = scratch::SIZE;
 
-/// A line that is longer than this gets a buffer of the largest size at once. Memory that is not written
-/// costs nothing, but the buffers that a growing buffer leaves behind do.
+/// From this size on a buffer grows twofold, and fourfold before. Memory that is not written is no cost,
+/// but address space can be short (`ulimit -v`), and what a growing buffer leaves behind is a cost, too.
 const LARGE: usize = 4 * 1024 * 1024;
 
 /// How much that means nothing may stand before a message: blanks, escape sequences.
@@ -234,14 +234,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             return scratch::read(&mut self.input, take).await;
         }
         if length == capacity {
-            // In few steps, the last of them up to the limit.
             let limit = self.max_line.saturating_add(READ_SIZE);
             let next = if capacity > LARGE {
-                limit
+                2 * capacity
             } else {
-                limit.min((4 * capacity).min(LARGE + READ_SIZE))
+                (4 * capacity).min(LARGE + READ_SIZE)
             };
-            let mut larger = BytesMut::with_capacity(next);
+            let mut larger = BytesMut::with_capacity(next.min(limit));
             larger.extend_from_slice(&self.buffer);
             self.buffer = larger;
         }
@@ -406,6 +405,23 @@ mod tests {
             assert!(head.starts_with(br#"{"id":7,"#));
             assert_eq!(limit, expected);
             assert!(reader.buffer.capacity() <= expected + READ_SIZE);
+        }
+    }
+
+    /// The buffer of a long line is never more than four times what has come, whatever the limit.
+    #[tokio::test]
+    async fn a_buffer_grows_with_its_line() {
+        const MAX: usize = 512 * 1024 * 1024;
+        for bytes in [READ_SIZE, LARGE / 2, LARGE + 1, 10_000_000, 20_000_000] {
+            let begin = Bytes::from(vec![b'['; bytes]);
+            let input = futures_util::stream::iter([Ok::<_, io::Error>(begin)]);
+            let endless = futures_util::StreamExt::chain(input, futures_util::stream::pending());
+            let mut reader = LineReader::new(tokio_util::io::StreamReader::new(endless), MAX);
+            let waiting = reader.message(|_| Duration::ZERO, |_| usize::MAX);
+            assert!(tokio::time::timeout(Duration::ZERO, waiting).await.is_err());
+            let (length, capacity) = (reader.buffer.len(), reader.buffer.capacity());
+            assert_eq!(length, bytes);
+            assert!(capacity <= 4 * length + READ_SIZE, "{bytes}: {capacity}");
         }
     }
 

@@ -56,14 +56,14 @@ impl LineWriter {
 
     /// Queues one message, waiting for room first. Cancel-safe: a message is queued whole or not.
     pub async fn send(&self, message: &str) -> Result<Mark, WriterClosed> {
-        self.send_with(|| message).await
+        self.send_with(|| Ok(message)).await
     }
 
     /// Sends a message that is made when its turn has come: many callers that wait for a reader that
-    /// does not read must not each take the memory of a message.
+    /// does not read must not each take the memory of a message. An error of `message` is returned.
     pub async fn send_with<T: AsRef<str>>(
         &self,
-        message: impl FnOnce() -> T,
+        message: impl FnOnce() -> Result<T, WriterClosed>,
     ) -> Result<Mark, WriterClosed> {
         let _turn = self.turn.lock().await;
         loop {
@@ -73,7 +73,7 @@ impl LineWriter {
             }
             room.await;
         }
-        let message = message();
+        let message = message()?;
         let message = message.as_ref();
         debug_assert!(!message.contains('\n'), "messages are framed by line");
         loop {
@@ -288,7 +288,7 @@ mod tests {
         let made = AtomicU64::new(0);
         let message = || {
             made.fetch_add(1, Ordering::Relaxed);
-            "next"
+            Ok("next")
         };
         let waiting = async {
             let waiting = (0..100).map(|_| writer.send_with(message));

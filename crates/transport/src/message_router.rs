@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::{
     Frame, Listener, Notice, Question, Unreadable,
     pending::{Addressee, Pending},
+    question::AskedQuestions,
     reply_sink::ReplySink,
 };
 use crate::logs::{MESSAGE_COST, ServerLog, TokenBucket};
@@ -24,6 +25,7 @@ use crate::logs::{MESSAGE_COST, ServerLog, TokenBucket};
 #[derive(Debug)]
 pub struct MessageRouter {
     replies: ReplySink,
+    questions: AskedQuestions,
     listener: Arc<dyn Listener>,
     /// Set once it is known. Until then the connection counts as legacy.
     era: Arc<OnceLock<Era>>,
@@ -44,6 +46,7 @@ impl MessageRouter {
     pub fn new(replies: ReplySink, listener: Arc<dyn Listener>, log: Arc<ServerLog>) -> Self {
         Self {
             replies,
+            questions: AskedQuestions::default(),
             listener,
             era: Arc::default(),
             log,
@@ -167,6 +170,7 @@ impl MessageRouter {
                     None => self.hear(method, frame),
                 }
             }
+            Kind::Request { .. } if pending.echoed(&frame) => {}
             Kind::Request { .. } if self.is_modern() => {
                 let method = frame.method_name();
                 let failed = pending.violated();
@@ -186,12 +190,15 @@ impl MessageRouter {
     }
 
     fn hear(&self, method: Method, frame: Frame) {
-        self.listener.hear(Notice { method, frame });
+        match method {
+            Method::Cancelled => self.questions.take_back(frame),
+            method => self.listener.hear(Notice { method, frame }),
+        }
     }
 
     /// The question that a request of the server is. `None` for a `ping`, which is answered at once.
     pub fn question(&self, frame: Frame) -> Option<Question> {
-        Question::read(frame, &self.replies)
+        Question::read(frame, &self.replies, &self.questions)
     }
 
     /// Reports a response that answers no request of ours.

@@ -37,7 +37,8 @@ use super::{
 /// answers none is not told apart from one that is slow.
 const MAX_ABANDONED: usize = 256;
 
-/// How long a call that was given up may cause questions: a server that obeys never answers it.
+/// How long a call that was given up may cause questions. A server need not answer a cancelled call, and one
+/// that obeys never does (2025-11-25, "Cancellation"): nothing tells when it has stopped.
 const ABANDONED_FOR: Duration = Duration::from_mins(1);
 
 /// The receiver of an answer.
@@ -120,6 +121,13 @@ impl Calls {
         }
     }
 
+    /// The id, where a call waits for its answer. An answer to a call that was given up ends that call, even
+    /// if it cannot be used.
+    fn awaited(&mut self, id: u64) -> Option<u64> {
+        self.abandoned.remove(&id);
+        self.by_id.contains_key(&id).then_some(id)
+    }
+
     /// The requests up to this id that wait for an answer.
     fn waiting(&self, last_id: u64) -> Vec<u64> {
         let waiting = self.by_id.iter();
@@ -142,11 +150,12 @@ impl Calls {
         inboxes.collect()
     }
 
-    /// The clients of calls that were given up and may still be at work.
-    fn still_at_work(&self) -> impl Iterator<Item = Asker> {
+    /// How long ago the latest call of another client than `asker` was given up that may still be at work.
+    fn given_up_by_others(&self, asker: Asker) -> Option<Duration> {
         let abandoned = self.abandoned.values();
-        let recent = abandoned.filter(|call| call.is_recent());
-        recent.filter_map(|call| call.asker)
+        let others = abandoned.filter(|call| call.asker.is_some_and(|other| other != asker));
+        let recent = others.filter(|call| call.is_recent());
+        recent.map(|call| call.since.elapsed()).min()
     }
 }
 
@@ -256,7 +265,7 @@ impl Pending {
         let id = UnreadableId::find(text)?;
         let mut calls = self.calls();
         let id = match id {
-            UnreadableId::Number(id) => id,
+            UnreadableId::Number(id) => calls.awaited(id)?,
             // It may be the late answer to a call that nobody waits for.
             UnreadableId::Foreign => calls.only_id().filter(|_| calls.abandoned.is_empty())?,
         };
@@ -300,6 +309,20 @@ impl Pending {
         true
     }
 
+    /// Breaks the call off that has come back as it was sent: a request of a server that no server makes, under the
+    /// id of a call. Returns whether there is one. It is not answered, because the answer would come back, too.
+    pub fn echoed(&self, request: &Frame) -> bool {
+        let is_foreign = request.method().is_some_and(Method::is_client_request);
+        let id = request.id().filter(|_| is_foreign);
+        let Some(id) = id.and_then(|id| id.parse().ok()) else {
+            return false;
+        };
+        let inbox = self.calls().by_id.remove(&id);
+        inbox
+            .inspect(|inbox| inbox.break_off(Broken::Echoed))
+            .is_some()
+    }
+
     /// Hands a notification that names no call to the only one in flight of a client; gives it back when
     /// there is none, or more than one.
     pub fn to_only_call(&self, frame: Frame) -> Option<Frame> {
@@ -329,12 +352,13 @@ impl Pending {
             question.hindered("no call is in flight that can have caused it");
             return Err(question);
         };
-        if askers
-            .chain(calls.still_at_work())
-            .any(|other| other != asker)
-        {
+        if askers.any(|other| other != asker) {
             let waiting = live.filter_map(|(.., inbox)| inbox.open_questions()?.waiting());
             question.hindered(ambiguous(waiting.max()));
+            return Err(question);
+        }
+        if let Some(ago) = calls.given_up_by_others(asker) {
+            question.hindered(maybe_of_given_up(ago));
             return Err(question);
         }
         // Of one client's calls the latest is as good as any.
@@ -352,7 +376,7 @@ impl Pending {
         let id = match id_in_head(head) {
             // The server's own request, which answers none of ours.
             _ if is_request(head) => return None,
-            Some(id) => id,
+            Some(id) => calls.awaited(id)?,
             // Part of the only call there is.
             None => calls.only_id()?,
         };
@@ -460,6 +484,15 @@ fn ambiguous(waiting: Option<Duration>) -> String {
         ),
         None => reason.to_owned(),
     }
+}
+
+/// Why a question has no addressee that may be of a call that another client gave up so long ago.
+fn maybe_of_given_up(ago: Duration) -> String {
+    format!(
+        "another client's call was cancelled or given up {} s ago, the server has not answered it, and nobody can tell whether this is a question of that call (told apart once the server answers it, or {} s after it was given up)",
+        ago.as_secs(),
+        ABANDONED_FOR.as_secs()
+    )
 }
 
 /// The latest of the calls that were queued, for a server that crashed.

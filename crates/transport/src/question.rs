@@ -4,7 +4,7 @@
 use std::{
     fmt::Debug,
     sync::{
-        Arc,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -32,6 +32,7 @@ struct AskedQuestion {
     frame: Frame,
     /// Until it is answered.
     way_back: Option<WayBack>,
+    life: Arc<QuestionLife>,
     /// The calls that may have caused it, where several share the connection.
     calls: Vec<Arc<OpenQuestions>>,
     /// Whether these calls wait for people as long as the question is open.
@@ -40,6 +41,44 @@ struct AskedQuestion {
     obstacle: Option<Box<str>>,
     /// Dropped with the question.
     note: Option<Box<dyn Note>>,
+}
+
+/// Whether an answer would still reach the server.
+#[derive(Debug, Default)]
+struct QuestionLife {
+    /// The server's own id, as JSON text.
+    id: Box<str>,
+    /// Cancelled with the connection, and when the server takes the question back.
+    over: CancellationToken,
+    /// The server's `notifications/cancelled`.
+    taken_back: OnceLock<Frame>,
+}
+
+/// The questions that a server has asked on one connection, as long as they are open.
+#[derive(Debug, Default)]
+pub(super) struct AskedQuestions(Mutex<Vec<Weak<QuestionLife>>>);
+
+impl AskedQuestions {
+    fn enter(&self, life: &Arc<QuestionLife>) {
+        // Held for a walk over the few that are open, never across an await.
+        let mut asked = self.0.lock();
+        asked.retain(|life| life.strong_count() > 0);
+        asked.push(Arc::downgrade(life));
+    }
+
+    /// The server takes a question back (2025-11-25, "Cancellation").
+    pub(super) fn take_back(&self, cancelled: Frame) {
+        let Some(id) = cancelled.param("requestId") else {
+            return;
+        };
+        // The lock ends with the statement.
+        let asked: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        if let Some(life) = asked.iter().find(|life| *life.id == *id) {
+            // Once is enough.
+            life.taken_back.set(cancelled).ok();
+            life.over.cancel();
+        }
+    }
 }
 
 /// What shows an open question to people, for as long as it lives.
@@ -74,6 +113,7 @@ impl Question {
             server,
             frame: request,
             way_back: Some(WayBack::Call(call)),
+            life: Arc::default(),
             calls: Vec::new(),
             keeps_waiting: false,
             obstacle: None,
@@ -83,16 +123,23 @@ impl Question {
     }
 
     /// A request of the server. `None` for a `ping`, which is answered at once.
-    pub(super) fn read(frame: Frame, replies: &ReplySink) -> Option<Self> {
+    pub(super) fn read(frame: Frame, replies: &ReplySink, asked: &AskedQuestions) -> Option<Self> {
         let (id, method) = (frame.id()?, frame.method()?);
         if method == Method::Ping {
             replies.reply(message::response(id, "{}"));
             return None;
         }
+        let life = Arc::new(QuestionLife {
+            id: id.into(),
+            over: replies.over().child_token(),
+            taken_back: OnceLock::new(),
+        });
+        asked.enter(&life);
         Some(Self(Box::new(AskedQuestion {
             server: replies.server().clone(),
             frame,
             way_back: Some(WayBack::Server(replies.clone())),
+            life,
             calls: Vec::new(),
             keeps_waiting: false,
             obstacle: None,
@@ -152,21 +199,23 @@ impl Question {
         self.0.note = note;
     }
 
-    /// Cancelled when the connection has ended on which the server asked. `None` for the question of a round,
-    /// which belongs to no connection.
-    pub fn over(&self) -> Option<&CancellationToken> {
-        match self.0.way_back.as_ref()? {
-            WayBack::Server(replies) => Some(replies.over()),
-            WayBack::Call(_) => None,
-        }
+    /// Whether an answer would reach nobody: the connection has ended, or the server has taken the question back.
+    pub fn is_over(&self) -> bool {
+        self.0.life.over.is_cancelled()
     }
 
-    /// Runs `end` when the connection has ended on which the server asked, unless the handle is dropped before.
-    pub fn on_disconnect(
-        &self,
-        end: impl FnOnce() + Send + 'static,
-    ) -> Option<AbortOnDropHandle<()>> {
-        let over = self.over()?.clone();
+    /// The server's `notifications/cancelled`, if it has taken the question back.
+    pub fn taken_back(&self) -> Option<&Frame> {
+        self.0.life.taken_back.get()
+    }
+
+    /// Runs `end` when an answer would reach nobody any more, unless the handle is dropped before. `None` for the
+    /// question of a round, which belongs to no connection.
+    pub fn when_over(&self, end: impl FnOnce() + Send + 'static) -> Option<AbortOnDropHandle<()>> {
+        if !matches!(self.0.way_back, Some(WayBack::Server(_))) {
+            return None;
+        }
+        let over = self.0.life.over.clone();
         let waiting = async move {
             over.cancelled().await;
             end();
@@ -174,9 +223,25 @@ impl Question {
         Some(AbortOnDropHandle::new(tokio::spawn(waiting)))
     }
 
-    /// Refuses a question whose server has gone.
-    pub fn disconnected(self) {
-        self.refuse(code::INTERNAL_ERROR, DISCONNECTED);
+    /// Ends a question whose answer would reach nobody. It is refused, unless its server has taken it back: then the
+    /// server does not want an answer.
+    pub fn end(mut self) {
+        if self.taken_back().is_some() {
+            self.0.way_back = None;
+        } else {
+            self.refuse(code::INTERNAL_ERROR, DISCONNECTED);
+        }
+    }
+
+    /// What tells a client that knows the question by this id that it is over (JSON text).
+    pub fn cancellation(&self, id: &str) -> String {
+        match self.taken_back() {
+            Some(cancelled) => cancelled.with_param("requestId", id),
+            None => {
+                let params = format!(r#"{{"requestId":{id},"reason":"{DISCONNECTED}"}}"#);
+                message::request(None, Method::Cancelled.name(), Some(&params))
+            }
+        }
     }
 
     /// Sends the client's response under the server's own id.
@@ -202,11 +267,6 @@ impl Question {
         self.refuse(code::METHOD_NOT_FOUND, &reason);
     }
 
-    /// Drops the question without an answer: the server does not want one any more.
-    pub fn forget(mut self) {
-        self.0.way_back = None;
-    }
-
     /// The server's own id, as JSON text.
     pub fn id(&self) -> &str {
         self.0.frame.id().unwrap_or("null")
@@ -220,7 +280,7 @@ impl Question {
 }
 
 /// The reason for the refusal of what a server asked that has gone.
-pub const DISCONNECTED: &str = "Server disconnected";
+const DISCONNECTED: &str = "Server disconnected";
 
 fn unsupported(method: &str) -> String {
     format!("{method} is not supported by this client")

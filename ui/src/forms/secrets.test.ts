@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Members } from './schema'
-import { DOTS, hasSecrets, masked } from './secrets'
+import { DOTS, hasSecrets, isSecret, masked } from './secrets'
 
 const password = { type: 'string', format: 'password' }
 
@@ -20,16 +20,36 @@ describe('secrets among arguments', () => {
     expect(masked(value, schema)).toEqual(shown)
   })
 
+  const text = { type: 'string' }
+  it.each<[string, Members, Members, Members]>([
+    ['a text', { properties: { password: text, name: text } }, { password: 'hush', name: 'ada' }, { password: DOTS, name: 'ada' }],
+    ['an optional text', { properties: { apiKey: { anyOf: [text, { type: 'null' }] } } }, { apiKey: 'hush' }, { apiKey: DOTS }],
+    ['the items of a list', { properties: { tokens: { type: 'array', items: text } } }, { tokens: ['a', 'b'] }, { tokens: [DOTS, DOTS] }],
+    ['what no schema describes', { properties: { headers: { type: 'object' } } }, { headers: { Authorization: 'Bearer hush', Accept: '*' } }, { headers: { Authorization: DOTS, Accept: '*' } }],
+  ])('are %s whose name says it', (_, schema, value, shown) => {
+    expect(hasSecrets(value, schema)).toBe(true)
+    expect(masked(value, schema)).toEqual(shown)
+  })
+
+  it('are no numbers, and none of what the schema lists', () => {
+    const value = { secret: 5, token: 'short' }
+    expect(masked(value, { properties: { secret: { type: 'integer' }, token: { enum: ['short', 'long'] } } })).toEqual(value)
+  })
+
+  // As in crates/core/src/redact/names.rs.
+  it.each(['password', 'api_key', 'apiKey', 'X-API-Key', 'access_token', 'client_secret', 'GITHUB_TOKEN', 'db_passwd', 'credentials', 'Cookie', 'private_key'])('%s is a secret', (name) => {
+    expect(isSecret(text, name)).toBe(true)
+  })
+  it.each(['key', 'keyboard', 'tokenizer', 'page_token', 'nextPageToken', 'max_tokens', 'author', ''])('%s is none', (name) => {
+    expect(isSecret(text, name)).toBe(false)
+  })
+
   it.each<[Members, boolean]>([
     [{ properties: { key: { type: 'string' } } }, false],
     [{ properties: { at: { properties: { key: password } } } }, true],
     [{ properties: { key: { writeOnly: true } } }, true],
   ])('%j: %s', (schema, has) => {
-    expect(hasSecrets(schema)).toBe(has)
-  })
-
-  it('are not what is only called a password', () => {
-    expect(masked({ password: 'x' }, { properties: { password: { type: 'string' } } })).toEqual({ password: 'x' })
+    expect(hasSecrets({}, schema)).toBe(has)
   })
 
   it('comes to an end where a schema has none, and shows no secret then', () => {

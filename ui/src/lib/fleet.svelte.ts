@@ -14,7 +14,7 @@ import { isKept } from './operations'
 import { Row, type Operation } from './row.svelte'
 import { session } from './session.svelte'
 import { toasts } from './toasts.svelte'
-import { undoable } from './undo'
+import { checkOffered, undoable } from './undo'
 
 /** Events that the page remembers for its screens. */
 const MAX_EVENTS = 500
@@ -253,7 +253,10 @@ class Fleet {
     const types = new Set(events.map((event) => event.type))
     if (types.has('tools_changed') || types.has('server_connected') || types.has('server_removed') || types.has('config_reloaded')) this.listsVersion += 1
     if (types.has('config_reloaded') || types.has('server_added')) this.entriesVersion += 1
-    if (types.has('config_reloaded')) void session.readSettings()
+    if (types.has('config_reloaded')) {
+      void session.readSettings()
+      void checkOffered()
+    }
     if (types.has('server_request_waiting') || types.has('server_request_settled')) void this.refreshRequests()
     const last = new Map(events.map(({ server, type }) => [server, type]))
     for (const { type, server } of events) if (type === 'server_removed' && server) this.#forget(server)

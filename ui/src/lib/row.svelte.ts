@@ -31,7 +31,7 @@ export class Row {
   /** The status that was read first after it failed. */
   #failedAs: string | undefined
   /** Derived once for each change, and read by many places. */
-  look: Look = $derived(lookOf(this.info))
+  look: Look = $derived(lookOf(this.info, this.figures))
 
   constructor(info: Server) {
     this.name = info.name

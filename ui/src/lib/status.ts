@@ -1,5 +1,5 @@
 /** What a server's state means for a person: its word, symbol, colour, and group on the start page. */
-import type { Server } from '../api/types'
+import type { Server, ServerFigures } from '../api/types'
 
 export type Tone = 'well' | 'wary' | 'busy' | 'bad' | 'off'
 
@@ -77,6 +77,19 @@ export function look(word: Word): Look {
   return BUILT[word]
 }
 
-export function lookOf(server: Server): Look {
-  return look(wordOf(server))
+/** It runs, without the colour for it: it does not answer what it is asked, or none of its calls succeeds. */
+const DOUBTED: Look = { ...BUILT.connected, symbol: BUILT.degraded.symbol, tone: BUILT.degraded.tone }
+
+/** So many failed calls say something: one that fails says more about its arguments. */
+const MIN_FAILED = 3
+
+function isDoubted(server: Server, figures: ServerFigures | undefined): boolean {
+  if ((server.consecutiveHealthFailures ?? 0) > 0) return true
+  const recent = figures?.recent
+  return recent !== undefined && recent.errors >= MIN_FAILED && recent.errors === recent.calls
+}
+
+export function lookOf(server: Server, figures?: ServerFigures): Look {
+  const word = wordOf(server)
+  return word === 'connected' && isDoubted(server, figures) ? DOUBTED : look(word)
 }

@@ -19,9 +19,10 @@ export interface Toast {
   offer?: Offer
 }
 
-/** Older ones go first. */
+/** Older ones go first, but not the one with an offer. */
 const MAX_TOASTS = 4
 const SHOWN_MS = 6000
+const OFFERED_MS = 60_000
 
 class Toasts {
   list = $state<Toast[]>([])
@@ -30,16 +31,17 @@ class Toasts {
 
   show(text: string, tone: Toast['tone'] = 'off', link?: Link): number {
     const id = ++this.last
-    this.list = [...this.list, { id, text, tone, link }].slice(-MAX_TOASTS)
+    if (this.list.length >= MAX_TOASTS) this.dismiss(this.list.find((it) => !it.offer)?.id ?? 0)
+    this.list = [...this.list, { id, text, tone, link }]
     // There is time to reach its link.
     this.#end(id, tone === 'bad' || link ? SHOWN_MS * 2 : SHOWN_MS)
     return id
   }
 
-  /** Gives a toast a button, and the time to reach it. */
+  /** Gives a toast a button, and the time to see that it is wanted. */
   offer(id: number, offer: Offer): void {
     this.list = this.list.map((toast) => (toast.id === id ? { ...toast, offer } : toast))
-    this.#end(id, SHOWN_MS * 2)
+    this.#end(id, OFFERED_MS)
   }
 
   #end(id: number, after: number): void {

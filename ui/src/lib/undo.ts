@@ -12,6 +12,9 @@ interface History {
   changed: boolean
 }
 
+/** The notice whose undo can work: of the newest change. */
+let offered: { toast: number; version: number } | undefined
+
 /** Says that something was done; `changes` is how many versions of the file that made at most. */
 type Say = (text: string, tone?: Toast['tone'], changes?: number) => Promise<void>
 
@@ -28,15 +31,32 @@ export async function undoable(): Promise<Say> {
     const id = toasts.show(text, tone)
     try {
       const { versions, changed } = await read()
+      endStale(versions[0]?.version, changed)
       // The last ones are the page's; what was changed by hand before is a version of its own.
       const made = versions.findIndex((it) => it.by !== 'page' || it.version <= newest)
       if (changed || made < 1 || made > changes) return
       const [last, before] = [versions[0]!.version, versions[made]!.version]
+      offered = { toast: id, version: last }
       toasts.offer(id, { text: words.undo, run: () => void undo(last, before) })
     } catch {
       // Then there is no undo: what was done is said all the same.
     }
   }
+}
+
+/** Called when the configuration may have changed: the notice of an older change goes, since its undo would be refused. */
+export async function checkOffered(): Promise<void> {
+  if (!offered) return
+  await read().then(
+    ({ versions, changed }) => endStale(versions[0]?.version, changed),
+    () => undefined,
+  )
+}
+
+function endStale(newest: number | undefined, changed: boolean): void {
+  if (!offered || (offered.version === newest && !changed)) return
+  toasts.dismiss(offered.toast)
+  offered = undefined
 }
 
 function read(): Promise<History> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Effect, Rule, RuleScope, Tools, behind};
+use super::{Effect, Rule, RuleScope, Tools, behind, has_agents};
 use crate::{
     client::Client,
     read::{Fate, Server},
@@ -115,7 +115,7 @@ pub(crate) fn apply(server: &mut Server, rules: &[Rule]) {
 }
 
 fn without_patterns(client: Client, rule: &Rule) -> String {
-    if client == Client::AmazonQ {
+    if has_agents(client) {
         return "Mainstay chooses tools by their names, without patterns".to_owned();
     }
     format!(
@@ -159,7 +159,7 @@ fn allow(server: &mut Server, rule: &Rule, mut tools: Vec<String>) {
     }
     server.entry.insert(OURS.to_owned(), json!(tools));
     let who = match server.client {
-        Client::AmazonQ => "its agent".to_owned(),
+        client if has_agents(client) => "its agent".to_owned(),
         client => client.to_string(),
     };
     let text = format!("{who} has {} of its tools only", tools.join(", "));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     Effect, Rule, RuleScope, RulesFile, Tools,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The keys of other files that are looked at. What else stands there is not kept.
-pub(crate) const KEYS: [&str; 15] = [
+pub(crate) const KEYS: [&str; 17] = [
     "agent",
     "allowedMcpServers",
     "allowedTools",
@@ -28,11 +28,16 @@ pub(crate) const KEYS: [&str; 15] = [
     "mcp",
     "mode",
     "name",
+    "options",
     "permission",
     "permissions",
     "tools",
+    "user",
     "mcpServers",
 ];
+
+/// A file with the only servers that Claude Code has, where an administrator manages it.
+pub(crate) const MANAGED_SERVERS: &str = "managed-mcp.json";
 
 /// Whether a refusal counts wherever it stands. For other clients the last rule that fits counts.
 pub(super) fn strictest_counts(client: Client) -> bool {
@@ -40,6 +45,11 @@ pub(super) fn strictest_counts(client: Client) -> bool {
         client,
         Client::ClaudeCode | Client::Cursor | Client::GeminiCli | Client::QwenCode
     )
+}
+
+/// Whether the client has agents in files of their own, with servers and `tools`.
+pub(crate) fn has_agents(client: Client) -> bool {
+    matches!(client, Client::AmazonQ | Client::Kiro)
 }
 
 /// A rule as it stands in a file, before it is known which servers it is about.
@@ -78,13 +88,18 @@ pub(super) fn read(
             reading.permissions();
         }
         // Files at an unknown place are read as `serve --config` reads them.
-        Client::Unknown => reading.chosen_servers(),
+        Client::Unknown => {
+            reading.chosen_servers();
+            reading.tools_of_agent();
+        }
         Client::Opencode | Client::KiloCli => reading.opencode(),
         Client::Zed => reading.zed(),
+        Client::Goose => reading.goose(),
+        Client::Crush => reading.crush(),
         Client::Cursor => reading.cursor(),
         Client::Codex => reading.codex(),
-        Client::AmazonQ if source.file.is_none() => reading.tools_of_agent(),
-        Client::AmazonQ | Client::Kiro => reading.agent(),
+        client if has_agents(client) && source.file.is_none() => reading.tools_of_agent(),
+        client if has_agents(client) => reading.agent(),
         _ => {}
     }
 }
@@ -207,6 +222,38 @@ impl Reading<'_> {
         let allowed = self.at("allowedMcpServers").and_then(Value::as_array);
         if let Some(allowed) = allowed.cloned() {
             self.of_policy("allowedMcpServers", |server| !is_allowed(&allowed, server));
+        }
+        let name = self.source.file.and_then(Path::file_name);
+        if name.is_some_and(|name| name == MANAGED_SERVERS) {
+            self.leave_out("mcpServers", place, |_| true);
+        }
+    }
+
+    /// `options.disabled_tools` with `mcp_SERVER_TOOL`.
+    fn crush(&mut self) {
+        const KEY: &str = "options.disabled_tools";
+        for text in self.list(KEY).unwrap_or_default() {
+            let written = self.written(KEY, &text, Effect::Refused);
+            self.add(&written, |label| {
+                behind_prefix(&text, &format!("mcp_{label}_"))
+            });
+        }
+    }
+
+    /// `permission.yaml` with `SERVER__TOOL`.
+    fn goose(&mut self) {
+        for (key, effect) in [
+            ("user.ask_before", Effect::Asked),
+            ("user.never_allow", Effect::Refused),
+        ] {
+            for text in self.list(key).unwrap_or_default() {
+                let written = self.written(key, &text, effect);
+                self.add(&written, |label| {
+                    let label: String = label.split_whitespace().collect();
+                    let prefix = format!("{}__", plain(&label).to_lowercase());
+                    behind_prefix(&text, &prefix)
+                });
+            }
         }
     }
 
@@ -340,14 +387,24 @@ impl Reading<'_> {
                 Some(Tools::One(tool.strip_prefix(':')?.to_owned()))
             });
         }
-        for (id, profile) in self.map("agent.profiles") {
+        let mut profiles = self.map("agent.profiles");
+        // A profile of Zed itself, without servers.
+        let default = self.at("agent.default_profile").and_then(Value::as_str);
+        if default == Some("minimal") {
+            profiles.entry("minimal").or_insert_with(|| json!({}));
+        }
+        for (id, profile) in profiles {
             let place = RuleScope::Part(format!("the profile {id}"));
             let servers = profile.get("context_servers").and_then(Value::as_object);
             let servers = servers.cloned().unwrap_or_default();
             let has_all = has_all_servers(&id, &profile);
             if !has_all {
                 let key = format!("agent.profiles.{id}.enable_all_context_servers");
-                self.leave_out(&key, place.clone(), |label| !servers.contains_key(label));
+                self.leave_out(&key, place.clone(), |label| {
+                    let tools = servers.get(label).and_then(|choice| choice.get("tools"));
+                    let mut tools = tools.and_then(Value::as_object).into_iter().flatten();
+                    !tools.any(|(_, value)| *value == true)
+                });
             }
             let key = format!("agent.profiles.{id}.context_servers");
             for (server, choice) in &servers {
@@ -435,9 +492,6 @@ impl Reading<'_> {
 
     /// What the file of another agent says of servers that are not its own.
     fn agent(&mut self) {
-        if self.source.file.is_none() {
-            return;
-        }
         let stem = self.source.file.and_then(Path::file_stem);
         let stem = stem.map(|it| it.to_string_lossy().into_owned());
         let name = self.at("name").and_then(Value::as_str);
@@ -565,11 +619,12 @@ pub(super) fn mend(client: Client, rule: &Rule, label: &str) -> String {
     let last = rule.key.rsplit('.').next().unwrap_or_default();
     match (client, last) {
         (_, "allowed") => add(format!("{label:?}")),
-        (Client::AmazonQ, "tools") => add(format!("{:?}", format!("@{label}"))),
+        (client, "tools") if has_agents(client) => add(format!("{:?}", format!("@{label}"))),
         (Client::ClaudeCode, "allowedMcpServers") => add(format!("{{\"serverName\": {label:?}}}")),
+        (Client::ClaudeCode, "mcpServers") => "its administrator has to add it there".to_owned(),
         (Client::Zed, "enable_all_context_servers") => {
             let profile = rule.key.trim_end_matches(".enable_all_context_servers");
-            format!("set it to true, or add {label:?}: {{}} to {profile}.context_servers")
+            format!("set it to true, or name tools in {profile}.context_servers.{label}.tools")
         }
         (client, "tools") if client.is_of_opencode() => add(format!("\"{label}_*\": true")),
         (client, "permission") if client.is_of_opencode() => {

@@ -30,7 +30,7 @@ fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
     let Some(path) = &loaded.path else {
         return vec![
             Finding::note("config.missing", "there is no configuration")
-                .why("without one there are no servers")
+                .why("there are no servers, but those of a daemon's command line")
                 .mend("mainstay setup  # or `mainstay add NAME -- COMMAND`"),
         ];
     };

@@ -50,9 +50,10 @@ impl<'a> Credentials<'a> {
         let mut entries = self.entries.iter();
         let entry = entries.find(|(name, _)| name.as_str() == server);
         let Some((_, entry)) = entry else {
-            let what =
-                format!("give `bearerToken` or `headers` of {server} what the server accepts");
-            return edit(self.path, &what);
+            // The daemon has it from its command line, or from a file of its own.
+            return format!(
+                "mainstay add --replace --header 'Authorization: Bearer …' {server} URL  # its entry does not stand in a file that is known here; an --mcp-client of that name wins at the next start"
+            );
         };
         let Some((setting, value)) = setting(entry) else {
             let what =
@@ -216,7 +217,7 @@ mod tests {
         }
         let unknown = Credentials::of(None, None).mend("s");
         assert!(
-            unknown.starts_with("mainstay config edit  # give `bearerToken`"),
+            unknown.starts_with("mainstay add --replace --header"),
             "{unknown}"
         );
     }

@@ -367,7 +367,8 @@ impl Manager {
     /// The steps that install the service, after a look at whether they can succeed.
     async fn installation(self, wanted: &Wanted) -> Result<Vec<Step>, CommandError> {
         // A service that cannot read its configuration would only fail.
-        let loaded = environment::load(wanted.config.as_deref())?;
+        let mut loaded = environment::load(wanted.config.as_deref())?;
+        import::warn_of_unread_rules(&mut loaded);
         starting::tell_findings(&loaded);
         let definition =
             Definition::here(wanted.config.as_deref(), wanted.listen, &loaded, &Process)?;

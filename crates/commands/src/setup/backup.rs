@@ -2,7 +2,7 @@
 //! back.
 
 use std::{
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -71,9 +71,12 @@ impl Copy {
 
     pub fn text(&self, folder: &Path) -> Result<String, CommandError> {
         let path = folder.join(&self.name);
-        let bytes = state::read_private(&path).map_err(|error| failed(&path)(error.into()))?;
-        String::from_utf8(bytes)
-            .map_err(|error| failed(&path)(io::Error::new(io::ErrorKind::InvalidData, error)))
+        let bytes = state::read_private(&path).map_err(|error| damaged(&path, &error))?;
+        let text = String::from_utf8(bytes).map_err(|error| damaged(&path, &error))?;
+        if !self.is_of(&text) {
+            return Err(damaged(&path, &"it is not what `mainstay setup` copied"));
+        }
+        Ok(text)
     }
 }
 
@@ -110,6 +113,21 @@ pub fn failed(path: &Path) -> impl Fn(io::Error) -> CommandError {
         code: "cannot_write",
         message: format!("cannot write {path}: {error}"),
         hint: None,
+    }
+}
+
+/// A copy, or what describes the copies, cannot be used.
+pub fn damaged(path: &Path, why: &dyn fmt::Display) -> CommandError {
+    let folder = path.parent().unwrap_or(path).display().to_string();
+    CommandError::Cannot {
+        code: "copy_damaged",
+        message: format!(
+            "{} cannot be used, and nothing is put back: {why}",
+            path.display()
+        ),
+        hint: Some(format!(
+            "take Mainstay out of the clients' files by hand, with what is left in {folder}; then remove that folder"
+        )),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `mainstay setup`: puts the servers of all clients behind Mainstay, and back.
 
-mod asked;
 mod backup;
 mod hidden;
 mod plan;
@@ -23,7 +22,7 @@ use serde_json::json;
 
 use self::plan::{Note, Plan};
 use super::{
-    import, own_entry,
+    asked, import, own_entry,
     service::{self, Wanted},
 };
 
@@ -94,10 +93,15 @@ impl Setup {
         let front = self.front()?;
         let is_named = |it| self.client.is_empty() || self.client.contains(&it);
         let refusals = asked::refusals(&found, is_named).await;
+        let other = match origin.path() {
+            Some(path) => import::other_configuration(&path).await,
+            None => None,
+        };
         let made = |chosen: &[Client]| {
             let mut plan = Plan::of(&found, &origin, &front, &refusals, |it| {
                 chosen.contains(&it)
             })?;
+            plan.note_all(other.iter().cloned().collect());
             if self.project.is_none() {
                 plan.note_all(import::unread_here("setup"));
             }

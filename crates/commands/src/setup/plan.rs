@@ -21,8 +21,10 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use super::{
-    super::{import, programs},
-    asked::{Refusals, plain_url},
+    super::{
+        asked::{Refusals, plain_url},
+        import, programs,
+    },
     hidden::without_secrets,
 };
 

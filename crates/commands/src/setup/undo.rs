@@ -16,7 +16,7 @@ use mainstay_platform::{
     state::{self, StateDir},
 };
 
-use super::backup::{self, Done, Kept, MANIFEST, Manifest, failed};
+use super::backup::{self, Done, Kept, MANIFEST, Manifest, damaged, failed};
 
 /// What undoing has done.
 #[derive(Debug, Default)]
@@ -102,9 +102,9 @@ fn setups(state: &StateDir) -> Result<Vec<Done>, CommandError> {
     let earlier = backup::earlier(state).map_err(failed(&backup::folder(state)))?;
     let setups = earlier.into_iter().map(|(_, folder)| {
         let path = folder.join(MANIFEST);
-        let text = state::read_private(&path).map_err(|error| failed(&path)(error.into()))?;
+        let text = state::read_private(&path).map_err(|error| damaged(&path, &error))?;
         let manifest: Manifest =
-            serde_json::from_slice(&text).map_err(|error| failed(&path)(error.into()))?;
+            serde_json::from_slice(&text).map_err(|error| damaged(&path, &error))?;
         let state = state.clone();
         Ok(Done {
             state,
@@ -373,6 +373,33 @@ mod tests {
         assert_eq!(value["other"], 3);
         let servers = value["mcpServers"].as_object().expect("a map");
         assert_eq!(servers.keys().collect::<Vec<_>>(), ["new", "mine"]);
+    }
+
+    #[test]
+    fn a_copy_that_is_cut_off_puts_nothing_back() {
+        let world = World::new();
+        world.write("a", "old a");
+        world.write("b", "old b");
+        let changes = [
+            world.change("a", Some("old a"), "new a"),
+            world.change("b", Some("old b"), "new b"),
+        ];
+        world.apply(&changes).expect("done");
+        let folder = backup::folder(&world.state).join("1");
+        for (name, cut) in [("0-before", "ol"), (MANIFEST, "{\"files\": [")] {
+            state::write_private(&folder.join(name), cut.as_bytes()).expect("cut");
+            for force in [false, true] {
+                let error = undo(&world.state, force, false).expect_err("damaged");
+                let text = error.to_string();
+                assert!(
+                    text.contains(name) && text.contains("nothing is put back"),
+                    "{text}"
+                );
+            }
+        }
+        assert_eq!(world.text("a").as_deref(), Some("new a"));
+        assert_eq!(world.text("b").as_deref(), Some("new b"));
+        assert!(folder.join("1-before").exists());
     }
 
     /// A setup that was killed has changed some files and not the others.

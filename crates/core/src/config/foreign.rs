@@ -86,6 +86,9 @@ pub(super) fn in_json(fields: &Fields<'_>) -> Option<&'static Foreign> {
     let object = |key: &str| fields.peek(key).filter(|node| node.is_object());
     let schema = fields.peek("$schema").and_then(Node::as_str);
     let has_schema = |name: &str| schema.is_some_and(|schema| schema.contains(name));
+    if object("mcp.servers").is_some() {
+        return Some(&VS_CODE);
+    }
     if let Some(mcp) = object("mcp") {
         return Some(match mcp {
             _ if has_schema("opencode") => &OPENCODE,

@@ -9,6 +9,7 @@
 
 mod alerts;
 mod change_words;
+mod choice;
 pub mod defaults;
 mod dialect;
 pub mod edit;

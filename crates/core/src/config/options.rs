@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use crate::{
     era::{Era, Revision},
+    ids::ServerName,
     lifecycle::Preset,
 };
 
 use super::{
-    Isolation, Launch, PathOrder, Protocol, Root, Secret, ServerConfig, Withheld, defaults,
+    Isolation, Launch, PathOrder, Protocol, Root, Secret, ServerConfig, defaults,
     dialect::Unit,
     entry::Entry,
     fields::Fields,
@@ -18,7 +19,7 @@ use super::{
     policies::Policies,
     report::Report,
     settings::{self, SettingValue},
-    withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
+    withheld::{ALL_TOOLS, ALLOWED_TOOLS, DISABLED_TOOLS, unmatched},
 };
 
 impl<'e> Entry<'e, '_, '_> {
@@ -62,7 +63,7 @@ impl<'e> Entry<'e, '_, '_> {
         if starts.and_then(|node| node.boolean(self.report)) == Some(false) {
             server.auto_start = false;
         }
-        self.tools(&mut server.withheld, anythingllm.as_ref());
+        self.tools(server, anythingllm.as_ref());
         if let Some(node) = self.fields.take("roots") {
             let roots = node.array(self.report);
             server.roots = roots.iter().filter_map(|node| self.root(node)).collect();
@@ -76,7 +77,7 @@ impl<'e> Entry<'e, '_, '_> {
     }
 
     /// Which tools clients get, in the words of all programs. Each list restricts.
-    fn tools(&mut self, withheld: &mut Withheld, anythingllm: Option<&Node<'_>>) {
+    fn tools(&mut self, server: &mut ServerConfig, anythingllm: Option<&Node<'_>>) {
         for key in [
             "disabled_prompts",
             "disabled_resources",
@@ -92,18 +93,34 @@ impl<'e> Entry<'e, '_, '_> {
         }
         let mut disabled = Vec::new();
         for key in DISABLED_TOOLS {
-            let node = self.fields.take(key);
-            disabled.extend(node.into_iter().flat_map(|node| node.strings(self.report)));
+            if let Some(node) = self.fields.take(key) {
+                self.warn_of_unmatched(&server.name, &node, None);
+                disabled.extend(node.strings(self.report));
+            }
         }
         if let Some(node) = anythingllm
             && let Some(tools) = node.member("suppressedTools")
         {
+            self.warn_of_unmatched(&server.name, &tools, None);
             disabled.extend(tools.strings(self.report));
         }
-        withheld.disabled = disabled.into();
+        server.withheld.disabled = disabled.into();
         for key in ALLOWED_TOOLS {
             if let Some(node) = self.fields.take(key) {
-                withheld.allow(&node.strings(self.report));
+                self.warn_of_unmatched(&server.name, &node, Some(ALL_TOOLS));
+                server.withheld.allow(&node.strings(self.report));
+            }
+        }
+    }
+
+    /// Warns of names in a list of tools that fit no tool, whatever the server has. `all` is the text that the list
+    /// has for all tools.
+    fn warn_of_unmatched(&mut self, server: &ServerName, list: &Node<'_>, all: Option<&str>) {
+        for node in list.elements().into_iter().flatten() {
+            if let Some(name) = node.as_str().filter(|name| Some(*name) != all)
+                && let Some((message, hint)) = unmatched(server, name)
+            {
+                self.report.warn_with_hint(&node.place, message, hint);
             }
         }
     }

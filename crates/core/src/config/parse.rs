@@ -10,6 +10,7 @@ use crate::{builtin::Group, ids::ServerName, lifecycle::Preset};
 use super::{
     Broken, Config, ConfigError, ConfigErrors, Environment, Launch, MAX_EXPANDED, References,
     ServerConfig, Syntax, Telemetry, alerts,
+    choice::Choice,
     dialect::Dialect,
     entry::{self, Context},
     fields::{Fields, nearest},
@@ -285,7 +286,7 @@ fn read_root<'a>(
             continue;
         };
         let mut server = entry::read(name, label, &node, &context, report);
-        server.enabled &= choice.has(label, &server.name);
+        choice.restrict(label, &mut server, report);
         config.servers.push(server);
     }
     let own_tools: &[Group] = if source.is_of_clients {
@@ -295,41 +296,6 @@ fn read_root<'a>(
     };
     profiles::read(&mut fields, own_tools, config, report);
     fields.finish(report);
-}
-
-/// Which servers Gemini CLI starts: `mcp.allowed` and `mcp.excluded`, beside `mcpServers`.
-#[derive(Default)]
-struct Choice {
-    allowed: Option<Vec<String>>,
-    excluded: Vec<String>,
-}
-
-impl Choice {
-    fn take(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
-        let is_list = |node: &Node<'_>, key| node.member(key).is_some_and(|it| it.is_array());
-        let is_choice = |node: &Node<'_>| is_list(node, "allowed") || is_list(node, "excluded");
-        if !fields.peek("mcp").is_some_and(is_choice) {
-            return Self::default();
-        }
-        let mcp = fields.take("mcp");
-        let Some(mut mcp) = mcp.and_then(|node| Fields::open(&node, report)) else {
-            return Self::default();
-        };
-        let allowed = mcp.take("allowed").map(|node| node.strings(report));
-        let excluded = mcp.take("excluded").map(|node| node.strings(report));
-        mcp.finish(report);
-        Self {
-            allowed,
-            excluded: excluded.unwrap_or_default(),
-        }
-    }
-
-    /// Whether the server is left in, by its name in the file or the one that it goes by.
-    fn has(&self, label: &str, name: &ServerName) -> bool {
-        let is_it = |it: &String| it == label || it == name.as_str();
-        let is_allowed = |allowed: &Vec<String>| allowed.iter().any(is_it);
-        !self.excluded.iter().any(is_it) && self.allowed.as_ref().is_none_or(is_allowed)
-    }
 }
 
 /// VS Code's questions to the user. Mainstay cannot ask, so only their defaults count. The other

@@ -7,7 +7,7 @@ use super::{
     fields::nearest,
     report::{LONGEST_NAME, shortened},
 };
-use crate::names;
+use crate::{ids::ServerName, names};
 
 /// The keys of an entry that name tools to hide: ours, and those of other clients.
 pub const DISABLED_TOOLS: [&str; 4] = [
@@ -26,6 +26,12 @@ pub const ALLOWED_TOOLS: [&str; 6] = [
     "includeTools",
     "tools",
 ];
+
+/// All tools, in a list of the only ones to show.
+pub(super) const ALL_TOOLS: &str = "*";
+
+/// Of a name with a `*`.
+const NO_PATTERNS: &str = "names are whole, without patterns";
 
 /// Names of one list that are reported.
 const MAX_UNMATCHED: usize = 20;
@@ -65,7 +71,7 @@ impl Withheld {
     /// Allows these tools only, of those that are allowed so far; `*` is all. Gemini CLI may have
     /// arguments in parentheses behind a name, which are not looked at.
     pub(super) fn allow(&mut self, names: &[String]) {
-        if names.iter().any(|name| name == "*") {
+        if names.iter().any(|name| name == ALL_TOOLS) {
             return;
         }
         let base = |name: &String| match name.split_once('(') {
@@ -105,7 +111,7 @@ impl Withheld {
                     None => nearest(own, &tools[..tools.len().min(MAX_COMPARED)]),
                 };
                 if name.contains('*') {
-                    line.push_str(" (names are whole, without patterns)");
+                    line = format!("{line} ({NO_PATTERNS})");
                 } else if let Some(near) = near {
                     let near = shortened(near, LONGEST_NAME);
                     line = format!("{line} (did you mean {near:?}?)");
@@ -120,6 +126,30 @@ impl Withheld {
     pub fn refuses_name(&self, tool: &str) -> bool {
         self.strict_names && !names::is_strict(tool)
     }
+}
+
+/// Why the name in a list fits no tool of the server, as far as the name itself tells, and what was probably meant.
+pub(super) fn unmatched(server: &ServerName, name: &str) -> Option<(String, Option<String>)> {
+    let shown = shortened(name, LONGEST_NAME);
+    let meant = |name: &str| format!("did you mean {:?}?", shortened(name, LONGEST_NAME));
+    if name.contains('*') {
+        return Some((format!("{shown:?} fits no tool: {NO_PATTERNS}"), None));
+    }
+    let trimmed = name.trim();
+    if trimmed.is_empty() {
+        return Some((format!("{shown:?} fits no tool: it is blank"), None));
+    }
+    if trimmed != name {
+        let message = format!("{shown:?} fits no tool: it has blanks around the name");
+        return Some((message, Some(meant(trimmed))));
+    }
+    let own = name.strip_prefix("mcp__").unwrap_or(name);
+    let own = own.strip_prefix(server.as_str())?;
+    let own = own.strip_prefix("__").or_else(|| own.strip_prefix('/'))?;
+    let message = format!(
+        "{shown:?} is a name as clients see it, and this list has names as the server itself gives them"
+    );
+    (!own.is_empty()).then(|| (message, Some(meant(own))))
 }
 
 #[cfg(test)]

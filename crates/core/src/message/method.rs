@@ -106,4 +106,25 @@ impl Method {
             .find(|(_, method)| *method == self)
             .map_or("", |(text, _)| text)
     }
+
+    /// Whether clients alone make this request. Both sides may make the others, or no side makes them.
+    pub fn is_client_request(self) -> bool {
+        matches!(
+            self,
+            Self::Initialize
+                | Self::Discover
+                | Self::Listen
+                | Self::ToolsList
+                | Self::ToolsCall
+                | Self::ResourcesList
+                | Self::ResourceTemplatesList
+                | Self::ResourcesRead
+                | Self::ResourcesSubscribe
+                | Self::ResourcesUnsubscribe
+                | Self::PromptsList
+                | Self::PromptsGet
+                | Self::Complete
+                | Self::SetLevel
+        )
+    }
 }

@@ -559,3 +559,27 @@ fn yaml_and_toml_are_known_by_extension_and_first_line() {
         assert!(said.contains(says), "{text}: {said}");
     }
 }
+
+/// `tools` of an agent of Amazon Q or Kiro.
+#[test]
+fn an_agent_has_what_it_names_of_its_servers() {
+    let check = |tools: &str, enabled: bool, shown: &[&str]| {
+        let text =
+            format!(r#"{{"mcpServers": {{"my files": {{"command": "x"}}}}, "tools": {tools}}}"#);
+        let server = read("agent.json", &text).unwrap().config.servers.remove(0);
+        assert_eq!(server.enabled, enabled, "{tools}");
+        let mut found = vec!["read", "write"];
+        found.retain(|tool| !server.withheld.has(tool));
+        assert_eq!(found, shown, "{tools}");
+    };
+    check(r#"["*"]"#, true, &["read", "write"]);
+    check(r#"["fs_read", "@my files"]"#, true, &["read", "write"]);
+    check(r#"["@my files/*"]"#, true, &["read", "write"]);
+    check(r#"["@my files/read", "shell"]"#, true, &["read"]);
+    check(r#"["@my filesystem/read"]"#, false, &[]);
+    check(r#"["fs_read", "@builtin"]"#, false, &[]);
+    check(r#"["@my files/re*"]"#, false, &[]);
+    check("[]", false, &[]);
+    // That of Gemini CLI.
+    check(r#"{"core": ["read"]}"#, true, &["read", "write"]);
+}

@@ -529,3 +529,23 @@ fn secrets_are_not_shown() {
         HttpTransport::Detect
     );
 }
+
+/// The daemon tells of the others when the server has listed its tools.
+#[test]
+fn names_of_tools_that_can_fit_none_are_told() {
+    assert_snapshot!(
+        findings(
+            r#"{"command": "x", "disabledTools": ["delete_*", "*", " echo", "", "s__echo", "mcp__s__add", "s", "sum"], "allowedTools": ["*", "ec*", "s/echo", "add"]}"#
+        ),
+        @r#"
+        warning config.json:2:36: mcpServers.s.disabledTools[0]: "delete_*" fits no tool: names are whole, without patterns
+        warning config.json:2:48: mcpServers.s.disabledTools[1]: "*" fits no tool: names are whole, without patterns
+        warning config.json:2:53: mcpServers.s.disabledTools[2]: " echo" fits no tool: it has blanks around the name (did you mean "echo"?)
+        warning config.json:2:62: mcpServers.s.disabledTools[3]: "" fits no tool: it is blank
+        warning config.json:2:66: mcpServers.s.disabledTools[4]: "s__echo" is a name as clients see it, and this list has names as the server itself gives them (did you mean "echo"?)
+        warning config.json:2:77: mcpServers.s.disabledTools[5]: "mcp__s__add" is a name as clients see it, and this list has names as the server itself gives them (did you mean "add"?)
+        warning config.json:2:127: mcpServers.s.allowedTools[1]: "ec*" fits no tool: names are whole, without patterns
+        warning config.json:2:134: mcpServers.s.allowedTools[2]: "s/echo" is a name as clients see it, and this list has names as the server itself gives them (did you mean "echo"?)
+        "#
+    );
+}

@@ -127,7 +127,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         // A loss may not have been noticed yet.
         retried: view.wanted
             && (status.retried || view.state() == State::Reconnecting)
-            && !matches!(step, Some(NextStep::CorrectEntry { .. })),
+            && !matches!(step, Some(NextStep::CorrectEntry(_))),
         reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
         next_retry_ms: status
             .next_retry
@@ -196,7 +196,7 @@ fn action(step: &NextStep) -> api::NextAction {
     match step {
         NextStep::Approve => api::NextAction::Approve,
         NextStep::Enable => api::NextAction::Enable,
-        NextStep::CorrectEntry { .. } => api::NextAction::CorrectEntry,
+        NextStep::CorrectEntry(_) => api::NextAction::CorrectEntry,
         NextStep::Start | NextStep::TryAgain => api::NextAction::Start,
         NextStep::SeeLogAndStart => api::NextAction::SeeLogAndStart,
         NextStep::SeeLog => api::NextAction::SeeLog,

@@ -21,7 +21,7 @@ use mainstay_core::{
     principal::Principal,
     record::{ClientInfo, Door, Origin},
 };
-use mainstay_transport::{Asker, DISCONNECTED, Frame, Question};
+use mainstay_transport::{Asker, Frame, Question};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
@@ -220,8 +220,8 @@ struct Waiting {
     until: Instant,
     /// Ends a question that does not wait for the sweeper.
     _timer: Option<AbortOnDropHandle<()>>,
-    /// Refuses it when its server has gone.
-    _disconnect: Option<AbortOnDropHandle<()>>,
+    /// Ends it when its answer would reach nobody.
+    _end: Option<AbortOnDropHandle<()>>,
 }
 
 /// How long a question of this method waits.
@@ -268,9 +268,9 @@ impl Questions {
         let text = question.frame().with_id(&id.to_string());
         let until = Instant::now() + patience(method);
         let questions = Arc::downgrade(self);
-        let disconnect = question.on_disconnect(move || {
+        let end = question.when_over(move || {
             if let Some(questions) = questions.upgrade() {
-                questions.disconnect(id);
+                questions.end(id);
             }
         });
         let server = server.clone();
@@ -280,7 +280,7 @@ impl Questions {
             question,
             until,
             _timer: timer,
-            _disconnect: disconnect,
+            _end: end,
         };
         waiting.insert(id, entry);
         Ok(text)
@@ -314,30 +314,15 @@ impl Questions {
             .is_some()
     }
 
-    /// The server has taken its question back: returns what tells the client so. Servers number their
-    /// questions each for itself.
-    pub fn withdraw(&self, server: &ServerName, cancelled: &Frame) -> Option<String> {
-        let asked = cancelled.param("requestId")?;
-        let mut waiting = self.waiting();
-        let id = *waiting
-            .iter()
-            .find(|(_, waiting)| waiting.server == *server && waiting.question.id() == asked)?
-            .0;
-        waiting.remove(&id)?.question.forget();
-        Some(cancelled.with_param("requestId", &id.to_string()))
-    }
-
-    /// Refuses a question whose server has gone, and tells the client that its answer would reach nobody.
-    fn disconnect(&self, id: u64) {
+    /// Ends a question whose answer would reach nobody, and tells the client so.
+    fn end(&self, id: u64) {
         let Some(waiting) = self.waiting().remove(&id) else {
             return;
         };
-        waiting.question.disconnected();
         if let Some(notices) = &self.notices {
-            let params = format!(r#"{{"requestId":{id},"reason":"{DISCONNECTED}"}}"#);
-            let cancelled = Method::Cancelled.name();
-            notices.push(message::request(None, cancelled, Some(&params)));
+            notices.push(waiting.question.cancellation(&id.to_string()));
         }
+        waiting.question.end();
     }
 
     /// Refuses questions that have waited for too long.

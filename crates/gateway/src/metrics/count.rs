@@ -96,6 +96,8 @@ impl Count {
             }
             Ended::Failed(kind) => self.series.failures.add(kind),
         }
+        // Before the call is counted: whoever reads it has its time as well.
+        self.figures.keep_longest(duration);
         self.series.duration.observe(duration);
     }
 }
@@ -110,6 +112,7 @@ impl Drop for Count {
 
 #[cfg(test)]
 mod tests {
+    use super::super::STEP;
     use super::*;
 
     fn begin(figures: &Arc<Figures>) -> Count {
@@ -147,5 +150,29 @@ mod tests {
         assert_eq!(failures, [(FailureKind::Cancelled, 2)]);
         assert_eq!(series.request_bytes.load(Relaxed), 21);
         assert_eq!(series.response_bytes.load(Relaxed), 5);
+    }
+
+    #[test]
+    fn no_share_of_the_calls_took_longer_than_the_longest() {
+        let figures = Arc::new(Figures::default());
+        let end = |millis| {
+            let upstream = Duration::from_millis(millis);
+            begin(&figures).end(Ended::Ok, Duration::ZERO, upstream, 0);
+        };
+        let start = tokio::time::Instant::now();
+        let p95 = |seconds| {
+            let now = start + Duration::from_secs(seconds);
+            figures.recent(now).1.p95
+        };
+        // Beyond 30 s a bucket reaches up to 5 minutes.
+        [30_001, 2, 3].into_iter().for_each(end);
+        assert_eq!(p95(1), Some(Duration::from_millis(30_001)));
+        figures.take_reading(start + STEP);
+        end(20_000);
+        assert_eq!(p95(6), Some(Duration::from_millis(30_001)));
+        figures.take_reading(start + STEP * 2);
+        figures.take_reading(start + Duration::from_secs(70));
+        [20_000; 3].into_iter().for_each(end);
+        assert_eq!(p95(71), Some(Duration::from_secs(20)));
     }
 }

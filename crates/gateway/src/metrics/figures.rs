@@ -1,8 +1,11 @@
 //! The figures of one server, and of each of its tools.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -51,6 +54,8 @@ pub struct Figures {
     pub queue: Histogram,
     /// How long the server had them.
     pub upstream: Histogram,
+    /// The longest call that ended after the last reading.
+    longest_micros: AtomicU64,
     /// What was read of them before. Locked by the task that reads and by those who ask, never by calls.
     window: Mutex<Window>,
 }
@@ -90,14 +95,25 @@ impl Figures {
     /// reading.
     pub fn recent(&self, now: Instant) -> (Totals, Recent) {
         let window = self.window.lock();
-        let totals = self.totals();
+        let mut totals = self.totals();
+        totals.longest_micros = self.longest_micros.load(Relaxed);
         (totals, window.recent(now, &totals))
     }
 
     /// Reads what was counted, for the last minutes. Due every [`STEP`](super::STEP).
     pub(super) fn take_reading(&self, now: Instant) {
         let mut window = self.window.lock();
-        window.read(now, &self.totals());
+        let mut totals = self.totals();
+        totals.longest_micros = self.longest_micros.swap(0, Relaxed);
+        window.read(now, &totals);
+    }
+
+    /// A call has taken so long.
+    pub(super) fn keep_longest(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        if micros > self.longest_micros.load(Relaxed) {
+            self.longest_micros.fetch_max(micros, Relaxed);
+        }
     }
 
     /// What was counted of all calls.

@@ -25,6 +25,8 @@ pub struct Totals {
     pub errors: u64,
     /// Calls by their duration.
     pub(super) durations: [u64; BUCKETS],
+    /// The longest call of those that ended after the last reading.
+    pub(super) longest_micros: u64,
 }
 
 impl Totals {
@@ -39,6 +41,7 @@ impl Totals {
             calls: durations.iter().sum(),
             errors: self.errors.saturating_sub(earlier.errors),
             durations,
+            longest_micros: self.longest_micros,
         }
     }
 
@@ -48,6 +51,14 @@ impl Totals {
         for (sum, count) in self.durations.iter_mut().zip(other.durations) {
             *sum += count;
         }
+        self.longest_micros = self.longest_micros.max(other.longest_micros);
+    }
+
+    /// The time that this share of the calls took no longer than. A bucket tells it roughly, but no share took
+    /// longer than the longest call.
+    fn quantile(&self, share: f64) -> Option<Duration> {
+        let longest = Duration::from_micros(self.longest_micros);
+        quantile(&self.durations, share).map(|time| time.min(longest))
     }
 
     const fn has_successes(&self) -> bool {
@@ -82,7 +93,7 @@ pub struct Point {
 
 impl Point {
     fn of(counted: &Totals) -> Self {
-        let p95 = quantile(&counted.durations, 0.95).unwrap_or_default();
+        let p95 = counted.quantile(0.95).unwrap_or_default();
         Self {
             calls: u32::try_from(counted.calls).unwrap_or(u32::MAX),
             p95_micros: u32::try_from(p95.as_micros()).unwrap_or(u32::MAX),
@@ -172,8 +183,8 @@ impl Window {
             span: since(begun).max(WINDOW).min(since(self.since)),
             calls: counted.calls,
             errors: counted.errors,
-            p50: quantile(&counted.durations, 0.5),
-            p95: quantile(&counted.durations, 0.95),
+            p50: counted.quantile(0.5),
+            p95: counted.quantile(0.95),
             // One call in the first moment is not a thousand in a second.
             calls_per_second: count(last_calls) / last_span.max(STEP).as_secs_f64(),
             answered: answered.or(self.answered),
@@ -205,6 +216,7 @@ mod tests {
             calls,
             errors: calls / 10,
             durations,
+            longest_micros: 1000,
         }
     }
 

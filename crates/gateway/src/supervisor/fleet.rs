@@ -1,8 +1,8 @@
 //! The state that all supervisors share, and their reports to the registry.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
-use mainstay_core::{catalog::ListKind, ids::ServerName, message::Method};
+use mainstay_core::{catalog::ListKind, ids::ServerName, message::Method, trouble::EntryPlace};
 use mainstay_platform::lineage::Lineage;
 use mainstay_transport::{Notice, Reserve, logs::Logs};
 use tokio::sync::{mpsc, oneshot};
@@ -52,9 +52,20 @@ pub struct Fleet {
     pub entries: Option<Arc<dyn Entries>>,
     /// The file with the servers' entries, if its changes take effect at once.
     pub watched_file: Option<PathBuf>,
+    /// Servers whose entries stand on the command line.
+    pub inline: BTreeSet<ServerName>,
 }
 
 impl Fleet {
+    /// Where the configuration has the entry of a server.
+    pub fn entry_place(&self, server: &ServerName) -> EntryPlace {
+        match &self.watched_file {
+            _ if self.inline.contains(server) => EntryPlace::CommandLine,
+            Some(file) => EntryPlace::File(file.to_string_lossy().into_owned()),
+            None => EntryPlace::Configuration,
+        }
+    }
+
     /// Asks the one client, where there is only one.
     pub fn sole_asks(&self) -> Option<Arc<dyn Asks>> {
         self.sole.as_ref()?.declared()?.asks

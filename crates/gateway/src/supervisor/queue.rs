@@ -16,7 +16,7 @@ use mainstay_core::{
 use mainstay_transport::Question;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::open_questions::{Answerer, OpenQuestions};
 use crate::events::Events;
@@ -61,8 +61,8 @@ struct Waiting {
     question: Question,
     asked_at: SystemTime,
     until: Instant,
-    /// Refuses it when its server has gone.
-    _disconnect: Option<AbortOnDropHandle<()>>,
+    /// Ends it when its answer would reach nobody.
+    _end: Option<AbortOnDropHandle<()>>,
 }
 
 /// A request that waits.
@@ -117,9 +117,9 @@ impl Queue {
         let id = state.last_id;
         let method = question.frame().method_name();
         let queue = Arc::downgrade(self);
-        let disconnect = question.on_disconnect(move || {
+        let end = question.when_over(move || {
             if let Some(queue) = queue.upgrade() {
-                queue.disconnect(id);
+                queue.end(id);
             }
         });
         let waiting = Waiting {
@@ -128,7 +128,7 @@ impl Queue {
             question,
             asked_at: SystemTime::now(),
             until: Instant::now() + PATIENCE,
-            _disconnect: disconnect,
+            _end: end,
         };
         // Under the lock, so that the end of the request is told after its beginning.
         let kind = EventKind::ServerRequestWaiting { id, method };
@@ -163,26 +163,30 @@ impl Queue {
     /// Takes one out, to be answered or refused.
     pub fn take(&self, id: u64, outcome: Settled) -> Option<Question> {
         self.expire();
-        if self.is_disconnected(id) {
-            self.disconnect(id);
+        if self.is_over(id) {
+            self.end(id);
         }
         let waiting = self.state().waiting.remove(&id)?;
         self.tell_settled(id, &waiting, outcome);
         Some(waiting.question)
     }
 
-    fn is_disconnected(&self, id: u64) -> bool {
+    fn is_over(&self, id: u64) -> bool {
         let state = self.state();
-        let over = state.waiting.get(&id).and_then(|it| it.question.over());
-        over.is_some_and(CancellationToken::is_cancelled)
+        let waiting = state.waiting.get(&id);
+        waiting.is_some_and(|waiting| waiting.question.is_over())
     }
 
-    /// Refuses a request whose server has gone: an answer would reach nobody.
-    fn disconnect(&self, id: u64) {
+    /// Ends a request whose answer would reach nobody.
+    fn end(&self, id: u64) {
         let waiting = self.state().waiting.remove(&id);
         if let Some(waiting) = waiting {
-            self.tell_settled(id, &waiting, Settled::Disconnected);
-            waiting.question.disconnected();
+            let outcome = match waiting.question.taken_back() {
+                Some(_) => Settled::TakenBack,
+                None => Settled::Disconnected,
+            };
+            self.tell_settled(id, &waiting, outcome);
+            waiting.question.end();
         }
     }
 

@@ -1,13 +1,13 @@
 //! Why a server is not connected, and what a person can do about it.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use mainstay_core::{
     config::{ConfigError, Launch},
     failure::{Failure, FailureKind, limit_words},
     lifecycle::State,
     message,
-    trouble::{self, NextStep},
+    trouble::{self, EntryPlace, NextStep},
 };
 use tokio::time::Instant;
 
@@ -128,9 +128,7 @@ impl Server {
             None => {}
         }
         if let Launch::Broken(_) = self.config().launch {
-            let file = self.watched_file.as_deref().map(Path::to_string_lossy);
-            let file = file.map(std::borrow::Cow::into_owned);
-            return Some(NextStep::CorrectEntry { file });
+            return Some(NextStep::CorrectEntry(self.entry_place.clone()));
         }
         if !view.wanted {
             return Some(NextStep::Start);
@@ -149,9 +147,13 @@ impl Server {
     /// The problems of its entry, a line each, with the position if the file is known.
     pub fn problems(&self) -> Vec<String> {
         let config = self.config();
-        let shown = |problem: &ConfigError| match &self.watched_file {
-            Some(file) => problem.at(file.display()).to_string(),
-            None => problem.to_string(),
+        let shown = |problem: &ConfigError| match &self.entry_place {
+            EntryPlace::File(file) => problem.at(file).to_string(),
+            EntryPlace::Configuration => problem.to_string(),
+            EntryPlace::CommandLine => {
+                let place = format!("--mcp-client {}", self.name);
+                problem.at(place).to_string()
+            }
         };
         config.problems().map(shown).collect()
     }

@@ -1,7 +1,6 @@
 //! The handle of a server. All other tasks use it.
 
 use std::{
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,6 +17,7 @@ use mainstay_core::{
     ids::{Epoch, ServerName},
     lifecycle::State,
     principal::Principal,
+    trouble::EntryPlace,
 };
 use mainstay_transport::{Listener, Question, Session, logs::ServerLog};
 use tokio::{
@@ -79,8 +79,8 @@ pub struct Server {
     asked: Arc<watch::Sender<bool>>,
     /// The figures of its calls.
     pub figures: Arc<Figures>,
-    /// The file with its entry, if changes of that file take effect at once.
-    pub(super) watched_file: Option<PathBuf>,
+    /// Where the configuration has its entry.
+    pub(super) entry_place: EntryPlace,
 }
 
 /// Starts supervising a server. The task ends after [`Server::end`], when nothing of the server is
@@ -90,7 +90,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let log = fleet.logs.server(&config.name);
     log.protect(&config);
     let queue = Arc::clone(&fleet.queue);
-    let watched_file = fleet.watched_file.clone();
+    let entry_place = fleet.entry_place(&config.name);
     let is_shared_by_one = fleet.sole.is_some();
     let (name, is_isolated) = (config.name.clone(), !is_shared_by_one && isolates(&config));
     let stored = Arc::new(ArcSwap::new(config));
@@ -116,7 +116,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         suspect_calls,
         asked,
         figures: Arc::default(),
-        watched_file,
+        entry_place,
     });
     // So that each line of the log says which server it is about, whatever module writes it. A span that
     // the log leaves out costs nothing.

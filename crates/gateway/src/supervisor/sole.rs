@@ -7,7 +7,7 @@ use mainstay_core::{
     era::{ClientCapabilities, Era},
     ids::ServerName,
 };
-use mainstay_transport::{Frame, Question};
+use mainstay_transport::Question;
 use tokio::sync::watch;
 
 /// How long servers wait for the client's first words, which say what it declares. Clients send them
@@ -18,9 +18,6 @@ pub const SILENCE: Duration = Duration::from_secs(1);
 pub trait Asks: Debug + Send + Sync {
     /// A question that the client cannot be asked is given back.
     fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question>;
-
-    /// The server has taken a question back.
-    fn withdraw(&self, server: &ServerName, cancelled: &Frame);
 }
 
 /// The one client, as far as it is known.

@@ -103,6 +103,39 @@ async fn what_a_full_disk_refused_is_a_gap_and_changes_come_later() {
     journal.close().await;
 }
 
+/// Mainstay may end while the disk is full: the next run says how many calls are not on record.
+#[tokio::test]
+async fn a_gap_that_lasts_at_the_end_is_told_by_the_next_run() {
+    let room = Room::new();
+    let began = SystemTime::now();
+    for expected in [3, 6] {
+        let journal = room.open();
+        call(&journal, begun("1"), answered("{}"));
+        journal.flush().await.expect("written");
+        refuse_writes(&room);
+        for _ in 0..2 {
+            call(&journal, begun("2"), answered("{}"));
+            journal.flush().await.expect_err("refused");
+        }
+        call(&journal, begun("3"), answered("{}"));
+        journal.close().await;
+        take_writes(&room);
+        // It is told once.
+        for _ in 0..2 {
+            let journal = room.open();
+            let told = async || {
+                let told = history(&journal, began).await;
+                (gap_calls(&told.gaps) > 0).then_some(told)
+            };
+            let told = until("the gap", told).await;
+            assert_eq!(gap_calls(&told.gaps), expected, "{told:?}");
+            assert!(told.gaps.iter().all(|gap| gap.until.is_some()), "{told:?}");
+            assert!(told.gaps[0].reason.contains("disk is full"), "{told:?}");
+            journal.close().await;
+        }
+    }
+}
+
 /// A journal that cannot be opened at first says afterwards what it missed.
 #[cfg(unix)]
 #[tokio::test]

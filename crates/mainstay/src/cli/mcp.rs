@@ -13,6 +13,7 @@ use mainstay_command_line::{
     starting::{self, HealthInterval},
     suggest,
 };
+use mainstay_commands::warn_of_unread_rules;
 use mainstay_core::ids::ProfileName;
 use mainstay_front::{self as front, ClientInput, Finder, Starter};
 use mainstay_platform::{environment::Loaded, lineage::Lineage};
@@ -77,7 +78,8 @@ impl Mcp {
         let origin = self
             .health
             .origin(self.config.clone(), self.clients.clone().into());
-        let loaded = origin.load()?;
+        let mut loaded = origin.load()?;
+        warn_of_unread_rules(&mut loaded);
         starting::tell_findings(&loaded);
         self.check_profile(&loaded)?;
         let lineage = Lineage::begin(loaded.path.as_deref())?;

@@ -14,6 +14,7 @@ use mainstay_command_line::{
     signals::Signals,
     starting,
 };
+use mainstay_commands::warn_of_unread_rules;
 use mainstay_core::config::Config;
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{environment::Origin, lineage::Lineage, state};
@@ -34,7 +35,8 @@ pub struct OwnDaemon {
 
 impl OwnDaemon {
     pub fn start(origin: &Origin, recorded: bool) -> Result<Self, CommandError> {
-        let loaded = origin.load()?;
+        let mut loaded = origin.load()?;
+        warn_of_unread_rules(&mut loaded);
         starting::tell_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let kept = if recorded {

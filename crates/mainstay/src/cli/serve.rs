@@ -20,7 +20,7 @@ use mainstay_command_line::{
     signals::{Signal, Signals},
     starting::HealthInterval,
 };
-use mainstay_commands::own_entry;
+use mainstay_commands::{own_entry, warn_of_unread_rules};
 use mainstay_core::config::Config;
 use mainstay_gateway::{
     GatewayOptions,
@@ -236,7 +236,9 @@ impl Serve {
                 warnings: Vec::new(),
             });
         }
-        Ok(origin.load()?)
+        let mut loaded = origin.load()?;
+        warn_of_unread_rules(&mut loaded);
+        Ok(loaded)
     }
 
     fn greet(

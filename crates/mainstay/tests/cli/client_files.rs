@@ -11,7 +11,7 @@ use crate::fakes::fakes;
 const CURSOR: &str = r#"{
   // the team's
   "mcpServers": {
-    "files": { "command": "npx", "args": ["-y", "server-files"], "env": { "API_KEY": "very-secret" } },
+    "files": { "command": "env", "args": ["-y", "server-files"], "env": { "API_KEY": "very-secret" } },
     "tracker": { "url": "https://tracker.example.com/mcp", "headers": { "Authorization": "Bearer very-secret" } },
     "mainstay": { "command": "mainstay", "args": ["connect"] },
   },
@@ -22,7 +22,7 @@ const CURSOR: &str = r#"{
 const CODEX: &str = r#"model = "o3" # the good one
 
 [mcp_servers.files]
-command = "npx"
+command = "env"
 args = ["-y", "server-files"]
 env = { API_KEY = "very-secret" }
 
@@ -32,7 +32,7 @@ tool_timeout_sec = 20
 enabled_tools = ["search"]
 "#;
 
-const GOOSE: &str = "# goose\nextensions:\n  memory:\n    type: builtin\n    enabled: true\n  git:\n    type: stdio\n    cmd: uvx\n    args: [mcp-server-git]\n    env_keys: [GIT_TOKEN]\n    enabled: false\n";
+const GOOSE: &str = "# goose\nextensions:\n  memory:\n    type: builtin\n    enabled: true\n  git:\n    type: stdio\n    cmd: env\n    args: [mcp-server-git]\n    env_keys: [GIT_TOKEN]\n    enabled: false\n";
 
 fn put(home: &Home, path: &str, text: &str) {
     let path = home.path().join(path);
@@ -175,7 +175,7 @@ async fn what_cannot_be_imported_is_said() {
 async fn the_servers_are_exported_in_each_clients_words() {
     let home = home!();
     let config = json!({"mcpServers": {
-        "files": {"command": "npx", "args": ["-y", "f"], "env": {"K": "${K}"}, "timeout_s": 20, "disabledTools": ["rm"]},
+        "files": {"command": "env", "args": ["-y", "f"], "env": {"K": "${K}"}, "timeout_s": 20, "disabledTools": ["rm"]},
         "web": {"url": "https://w.example.com/mcp", "bearerToken": "${T}", "preset": "manual"},
     }});
     let config = home.file("config.json", &config.to_string());
@@ -235,7 +235,7 @@ async fn a_client_is_pointed_at_mainstay() {
 #[tokio::test]
 async fn a_file_that_cannot_be_written_in_place_is_pasted() {
     let home = home!();
-    let flow = "extensions: {git: {type: stdio, cmd: uvx, args: []}} # all in one\n";
+    let flow = "extensions: {git: {type: stdio, cmd: env, args: []}} # all in one\n";
     put(&home, ".config/goose/config.yaml", flow);
     assert_snapshot!(
         home.transcript(&[&["export", "--for", "goose", "--http", "--write", "--replace"]])
@@ -409,4 +409,47 @@ async fn what_has_no_name_and_what_has_no_servers_is_said() {
         .run(&["export", "--for", "zed", "--config", &empty])
         .await;
     assert!(run.stderr.contains(&format!("{empty} has none")), "{run}");
+}
+
+/// The daemon reads the entries of a client's file, and not the rules beside them.
+#[tokio::test]
+async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
+    let home = home!();
+    put(
+        &home,
+        ".claude.json",
+        r#"{"mcpServers": {"files": {"command": "env"}, "web": {"command": "env"}}}"#,
+    );
+    put(
+        &home,
+        ".claude/settings.json",
+        r#"{"permissions": {"deny": ["mcp__files__delete", "mcp__other"]}, "deniedMcpServers": [{"serverName": "web"}]}"#,
+    );
+    let file = home.path().join(".claude.json").display().to_string();
+    let shown = home.transcript(&[&["validate", &file]]).await;
+    assert_snapshot!(shown);
+    let called = home.run(&["tools", "--config", &file]).await;
+    assert!(called.stderr.contains("permissions.deny"), "{called}");
+}
+
+/// The entry is right, and its server would not start here.
+#[tokio::test]
+async fn what_cannot_start_here_is_imported_and_told() {
+    let home = home!();
+    let text = json!({"mcpServers": {
+        "gone": {"command": "no-such-program-here"},
+        "off": {"command": "no-such-program-here", "disabled": true},
+        "there": {"command": "env"},
+    }});
+    put(&home, ".cursor/mcp.json", &text.to_string());
+    for arguments in [&["import", "--dry-run"][..], &["import"]] {
+        let run = home.run(arguments).await;
+        assert_eq!(run.code, Some(0), "{run}");
+        let told: Vec<&str> = run.stderr.lines().collect();
+        assert_eq!(told.len(), 1, "{run}");
+        assert!(
+            told[0].starts_with("warning: gone cannot start here: `command`: "),
+            "{run}"
+        );
+    }
 }

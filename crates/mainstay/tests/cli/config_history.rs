@@ -96,6 +96,14 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(fs::read_to_string(&config).expect("there"), original);
 
+    // A file that is no JSON is kept as a version, too.
+    fs::write(&config, "{ no").expect("written");
+    let run = undo(&["1", "--force"]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(fs::read_to_string(&config).expect("there"), original);
+    let kept = &history(&home, &named).await[1];
+    assert_eq!(*kept, version("hand", "the file is no JSON"));
+
     let folder = home.state().join("config-history");
     let mode = |path: &std::path::Path| {
         let found = fs::metadata(path).expect("there");

@@ -88,3 +88,21 @@ async fn a_named_file_brings_its_own_behaviour() {
     assert!(!answer.contains("Unknown tool"), "{answer}");
     daemon.stop().await;
 }
+
+/// What is wrong with a server of the command line is not told to stand in a file, which may not be there.
+#[tokio::test]
+async fn advice_about_a_server_of_the_command_line_names_no_file() {
+    let home = home!();
+    let daemon = home.serve(&["--mcp-client", "bad:http://["]).await;
+    let run = home.run(&["list"]).await;
+    let advice = "start Mainstay again with an --mcp-client for bad that can be used";
+    assert!(run.stdout.contains(advice), "{run}");
+    let doctor = home.run(&["doctor"]).await;
+    assert!(doctor.stdout.contains(advice), "{doctor}");
+    for run in [run, doctor] {
+        assert!(!run.stdout.contains("correct its entry"), "{run}");
+    }
+    let servers = home.run(&["get", "bad"]).await;
+    assert!(!servers.stdout.contains("config.json"), "{servers}");
+    daemon.stop().await;
+}

@@ -120,3 +120,25 @@ async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
     let posts: Vec<_> = posts.filter_map(fake_server::Received::method).collect();
     assert_eq!(posts, ["server/discover", "initialize"]);
 }
+
+/// What a program says that repeats its input is Mainstay's own, and is not told as the server's words.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_program_that_repeats_its_input_is_told_to_be_no_server() {
+    let mut backend = Backend::start(Kind::Stdio, &[]).await;
+    backend.entry["command"] = "cat".into();
+    backend.entry["args"] = json!([]);
+    for protocol in ["auto", "legacy", "modern"] {
+        backend.entry["protocol"] = protocol.into();
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let is_told = |server: &Value| server["lastError"].is_string();
+        let server = gateway.rest().until("x", "a reason", is_told).await;
+        let reason = server["lastError"].as_str().expect("a reason");
+        assert!(
+            reason.contains("only repeats its input"),
+            "{protocol}: {reason}"
+        );
+        assert!(!reason.contains("not supported"), "{protocol}: {reason}");
+        gateway.stop().await;
+    }
+}

@@ -111,3 +111,56 @@ over_every_transport! {
         }
     }
 }
+
+/// Takes back what the server has asked. The fake numbers its requests.
+fn take_back(backend: &Backend) {
+    for number in 0..20 {
+        let id = format!("fake-{number}");
+        let params = json!({"requestId": id, "reason": "changed my mind"});
+        let text = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        backend.fake().publish(&text.to_string());
+    }
+}
+
+/// A server that takes a request back wants no answer: the client hears of it under the id that it knows, on shared
+/// sessions, too, and nobody is to answer it by hand.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_takes_back_needs_no_answer() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &[])
+            .await
+            .option("serverRequests", "forward");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        for path in ["/mcp", "/servers/x/mcp"] {
+            let client = willing(&gateway, path).await;
+            let mut own = client.listen().await;
+            let tool = if path == "/mcp" { "x__ask" } else { "ask" };
+            let (_stream, question) = asked(&client, tool, SAMPLING).await;
+            take_back(&backend);
+            let mut told = own.message().await;
+            while told["method"] != "notifications/cancelled" {
+                told = own.message().await;
+            }
+            let expected = json!({"requestId": question["id"], "reason": "changed my mind"});
+            assert_eq!(told["params"], expected, "{kind:?} {path}");
+            let shown = rest.get("/api/server-requests").await;
+            assert_eq!(shown["clients"], json!([]));
+        }
+
+        let backend = Backend::start(kind, &[])
+            .await
+            .option("serverRequests", "queue");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        let params = json!({"name": "x__ask", "arguments": {"method": SAMPLING}}).to_string();
+        let _call = client
+            .begin(client.request_text("tools/call", &params))
+            .await;
+        found("a request", async || waiting(&rest).await.pop()).await;
+        take_back(&backend);
+        let ended = async || waiting(&rest).await.is_empty().then_some(());
+        found("no request", ended).await;
+        assert_eq!(outcomes(&rest).await, [json!("taken_back")], "{kind:?}");
+    }
+}

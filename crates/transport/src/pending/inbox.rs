@@ -27,6 +27,8 @@ pub enum Broken {
     TooLarge(usize),
     /// The server asks where it must not, and nothing it says of this call counts any more.
     Asked,
+    /// The request itself came back.
+    Echoed,
     /// It came, and cannot be read: why.
     Unreadable(Arc<str>),
     /// It came, and does not say whose answer it is: the ids.
@@ -39,6 +41,7 @@ impl From<Broken> for InterruptionKind {
             Broken::Ended => Self::Lost,
             Broken::TooLarge(limit) => Self::TooLarge(limit),
             Broken::Asked => Self::Asked,
+            Broken::Echoed => Self::Echoed,
             Broken::Unreadable(why) => Self::Unreadable(why.as_ref().to_owned()),
             Broken::Misaddressed(ids) => Self::Misaddressed(ids.as_ref().to_owned()),
         }

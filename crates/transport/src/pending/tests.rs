@@ -1,4 +1,8 @@
 use super::*;
+use crate::{
+    question::AskedQuestions,
+    reply_sink::{ReplyQueue, ReplySink},
+};
 
 fn pending() -> Arc<Pending> {
     Arc::new(Pending::new(ServerName::new("s").expect("a legal name")))
@@ -186,4 +190,84 @@ fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
     drop(other);
     assert_eq!(pending.too_large(question, 10), None);
     assert_eq!(pending.too_large(unnamed, 10), Some(call.id));
+}
+
+fn question(over: &tokio_util::sync::CancellationToken) -> Question {
+    let text = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
+    let frame = Frame::read(text.into()).expect("a request");
+    let server = ServerName::new("s").expect("a legal name");
+    let replies = ReplySink::new(server, ReplyQueue::None, over.clone());
+    Question::read(frame, &replies, &AskedQuestions::default()).expect("no ping")
+}
+
+/// A call that its client gave up may still ask. It is told why others are not asked, until it is answered or
+/// its time is over.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_given_up_keeps_others_from_being_asked() {
+    let pending = pending();
+    let [one, other] = [(); 2].map(|()| Some(Asker::new()));
+    let mut live = pending.register(other, None).expect("open");
+    let over = tokio_util::sync::CancellationToken::new();
+    let mut ask = || match pending.ask(question(&over)) {
+        Ok(()) => {
+            assert_eq!(has_come(&mut live), Some(Ok(())));
+            None
+        }
+        Err(refused) => refused.obstacle().map(str::to_owned),
+    };
+    let give_up = |asker| pending.register(asker, None).expect("open").id;
+    give_up(other);
+    give_up(None);
+    assert_eq!(ask(), None);
+    let answers: [&dyn Fn(u64); 4] = [
+        &|id| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+            pending.answer(
+                &id.to_string(),
+                Frame::read(text.into()).expect("a response"),
+            );
+        },
+        &|id| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":NaN}}"#);
+            assert_eq!(pending.unreadable(text.as_bytes(), "why"), None);
+        },
+        &|id| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
+            assert_eq!(pending.too_large(text.as_bytes(), 10), None);
+        },
+        &|_| {},
+    ];
+    for (number, answer) in answers.iter().enumerate() {
+        let id = give_up(one);
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let obstacle = ask().expect("another client's call may have caused it");
+        assert!(obstacle.contains("given up 3 s ago"), "{obstacle}");
+        assert!(!obstacle.contains("in flight"), "{obstacle}");
+        answer(id);
+        if number == 3 {
+            tokio::time::advance(ABANDONED_FOR).await;
+        }
+        assert_eq!(ask(), None, "{number}");
+    }
+}
+
+/// A server may make requests under the ids of calls, but none of a client's.
+#[test]
+fn a_call_that_comes_back_is_no_question() {
+    let pending = pending();
+    let mut call = pending.register(None, None).expect("open");
+    let request = |id: u64, method: &str| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#);
+        Frame::read(text.into()).expect("a request")
+    };
+    for (id, method) in [
+        (call.id + 1, "tools/list"),
+        (call.id, "ping"),
+        (call.id, "x"),
+    ] {
+        assert!(!pending.echoed(&request(id, method)), "{method}");
+    }
+    assert_eq!(has_come(&mut call), None);
+    assert!(pending.echoed(&request(call.id, "initialize")));
+    assert_eq!(has_come(&mut call), Some(Err(Broken::Echoed)));
 }

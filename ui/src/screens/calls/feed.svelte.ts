@@ -5,7 +5,8 @@
 import { api, type Query } from '../../api/client'
 import type { CallRecord, CallRecords, RecordGap } from '../../api/types'
 import { clock } from '../../lib/clock.svelte'
-import { firstLine } from '../../lib/format'
+import { firstLine, visible } from '../../lib/format'
+import { texts } from '../../texts'
 import { isStatus, type Status } from './truth'
 
 /** One row: what the table shows of a record, and no more, for there may be 100,000. */
@@ -57,6 +58,11 @@ function interned(text: string): string {
 /** Why a call failed: the first line of its error. */
 export function reasonOf(call: CallRecord): string {
   return firstLine((call.error?.message ?? '').trim().slice(0, MAX_REASON))
+}
+
+/** Who called: the client, or the door of one without a name. */
+export function callerOf(client: string | undefined, door: string): string {
+  return visible(client || (texts.calls.doors[door] ?? door))
 }
 
 export function rowOf(call: CallRecord): CallRow {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BadTime, format, fromQuery, parse, spanOf, timeOf, toApi, toParameters, unfinished } from './filter'
+import { BadTime, format, fromQuery, meant, parse, spanOf, timeOf, toApi, toParameters, unfinished } from './filter'
 
 const NOW = Date.parse('2026-11-24T12:00:00Z')
 
@@ -8,6 +8,9 @@ describe('the filter text', () => {
     'server:git status:error since:1h read',
     'server:files,git tool:"a b" client:"Claude Desktop",Cursor',
     'state:not_sent door:cli until:14:03 http://x',
+    'status:ok "foo:bar" x',
+    '"server:git  x"',
+    'stauts:error foo:"a b" read',
     'session:s1 trace:4bf92f3577b34da6a3ce929d0e0e4736',
     '',
   ])('says the same after a round trip: %s', (text) => {
@@ -19,6 +22,30 @@ describe('the filter text', () => {
 
   it('takes what it does not know as a part of the name', () => {
     expect(parse('demo://a about')).toMatchObject({ text: 'demo://a about' })
+  })
+
+  it.each([
+    ['stauts:error read', 'stauts:error', 'read'],
+    ['foo:"a b"', 'foo:"a b"', ''],
+    ['"foo:bar"', '', 'foo:bar'],
+    ['text:hello', '', 'hello'],
+    ['text:"server:git x"', '', 'server:git x'],
+    ['Error: lost', '', 'Error: lost'],
+    ['std::io C:\\x 14:03', '', 'std::io C:\\x 14:03'],
+  ])('tells words with an unknown key from text: %s', (text, unknown, free) => {
+    expect(parse(text)).toMatchObject({ unknown, text: free })
+  })
+
+  it.each([
+    ['stauts', 'status'],
+    ['sever', 'server'],
+    ['sicne', 'since'],
+    ['stat', 'status'],
+    ['trace_id', 'trace'],
+    ['foo', undefined],
+    ['user', undefined],
+  ])('%s: probably %s', (key, known) => {
+    expect(meant(key)).toBe(known)
   })
 
   it('joins values of a key that comes twice', () => {

@@ -17,6 +17,8 @@ export interface Filter {
   singles: Record<SingleKey, string>
   /** A part of server/tool, of the error or of the arguments. */
   text: string
+  /** Words whose key there is not, as they were written. */
+  unknown: string
 }
 
 export const STATUSES = ['ok', 'error', 'timeout', 'cancelled', 'unknown', 'refused', 'open'] as const
@@ -27,11 +29,12 @@ export function empty(): Filter {
     lists: { server: [], tool: [], client: [], status: [], state: [] },
     singles: { door: '', session: '', trace: '', since: '', until: '' },
     text: '',
+    unknown: '',
   }
 }
 
 export function isEmpty(filter: Filter): boolean {
-  return filter.text === '' && LISTS.every((key) => filter.lists[key].length === 0) && SINGLES.every((key) => filter.singles[key] === '')
+  return filter.text + filter.unknown === '' && LISTS.every((key) => filter.lists[key].length === 0) && SINGLES.every((key) => filter.singles[key] === '')
 }
 
 /** Days that have a name. */
@@ -55,20 +58,47 @@ function unique(list: readonly string[]): string[] {
   return [...new Set(list)]
 }
 
-/** Reads the text of the field. A word with a key that is not known is a part of the text. */
+/** What every word with a key begins with: `text:` is one more way to write a text. */
+export const KEYS = [...LISTS, ...SINGLES, 'text']
+
+/** A word that looks like one with a key, and like no address. */
+const KEYED = /^[a-z][\w-]+:(?!\/\/|:)./i
+
+/** Reads the text of the field. What stands in quotes is text, whatever it looks like. */
 export function parse(text: string): Filter {
   const filter = empty()
   const free: string[] = []
+  const unknown: string[] = []
   for (const word of words(text)) {
     const at = word.indexOf(':')
     const key = word.slice(0, at).toLowerCase()
     const value = word.slice(at + 1)
     if (at > 0 && isList(key)) filter.lists[key] = unique([...filter.lists[key], ...values(value)])
     else if (at > 0 && isSingle(key)) filter.singles[key] = value.replaceAll('"', '')
-    else free.push(word.replaceAll('"', ''))
+    else if (key !== 'text' && KEYED.test(word)) unknown.push(word)
+    else free.push((key === 'text' ? value : word).replaceAll('"', ''))
   }
-  filter.text = free.join(' ')
+  filter.text = free.join(' ').trim()
+  filter.unknown = unknown.join(' ')
   return filter
+}
+
+/** The key that was probably meant. */
+export function meant(key: string): string | undefined {
+  const most = Math.floor((key.length + 1) / 3)
+  const near = (known: string): number => (known.startsWith(key) || key.startsWith(known) ? 0 : distance(key, known))
+  return KEYS.filter((it) => near(it) <= most).sort((one, other) => near(one) - near(other))[0]
+}
+
+/** How many letters differ. */
+function distance(one: string, other: string): number {
+  let row = [...other, ''].map((_, at) => at)
+  for (const [at, letter] of [...one].entries()) {
+    const next = [at + 1]
+    for (const [to, its] of [...other].entries()) next.push(Math.min(next[to]! + 1, row[to + 1]! + 1, row[to]! + (letter === its ? 0 : 1)))
+    row = next
+  }
+  return row.at(-1)!
 }
 
 /** A word of the field that is not typed to its end: it begins like a value that is known, and is none yet. */
@@ -104,7 +134,9 @@ function quoted(value: string): string {
 export function format(filter: Filter): string {
   const lists = LISTS.filter((key) => filter.lists[key].length > 0).map((key) => `${key}:${filter.lists[key].map(quoted).join(',')}`)
   const singles = SINGLES.filter((key) => filter.singles[key] !== '').map((key) => `${key}:${quoted(filter.singles[key])}`)
-  return [...lists, ...singles, ...(filter.text ? [filter.text] : [])].join(' ')
+  const { text, unknown } = filter
+  const isPlain = parse(text).text === text
+  return [...lists, ...singles, unknown, isPlain ? text : `"${text.replaceAll('"', '')}"`].filter(Boolean).join(' ')
 }
 
 /** Reads the parameters of an address. `q` is a whole text. */
@@ -122,7 +154,7 @@ export function fromQuery(query: URLSearchParams): Filter {
 
 /** The parameters of an address, with `null` for what is not filtered by. */
 export function toParameters(filter: Filter): Record<string, string | null> {
-  const parameters: Record<string, string | null> = { q: null, text: filter.text || null }
+  const parameters: Record<string, string | null> = { q: filter.unknown || null, text: filter.text || null }
   for (const key of LISTS) parameters[key] = filter.lists[key].map(quotedInList).join(',') || null
   for (const key of SINGLES) parameters[key] = filter.singles[key] || null
   return parameters

@@ -3,7 +3,7 @@ import { Prec, StateEffect, StateField, type EditorState, type Extension } from 
 import { EditorView, keymap, showTooltip, type Command, type Tooltip, type TooltipView } from '@codemirror/view'
 import { complete, type Option, type Schema } from './schema'
 import { treeOf } from './tree'
-import { INDENT, indentAt } from './typing'
+import { closed, INDENT, indentAt } from './typing'
 
 export interface Sources {
   schema: () => Schema | undefined
@@ -25,11 +25,12 @@ let shownBy: Sources | undefined
 const setList = StateEffect.define<List | null>()
 const ID = 'completions'
 
-function listAt(state: EditorState, sources: Sources): List | null {
+/** While somebody types, only a word that has begun has a list: otherwise Enter would put in what nobody began. */
+function listAt(state: EditorState, sources: Sources, isTyping: boolean): List | null {
   const { head, empty } = state.selection.main
   const schema = sources.schema()
   const found = schema && empty ? complete(schema, treeOf(state), head, sources.servers()) : undefined
-  if (!found) return null
+  if (!found || (isTyping && found.from === head)) return null
   const typed = state.sliceDoc(found.from, head).replace(/^["']/, '').toLowerCase()
   const begins = (option: Option): boolean => option.label.toLowerCase().startsWith(typed)
   const options = found.options.filter((option) => option.label.toLowerCase().includes(typed))
@@ -111,11 +112,18 @@ function accept(view: EditorView, index = open(view)?.chosen ?? 0): boolean {
   const isFollowed = option.kind !== 'value' && option.insert.includes(':') && /^\s*["']/.test(state.sliceDoc(list.to, list.to + 200))
   const template = option.insert.replace(/\n/g, `\n${indentAt(state, list.from)}`).replace(/\t/g, INDENT)
   const place = /\$\{([^}]*)\}/.exec(template)
-  const text = template.replace(/\$\{([^}]*)\}/g, '$1')
+  // Behind each place a closing sign may be typed, which is there already.
+  const ends: number[] = []
+  let text = ''
+  for (const [index, part] of template.split(/\$\{([^}]*)\}/).entries()) {
+    text += part
+    if (index % 2 > 0) ends.push(list.from + text.length)
+  }
   const anchor = list.from + (place?.index ?? text.length)
   view.dispatch({
     changes: { from: list.from, to: list.to, insert: isFollowed ? `${text},` : text },
     selection: { anchor, head: anchor + (place?.[1]?.length ?? 0) },
+    effects: closed.of(ends),
     userEvent: 'input.complete',
     scrollIntoView: true,
   })
@@ -124,8 +132,8 @@ function accept(view: EditorView, index = open(view)?.chosen ?? 0): boolean {
   return true
 }
 
-function ask(view: EditorView): boolean {
-  const list = shownBy ? listAt(view.state, shownBy) : null
+function ask(view: EditorView, isTyping = false): boolean {
+  const list = shownBy ? listAt(view.state, shownBy, isTyping) : null
   if (list || open(view)) view.dispatch({ effects: setList.of(list) })
   return true
 }
@@ -154,7 +162,7 @@ export function completion(sources: Sources): Extension {
     listed,
     Prec.highest(
       keymap.of([
-        { key: 'Ctrl-Space', run: ask },
+        { key: 'Ctrl-Space', run: (view) => ask(view) },
         { key: 'ArrowDown', run: move((list) => around(list, 1)) },
         { key: 'ArrowUp', run: move((list) => around(list, -1)) },
         { key: 'PageDown', run: move((list) => list.chosen + 8) },
@@ -171,7 +179,7 @@ export function completion(sources: Sources): Extension {
       const isWord = /["'\w$-]$/.test(update.state.sliceDoc(Math.max(head - 1, 0), head))
       if (wasOpen || (isWord && update.transactions.some((it) => it.isUserEvent('input.type')))) {
         // An update must not be asked for within an update.
-        queueMicrotask(() => ask(update.view))
+        queueMicrotask(() => ask(update.view, true))
       }
     }),
     EditorView.domEventHandlers({ blur: (_, view) => void close(view) }),

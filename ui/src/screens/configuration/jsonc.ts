@@ -34,6 +34,7 @@ export interface Problem {
 }
 
 export interface Document {
+  text: string
   root: Node | undefined
   problems: Problem[]
   comments: { from: number; to: number }[]
@@ -205,7 +206,7 @@ export function parse(text: string): Document {
   const root = value(0)
   skip()
   if (at < text.length) problem(at, at + 1, 'unexpected')
-  return { root, problems, comments }
+  return { text, root, problems, comments }
 }
 
 function unescape(text: string, at: number): [string, number] {

@@ -31,6 +31,22 @@ group('complete', () => {
     expect(options('{"profiles": {"p": {"ownTools": [|]}}}')).toContain('records')
   })
 
+  it('replaces only the word that is typed, never the member behind it', () => {
+    const replaced = (marked: string): string | undefined => {
+      const at = marked.indexOf('|')
+      const text = marked.replace('|', '')
+      const found = complete(schema, parse(text), at, ['files'])
+      return found && text.slice(found.from, found.to)
+    }
+    expect(replaced('{|"health": {}}')).toBe('')
+    expect(options('{|"health": {}}')).not.toContain('health')
+    expect(replaced('{"|"health": {}}')).toBe('"')
+    expect(replaced('{"jou|"health": {}}')).toBe('"jou')
+    expect(replaced('{"profiles": {"p": {"servers": ["f|"git"]}}}')).toBe('"f')
+    expect(replaced('{"hea|lth": {}}')).toBe('"health"')
+    expect(replaced('{"jou|""health": {}}')).toBe('"jou"')
+  })
+
   it('writes a key with its colon once', () => {
     const at = (text: string, place: number): string | undefined =>
       complete(schema, parse(text), place, [])?.options.find((option) => option.label === 'journal')?.insert

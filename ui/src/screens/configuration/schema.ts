@@ -161,10 +161,19 @@ const SNIPPETS: Record<string, { label: string; detail: 'command' | 'url' | 'pro
 
 /** What can be typed at a position. `servers` are the names for `profiles.NAME.servers` and `alerts[].servers`. */
 export function complete(root: Schema, document: Document, at: number, servers: readonly string[]): Completion | undefined {
-  const place = placeAt(document, at)
-  if (!place) return undefined
+  const found = placeAt(document, at)
+  if (!found) return undefined
+  const place = typedAt(found, document.text, at)
   const options = place.kind === 'key' ? keyOptions(root, place) : valueOptions(root, place, servers)
   return options.length > 0 ? { from: place.from, to: place.to, options } : undefined
+}
+
+/** The place as far as it is being typed: what stands behind the cursor may belong to the next member. */
+function typedAt(place: Place, text: string, at: number): Place {
+  if (place.kind === 'key' && place.node && at === place.from)
+    return { ...place, to: at, node: undefined, hasColon: false, taken: [...place.taken, place.node.text] }
+  // A quote with a word right behind it opens that word.
+  return /[^\s,:\]}/"]/.test(text.charAt(place.to)) ? { ...place, to: Math.max(at, place.from) } : place
 }
 
 function keyOptions(root: Schema, place: Place): Option[] {

@@ -1,5 +1,5 @@
 /** What the editor does by itself where somebody types: pairs of brackets and quotes, and indentation. */
-import { EditorSelection, type ChangeSpec, type EditorState, type Extension } from '@codemirror/state'
+import { EditorSelection, MapMode, StateEffect, StateField, type ChangeSpec, type EditorState, type Extension } from '@codemirror/state'
 import { EditorView, type Command } from '@codemirror/view'
 
 export const INDENT = '  '
@@ -10,12 +10,22 @@ export function indentAt(state: EditorState, at: number): string {
   return /^\s*/.exec(state.doc.lineAt(at).text)?.[0] ?? ''
 }
 
-/** An opening sign brings its closing one where nothing follows; a closing one is typed over. */
-export const pairs: Extension = EditorView.inputHandler.of((view, from, to, text) => {
+/** Where the editor put closing signs in by itself. */
+export const closed = StateEffect.define<readonly number[]>()
+const ownSigns = StateField.define<readonly number[]>({
+  create: () => [],
+  update: (own, { changes, effects }) => [
+    ...own.flatMap((at) => changes.mapPos(at, 1, MapMode.TrackAfter) ?? []),
+    ...effects.flatMap((effect) => (effect.is(closed) ? effect.value : [])),
+  ],
+})
+
+/** An opening sign brings its closing one where nothing follows; one that the editor put in is typed over. */
+const signs: Extension = EditorView.inputHandler.of((view, from, to, text) => {
   const { state } = view
   const after = state.sliceDoc(to, to + 1)
   if (text.length !== 1 || from !== to || view.composing || state.readOnly) return false
-  if (after === text && '}]"'.includes(text)) {
+  if (after === text && state.field(ownSigns).includes(to)) {
     view.dispatch({ selection: { anchor: to + 1 }, userEvent: 'select' })
     return true
   }
@@ -23,7 +33,7 @@ export const pairs: Extension = EditorView.inputHandler.of((view, from, to, text
   const before = state.sliceDoc(Math.max(from - 1, 0), from)
   const isWord = /[\w"\\]/
   if (closing && !/[^\s,:\]}]/.test(after) && !(text === '"' && isWord.test(before))) {
-    view.dispatch({ changes: { from, insert: text + closing }, selection: { anchor: from + 1 }, userEvent: 'input.type' })
+    view.dispatch({ changes: { from, insert: text + closing }, selection: { anchor: from + 1 }, effects: closed.of([from + 1]), userEvent: 'input.type' })
     return true
   }
   // A closing bracket alone in its line stands one step back.
@@ -35,6 +45,8 @@ export const pairs: Extension = EditorView.inputHandler.of((view, from, to, text
   }
   return false
 })
+
+export const pairs: Extension = [ownSigns, signs]
 
 /** A new line as deep as this one; one step deeper behind an opening bracket, whose closing one gets a line, too. */
 export const newLine: Command = (view) => {

@@ -44,8 +44,6 @@ export class FollowedCall {
   cutLogs = $state(0)
   startedAt = $state(0)
   endedAt = $state(0)
-  /** The HTTP status of the answer. */
-  status = $state<number | undefined>(undefined)
   result = $state.raw<unknown>(undefined)
   error = $state.raw<unknown>(undefined)
   /** The record of a call that failed or was cancelled; `undefined` until it is found. */
@@ -79,7 +77,6 @@ export class FollowedCall {
     this.logs = []
     this.cutLogs = 0
     this.#logCount = 0
-    this.status = undefined
     this.result = undefined
     this.error = undefined
     this.startedAt = clock.exact()
@@ -90,7 +87,6 @@ export class FollowedCall {
       const answer = await this.#follow(path, body, trace, abort.signal)
       this.#show()
       this.endedAt = clock.exact()
-      this.status = answer.status
       const { body: content } = answer
       if (answer.status >= 400) {
         const members = isMembers(content) ? content : {}
@@ -108,7 +104,6 @@ export class FollowedCall {
         this.state = 'cancelled'
       } else {
         this.error = error instanceof ApiError && error.status !== 0 ? error : new Error(texts.tools.brokenOff)
-        this.status = error instanceof ApiError && error.status !== 0 ? error.status : undefined
         this.state = 'failed'
       }
     } finally {

@@ -1,4 +1,4 @@
-/** Tools that the configuration switches off for all clients: servers do not list them. */
+/** Tools that the configuration switches off for all clients: Mainstay does not list them. */
 import { entriesOf } from '../../lib/entry'
 import { fleet } from '../../lib/fleet.svelte'
 import { List } from '../../lib/list.svelte'

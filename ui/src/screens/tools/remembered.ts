@@ -1,17 +1,22 @@
 /**
- * What tools were before they were switched off: their servers do not list them then. Kept by this browser, so that
+ * What tools were before they were switched off: Mainstay does not list them then. Kept by this browser, so that
  * they keep their descriptions and their places. Texts of servers, shown as text.
  */
+import { readJson } from '../../lib/json'
+
 export interface Remembered {
   title: string
   description: string
   /** The tool that stood before it; empty for the first. */
   after: string
+  /** Of its arguments, unless it is long. */
+  schema?: unknown
 }
 
 const KEY = 'mainstay.tools-off'
 const MAX = 1000
 const MAX_TEXT = 500
+const MAX_SCHEMA = 3000
 
 type All = Record<string, Remembered>
 
@@ -22,7 +27,7 @@ function isRemembered(value: unknown): value is Remembered {
 
 function readAll(): All {
   try {
-    const all: unknown = JSON.parse(localStorage.getItem(KEY) ?? '{}')
+    const all: unknown = readJson(localStorage.getItem(KEY) ?? '{}')
     return typeof all === 'object' && all !== null ? Object.fromEntries(Object.entries(all).filter(([, it]) => isRemembered(it))) : {}
   } catch {
     return {}
@@ -30,7 +35,10 @@ function readAll(): All {
 }
 
 export function remember(server: string, tools: readonly ({ name: string } & Remembered)[]): void {
-  const added = tools.map(({ name, title, description, after }) => [`${server}/${name}`, { title, description: description.slice(0, MAX_TEXT), after }] as const)
+  const added = tools.map(({ name, title, description, after, schema }) => {
+    const isShort = (JSON.stringify(schema) ?? '').length <= MAX_SCHEMA
+    return [`${server}/${name}`, { title, description: description.slice(0, MAX_TEXT), after, schema: isShort ? schema : undefined }] as const
+  })
   const names = new Set<string>(added.map(([name]) => name))
   const kept = Object.entries(readAll()).filter(([name]) => !names.has(name))
   try {

@@ -59,6 +59,12 @@ const FILE_KEYS: &[Key] = &[
         Shape::Object(&MCP),
         "Which of the servers Gemini CLI starts.",
     ),
+    // Gemini CLI has an object there.
+    key(
+        &["tools"],
+        Shape::Any,
+        "What an agent of Amazon Q or Kiro has of the servers: \"*\", \"@SERVER\", \"@SERVER/TOOL\".",
+    ),
     setting_of_all(
         &["naming"],
         NAMING,

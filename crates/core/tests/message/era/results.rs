@@ -54,6 +54,12 @@ fn results_lose_what_says_how_to_read_and_keep_them() {
             r#"{"tools":[{"name":"a","outputSchema":{"type":"array"}},{"name":"b","outputSchema":{"type":"object"}},{"outputSchema":{"$ref":"x"},"name":"c"}]}"#,
             r#"{"tools":[{"name":"a"},{"name":"b","outputSchema":{"type":"object"}},{"name":"c"}]}"#,
         ),
+        // Who answers stays where the server has said it.
+        (
+            Complete,
+            r#"{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"x"},"a":1.0}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"x"},"a":1.0}}"#,
+        ),
         (PromptsGet, r#"{"messages":7}"#, r#"{"messages":7}"#),
         (ToolsCall, "[]", "[]"),
     ] {

@@ -13,7 +13,7 @@ use mainstay_gateway::{
     calls::{self, BoundNames, Questions},
     supervisor::{Asks, Cause, Server, SessionSettings},
 };
-use mainstay_transport::{Frame, Listener, Notice, Question};
+use mainstay_transport::{Listener, Notice, Question};
 
 use super::outbox::Outbox;
 
@@ -127,12 +127,6 @@ impl Asks for Alone {
     fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question> {
         self.client_sinks.ask(&self.caller, server, question)
     }
-
-    fn withdraw(&self, server: &ServerName, cancelled: &Frame) {
-        if let Some(text) = self.client_sinks.questions.withdraw(server, cancelled) {
-            self.client_sinks.outbox.push(text);
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -169,13 +163,9 @@ impl Isolated {
 
 impl Listener for Isolated {
     fn hear(&self, notice: Notice) {
-        let text = match (notice.method, &self.wanted) {
-            (Method::Cancelled, _) => {
-                let questions = &self.client_sinks.questions;
-                questions.withdraw(&self.server.name, &notice.frame)
-            }
-            (_, Some(wanted)) => self.of_profile(wanted, &notice),
-            (_, None) => Some(notice.frame.one_line()),
+        let text = match &self.wanted {
+            Some(wanted) => self.of_profile(wanted, &notice),
+            None => Some(notice.frame.one_line()),
         };
         if let Some(text) = text {
             self.client_sinks.push(text);

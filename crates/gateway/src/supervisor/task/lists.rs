@@ -210,11 +210,6 @@ impl Task {
             Method::LogMessage | Method::ResourceUpdated => {
                 self.report(Report::Notice(notice)).await;
             }
-            Method::Cancelled => {
-                if let Some(client) = self.fleet.sole_asks() {
-                    client.withdraw(&self.config.name, &notice.frame);
-                }
-            }
             other => {
                 tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");
             }

@@ -56,6 +56,13 @@ async fn a_server_that_there_is_not_is_not_found() {
     assert_eq!(code, Some(4), "{stderr}");
     assert!(stderr.contains("error: server fakee not found"), "{stderr}");
     assert!(stderr.contains("hint: did you mean fake?"), "{stderr}");
+    // As `mainstay connect --server fakee < requests` does.
+    let mut front = Front::start(&home, &["connect", "--server", "fakee"]);
+    let asked = front.ask("initialize", &INITIALIZE).await;
+    front.close();
+    front.answer(asked).await;
+    let (code, stderr) = front.ended().await;
+    assert_eq!(code, Some(4), "{stderr}");
     let run = home.run(&["connect", "--server", "no/body"]).await;
     assert_eq!(run.code, Some(2), "{run}");
     let front = Front::start(&home, &["connect", "--profile", "metaa"]);

@@ -203,3 +203,24 @@ async fn servers_whose_program_is_not_found_stay_with_their_client() {
     }
     assert!(!text.contains("\"plain\""), "{text}");
 }
+
+/// The clients would reach that daemon, and none of their servers behind it.
+#[tokio::test]
+async fn a_daemon_with_another_configuration_is_told() {
+    let machine = Machinery::new();
+    let other = machine.home.file("other.json", r#"{"mcpServers": {}}"#);
+    let daemon = machine.home.serve(&["--config", &other]).await;
+    let told = format!("the daemon that runs reads {other}, and the servers would go into ");
+    let run = machine.run(&["setup", "--dry-run"]).await;
+    assert!(run.stderr.contains(&told), "{run}");
+    assert!(
+        run.stderr
+            .contains(&format!("`mainstay setup --config {other}`")),
+        "{run}"
+    );
+    let run = machine
+        .run(&["setup", "--dry-run", "--config", &other])
+        .await;
+    assert!(!run.stderr.contains("the daemon that runs reads"), "{run}");
+    daemon.stop().await;
+}

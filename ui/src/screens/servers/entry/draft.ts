@@ -1,8 +1,9 @@
 /** A server that is to be added, on its way through the dialog. */
 import { api, ApiError } from '../../../api/client'
 import type { Operated } from '../../../api/types'
+import { fleet } from '../../../lib/fleet.svelte'
 import { texts } from '../../../texts'
-import { byField, type Entry, type FieldErrors } from './entry'
+import { byField, freeName, type Entry, type FieldErrors } from './entry'
 
 export interface Draft {
   id: number
@@ -25,6 +26,12 @@ let lastId = 0
 export function draft(name: string, entry: Entry, notes: string[] = []): Draft {
   lastId += 1
   return { id: lastId, name, entry, notes, isChosen: true, isSaved: false }
+}
+
+/** A server whose name exists is not replaced unasked: it is offered under another name, which none of `others` has. */
+export function offered(name: string, entry: Entry, notes: string[] = [], exists = fleet.rows.has(name), others: readonly string[] = []): Draft {
+  const isTaken = (it: string): boolean => fleet.rows.has(it) || others.includes(it)
+  return exists ? { ...draft(freeName(name, isTaken), entry, notes), taken: name } : draft(name, entry, notes)
 }
 
 export function isReplacing(it: Draft): boolean {

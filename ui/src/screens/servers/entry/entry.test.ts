@@ -99,7 +99,10 @@ it('shows names of variables, never values', () => {
 
 it('finds a free name', () => {
   expect(freeName('files', (name) => name === 'files-2')).toBe('files-3')
-  expect(freeName('files-2', (name) => name === 'files-2')).toBe('files-3')
+  expect(freeName('files-2', (name) => ['files', 'files-2'].includes(name))).toBe('files-3')
+  const numbered = ['srv-001', 'srv-002', 'port-80']
+  for (const name of numbered) expect(freeName(name, (it) => numbered.includes(it))).toBe(`${name}-2`)
+  expect(freeName('srv-001', (it) => [...numbered, 'srv'].includes(it))).toBe('srv-001-2')
 })
 
 it('says what else is set, without what may be secret', () => {

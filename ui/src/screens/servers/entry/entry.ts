@@ -238,8 +238,9 @@ export function withoutValues(entry: Entry): Entry {
   return { ...entry, ...('env' in entry && { env: hidden(entry['env']) }), ...('headers' in entry && { headers: hidden(entry['headers']) }) }
 }
 
-/** A name beside those that are taken: `files`, `files-2`, `files-3`. */
+/** A name beside those that are taken: `files`, `files-2`, `files-3`. A number is counted on only where it is one of these. */
 export function freeName(wanted: string, taken: (name: string) => boolean): string {
-  const stem = wanted.replace(/-\d+$/, '')
+  const before = wanted.replace(/-[1-9]\d*$/, '')
+  const stem = taken(before) ? before : wanted
   for (let number = 2; ; number += 1) if (!taken(`${stem}-${number}`)) return `${stem}-${number}`
 }

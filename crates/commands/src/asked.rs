@@ -29,9 +29,12 @@ pub async fn refusals(found: &[Found], is_chosen: impl Fn(Client) -> bool) -> Re
     let files = chosen.flat_map(|found| &found.files);
     let read = files.filter_map(|it| client_files::servers(&it.file, it.text.as_ref().ok()?).ok());
     let servers: Vec<Server> = read.flatten().filter(Server::is_movable).collect();
-    let plain = servers
-        .iter()
-        .filter_map(|server| Some((plain_url(&server.entry)?, &server.entry)));
+    refusals_of(servers.iter().map(|server| &server.entry)).await
+}
+
+/// Asks the servers of these entries.
+pub async fn refusals_of(entries: impl Iterator<Item = &Entry>) -> Refusals {
+    let plain = entries.filter_map(|entry| Some((plain_url(entry)?, entry)));
     let plain: BTreeMap<&str, &Entry> = plain.collect();
     let asked = plain.into_iter().take(MAX_ASKED).map(async |(url, entry)| {
         let refusal = refusal(entry).await?;

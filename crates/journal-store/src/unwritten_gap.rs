@@ -1,0 +1,161 @@
+//! The gap that the database has no room for. It stands in a small file whose room is taken ahead of time, so that a
+//! full disk has a place for it. The next opening of the journal brings it into the database.
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _, Write as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use mainstay_journal::Gap;
+use mainstay_platform::state::{open_private, private_options};
+
+use super::time::{micros, time};
+
+const NAME: &str = "unwritten-gap";
+
+/// The length of the file. Overwriting it takes no room on most file systems.
+const LENGTH: usize = 512;
+
+/// How much of the reason is kept, in bytes.
+const MAX_REASON: usize = 256;
+
+/// Between two writes while the disk stays full.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub fn path(folder: &Path) -> PathBuf {
+    folder.join(NAME)
+}
+
+/// The file, and what stands in it.
+#[derive(Debug)]
+pub struct UnwrittenGap {
+    file: File,
+    kept: Option<Gap>,
+    written_at: Option<Instant>,
+}
+
+impl UnwrittenGap {
+    /// Opens the file, and takes its room. `None` where that is impossible: then a gap may be lost at exit.
+    pub fn open(folder: &Path) -> Option<Self> {
+        Self::read(&path(folder))
+            .inspect_err(|error| tracing::debug!(%error, "no gap can be kept beside the journal"))
+            .ok()
+    }
+
+    fn read(path: &Path) -> io::Result<Self> {
+        let mut options = private_options();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = open_private(path, &options).map_err(io::Error::other)?;
+        let mut text = String::new();
+        // A text of somebody else is no gap.
+        (&file).take(LENGTH as u64).read_to_string(&mut text).ok();
+        let kept = parse(&text);
+        if kept.is_none() && text.len() < LENGTH {
+            overwrite(&mut file, "")?;
+        }
+        Ok(Self {
+            file,
+            kept,
+            written_at: None,
+        })
+    }
+
+    /// The gap that an earlier run left.
+    pub fn kept(&self) -> Option<&Gap> {
+        self.kept.as_ref()
+    }
+
+    /// Has the file say what the database does not say yet. `is_last` writes at once.
+    pub fn keep(&mut self, gap: Option<Gap>, is_last: bool) {
+        let calls = |gap: &Option<Gap>| gap.as_ref().map(|gap| (gap.since, gap.calls));
+        let is_early = self.written_at.is_some_and(|at| at.elapsed() < PAUSE);
+        if calls(&self.kept) == calls(&gap) || (is_early && !is_last && gap.is_some()) {
+            return;
+        }
+        let text = gap.as_ref().map(render).unwrap_or_default();
+        self.written_at = Some(Instant::now());
+        match overwrite(&mut self.file, &text) {
+            Ok(()) => self.kept = gap,
+            // It is tried again with the next gap, or a second later.
+            Err(error) => {
+                tracing::debug!(%error, "a gap is not kept beside the journal");
+                self.kept = self.kept.take().filter(|_| gap.is_some());
+            }
+        }
+    }
+}
+
+fn overwrite(file: &mut File, text: &str) -> io::Result<()> {
+    let mut bytes = [b' '; LENGTH];
+    bytes[..text.len()].copy_from_slice(text.as_bytes());
+    file.rewind()?;
+    file.write_all(&bytes)?;
+    file.sync_data()
+}
+
+/// Begin and end in microseconds since 1970, calls and reason, a line each; shorter than [`LENGTH`].
+fn render(gap: &Gap) -> String {
+    let reason = &gap.reason[..gap.reason.floor_char_boundary(MAX_REASON)];
+    let until = gap.until.unwrap_or(gap.since);
+    let reason = reason.replace('\n', " ");
+    format!(
+        "{}\n{}\n{}\n{reason}\n",
+        micros(gap.since),
+        micros(until),
+        gap.calls
+    )
+}
+
+fn parse(text: &str) -> Option<Gap> {
+    let mut lines = text.lines();
+    let mut number = || lines.next()?.parse::<i64>().ok();
+    let (since, until, calls) = (number()?, number()?, number()?);
+    Some(Gap {
+        since: time(since),
+        until: Some(time(until)),
+        calls: calls.try_into().ok()?,
+        reason: lines.next()?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_gap_is_kept_in_a_file_of_one_length() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let length = || std::fs::metadata(path(folder.path())).expect("there").len();
+        let open = || UnwrittenGap::open(folder.path()).expect("opened");
+        let mut file = open();
+        assert_eq!((file.kept(), length()), (None, LENGTH as u64));
+        let gap = Gap {
+            since: time(1_000_000),
+            until: Some(SystemTime::UNIX_EPOCH + Duration::from_mins(1)),
+            calls: 7,
+            reason: format!("disk\nis full {}", "ü".repeat(1000)),
+        };
+        file.keep(Some(gap.clone()), false);
+        let kept = open().kept().cloned().expect("a gap");
+        assert_eq!(
+            (kept.since, kept.until, kept.calls),
+            (gap.since, gap.until, 7)
+        );
+        assert!(kept.reason.starts_with("disk is full ü"), "{}", kept.reason);
+        assert_eq!(length(), LENGTH as u64);
+        // The next one within a second waits, unless it is the last.
+        let more = Gap { calls: 8, ..gap };
+        file.keep(Some(more.clone()), false);
+        assert_eq!(open().kept().map(|gap| gap.calls), Some(7));
+        file.keep(Some(more), true);
+        assert_eq!(open().kept().map(|gap| gap.calls), Some(8));
+        file.keep(None, false);
+        assert_eq!(open().kept(), None);
+        std::fs::write(path(folder.path()), [0xff; 9]).expect("written");
+        assert_eq!((open().kept(), length()), (None, LENGTH as u64));
+    }
+}
