@@ -24,7 +24,7 @@ use super::{
     history::Noted,
 };
 
-/// Calls that are open or wait to be written. At 25,000 calls per second it bridges two seconds in
+/// Calls that are open or wait to be written. At 25,000 calls per second it covers two seconds in
 /// which the disk does nothing, and costs 30 MB at most beside the payloads.
 const MAX_CALLS: usize = 64 * 1024;
 /// Bytes of arguments and results that wait: two of the largest messages there may be.

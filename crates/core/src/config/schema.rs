@@ -4,6 +4,8 @@
 //! every reader of a value is held against the shape of its key, both in debug builds: a key that is
 //! parsed and not in the schema fails the first test that reads it.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
 use super::settings::Field;
@@ -142,8 +144,43 @@ impl Shape {
         }
     }
 
+    /// What may stand here, for people. The name of the key tells the unit of a number.
+    pub fn words(&self, key: &str) -> String {
+        let whole = match key {
+            _ if key.ends_with("Bytes") => "bytes",
+            _ if key.ends_with("Ms") => "milliseconds",
+            _ if key.ends_with("Days") => "days",
+            _ => "a whole number",
+        };
+        match self {
+            Self::Any => "anything".to_owned(),
+            Self::Null => "`null`".to_owned(),
+            Self::Text => "a string".to_owned(),
+            Self::Flag => "a boolean".to_owned(),
+            Self::Scalar => "a string, a number or a boolean".to_owned(),
+            Self::Whole(least, None) => format!("{whole}, at least {least}"),
+            Self::Whole(least, Some(most)) => format!("{whole}, from {least} to {most}"),
+            Self::Number(least, most) => format!("a number from {least} to {most}"),
+            Self::Time(Least::AboveZero) => "milliseconds, above 0".to_owned(),
+            Self::Time(Least::Of(0)) => "milliseconds".to_owned(),
+            Self::Time(Least::Of(least)) => format!("milliseconds, at least {least}"),
+            Self::Words(words) => {
+                let words = words.iter().map(|word| format!("`\"{word}\"`"));
+                words.collect::<Vec<_>>().join(", ")
+            }
+            Self::List(Self::Text) => "an array of strings".to_owned(),
+            Self::List(Self::Words(_)) => "an array of words".to_owned(),
+            Self::List(_) => "an array".to_owned(),
+            Self::Map(_) | Self::Object(_) => "an object".to_owned(),
+            Self::Either(shapes) => {
+                let shapes = shapes.iter().map(|shape| shape.words(key));
+                shapes.collect::<Vec<_>>().join(", or ")
+            }
+        }
+    }
+
     /// As JSON Schema; objects are referred to, and collected in `objects`.
-    fn schema(&self, objects: &mut Map<String, Value>) -> Value {
+    fn schema(&self, objects: &mut Objects) -> Value {
         match self {
             Self::Any => json!({}),
             Self::Null => json!({"type": "null"}),
@@ -177,21 +214,21 @@ impl Shape {
 }
 
 impl Object {
-    fn collect(&self, objects: &mut Map<String, Value>) {
-        if objects.contains_key(self.name) {
+    fn collect(&self, objects: &mut Objects) {
+        if objects.schemas.contains_key(self.name) {
             return;
         }
         // An object may hold one of its kind.
-        objects.insert(self.name.to_owned(), Value::Null);
+        objects.schemas.insert(self.name.to_owned(), Value::Null);
         let schema = self.schema(objects);
-        objects.insert(self.name.to_owned(), schema);
+        objects.schemas.insert(self.name.to_owned(), schema);
     }
 
-    fn schema(&self, objects: &mut Map<String, Value>) -> Value {
+    fn schema(&self, objects: &mut Objects) -> Value {
         let mut properties = Map::new();
         for key in self.all_keys() {
             let mut schema = json!({"anyOf": [key.shape.schema(objects), {"type": "null"}]});
-            schema["description"] = key.about.into();
+            schema["description"] = key.description(&(objects.default_of)(key)).into();
             for name in key.names {
                 properties.insert((*name).to_owned(), schema.clone());
             }
@@ -217,10 +254,60 @@ impl Object {
     }
 }
 
+/// The objects of a schema, by name, as far as it has been written.
+struct Objects {
+    schemas: Map<String, Value>,
+    default_of: fn(&Key) -> Value,
+}
+
+impl Key {
+    /// What it means, its unit and its default, without Markdown's links.
+    fn description(&self, default: &Value) -> String {
+        let mut text = without_links(self.about);
+        let is_number =
+            |shape: &Shape| matches!(shape, Shape::Whole(..) | Shape::Number(..) | Shape::Time(_));
+        if is_number(&self.shape) {
+            let words = self.shape.words(self.names[0]);
+            let (first, rest) = words.split_at(1);
+            let _ = write!(text, " {}{rest}.", first.to_uppercase());
+        }
+        if !default.is_null() {
+            let _ = write!(text, " Default: {default}.");
+        }
+        text
+    }
+}
+
+/// A text for places without links: what they lead to is left out, and that there is more elsewhere.
+fn without_links(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('[') {
+        let link = behind.split_once(']').and_then(|(words, target)| {
+            let (_, behind) = target.strip_prefix('(')?.split_once(')')?;
+            Some((words, behind))
+        });
+        let see = before.strip_suffix("; see ");
+        plain.push_str(see.filter(|_| link.is_some()).unwrap_or(before));
+        match link {
+            Some((words, _)) if see.is_none() => plain.push_str(words),
+            Some(_) => {}
+            None => plain.push('['),
+        }
+        rest = link.map_or(behind, |(_, behind)| behind);
+    }
+    plain.push_str(rest);
+    plain.replace("; see below", "").replace(", see below", "")
+}
+
 /// The JSON Schema (draft 2020-12) of a file that is such an object.
-pub(super) fn document(file: &Object) -> Value {
-    let mut objects = Map::new();
+pub(super) fn document(file: &Object, default_of: fn(&Key) -> Value) -> Value {
+    let mut objects = Objects {
+        schemas: Map::new(),
+        default_of,
+    };
     let file = file.schema(&mut objects);
+    let mut objects = objects.schemas;
     objects.sort_keys();
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

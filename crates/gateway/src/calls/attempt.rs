@@ -24,8 +24,8 @@ use tokio::{
 use crate::supervisor::Cause;
 
 use super::{
-    bridge::Bridge,
     call::{AttemptError, Call, Round, deadline},
+    era_translation::EraTranslation,
     progress::Progress,
     request::{Answer, Upstream},
     rounds::MAX_ROUNDS,
@@ -72,25 +72,25 @@ impl Call<'_> {
             let render = |id: &str| self.request.render(id);
             return self.exchange(&session, render, cancel).await;
         }
-        let mut bridge = Bridge::new(self.sink.caller(), server, self.request);
+        let mut translation = EraTranslation::new(self.sink.caller(), server, self.request);
         let mut round = None::<Round>;
         let (mut rounds, mut pauses) = (0, 0);
         loop {
-            let render = |id: &str| bridge.request(id, round.as_ref());
+            let render = |id: &str| translation.request(id, round.as_ref());
             let mut answer = self.exchange(&session, render, cancel.as_mut()).await?;
-            if bridge.declares_tasks_for(&answer.frame) {
+            if translation.declares_tasks_for(&answer.frame) {
                 continue;
             }
             if let Some(round) = round.take() {
                 self.opened(&round);
             }
-            if let Some(caller) = bridge.takes_task(&answer.frame) {
+            if let Some(caller) = translation.takes_task(&answer.frame) {
                 let ended = self.await_task(&session, caller, answer.frame, cancel.as_mut());
                 answer.frame = Box::pin(ended).await.map_err(AttemptError::Final)?;
             }
-            let required = match bridge.input_required(&answer.frame) {
+            let required = match translation.input_required(&answer.frame) {
                 Ok(None) => {
-                    let frame = bridge.answer(answer.frame);
+                    let frame = translation.answer(answer.frame);
                     return Ok(Answer { frame, ..answer });
                 }
                 Ok(Some(required)) => required,
@@ -107,7 +107,7 @@ impl Call<'_> {
                 let reason = format!("it asked its client in more than {MAX_ROUNDS} rounds");
                 return Err(AttemptError::Final(self.unusable(&reason)));
             }
-            let client = bridge.client();
+            let client = translation.client();
             round = Some(Box::pin(self.round(client, required, cancel.as_mut())).await?);
         }
     }

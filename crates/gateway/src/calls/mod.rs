@@ -5,11 +5,11 @@
 
 mod account;
 mod attempt;
-mod bridge;
 mod call;
 mod client;
 mod closing;
 mod detachable;
+mod era_translation;
 mod large;
 mod names;
 mod outcome;

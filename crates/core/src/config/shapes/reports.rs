@@ -42,7 +42,7 @@ pub static ALERT: Object = Object {
             key(
                 &["afterMs"],
                 MS_OR_ZERO,
-                "How long a server must be down before it is told, in milliseconds. Default 60000.",
+                "How long a server must be down before it is told. Default 60000.",
             ),
             key(
                 &["flapping"],
@@ -52,7 +52,7 @@ pub static ALERT: Object = Object {
             key(
                 &["timeoutMs"],
                 MS,
-                "What one delivery may take, in milliseconds. Default 10000.",
+                "What one delivery may take. Default 10000.",
             ),
         ]],
     )
@@ -85,11 +85,7 @@ static FLAPPING: Object = object(
             Shape::Whole(2, None),
             "So many losses are flapping. Default 3.",
         ),
-        key(
-            &["withinMs"],
-            MS,
-            "Within so long, in milliseconds. Default 600000.",
-        ),
+        key(&["withinMs"], MS, "Within so long. Default 600000."),
     ]],
 );
 
@@ -99,19 +95,19 @@ pub static JOURNAL: Object = object(
         setting(
             &["enabled"],
             FLAG,
-            "Whether calls are recorded. Default true.",
+            "Whether calls are recorded.",
             field!(Journal, enabled),
         ),
         setting(
             &["durability"],
             Shape::Words(Durability::WORDS),
-            "Whether a call waits until its record is on the disk. Default \"relaxed\".",
+            "Whether a call waits until its record is on the disk; see below.",
             field!(Journal, durability),
         ),
         setting(
             &["payloads"],
             Shape::Words(Payloads::WORDS),
-            "What is kept of arguments and results. Default \"full\".",
+            "What is kept of arguments and results: their bytes, their identifiers alone, or only their sizes. With the latter two the words of a server's error are not kept, either: its kind is.",
             field!(Journal, payloads),
         ),
         setting(
@@ -123,7 +119,7 @@ pub static JOURNAL: Object = object(
         setting(
             &["maxBytes"],
             Shape::Whole(journal::LEAST_BYTES, None),
-            "What the journal may take on the disk, in bytes.",
+            "What the journal may take on the disk. Beyond it the oldest calls go, with what only they name. All that lies on the disk is less than twice as much. Of an argument or a result that is larger than a quarter of it only the identifier is kept.",
             field!(Journal, max_bytes),
         ),
         key(
@@ -140,19 +136,19 @@ static REDACT: Object = object(
         setting(
             &["defaults"],
             FLAG,
-            "Whether the usual secrets are taken out. Default true.",
+            "Whether secrets that are known by their names or forms are kept as `[redacted]`; see below.",
             field!(Journal, redact.defaults),
         ),
         setting(
             &["keys"],
             TEXTS,
-            "Further keys whose values are taken out.",
+            "Members of these names, wherever they stand and however they are capitalised, are kept as `\"[redacted]\"`.",
             field!(Journal, redact.keys),
         ),
         setting(
             &["patterns"],
             TEXTS,
-            "Regular expressions of texts that are taken out, in the syntax of Rust's regex crate.",
+            "Regular expressions. What they match in strings, in the texts of errors and in the URIs of resources is kept as `[redacted]`. The syntax is that of Rust's `regex` crate. A pattern takes at most 1 MiB, compiled. Where the patterns take longer than a second for one text, its rest is not kept.",
             field!(Journal, redact.patterns, read: journal::patterns),
         ),
     ]],

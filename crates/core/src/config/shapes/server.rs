@@ -182,13 +182,13 @@ const OPTIONS: &[Key] = &[
     setting(
         &["maxTimeoutMs"],
         MS,
-        "How far progress may extend a call, in milliseconds. Default 10 × timeout, at least 600000.",
+        "How far progress may extend a call. Default 10 × timeout, at least 600000.",
         field!(ServerConfig, max_call_timeout, shown: SettingValue::shown),
     ),
     setting(
         &["maxMessageBytes"],
         AT_LEAST_ONE,
-        "The largest message the server may send, in bytes. Default 64 MiB.",
+        "The largest message the server may send. Default 64 MiB.",
         field!(ServerConfig, max_message_bytes),
     ),
     key(
@@ -275,7 +275,7 @@ static RESULT: Object = object(
     &[&[setting(
         &["maxInlineBytes"],
         Shape::Whole(defaults::LEAST_INLINE_BYTES, None),
-        "A larger result reaches clients as its beginning and a link to the whole, in bytes. Default: never.",
+        "A larger result reaches clients as its beginning and a link to the whole. Default: never.",
         field!(ServerConfig, max_inline_bytes),
     )]],
 );

@@ -16,7 +16,7 @@ use mainstay_transport::Frame;
 use super::{call::Round, request::Request};
 
 #[derive(Debug)]
-pub struct Bridge<'a> {
+pub struct EraTranslation<'a> {
     caller: Caller,
     server: Revision,
     method: Method,
@@ -25,7 +25,7 @@ pub struct Bridge<'a> {
     with_tasks: Option<Caller>,
 }
 
-impl<'a> Bridge<'a> {
+impl<'a> EraTranslation<'a> {
     /// Between two that differ.
     pub fn new(caller: Caller, server: Revision, request: &'a Request) -> Self {
         Self {
