@@ -102,13 +102,13 @@ pub(super) fn is_ours(lowercase_name: &str) -> bool {
 }
 
 /// The URL of an MCP registry.
-pub(super) fn registry_url(node: &Node<'_>, report: &mut Report<'_>) -> Option<Option<String>> {
+pub(super) fn registry_url(node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
     let url = node.string(report)?;
     if ["http://", "https://"]
         .iter()
         .any(|scheme| url.starts_with(scheme))
     {
-        return Some(Some(url.to_owned()));
+        return Some(url.to_owned());
     }
     report.error(&node.place, "the URL must begin with http:// or https://");
     None

@@ -223,6 +223,10 @@ pub(super) fn interval(node: &Node<'_>, report: &mut Report<'_>) -> Option<Inter
     Some((!time.is_zero()).then_some(time))
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "rows pass a reference to their field"
+)]
 pub(super) fn shown_limit(limit: &Limit) -> Value {
     limit.unwrap_or_default().into()
 }

@@ -288,7 +288,9 @@ pub(super) fn differing<T: Any>(one: &T, other: &T, object: &'static Object) -> 
             (Some(_), _) | (None, None) => Vec::new(),
             (None, Some(object)) => {
                 let mut inner = differing(one, other, object);
-                inner.iter_mut().for_each(|(path, _)| path.insert(0, name));
+                for (path, _) in &mut inner {
+                    path.insert(0, name);
+                }
                 inner
             }
         }

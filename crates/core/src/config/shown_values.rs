@@ -1,5 +1,7 @@
 //! Values of settings, as the file would have them.
 
+#![expect(clippy::ref_option, reason = "rows pass a reference to their field")]
+
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
@@ -41,7 +43,7 @@ pub(super) fn seconds(time: &Duration) -> Value {
     }
 }
 
-pub(super) fn roots(roots: &Vec<Root>) -> Value {
+pub(super) fn roots(roots: &[Root]) -> Value {
     let roots = roots.iter().map(|root| match &root.name {
         Some(name) => json!({"uri": root.uri, "name": name}),
         None => root.uri.as_str().into(),
@@ -61,7 +63,7 @@ pub(super) fn allowed_tools(tools: &Option<Arc<[String]>>) -> Value {
     json!(tools.as_deref())
 }
 
-pub(super) fn alerts(alerts: &Vec<Alert>) -> Value {
+pub(super) fn alerts(alerts: &[Alert]) -> Value {
     alerts.iter().map(alert).collect()
 }
 

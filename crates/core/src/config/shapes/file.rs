@@ -90,7 +90,7 @@ pub(super) const SETTINGS: &[Key] = &[
         &["registryUrl"],
         TEXT,
         "The MCP registry that [`add`](cli.md#add) and [`search`](cli.md#search) ask. With `/v0` or `/v0.1` at its end, that version of its API. Default: the official one.",
-        field!(Config, registry_url, read: registry_url),
+        field!(Config, registry_url, read: |node, report| registry_url(node, report).map(Some)),
     ),
     setting_of_all(
         &["maxAttemptsPerSecond"],
