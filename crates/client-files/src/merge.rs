@@ -20,7 +20,7 @@ pub struct Merged {
     pub entry: Entry,
     /// Where it comes from, in the order in which they were given.
     pub sources: Vec<Server>,
-    /// What follows from the others: a name that had to change, a restriction of another client.
+    /// Notes that follow from the other servers: a name that had to change, a restriction of another client.
     pub notes: Vec<Note>,
     pub standing: Standing,
 }

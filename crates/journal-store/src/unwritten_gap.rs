@@ -63,7 +63,7 @@ impl UnwrittenGap {
     }
 
     /// The gap that an earlier run left.
-    pub fn kept(&self) -> Option<&Gap> {
+    pub fn gap(&self) -> Option<&Gap> {
         self.kept.as_ref()
     }
 
@@ -78,11 +78,8 @@ impl UnwrittenGap {
         self.written_at = Some(Instant::now());
         match overwrite(&mut self.file, &text) {
             Ok(()) => self.kept = gap,
-            // It is tried again with the next gap, or a second later.
-            Err(error) => {
-                tracing::debug!(%error, "a gap is not kept beside the journal");
-                self.kept = self.kept.take().filter(|_| gap.is_some());
-            }
+            // The next look tries it again: what has been told must not be told by the next run.
+            Err(error) => tracing::debug!(%error, "a gap is not kept beside the journal"),
         }
     }
 }
@@ -132,7 +129,7 @@ mod tests {
         let length = || std::fs::metadata(path(folder.path())).expect("there").len();
         let open = || UnwrittenGap::open(folder.path()).expect("opened");
         let mut file = open();
-        assert_eq!((file.kept(), length()), (None, LENGTH as u64));
+        assert_eq!((file.gap(), length()), (None, LENGTH as u64));
         let gap = Gap {
             since: time(1_000_000),
             until: Some(SystemTime::UNIX_EPOCH + Duration::from_mins(1)),
@@ -140,7 +137,7 @@ mod tests {
             reason: format!("disk\nis full {}", "ü".repeat(1000)),
         };
         file.keep(Some(gap.clone()), false);
-        let kept = open().kept().cloned().expect("a gap");
+        let kept = open().gap().cloned().expect("a gap");
         assert_eq!(
             (kept.since, kept.until, kept.calls),
             (gap.since, gap.until, 7)
@@ -150,12 +147,12 @@ mod tests {
         // The next one within a second waits, unless it is the last.
         let more = Gap { calls: 8, ..gap };
         file.keep(Some(more.clone()), false);
-        assert_eq!(open().kept().map(|gap| gap.calls), Some(7));
+        assert_eq!(open().gap().map(|gap| gap.calls), Some(7));
         file.keep(Some(more), true);
-        assert_eq!(open().kept().map(|gap| gap.calls), Some(8));
+        assert_eq!(open().gap().map(|gap| gap.calls), Some(8));
         file.keep(None, false);
-        assert_eq!(open().kept(), None);
+        assert_eq!(open().gap(), None);
         std::fs::write(path(folder.path()), [0xff; 9]).expect("written");
-        assert_eq!((open().kept(), length()), (None, LENGTH as u64));
+        assert_eq!((open().gap(), length()), (None, LENGTH as u64));
     }
 }

@@ -98,7 +98,7 @@ impl Desk {
             && self.unwritten.is_none()
         {
             self.unwritten = UnwrittenGap::open(&self.opening.folder);
-            if let Some(gap) = self.unwritten.as_ref().and_then(UnwrittenGap::kept) {
+            if let Some(gap) = self.unwritten.as_ref().and_then(UnwrittenGap::gap) {
                 work.leave_gap(gap.clone());
             }
         }

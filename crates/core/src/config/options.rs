@@ -301,7 +301,7 @@ impl SettingValue for Protocol {
         node.word(report, &words)
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         match self {
             Self::Auto => "auto".into(),
             Self::At(revision) => revision.as_str().into(),

@@ -63,7 +63,7 @@ impl Policies {
             },
             None => above.clone(),
         };
-        let stated = Stated::of(fields);
+        let stated = Stated::in_fields(fields);
         if stated.is_off {
             this.policy.health.interval = None;
             // It may be `false` or "off" in place of an object.
@@ -83,7 +83,7 @@ impl Policies {
         this
     }
 
-    /// What holds for a server.
+    /// The policies of a server.
     pub fn of_server(server: &ServerConfig) -> Self {
         Self {
             preset: Preset::default(),
@@ -166,7 +166,7 @@ struct Stated {
 }
 
 impl Stated {
-    fn of(fields: &Fields<'_>) -> Self {
+    fn in_fields(fields: &Fields<'_>) -> Self {
         let mut places = Vec::new();
         for row in fields.keys() {
             let Some(object) = row.object_of::<Policies>() else {
@@ -232,7 +232,7 @@ pub(super) fn shown_limit(limit: &Limit) -> Value {
 }
 
 pub(super) fn shown_interval(interval: &Interval) -> Value {
-    interval.unwrap_or_default().shown()
+    interval.unwrap_or_default().file_value()
 }
 
 /// At least one attempt: none is what `autoReconnect` says.

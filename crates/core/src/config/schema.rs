@@ -144,7 +144,7 @@ impl Shape {
         }
     }
 
-    /// What may stand here, for people. The name of the key tells the unit of a number.
+    /// The values that may stand here, in words. The name of the key tells the unit of a number.
     pub fn words(&self, key: &str) -> String {
         let whole = match key {
             _ if key.ends_with("Bytes") => "bytes",
@@ -261,7 +261,7 @@ struct Objects {
 }
 
 impl Key {
-    /// What it means, its unit and its default, without Markdown's links.
+    /// The meaning of the key, its unit and its default, without Markdown's links.
     fn description(&self, default: &Value) -> String {
         let mut text = without_links(self.about);
         let is_number =

@@ -44,7 +44,7 @@ macro_rules! field {
         field!($holder, $($path).+, read: crate::config::settings::SettingValue::read)
     };
     ($holder:ty, $($path:ident).+, read: $read:expr) => {
-        field!($holder, $($path).+, read: $read, shown: crate::config::settings::SettingValue::shown)
+        field!($holder, $($path).+, read: $read, shown: crate::config::settings::SettingValue::file_value)
     };
     ($holder:ty, $($path:ident).+, read: $read:expr, shown: $shown:expr) => {
         crate::config::settings::Field {
@@ -101,7 +101,7 @@ macro_rules! words {
                 node.word(report, &[$(($word, Self::$variant)),+])
             }
 
-            fn shown(&self) -> serde_json::Value {
+            fn file_value(&self) -> serde_json::Value {
                 self.word().into()
             }
         }
@@ -114,7 +114,7 @@ pub(super) trait SettingValue: Sized {
     fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self>;
 
     /// `null` stands for what is not set.
-    fn shown(&self) -> Value;
+    fn file_value(&self) -> Value;
 }
 
 impl SettingValue for bool {
@@ -122,7 +122,7 @@ impl SettingValue for bool {
         node.boolean(report)
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         (*self).into()
     }
 }
@@ -133,7 +133,7 @@ impl SettingValue for usize {
         node.whole(report, least, most)
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         (*self).into()
     }
 }
@@ -145,7 +145,7 @@ impl SettingValue for u32 {
         Some(Self::try_from(number).unwrap_or(Self::MAX))
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         (*self).into()
     }
 }
@@ -155,7 +155,7 @@ impl SettingValue for u64 {
         usize::read(node, report).map(|number| number as Self)
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         (*self).into()
     }
 }
@@ -173,7 +173,7 @@ impl SettingValue for Duration {
         }
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         match u64::try_from(self.as_millis()) {
             Ok(whole) if *self == Self::from_millis(whole) => whole.into(),
             _ => (self.as_secs_f64() * 1000.0).into(),
@@ -189,7 +189,7 @@ impl SettingValue for f64 {
         node.number(*least..=*most, &format!("from {least} to {most}"), report)
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         (*self).into()
     }
 }
@@ -199,7 +199,7 @@ impl SettingValue for String {
         node.string(report).map(str::to_owned)
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         self.as_str().into()
     }
 }
@@ -209,7 +209,7 @@ impl SettingValue for Vec<String> {
         Some(node.strings(report))
     }
 
-    fn shown(&self) -> Value {
+    fn file_value(&self) -> Value {
         json!(self)
     }
 }
@@ -219,8 +219,8 @@ impl<T: SettingValue> SettingValue for Option<T> {
         T::read(node, report).map(Some)
     }
 
-    fn shown(&self) -> Value {
-        self.as_ref().map_or(Value::Null, T::shown)
+    fn file_value(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::file_value)
     }
 }
 
@@ -261,11 +261,11 @@ pub(super) fn read<T: Any>(holder: &mut T, fields: &mut Fields<'_>, report: &mut
 }
 
 /// The settings that fields of `holder` hold, as a file would have them. What is not set is left out.
-pub(super) fn shown<T: Any>(holder: &T, object: &'static Object) -> Map<String, Value> {
-    let shown = object.all_keys().filter_map(|key| {
+pub(super) fn file_values<T: Any>(holder: &T, object: &'static Object) -> Map<String, Value> {
+    let members = object.all_keys().filter_map(|key| {
         let value = match (key.field_of::<T>(), key.object_of::<T>()) {
             (Some(field), _) => (field.shown)(holder),
-            (None, Some(object)) => match shown(holder, object) {
+            (None, Some(object)) => match file_values(holder, object) {
                 nothing if nothing.is_empty() => Value::Null,
                 members => members.into(),
             },
@@ -273,7 +273,7 @@ pub(super) fn shown<T: Any>(holder: &T, object: &'static Object) -> Map<String, 
         };
         (!value.is_null()).then(|| (key.names[0].to_owned(), value))
     });
-    shown.collect()
+    members.collect()
 }
 
 /// A setting, and its path in the file: the names of the objects that it stands in, and its own.

@@ -44,10 +44,10 @@ pub fn shown(config: &Config, document: &Document, defaults: Defaults) -> Value 
     if let Some(inputs) = asked.as_ref().and_then(|whole| whole.get("inputs")) {
         file.insert("inputs".to_owned(), inputs.clone());
     }
-    let settings = settings::shown(config, &FILE);
+    let settings = settings::file_values(config, &FILE);
     file.extend(match defaults {
         Defaults::Shown => settings,
-        Defaults::LeftOut => without(settings, &settings::shown(&Config::default(), &FILE)),
+        Defaults::LeftOut => without(settings, &settings::file_values(&Config::default(), &FILE)),
     });
     let profiles = profiles(config, defaults);
     if !profiles.is_empty() {
@@ -163,8 +163,8 @@ fn launch(launch: &Launch, defaults: Defaults) -> Option<Map<String, Value>> {
 
 /// An entry's switches, limits, times and policies.
 fn options(server: &ServerConfig) -> Map<String, Value> {
-    let mut options = settings::shown(server, &SERVER);
-    options.extend(settings::shown(&Policies::of_server(server), &SERVER));
+    let mut options = settings::file_values(server, &SERVER);
+    options.extend(settings::file_values(&Policies::of_server(server), &SERVER));
     options
 }
 

@@ -91,12 +91,12 @@ fn alert(alert: &Alert) -> Value {
         ("on", on.iter().copied().map(AlertKind::as_str).collect()),
         ("servers", globs(servers)),
         (key, receiver),
-        ("afterMs", after.shown()),
+        ("afterMs", after.file_value()),
         (
             "flapping",
-            json!({"losses": flapping.losses, "withinMs": flapping.within.shown()}),
+            json!({"losses": flapping.losses, "withinMs": flapping.within.file_value()}),
         ),
-        ("timeoutMs", timeout.shown()),
+        ("timeoutMs", timeout.file_value()),
     ])
     .into()
 }

@@ -1,4 +1,4 @@
-//! What holds where the file leaves a key out.
+//! Defaults of the keys that fields hold.
 
 use serde_json::Value;
 

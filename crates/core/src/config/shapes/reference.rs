@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 use serde_json::Value;
 
 use super::{defaults_of_keys::default_of, file, policies, reports};
-use crate::config::schema::{Key, Object, Shape};
+use crate::config::schema::{Key, Shape};
 
 /// Keys that have a chapter of their own, or are another program's.
 const ELSEWHERE: [&str; 6] = ["$schema", "mcpServers", "servers", "mcp", "tools", "inputs"];
@@ -43,17 +43,14 @@ fn row(key: &Key, prefix: &str, has_default: bool, table: &mut String) {
 }
 
 /// A row for each key, those of objects inside with their whole path.
-fn rows(object: &'static Object, prefix: &str, has_default: bool, table: &mut String) {
-    let keys = object.all_keys();
+fn rows(keys: &[&Key], prefix: &str, has_default: bool, table: &mut String) {
+    let keys = keys.iter().copied();
     for key in keys.filter(|key| !ELSEWHERE.contains(&key.names[0])) {
         match &key.shape {
-            Shape::Object(inner) if key.field.is_none() && !inner.open => {
-                rows(
-                    inner,
-                    &format!("{prefix}{}.", key.names[0]),
-                    has_default,
-                    table,
-                );
+            Shape::Object(inner) if key.field.is_none() => {
+                let prefix = format!("{prefix}{}.", key.names[0]);
+                let keys: Vec<&Key> = inner.all_keys().collect();
+                rows(&keys, &prefix, has_default, table);
             }
             _ => row(key, prefix, has_default, table),
         }
@@ -61,31 +58,20 @@ fn rows(object: &'static Object, prefix: &str, has_default: bool, table: &mut St
 }
 
 fn table(name: &str) -> String {
-    let has_default = ["file", "journal"].contains(&name);
-    let mut table = if has_default {
-        "| Key | Value | Default | |\n|---|---|---|---|\n".to_owned()
-    } else {
-        "| Key | Value | |\n|---|---|---|\n".to_owned()
+    let (head, has_default) = match name {
+        "file" | "journal" => ("| Key | Value | Default | |\n|---|---|---|---|\n", true),
+        _ => ("| Key | Value | |\n|---|---|---|\n", false),
     };
-    match name {
-        "file" => {
-            for keys in [file::SETTINGS] {
-                for key in keys.iter().filter(|key| !ELSEWHERE.contains(&key.names[0])) {
-                    match &key.shape {
-                        Shape::Object(inner) if key.field.is_none() => {
-                            rows(inner, &format!("{}.", key.names[0]), true, &mut table);
-                        }
-                        _ => row(key, "", true, &mut table),
-                    }
-                }
-            }
-        }
-        "journal" => rows(&reports::JOURNAL, "", true, &mut table),
-        "reconnect" => rows(&policies::RECONNECT, "", false, &mut table),
-        "restart" => rows(&policies::RESTART, "", false, &mut table),
-        "health" => rows(&policies::HEALTH, "", false, &mut table),
+    let keys: Vec<&Key> = match name {
+        "file" => file::SETTINGS.iter().collect(),
+        "journal" => reports::JOURNAL.all_keys().collect(),
+        "reconnect" => policies::RECONNECT.all_keys().collect(),
+        "restart" => policies::RESTART.all_keys().collect(),
+        "health" => policies::HEALTH.all_keys().collect(),
         name => panic!("no rows for {name}"),
-    }
+    };
+    let mut table = head.to_owned();
+    rows(&keys, "", has_default, &mut table);
     table
 }
 
@@ -110,6 +96,6 @@ fn the_tables_of_the_settings_are_current() {
     }
     assert!(
         committed == current,
-        "docs/configuration.md is out of date; write it with MAINSTAY_WRITE_DOCS=1 cargo test -p mainstay-core settings"
+        "docs/configuration.md is out of date; write it with MAINSTAY_WRITE_DOCS=1 cargo test -p mainstay-core current"
     );
 }

@@ -187,7 +187,7 @@ impl SettingValue for Journal {
         Some(journal)
     }
 
-    fn shown(&self) -> Value {
-        settings::shown(self, &JOURNAL).into()
+    fn file_value(&self) -> Value {
+        settings::file_values(self, &JOURNAL).into()
     }
 }

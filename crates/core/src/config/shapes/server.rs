@@ -148,7 +148,7 @@ const OPTIONS: &[Key] = &[
         &["enabled"],
         FLAG,
         "Whether the server is started and listed. Default true.",
-        field!(ServerConfig, enabled, shown: SettingValue::shown),
+        field!(ServerConfig, enabled, shown: SettingValue::file_value),
     ),
     key(&["disabled"], FLAG, "The opposite of enabled."),
     key(&["isActive"], FLAG, "Cherry Studio's word for enabled."),
@@ -183,7 +183,7 @@ const OPTIONS: &[Key] = &[
         &["maxTimeoutMs"],
         MS,
         "How far progress may extend a call. Default 10 × timeout, at least 600000.",
-        field!(ServerConfig, max_call_timeout, shown: SettingValue::shown),
+        field!(ServerConfig, max_call_timeout, shown: SettingValue::file_value),
     ),
     setting(
         &["maxMessageBytes"],
