@@ -1,9 +1,6 @@
 //! The daemon: its configuration, and its end.
 
-use mainstay_core::config::{
-    self,
-    plan::{Action, ServerChange, SettingChange},
-};
+use mainstay_config::plan::{Action, ServerChange, SettingChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -108,9 +105,9 @@ pub enum TakesEffect {
     AtRestart,
 }
 
-impl From<&config::Plan> for Plan {
-    fn from(plan: &config::Plan) -> Self {
-        let config::Plan {
+impl From<&mainstay_config::Plan> for Plan {
+    fn from(plan: &mainstay_config::Plan) -> Self {
+        let mainstay_config::Plan {
             servers,
             reordered,
             settings,
@@ -147,8 +144,8 @@ impl From<&SettingChange> for PlannedSetting {
         Self {
             key: key.clone(),
             takes_effect: match takes_effect {
-                config::plan::TakesEffect::Now => TakesEffect::Now,
-                config::plan::TakesEffect::AtRestart => TakesEffect::AtRestart,
+                mainstay_config::plan::TakesEffect::Now => TakesEffect::Now,
+                mainstay_config::plan::TakesEffect::AtRestart => TakesEffect::AtRestart,
             },
         }
     }
@@ -182,12 +179,15 @@ mod tests {
             key: key.to_owned(),
             takes_effect,
         };
-        let plan = config::Plan {
+        let plan = mainstay_config::Plan {
             servers: actions.map(change).into(),
             reordered: true,
             settings: vec![
-                setting("naming", config::plan::TakesEffect::Now),
-                setting("http.maxBodyBytes", config::plan::TakesEffect::AtRestart),
+                setting("naming", mainstay_config::plan::TakesEffect::Now),
+                setting(
+                    "http.maxBodyBytes",
+                    mainstay_config::plan::TakesEffect::AtRestart,
+                ),
             ],
         };
         let servers = actions

@@ -5,7 +5,7 @@ use std::{collections::HashSet, fmt};
 use jsonc_parser::{
     CollectOptions, ParseOptions, ast::Value as Node, common::Ranged as _, parse_to_ast,
 };
-use mainstay_core::config::{
+use mainstay_config::{
     Syntax,
     edit::{Document, EditError},
 };

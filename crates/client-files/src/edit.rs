@@ -6,7 +6,7 @@ mod json;
 mod toml;
 mod yaml;
 
-use mainstay_core::config::lines::spliced;
+use mainstay_config::lines::spliced;
 use serde_json::{Map, Value};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Looks for the files of clients on this machine.
 
-use mainstay_core::config::Unreadable;
+use mainstay_config::Unreadable;
 use mainstay_platform::files;
 
 use crate::{

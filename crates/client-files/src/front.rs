@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mainstay_core::config::edit::Entry;
+use mainstay_config::edit::Entry;
 use serde_json::{Value, json};
 
 use crate::{client::Client, own_address::LABEL, places::Section, read::Server, translate, write};

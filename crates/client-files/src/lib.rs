@@ -16,7 +16,7 @@
 //! ```
 //!
 //! All but [`find`], [`read_file`], [`back_up`] and [`write`] are functions of their arguments. Texts of
-//! notes never hold a secret; entries do, and are shown through `mainstay_core::config::masking`.
+//! notes never hold a secret; entries do, and are shown through `mainstay_config::masking`.
 
 mod choices;
 mod client;

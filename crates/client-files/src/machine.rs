@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mainstay_core::config::{Environment, locate_clients};
+use mainstay_config::{Environment, locate_clients};
 
 use crate::own_address::authority;
 

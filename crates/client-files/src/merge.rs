@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mainstay_core::{
-    config::{adopt, edit::Entry},
-    ids::ServerName,
-};
+use mainstay_config::{adopt, edit::Entry};
+use mainstay_core::ids::ServerName;
 use serde_json::{Value, json};
 
 use crate::{

@@ -1,6 +1,7 @@
 //! Tells what leads to Mainstay itself: an entry for it is no server of a client.
 
-use mainstay_core::{config::edit::Entry, programs};
+use mainstay_config::edit::Entry;
+use mainstay_core::programs;
 use serde_json::Value;
 
 /// The name that Mainstay has in the files of clients.

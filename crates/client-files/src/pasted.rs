@@ -6,10 +6,8 @@ mod name;
 mod shapes;
 mod words;
 
-use mainstay_core::{
-    config::{adopt, edit::Entry},
-    ids::ServerName,
-};
+use mainstay_config::{adopt, edit::Entry};
+use mainstay_core::ids::ServerName;
 use serde_json::{Map, Value};
 
 use crate::{

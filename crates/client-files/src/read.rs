@@ -3,10 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use mainstay_core::{
-    config::{adopt, edit::Entry},
-    ids::ServerName,
-};
+use mainstay_config::{adopt, edit::Entry};
+use mainstay_core::ids::ServerName;
 use serde_json::{Map, Value};
 
 use crate::{

@@ -6,7 +6,7 @@ mod reach;
 
 use std::path::Path;
 
-use mainstay_core::config::edit::Entry;
+use mainstay_config::edit::Entry;
 use serde_json::{Map, Value, json};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Puts an entry of our configuration into the words of a client.
 
-use mainstay_core::config::{ALLOWED_TOOLS, DISABLED_TOOLS, edit::Entry};
+use mainstay_config::{ALLOWED_TOOLS, DISABLED_TOOLS, edit::Entry};
 use serde_json::{Map, Value, json};
 
 use crate::{

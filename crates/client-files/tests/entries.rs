@@ -507,7 +507,7 @@ fn a_server_that_some_projects_leave_out_is_told() {
 /// Every setting that the schema of our own file has is one that such a file is read with.
 #[test]
 fn a_file_of_our_own_keys_is_read_with_all_of_them() {
-    let schema = mainstay_core::config::schema();
+    let schema = mainstay_config::schema();
     let properties = schema["$defs"]["server"]["properties"].as_object();
     let keys = properties.expect("the keys of a server").keys();
     let mut read = 0;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mainstay_core::config::Inline;
+use mainstay_config::Inline;
 use mainstay_platform::environment::Clients;
 
 #[derive(Clone, Debug, Args)]

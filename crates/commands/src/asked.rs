@@ -5,10 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::future::join_all;
 use mainstay_client_files::{self as client_files, Client, Found, Server};
-use mainstay_core::{
-    config::{References, edit::Entry},
-    ids::ServerName,
-};
+use mainstay_config::{References, edit::Entry};
+use mainstay_core::ids::ServerName;
 use mainstay_gateway::trial::{Trial, Tried};
 use mainstay_platform::{environment::entry_alone, lineage::Lineage};
 use serde_json::Value;

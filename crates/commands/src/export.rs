@@ -9,7 +9,7 @@ use mainstay_client_files::{
     block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value, write,
 };
 use mainstay_command_line::{CommandError, Exit, output, screen::complain};
-use mainstay_core::config::{Syntax, edit::Document};
+use mainstay_config::{Syntax, edit::Document};
 use mainstay_platform::environment::Origin;
 use serde_json::{Value, json};
 

@@ -11,15 +11,12 @@ use mainstay_client_files::{
     UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers, with_choices,
 };
 use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
-use mainstay_core::{
-    config::{
-        Launch, Syntax,
-        edit::{self, Document, Entry},
-        masking,
-    },
-    display::word,
-    ids::ServerName,
+use mainstay_config::{
+    Syntax,
+    edit::{self, Document, Entry},
+    masking,
 };
+use mainstay_core::{config::Launch, display::word, ids::ServerName};
 use mainstay_gateway::reload::{Change, change_file, create_file};
 use mainstay_platform::{
     environment::{Loaded, Origin, Process},

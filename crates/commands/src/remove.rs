@@ -6,13 +6,11 @@ use mainstay_command_line::{
     connect::{ChangeArgs, ServerSource},
     output, suggest,
 };
-use mainstay_core::{
-    config::{
-        Syntax,
-        edit::{Document, Entry},
-    },
-    ids::ServerName,
+use mainstay_config::{
+    Syntax,
+    edit::{Document, Entry},
 };
+use mainstay_core::ids::ServerName;
 use mainstay_gateway::reload::{Change, change_file};
 use mainstay_platform::environment::Origin;
 

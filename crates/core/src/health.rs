@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 
 use self::failing::Row;
 pub use self::failing::{FailingCalls, FailingRow};
-use crate::lifecycle::{Loss, jittered};
+use crate::{
+    lifecycle::{Loss, jittered},
+    words::words,
+};
 
 /// When to ask, how, and what a bad answer leads to.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +78,8 @@ pub enum Method {
     Http,
 }
 
+words!(Method { "ping" => Ping, "tools_list" => ToolsList, "http" => Http });
+
 /// What the threshold leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -88,6 +93,8 @@ pub enum Action {
     /// A line in the log.
     Log,
 }
+
+words!(Action { "verify" => Verify, "reconnect" => Reconnect, "event" => Event, "log" => Log });
 
 /// How a probe went.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,10 +7,11 @@ use std::{
     sync::Arc,
 };
 
+use mainstay_config::{Environment, Source, Syntax, Unreadable};
 use mainstay_core::{
     builtin,
     catalog::{self, Catalog, Claims, ListKind, Owner, Part, ServerCatalog, Target},
-    config::{self, Environment, Naming, Profile, Source, Syntax, Unreadable},
+    config::{self, Naming, Profile},
     ids::ServerName,
     names::Unresolved,
 };
@@ -584,7 +585,7 @@ fn profile(
         path: Path::new("/config.json"),
         is_of_clients: false,
     };
-    let parsed = config::parse(&text.to_string(), &source, &Nowhere).ok()?;
+    let parsed = mainstay_config::parse(&text.to_string(), &source, &Nowhere).ok()?;
     let mut profiles = parsed.config.profiles.into_iter();
     profiles.find(|profile| profile.name.as_str() == "world")
 }

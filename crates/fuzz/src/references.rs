@@ -10,10 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_core::{
-    config::{Environment, Launch, MAX_EXPANDED, References, Source, Unreadable, parse_entry},
-    ids::ServerName,
-};
+use mainstay_config::{Environment, MAX_EXPANDED, References, Source, Unreadable, parse_entry};
+use mainstay_core::{config::Launch, ids::ServerName};
 use serde_json::{Map, Value, json};
 
 /// The file beside which the entry is read.

@@ -12,7 +12,7 @@
 //! # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
 //! let text = r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
 //! let source = Source::file(Path::new("servers.json"));
-//! let config = config::parse(text, &source, &Process)?.config;
+//! let config = mainstay_config::parse(text, &source, &Process)?.config;
 //! let gateway = Gateway::start(&config, GatewayOptions::default());
 //! gateway.registry.settled().await;
 //! let zone = r#"{"timezone": "Europe/Berlin"}"#;

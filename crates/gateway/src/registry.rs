@@ -19,9 +19,10 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::HashMap;
 use futures_util::{FutureExt as _, future::join_all};
+use mainstay_config::Overlay;
 use mainstay_core::{
     catalog::{Catalog, Claims},
-    config::{Config, Naming, Overlay},
+    config::{Config, Naming},
     failure::{Failure, FailureKind},
     ids::ServerName,
 };

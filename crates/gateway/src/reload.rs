@@ -12,11 +12,8 @@ mod watch;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use mainstay_core::{
-    config::{Config, Plan},
-    event::EventKind,
-    ids::ServerName,
-};
+use mainstay_config::Plan;
+use mainstay_core::{config::Config, event::EventKind, ids::ServerName};
 pub use mainstay_platform::config_history::{ChangedBy, Version};
 use mainstay_platform::{
     blocking::off_the_runtime,

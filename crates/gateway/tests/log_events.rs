@@ -10,11 +10,8 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::{
-    config::{self, Config, Environment, Source, Syntax, Unreadable},
-    failure::FailureKind,
-    ids::ServerName,
-};
+use mainstay_config::{Environment, Source, Syntax, Unreadable};
+use mainstay_core::{config::Config, failure::FailureKind, ids::ServerName};
 use mainstay_gateway::{
     GatewayOptions,
     calls::{CallSink, Calls, Client, Receipt, Request, Upstream},
@@ -150,7 +147,7 @@ fn parse(text: &str) -> Config {
         path: Path::new("/config.json"),
         is_of_clients: false,
     };
-    let parsed = config::parse(text, &source, &Nothing).expect("a valid configuration");
+    let parsed = mainstay_config::parse(text, &source, &Nothing).expect("a valid configuration");
     parsed.config
 }
 

@@ -12,25 +12,26 @@ use serde_json::Value;
 const PACKAGES: &str = "
     mainstay-bench      -> mainstay-api mainstay-core mainstay-journal mainstay-journal-store fake-server
     chaos               -> fake-server
-    fuzz                -> mainstay-core mainstay-platform mainstay-transport
+    fuzz                -> mainstay-config mainstay-core mainstay-platform mainstay-transport
 
-    mainstay            -> mainstay-api mainstay-client-files mainstay-command-line mainstay-commands mainstay-core mainstay-doors mainstay-doorway mainstay-front mainstay-gateway mainstay-install mainstay-journal mainstay-journal-store mainstay-page mainstay-platform mainstay-rest mainstay-terminal mainstay-testkit mainstay-tokens mainstay-transport fake-server
+    mainstay            -> mainstay-api mainstay-client-files mainstay-command-line mainstay-commands mainstay-config mainstay-core mainstay-doors mainstay-doorway mainstay-front mainstay-gateway mainstay-install mainstay-journal mainstay-journal-store mainstay-page mainstay-platform mainstay-rest mainstay-terminal mainstay-testkit mainstay-tokens mainstay-transport fake-server
     mainstay-terminal   -> mainstay-api mainstay-command-line mainstay-core mainstay-platform
     mainstay-front      -> mainstay-command-line mainstay-core mainstay-platform mainstay-transport
-    mainstay-commands   -> mainstay-api mainstay-client-files mainstay-command-line mainstay-core mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
-    mainstay-command-line -> mainstay-api mainstay-core mainstay-install mainstay-platform mainstay-testkit mainstay-tokens mainstay-transport
-    mainstay-doors      -> mainstay-api mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
-    mainstay-rest       -> mainstay-api mainstay-client-files mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
+    mainstay-commands   -> mainstay-api mainstay-client-files mainstay-command-line mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
+    mainstay-command-line -> mainstay-api mainstay-config mainstay-core mainstay-install mainstay-platform mainstay-testkit mainstay-tokens mainstay-transport
+    mainstay-doors      -> mainstay-api mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
+    mainstay-rest       -> mainstay-api mainstay-client-files mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-page       ->
-    mainstay-doorway    -> mainstay-api mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
-    mainstay-gateway    -> mainstay-core mainstay-journal mainstay-platform mainstay-transport
-    mainstay-transport  -> mainstay-core mainstay-platform mainstay-testkit
+    mainstay-doorway    -> mainstay-api mainstay-config mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
+    mainstay-gateway    -> mainstay-config mainstay-core mainstay-journal mainstay-platform mainstay-transport
+    mainstay-transport  -> mainstay-config mainstay-core mainstay-platform mainstay-testkit
     mainstay-journal-store -> mainstay-core mainstay-journal mainstay-platform mainstay-testkit
     mainstay-journal    -> mainstay-core mainstay-platform
     mainstay-tokens     -> mainstay-api mainstay-core mainstay-platform
-    mainstay-api        -> mainstay-core mainstay-platform
-    mainstay-client-files -> mainstay-core mainstay-platform
-    mainstay-platform   -> mainstay-core
+    mainstay-api        -> mainstay-config mainstay-core mainstay-platform
+    mainstay-client-files -> mainstay-config mainstay-core mainstay-platform
+    mainstay-platform   -> mainstay-config mainstay-core
+    mainstay-config     -> mainstay-core
     mainstay-core       ->
     mainstay-install    -> mainstay-testkit
 
@@ -41,7 +42,13 @@ const PACKAGES: &str = "
 
 /// The wall around the core: with these nothing can wait, or reach outside.
 const CORE_DEPENDENCIES: &str = "
-    normal  -> base64 cid foldhash jsonc-parser memchr regex serde serde_json sha2 thiserror
+    normal  -> base64 cid foldhash memchr regex serde serde_json sha2 thiserror
+    dev     -> insta proptest
+";
+
+/// The configuration is as pure as the core.
+const CONFIG_DEPENDENCIES: &str = "
+    normal  -> mainstay-core jsonc-parser regex serde serde_json sha2 thiserror
     dev     -> insta proptest
 ";
 
@@ -70,8 +77,10 @@ fn packages_need_what_the_table_says_and_no_more() {
 }
 
 #[test]
-fn the_core_needs_nothing_that_waits_or_reaches_outside() {
-    assert_eq!(packages()["mainstay-core"], table(CORE_DEPENDENCIES));
+fn the_core_and_the_configuration_need_nothing_that_waits_or_reaches_outside() {
+    let packages = packages();
+    assert_eq!(packages["mainstay-core"], table(CORE_DEPENDENCIES));
+    assert_eq!(packages["mainstay-config"], table(CONFIG_DEPENDENCIES));
 }
 
 type Table = BTreeMap<String, BTreeSet<String>>;

@@ -13,10 +13,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use mainstay_core::{
-    config::{Syntax, change_words},
-    failure::{Failure, FailureKind},
-};
+use mainstay_config::{Syntax, change_words};
+use mainstay_core::failure::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
+use mainstay_config::{
+    Environment, Inline, Location, ParsedEntry, References, Source, Unreadable,
+    edit::{self, Entry},
+    locate, locate_clients, parse, parse_as, parse_entry,
+};
 use mainstay_core::{
-    config::{
-        Config, ConfigError, ConfigErrors, Environment, Inline, Location, ParsedEntry, References,
-        Source, Telemetry, Unreadable,
-        edit::{self, Entry},
-        locate, locate_clients, parse, parse_as, parse_entry,
-    },
+    config::{Config, ConfigError, ConfigErrors},
     failure::{Failure, FailureKind},
     ids::ServerName,
 };
@@ -192,7 +192,7 @@ impl Loaded {
     fn empty() -> Self {
         Self {
             config: Config {
-                telemetry: Telemetry::of_environment(&Process),
+                telemetry: mainstay_config::telemetry_of_environment(&Process),
                 ..Config::default()
             },
             path: None,

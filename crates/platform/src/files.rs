@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mainstay_core::config::Unreadable;
+use mainstay_config::Unreadable;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The largest file that a reference reads: as much as an entry may come to.
-pub const MAX_REFERENCED: u64 = mainstay_core::config::MAX_EXPANDED as u64;
+pub const MAX_REFERENCED: u64 = mainstay_config::MAX_EXPANDED as u64;
 
 /// The largest configuration. A thousand servers take less than one.
 pub const MAX_CONFIGURATION: u64 = 16 * MIB;

@@ -15,7 +15,8 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::config::{Environment, Secret};
+use mainstay_config::Environment;
+use mainstay_core::config::Secret;
 
 pub use self::daemon_file::DaemonFile;
 pub use self::private::{

@@ -14,11 +14,8 @@ use mainstay_client_files::{
     Change as FileChange, Client, ClientFile, Format, FoundFile, Front, LABEL, LeftOut, Machine,
     Merged, Server, Standing, System, block, entry_for, files_of, merge, read_file, servers, value,
 };
-use mainstay_core::{
-    config::{Standing as Keeping, edit::Entry},
-    failure::FailureKind,
-    ids::ServerName,
-};
+use mainstay_config::{Standing as Keeping, edit::Entry};
+use mainstay_core::{failure::FailureKind, ids::ServerName};
 use mainstay_doorway::authenticator::Demand;
 use mainstay_gateway::{
     registry::NewServer,

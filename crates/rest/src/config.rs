@@ -10,7 +10,7 @@ use axum::{
 };
 use http::header;
 use mainstay_api as api;
-use mainstay_core::config::{self, Plan, masking};
+use mainstay_config::{Plan, masking};
 use mainstay_gateway::reload::Change;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use super::{
     RestDoor, body::Body, entries::reloader, operation::JSON_SCHEMA, refusal::Refusal, via::Author,
 };
 
-static SCHEMA: LazyLock<String> = LazyLock::new(config::schema_text);
+static SCHEMA: LazyLock<String> = LazyLock::new(mainstay_config::schema_text);
 
 pub async fn get(State(door): State<RestDoor>) -> Result<Json<Value>, Refusal> {
     let document = reloader(&door)?.document()?;

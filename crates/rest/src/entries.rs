@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use mainstay_api::{self as api, Keeping};
+use mainstay_config::{Approval, Runtime, Standing, digest_of_entry, edit::Entry, masking};
 use mainstay_core::{
-    config::{Approval, Runtime, Standing, digest_of_entry, edit::Entry, masking},
     failure::{Failure, FailureKind},
     ids::ServerName,
 };

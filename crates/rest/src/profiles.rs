@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_core::{builtin::Group, catalog::ListKind, config::masking};
+use mainstay_config::masking;
+use mainstay_core::{builtin::Group, catalog::ListKind};
 use mainstay_gateway::registry::Profile;
 use serde_json::Value;
 

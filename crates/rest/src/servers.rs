@@ -7,9 +7,8 @@ use std::{
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_core::{
-    catalog::ListKind, config::Standing, failure::Failure, lifecycle::State as Lifecycle,
-};
+use mainstay_config::Standing;
+use mainstay_core::{catalog::ListKind, failure::Failure, lifecycle::State as Lifecycle};
 use mainstay_gateway::supervisor::{Operation, Server};
 use mainstay_journal::Outage;
 use mainstay_platform::utc;

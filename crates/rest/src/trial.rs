@@ -6,9 +6,9 @@ use std::sync::Arc;
 use axum::{Extension, Json, extract::State, response::IntoResponse, routing::MethodRouter};
 use http::{HeaderValue, Method, header};
 use mainstay_api as api;
+use mainstay_config::{Runtime, edit::Entry, masking};
 use mainstay_core::{
     catalog::{Item, ListKind, ServerCatalog},
-    config::{Runtime, edit::Entry, masking},
     redact,
 };
 use mainstay_gateway::{

@@ -6,7 +6,7 @@ use jsonc_parser::{
     common::Ranged as _,
     parse_to_ast,
 };
-use mainstay_core::config::{Syntax, edit::Document};
+use mainstay_config::{Syntax, edit::Document};
 use serde_json::Value;
 
 use super::{Change, expected};

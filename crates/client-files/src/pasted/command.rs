@@ -1,6 +1,7 @@
 //! Reads command lines: of a server itself, and those by which clients add one.
 
-use mainstay_core::{config::edit::Entry, programs};
+use mainstay_config::edit::Entry;
+use mainstay_core::programs;
 use serde_json::{Map, Value, json};
 
 use super::{

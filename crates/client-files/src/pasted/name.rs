@@ -1,6 +1,7 @@
 //! A name for a server that has none, by its package, its image, its script or its host.
 
-use mainstay_core::{config::edit::Entry, programs};
+use mainstay_config::edit::Entry;
+use mainstay_core::programs;
 use serde_json::Value;
 
 const FALLBACK: &str = "server";

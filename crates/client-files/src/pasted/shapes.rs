@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, path::PathBuf, sync::LazyLock};
 
-use mainstay_core::config;
 use serde_json::{Map, Value};
 
 use super::{Found, map, shortened};
@@ -42,7 +41,7 @@ const REACH: [&str; 7] = [
 
 /// The keys that an entry of our configuration may have.
 static OWN_KEYS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    let schema = config::schema();
+    let schema = mainstay_config::schema();
     let keys = schema["$defs"]["server"]["properties"].as_object();
     keys.into_iter()
         .flatten()

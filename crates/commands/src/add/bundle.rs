@@ -9,7 +9,7 @@ use std::{
 };
 
 use mainstay_command_line::{CommandError, output, screen::complain};
-use mainstay_core::config::{Environment as _, edit::Entry};
+use mainstay_config::{Environment as _, edit::Entry};
 use mainstay_install::{
     manifest::Folders,
     question::Answers,

@@ -18,14 +18,11 @@ use mainstay_command_line::{
     output,
     stderr::complain,
 };
-use mainstay_core::{
-    config::{
-        References, ServerConfig, Syntax,
-        edit::{Document, Entry},
-    },
-    display::word,
-    ids::ServerName,
+use mainstay_config::{
+    References, Syntax,
+    edit::{Document, Entry},
 };
+use mainstay_core::{config::ServerConfig, display::word, ids::ServerName};
 use mainstay_gateway::{
     registry::duplicate,
     reload::{Change, OnDuplicate, change_file},

@@ -1,6 +1,6 @@
 //! A server that is ready to be tried and saved.
 
-use mainstay_core::config::edit::Entry;
+use mainstay_config::edit::Entry;
 use mainstay_install::question::{Answers, Question};
 use serde_json::Value;
 

@@ -1,10 +1,8 @@
 //! Shows what an entry would run, before it runs: the command line or the URL, with secrets masked.
 
 use mainstay_command_line::screen::complain;
-use mainstay_core::{
-    config::{edit::Entry, masking},
-    display::word,
-};
+use mainstay_config::{edit::Entry, masking};
+use mainstay_core::display::word;
 use mainstay_install::recipe::{MASK, Recipe, Text};
 use serde_json::Value;
 

@@ -17,8 +17,8 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter a
 use mainstay_api::{Client, ClientError};
 use mainstay_client_files::Client as Program;
 use mainstay_command_line::{connect, known::Offer};
+use mainstay_config::{Syntax, edit::Document};
 use mainstay_core::{
-    config::{Syntax, edit::Document},
     display,
     ids::ProfileName,
     record::{Door, Status},

@@ -7,7 +7,8 @@ use std::{
 
 use mainstay_api as api;
 use mainstay_command_line::{CommandError, connect, output, screen::complain};
-use mainstay_core::config::{ConfigError, ConfigErrors, Plan, edit};
+use mainstay_config::{Plan, edit};
+use mainstay_core::config::{ConfigError, ConfigErrors};
 use mainstay_gateway::reload::{change_around, schema_beside};
 use mainstay_platform::{
     encoding::Encoding,

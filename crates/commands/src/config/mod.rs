@@ -14,7 +14,7 @@ use mainstay_command_line::{
     output,
     screen::complain,
 };
-use mainstay_core::config::{NamedBy, named_by, schema_text};
+use mainstay_config::{NamedBy, named_by, schema_text};
 use mainstay_platform::environment::{Origin, Process};
 use serde_json::json;
 

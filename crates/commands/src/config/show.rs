@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use mainstay_command_line::{CommandError, output, screen::complain, yaml};
-use mainstay_core::config::{
+use mainstay_config::{
     Defaults, Syntax,
     edit::{self, Document},
     shown,

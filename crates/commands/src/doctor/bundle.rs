@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, env, path::Path};
 
 use mainstay_api::{Client, Server};
 use mainstay_command_line::CommandError;
+use mainstay_config::{Syntax, edit::Document, masking::masked};
 use mainstay_core::{
-    config::{Config, Launch, Syntax, edit::Document, masking::masked},
+    config::{Config, Launch},
     redact::{self, HIDDEN, Secrets},
 };
 use mainstay_platform::state::{self, StateDir};

@@ -3,7 +3,8 @@
 use std::{io::ErrorKind, path::Path};
 
 use mainstay_command_line::output;
-use mainstay_core::config::{ConfigError, Syntax, Unreadable, edit::Document, masking::masked};
+use mainstay_config::{Syntax, Unreadable, edit::Document, masking::masked};
+use mainstay_core::config::ConfigError;
 use mainstay_platform::environment::{LoadError, Loaded};
 
 use super::finding::{Finding, Fix, quoted};

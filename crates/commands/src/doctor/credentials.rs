@@ -3,13 +3,11 @@
 
 use std::path::Path;
 
-use mainstay_core::{
-    config::{
-        Syntax,
-        edit::{Document, Entry},
-    },
-    ids::ServerName,
+use mainstay_config::{
+    Syntax,
+    edit::{Document, Entry},
 };
+use mainstay_core::ids::ServerName;
 use serde_json::Value;
 
 use super::finding::{edit, quoted};

@@ -23,7 +23,8 @@ use mainstay_command_line::{
     output,
     stderr::complain,
 };
-use mainstay_core::{config::Environment as _, failure::with_causes};
+use mainstay_config::Environment as _;
+use mainstay_core::failure::with_causes;
 use mainstay_platform::{
     environment::{LoadError, Loaded, Origin, Process},
     state::StateDir,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use mainstay_command_line::{CommandError, listen::Listen};
-use mainstay_core::config::Environment;
+use mainstay_config::Environment;
 use mainstay_gateway::SERVERS_LIMIT;
 use mainstay_platform::environment::Loaded;
 

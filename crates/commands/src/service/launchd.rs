@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mainstay_core::config::Environment;
+use mainstay_config::Environment;
 
 use super::{
     definition::{Definition, WRITTEN_BY},

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use mainstay_core::{config::masked_text::in_comment, redact::HIDDEN};
+use mainstay_config::masked_text::in_comment;
+use mainstay_core::redact::HIDDEN;
 
 /// A shorter secret is hidden only where it is a whole literal or a whole word.
 const LEAST_PART: usize = 4;

@@ -8,12 +8,13 @@ use mainstay_client_files::{
     NotReadable, Server, Standing,
 };
 use mainstay_command_line::CommandError;
+use mainstay_config::{
+    Syntax,
+    edit::{self, Document},
+    masking,
+};
 use mainstay_core::{
-    config::{
-        self, ConfigError, Launch, Syntax,
-        edit::{self, Document},
-        masking,
-    },
+    config::{ConfigError, Launch},
     ids::ServerName,
 };
 use mainstay_platform::environment::Origin;
@@ -290,7 +291,7 @@ impl Plan {
             self.change(FileChange {
                 client: None,
                 before: import::read(&schema)?,
-                after: config::schema_text(),
+                after: mainstay_config::schema_text(),
                 path: schema,
             });
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mainstay_client_files::{self as client_files, ClientFile, Machine};
 use mainstay_command_line::CommandError;
-use mainstay_core::config::{
+use mainstay_config::{
     Syntax,
     edit::{self, Document},
 };

@@ -1,37 +1,19 @@
 //! Which tools of a server are hidden from clients, at every door (`disabledTools`, `allowedTools`,
-//! `strictToolNames`, and other programs' names for them).
+//! `strictToolNames`).
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{
-    fields::nearest,
-    report::{LONGEST_NAME, shortened},
+use crate::{
+    display::{LONGEST_NAME, shortened},
+    names,
+    spelling::nearest,
 };
-use crate::{ids::ServerName, names};
-
-/// The keys of an entry that name tools to hide: ours, and those of other clients.
-pub const DISABLED_TOOLS: [&str; 4] = [
-    "disabledTools",
-    "disabled_tools",
-    "excludeTools",
-    "suppressedTools",
-];
-
-/// The keys that name the only tools to show.
-pub const ALLOWED_TOOLS: [&str; 6] = [
-    "allowedTools",
-    "allowed_tools",
-    "enabledTools",
-    "enabled_tools",
-    "includeTools",
-    "tools",
-];
 
 /// All tools, in a list of the only ones to show.
-pub(super) const ALL_TOOLS: &str = "*";
+pub const ALL_TOOLS: &str = "*";
 
 /// Of a name with a `*`.
-const NO_PATTERNS: &str = "names are whole, without patterns";
+pub const NO_PATTERNS: &str = "names are whole, without patterns";
 
 /// Names of one list that are reported.
 const MAX_UNMATCHED: usize = 20;
@@ -70,7 +52,7 @@ impl Withheld {
 
     /// Allows these tools only, of those that are allowed so far; `*` is all. Gemini CLI may have
     /// arguments in parentheses behind a name, which are not looked at.
-    pub(super) fn allow(&mut self, names: &[String]) {
+    pub fn allow(&mut self, names: &[String]) {
         if names.iter().any(|name| name == ALL_TOOLS) {
             return;
         }
@@ -126,30 +108,6 @@ impl Withheld {
     pub fn refuses_name(&self, tool: &str) -> bool {
         self.strict_names && !names::is_strict(tool)
     }
-}
-
-/// Why the name in a list fits no tool of the server, as far as the name itself tells, and what was probably meant.
-pub(super) fn unmatched(server: &ServerName, name: &str) -> Option<(String, Option<String>)> {
-    let shown = shortened(name, LONGEST_NAME);
-    let meant = |name: &str| format!("did you mean {:?}?", shortened(name, LONGEST_NAME));
-    if name.contains('*') {
-        return Some((format!("{shown:?} fits no tool: {NO_PATTERNS}"), None));
-    }
-    let trimmed = name.trim();
-    if trimmed.is_empty() {
-        return Some((format!("{shown:?} fits no tool: it is blank"), None));
-    }
-    if trimmed != name {
-        let message = format!("{shown:?} fits no tool: it has blanks around the name");
-        return Some((message, Some(meant(trimmed))));
-    }
-    let own = name.strip_prefix("mcp__").unwrap_or(name);
-    let own = own.strip_prefix(server.as_str())?;
-    let own = own.strip_prefix("__").or_else(|| own.strip_prefix('/'))?;
-    let message = format!(
-        "{shown:?} is a name as clients see it, and this list has names as the server itself gives them"
-    );
-    (!own.is_empty()).then(|| (message, Some(meant(own))))
 }
 
 #[cfg(test)]

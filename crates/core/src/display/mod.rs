@@ -201,3 +201,15 @@ impl Shown {
         takes
     }
 }
+
+/// How much of a key or another name from the file is shown, in characters. Names stand in the path of
+/// everything below them, so that a long one would be copied as often as it has members.
+pub const LONGEST_NAME: usize = 64;
+
+/// The text's beginning, if it has more than so many characters.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Loss;
-use crate::{health, ids::Epoch};
+use crate::{health, ids::Epoch, words::words};
 
 /// Everything by which a session's life is decided. A preset fills it; explicit settings of a server
 /// win over the preset.
@@ -55,12 +55,16 @@ pub enum ReconnectMode {
     Off,
 }
 
+words!(ReconnectMode { "auto" => Auto, "manual" => Manual, "off" => Off });
+
 /// What follows a first attempt that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialFailure {
     Retry,
     Error,
 }
+
+words!(InitialFailure { "retry" => Retry, "error" => Error });
 
 /// What follows the crash of a process. Crashes are counted apart from losses of a connection, so that
 /// one policy can try remote servers without limit and give up a crash loop after five restarts.
@@ -82,6 +86,8 @@ pub enum RestartMode {
     AsReconnect,
     Never,
 }
+
+words!(RestartMode { "on_crash" => OnCrash, "as_reconnect" => AsReconnect, "never" => Never });
 
 /// The presets of docs/configuration.md. All but the default keep the behaviour of an older program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

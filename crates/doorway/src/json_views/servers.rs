@@ -6,14 +6,10 @@ use std::{
 };
 
 use mainstay_api as api;
+use mainstay_config::{Requested, Runtime, Standing, Target, edit::Entry};
 use mainstay_core::{
-    catalog::ListKind,
-    config::{Launch, Requested, Runtime, Standing, Target, edit::Entry},
-    event::told_names,
-    lifecycle::State,
-    principal::Principal,
-    redact,
-    trouble::NextStep,
+    catalog::ListKind, config::Launch, event::told_names, lifecycle::State, principal::Principal,
+    redact, trouble::NextStep,
 };
 use mainstay_gateway::{
     registry::Registry,

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::SystemTime};
 
 use futures_util::FutureExt as _;
+use mainstay_config::{Approval, Requested, Runtime, Standing, Word};
 use mainstay_core::{
-    config::{Approval, Requested, Runtime, Standing, Word},
     failure::{Failure, FailureKind},
     ids::ServerName,
     record::Origin,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use futures_util::FutureExt as _;
+use mainstay_config::{
+    Approval, ParsedEntry, References, Runtime, Standing, Target, Word, edit::Entry,
+};
 use mainstay_core::{
-    config::{
-        Approval, Config, ParsedEntry, References, Runtime, Standing, Target, Word, edit::Entry,
-    },
+    config::Config,
     event::EventKind,
     failure::{Failure, FailureKind},
     ids::ServerName,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use futures_util::FutureExt as _;
+use mainstay_config::{Overlay, Runtime};
 use mainstay_core::{
-    config::{Overlay, Runtime, ServerConfig},
+    config::ServerConfig,
     failure::{Failure, FailureKind},
     ids::ServerName,
 };

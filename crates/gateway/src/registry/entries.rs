@@ -4,13 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::{FutureExt as _, future::BoxFuture};
-use mainstay_core::{
-    config::{
-        References, ServerConfig, Standing, Syntax,
-        edit::{Document, Entry},
-    },
-    ids::ServerName,
+use mainstay_config::{
+    References, Standing, Syntax,
+    edit::{Document, Entry},
 };
+use mainstay_core::{config::ServerConfig, ids::ServerName};
 use mainstay_platform::{
     blocking::off_the_runtime,
     environment::{self, Origin},

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use mainstay_core::{config::Standing, ids::ServerName};
+use mainstay_config::Standing;
+use mainstay_core::ids::ServerName;
 
 use crate::supervisor::Server;
 

@@ -9,10 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_core::{
-    config::{ServerConfig, Standing, Syntax, Target, edit::Document, folded},
-    ids::ServerName,
-};
+use mainstay_config::{Standing, Syntax, Target, edit::Document, folded};
+use mainstay_core::{config::ServerConfig, ids::ServerName};
 use mainstay_platform::{blocking::off_the_runtime, environment::Origin, state};
 
 use crate::supervisor::names_with_catalogs;

@@ -1,13 +1,14 @@
 //! Says what is wrong with a configuration that is proposed, and what would follow from it. Nothing is
 //! written.
 
+use mainstay_config::{
+    Plan, Syntax,
+    edit::Document,
+    masked_text::{NotRestored, Restored, restored_text},
+    masking,
+};
 use mainstay_core::{
-    config::{
-        Config, ConfigError, Plan, Syntax,
-        edit::Document,
-        masked_text::{NotRestored, Restored, restored_text},
-        masking,
-    },
+    config::{Config, ConfigError},
     failure::Failure,
 };
 use mainstay_platform::{

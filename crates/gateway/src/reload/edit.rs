@@ -7,13 +7,13 @@ use std::{
     sync::Arc,
 };
 
+use mainstay_config::{
+    Plan, References, Syntax, Unreadable, digest_of_entry,
+    edit::{self, Document, EditError, Entry},
+    masking::{self, UnknownSecret},
+};
 use mainstay_core::{
-    config::{
-        ConfigError, ConfigErrors, Launch, Plan, References, ServerConfig, Syntax, Unreadable,
-        digest_of_entry,
-        edit::{self, Document, EditError, Entry},
-        masking::{self, UnknownSecret},
-    },
+    config::{ConfigError, ConfigErrors, Launch, ServerConfig},
     failure::{Failure, FailureKind},
     ids::ServerName,
 };

@@ -1,10 +1,13 @@
 //! Writes a configuration file.
 
 #[cfg(unix)]
-use std::fs::File;
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
 
-use mainstay_core::config::{self, edit::SCHEMA_FILE};
+use mainstay_config::edit::SCHEMA_FILE;
 use mainstay_platform::{encoding::Encoding, state};
 
 /// Writes the file whole: a reader has the old content or the new, and so does the disk after a power
@@ -42,7 +45,7 @@ fn save_as(path: &Path, bytes: impl FnOnce(Encoding) -> Vec<u8>) -> io::Result<(
 /// without one, so a failure is logged only.
 pub fn schema_beside(path: &Path) {
     let schema = path.with_file_name(SCHEMA_FILE);
-    let text = config::schema_text();
+    let text = mainstay_config::schema_text();
     if fs::read_to_string(&schema).is_ok_and(|known| known == text) {
         return;
     }

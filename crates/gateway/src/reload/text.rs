@@ -2,15 +2,12 @@
 
 use std::fmt::Write as _;
 
-use mainstay_core::{
-    config::{
-        Syntax,
-        edit::{Document, Entry},
-        masked_text::{NotRestored, Restored, masked_text, restored_text},
-    },
-    failure::Failure,
-    ids::ServerName,
+use mainstay_config::{
+    Syntax,
+    edit::{Document, Entry},
+    masked_text::{NotRestored, Restored, masked_text, restored_text},
 };
+use mainstay_core::{failure::Failure, ids::ServerName};
 use mainstay_platform::blocking::off_the_runtime;
 use sha2::{Digest as _, Sha256};
 

@@ -2,8 +2,9 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use mainstay_config::{Plan, Syntax, masked_text::masked_text};
 use mainstay_core::{
-    config::{Config, Plan, Syntax, masked_text::masked_text},
+    config::Config,
     failure::{Failure, FailureKind},
 };
 use mainstay_platform::{

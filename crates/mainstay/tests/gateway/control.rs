@@ -2,7 +2,7 @@
 //! sections A, B, K and M).
 
 use http::StatusCode;
-use mainstay_core::config::Approval;
+use mainstay_config::Approval;
 use serde_json::{Map, Value, json};
 
 use crate::{

@@ -7,8 +7,9 @@ use std::{
 };
 
 use mainstay::daemon::{Daemon, DaemonOptions};
+use mainstay_config::{Environment, Source, Syntax, Unreadable};
 use mainstay_core::{
-    config::{self, Config, Environment, Secret, Source, Syntax, Unreadable},
+    config::{Config, Secret},
     ids::ProfileName,
 };
 use mainstay_gateway::{GatewayOptions, registry::Registry};
@@ -65,7 +66,7 @@ pub fn parse(text: &str) -> Config {
         path: Path::new("/config.json"),
         is_of_clients: false,
     };
-    let parsed = config::parse(text, &source, &Nothing).expect("a valid configuration");
+    let parsed = mainstay_config::parse(text, &source, &Nothing).expect("a valid configuration");
     assert_eq!(parsed.config.problems().count(), 0, "{text}");
     parsed.config
 }

@@ -11,10 +11,8 @@ use std::{
 
 use bytes::BytesMut;
 use http::Uri;
-use mainstay_core::{
-    config::Environment as _,
-    proxy::{self, Place},
-};
+use mainstay_config::Environment as _;
+use mainstay_core::proxy::{self, Place};
 use mainstay_platform::{
     descriptors::{self, Descriptors},
     dial,

@@ -5,7 +5,8 @@
 //! server waits for a person's approval outside of MCP if it runs a command, names secrets by
 //! references, or gives a known name another target.
 
-use mainstay_core::config::{Approval, Launch};
+use mainstay_config::Approval;
+use mainstay_core::config::Launch;
 use mainstay_gateway::{
     registry::NewServer,
     supervisor::{Operation, Server},

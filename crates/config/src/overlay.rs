@@ -1,0 +1,276 @@
+//! Changes to servers at run time, which lie over the file.
+//!
+//! A change holds until Mainstay ends, or until the file changes that server.
+
+use std::{fmt::Write as _, sync::Arc, time::SystemTime};
+
+use mainstay_core::{
+    config::{Launch, ServerConfig},
+    ids::ServerName,
+    record::Origin,
+};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::Target;
+
+/// A server added while Mainstay runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runtime {
+    /// References stand in it as they were given while it is pending.
+    pub config: ServerConfig,
+    /// Its entry as it was given: nothing expanded, secrets included.
+    pub entry: Arc<Map<String, Value>>,
+    pub approval: Approval,
+    /// What traffic under its name goes to.
+    pub target: Target,
+    /// While it is pending: what its name led to before, where that was something else.
+    pub formerly: Option<Target>,
+    /// Which MCP client wanted it, and when; `None` where no MCP client did.
+    pub requested: Option<Requested>,
+}
+
+/// The wish of an MCP client for a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requested {
+    pub origin: Arc<Origin>,
+    pub at: SystemTime,
+}
+
+/// Whether a person has agreed to what an MCP client wants started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approval {
+    Given,
+    Pending,
+}
+
+/// Where a server's entry comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// From the file, or from the command line.
+    Configured,
+    /// Gone after a restart.
+    Ephemeral(Arc<Runtime>),
+    /// Ephemeral, and never started before it is approved.
+    Pending(Arc<Runtime>),
+}
+
+/// What was said of one server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Word {
+    /// It has this entry.
+    Entry(Arc<Runtime>),
+    Removed,
+    Switched {
+        enabled: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Stated {
+    name: ServerName,
+    word: Word,
+    /// What the file said of it at that time.
+    file: Option<ServerConfig>,
+}
+
+/// All that was said, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Overlay(Vec<Stated>);
+
+impl Overlay {
+    pub fn word(&self, name: &ServerName) -> Option<&Word> {
+        let said = self.0.iter().find(|said| said.name == *name);
+        said.map(|said| &said.word)
+    }
+
+    /// Notes a word in place of an earlier one; the servers of the file are `file`.
+    pub fn say(&mut self, name: &ServerName, word: Word, file: &[ServerConfig]) {
+        let said = Stated {
+            name: name.clone(),
+            word,
+            file: file.iter().find(|server| server.name == *name).cloned(),
+        };
+        match self.0.iter_mut().find(|known| known.name == *name) {
+            Some(known) => *known = said,
+            None => self.0.push(said),
+        }
+    }
+
+    /// Takes back what was said of a server.
+    pub fn forget(&mut self, name: &ServerName) {
+        self.0.retain(|said| said.name != *name);
+    }
+
+    /// Every server there is: those of the file in its order, then those that it does not have. Forgets
+    /// what the file has overtaken.
+    pub fn over(&mut self, file: &[ServerConfig]) -> Vec<(ServerConfig, Standing)> {
+        let named = |name: &ServerName| file.iter().find(|server| server.name == *name);
+        self.0.retain(|said| said.holds(named(&said.name)));
+        let written = file
+            .iter()
+            .filter_map(|server| match self.word(&server.name) {
+                None => Some((server.clone(), Standing::Configured)),
+                Some(Word::Removed) => None,
+                Some(Word::Entry(runtime)) => Some(runtime.stands()),
+                Some(Word::Switched { enabled }) => {
+                    let mut switched = server.clone();
+                    switched.enabled = *enabled;
+                    Some((switched, Standing::Configured))
+                }
+            });
+        let added = self.0.iter().filter_map(|said| match &said.word {
+            Word::Entry(runtime) if said.file.is_none() => Some(runtime.stands()),
+            _ => None,
+        });
+        written.chain(added).collect()
+    }
+}
+
+impl Stated {
+    fn holds(&self, file: Option<&ServerConfig>) -> bool {
+        match (&self.word, &self.file, file) {
+            (Word::Entry(_) | Word::Removed, said, now) => said.as_ref() == now,
+            // What else is changed of its entry is another matter.
+            (Word::Switched { .. }, Some(said), Some(now)) => said.enabled == now.enabled,
+            (Word::Switched { .. }, _, _) => false,
+        }
+    }
+}
+
+impl Runtime {
+    fn stands(self: &Arc<Self>) -> (ServerConfig, Standing) {
+        match self.approval {
+            Approval::Given => (self.config.clone(), Standing::Ephemeral(Arc::clone(self))),
+            Approval::Pending => (self.stand_in(), Standing::Pending(Arc::clone(self))),
+        }
+    }
+
+    /// Takes the place of the server while it is pending, so that no way of starting it can start it.
+    fn stand_in(&self) -> ServerConfig {
+        let mut server = ServerConfig::new(self.config.name.clone(), Launch::Unapproved);
+        server.enabled = false;
+        server
+    }
+
+    /// This entry, switched on or off.
+    #[must_use]
+    pub fn switched(&self, enabled: bool) -> Self {
+        let mut runtime = self.clone();
+        runtime.config.enabled = enabled;
+        let entry = Arc::make_mut(&mut runtime.entry);
+        entry.shift_remove("disabled");
+        entry.insert("enabled".to_owned(), enabled.into());
+        runtime
+    }
+
+    /// Identifies everything that was given (SHA-256 in hexadecimal). An approval repeats it to say
+    /// what was seen.
+    pub fn digest(&self) -> String {
+        digest_of_entry(&self.config.name, &self.entry)
+    }
+}
+
+/// Identifies a server's entry, its secrets included (SHA-256 in hexadecimal).
+pub fn digest_of_entry(name: &ServerName, entry: &Map<String, Value>) -> String {
+    // An entry has text keys, so that it is always JSON; a name has no line break.
+    let text = serde_json::to_string(entry).unwrap_or_default();
+    let digest = Sha256::digest(format!("{name}\n{text}"));
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_core::config::StdioLaunch;
+
+    fn name(text: &str) -> ServerName {
+        ServerName::new(text).expect("a legal name")
+    }
+
+    fn server(text: &str, command: &str) -> ServerConfig {
+        let launch = StdioLaunch {
+            command: command.to_owned(),
+            ..StdioLaunch::default()
+        };
+        ServerConfig::new(name(text), Launch::Stdio(launch))
+    }
+
+    fn entry(text: &str, command: &str, approval: Approval) -> Word {
+        Word::Entry(Arc::new(Runtime {
+            config: server(text, command),
+            entry: Arc::default(),
+            approval,
+            target: Target::default(),
+            formerly: None,
+            requested: None,
+        }))
+    }
+
+    /// `name=command` of each that could be started, `name!` of the others.
+    fn shown(overlay: &mut Overlay, file: &[ServerConfig]) -> String {
+        let servers = overlay.over(file);
+        let shown = servers.iter().map(|(server, _)| match &server.launch {
+            Launch::Stdio(launch) if server.enabled => {
+                format!("{}={}", server.name, launch.command)
+            }
+            _ => format!("{}!", server.name),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    /// A server that is added at run time outlives a reload of the file.
+    #[test]
+    fn a_word_holds_until_the_file_says_something_else() {
+        let file = [server("a", "1"), server("b", "1")];
+        let mut overlay = Overlay::default();
+        overlay.say(&name("c"), entry("c", "x", Approval::Given), &file);
+        overlay.say(&name("a"), Word::Removed, &file);
+        overlay.say(&name("b"), entry("b", "x", Approval::Given), &file);
+        assert_eq!(shown(&mut overlay, &file), "b=x c=x");
+        let other = [server("b", "1"), server("a", "1"), server("d", "1")];
+        assert_eq!(shown(&mut overlay, &other), "b=x d=1 c=x", "another order");
+        let edited = [server("a", "2"), server("b", "2"), server("c", "2")];
+        assert_eq!(shown(&mut overlay, &edited), "a=2 b=2 c=2");
+        assert_eq!(
+            shown(&mut overlay, &file),
+            "a=1 b=1",
+            "nothing is left of it"
+        );
+    }
+
+    #[test]
+    fn a_switch_outlives_other_changes_of_the_entry() {
+        let file = [server("a", "1")];
+        let mut overlay = Overlay::default();
+        overlay.say(&name("a"), Word::Switched { enabled: false }, &file);
+        assert_eq!(shown(&mut overlay, &file), "a!");
+        assert_eq!(shown(&mut overlay, &[server("a", "2")]), "a!");
+        let mut disabled = server("a", "2");
+        disabled.enabled = false;
+        assert_eq!(shown(&mut overlay, &[disabled]), "a!");
+        assert_eq!(shown(&mut overlay, &[server("a", "2")]), "a=2");
+    }
+
+    /// What is pending cannot be launched.
+    #[test]
+    fn what_is_pending_could_not_be_started() {
+        let mut overlay = Overlay::default();
+        overlay.say(&name("p"), entry("p", "x", Approval::Pending), &[]);
+        let (server, standing) = overlay.over(&[]).remove(0);
+        assert!(!server.connects_at_start());
+        assert_eq!(server.launch, Launch::Unapproved);
+        let Standing::Pending(runtime) = standing else {
+            panic!("{standing:?}")
+        };
+        let approved = Runtime {
+            approval: Approval::Given,
+            ..Runtime::clone(&runtime)
+        };
+        overlay.say(&name("p"), Word::Entry(Arc::new(approved)), &[]);
+        assert_eq!(shown(&mut overlay, &[]), "p=x");
+    }
+}

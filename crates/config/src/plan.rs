@@ -1,0 +1,306 @@
+//! What a reload does: a pure comparison of two configurations, shown by `reload --dry-run` and then
+//! executed (invariant 11). Names keys, never values, for those may be secret.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
+
+use mainstay_core::{
+    config::{Config, HttpLaunch, Launch, ServerConfig, StdioLaunch},
+    ids::ServerName,
+};
+
+pub use crate::schema::TakesEffect;
+use crate::{
+    policies::Policies,
+    settings,
+    shapes::{FILE, SERVER},
+};
+
+/// The way from one configuration to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Every server of either: those of the new one in its order, then those that are gone.
+    pub servers: Vec<ServerChange>,
+    /// Whether servers that stay have another order, which decides contested names and URIs.
+    pub reordered: bool,
+    /// What differs beside the servers.
+    pub settings: Vec<SettingChange>,
+}
+
+/// What becomes of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerChange {
+    pub name: ServerName,
+    pub action: Action,
+    /// The keys of its entry that differ, if it is in both.
+    pub keys: Vec<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// New, and started.
+    Added,
+    /// New, and left alone: disabled, or without `autoStart`.
+    AddedIdle,
+    /// Stopped and forgotten.
+    Removed,
+    /// Enabled, or now to be started by itself: it is started.
+    Started,
+    /// Disabled, or no longer to be started by itself: it is stopped.
+    Stopped,
+    /// It is reached in another way: if it runs, it is stopped and started again.
+    Relaunched,
+    /// What differs can change while its sessions live, or it has none.
+    Changed,
+    Unchanged,
+}
+
+/// A setting beside the servers that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingChange {
+    /// Its path in the file, such as `http.maxSessions`.
+    pub key: String,
+    pub takes_effect: TakesEffect,
+}
+
+impl Plan {
+    pub fn between(old: &Config, new: &Config) -> Self {
+        let before: HashMap<_, _> = old.servers.iter().map(|s| (&s.name, s)).collect();
+        let after: HashMap<_, _> = new.servers.iter().map(|s| (&s.name, s)).collect();
+        let stays =
+            |one: &&ServerConfig| before.contains_key(&one.name) && after.contains_key(&one.name);
+        let order = |config: &'_ Config| -> Vec<ServerName> {
+            let staying = config.servers.iter().filter(stays);
+            staying.map(|server| server.name.clone()).collect()
+        };
+        let kept = new
+            .servers
+            .iter()
+            .map(|server| match before.get(&server.name) {
+                Some(known) => ServerChange::between(known, server),
+                None => ServerChange::added(server),
+            });
+        let gone = old.servers.iter().filter(|server| !stays(server));
+        Self {
+            servers: kept.chain(gone.map(ServerChange::removed)).collect(),
+            reordered: order(old) != order(new),
+            settings: settings_between(old, new),
+        }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        let unchanged = |change: &ServerChange| change.action == Action::Unchanged;
+        self.servers.iter().all(unchanged) && !self.reordered && self.settings.is_empty()
+    }
+
+    /// Settings that differ and take effect then.
+    fn keys(&self, takes_effect: TakesEffect) -> Vec<&str> {
+        let settings = self.settings.iter();
+        settings
+            .filter(|setting| setting.takes_effect == takes_effect)
+            .map(|setting| setting.key.as_str())
+            .collect()
+    }
+}
+
+impl ServerChange {
+    fn added(server: &ServerConfig) -> Self {
+        let action = if server.connects_at_start() {
+            Action::Added
+        } else {
+            Action::AddedIdle
+        };
+        Self {
+            name: server.name.clone(),
+            action,
+            keys: Vec::new(),
+        }
+    }
+
+    fn removed(server: &ServerConfig) -> Self {
+        Self {
+            name: server.name.clone(),
+            action: Action::Removed,
+            keys: Vec::new(),
+        }
+    }
+
+    fn between(old: &ServerConfig, new: &ServerConfig) -> Self {
+        let keys = differing(old, new);
+        let action = match (old.connects_at_start(), new.connects_at_start()) {
+            (false, true) => Action::Started,
+            // One that runs is left alone when it is only not to be started by itself any more.
+            (true, false) if !new.enabled => Action::Stopped,
+            _ if old.is_reached_otherwise(new) && new.enabled => Action::Relaunched,
+            _ if keys.is_empty() => Action::Unchanged,
+            _ => Action::Changed,
+        };
+        Self {
+            name: new.name.clone(),
+            action,
+            keys,
+        }
+    }
+}
+
+/// The keys of those that differ.
+fn those<const N: usize>(differ: [(&'static str, bool); N]) -> Vec<&'static str> {
+    let differing = differ.into_iter().filter(|(_, differs)| *differs);
+    differing.map(|(key, _)| key).collect()
+}
+
+/// The keys in which two entries of one server differ.
+fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
+    let mut keys = launch_keys(&old.launch, &new.launch);
+    if old.further_problems != new.further_problems {
+        keys.push("problems");
+    }
+    let policies = [old, new].map(Policies::of_server);
+    let differing = settings::differing(old, new, &SERVER)
+        .into_iter()
+        .chain(settings::differing(&policies[0], &policies[1], &SERVER));
+    keys.extend(differing.map(|(path, _)| path[0]));
+    if old.health_interval_stated != new.health_interval_stated {
+        keys.push("health");
+    }
+    let mut seen = HashSet::new();
+    keys.retain(|key| seen.insert(*key));
+    keys
+}
+
+fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
+    match (old, new) {
+        (Launch::Stdio(old), Launch::Stdio(new)) => {
+            let StdioLaunch {
+                command,
+                args,
+                env,
+                unset,
+                cwd,
+                inherit_env,
+                path_order,
+            } = new;
+            those([
+                ("command", old.command != *command),
+                ("args", old.args != *args),
+                ("env", old.env != *env || old.unset != *unset),
+                ("cwd", old.cwd != *cwd),
+                ("inheritEnv", old.inherit_env != *inherit_env),
+                ("preset", old.path_order != *path_order),
+            ])
+        }
+        (Launch::Http(old), Launch::Http(new)) => {
+            let HttpLaunch {
+                url,
+                headers,
+                transport,
+            } = new;
+            those([
+                ("url", old.url != *url),
+                ("headers", old.headers != *headers),
+                ("transport", old.transport != *transport),
+            ])
+        }
+        (Launch::Broken(old), Launch::Broken(new)) => those([("problems", old != new)]),
+        (Launch::Broken(_), _) | (_, Launch::Broken(_)) => vec!["problems"],
+        // No entry of a file is one of these.
+        (Launch::Unapproved, _) | (_, Launch::Unapproved) => Vec::new(),
+        (Launch::Stdio(_), Launch::Http(_)) | (Launch::Http(_), Launch::Stdio(_)) => {
+            vec!["transport"]
+        }
+    }
+}
+
+/// The settings beside the servers that differ. What the doors were made with stays until the next start.
+fn settings_between(old: &Config, new: &Config) -> Vec<SettingChange> {
+    let differing = settings::differing(old, new, &FILE);
+    let mut changes: Vec<_> = differing
+        .into_iter()
+        .filter_map(|(path, row)| {
+            Some(SettingChange {
+                key: path.join("."),
+                takes_effect: row.takes_effect?,
+            })
+        })
+        .collect();
+    changes.sort_by_key(|change| change.takes_effect == TakesEffect::Now);
+    changes
+}
+
+/// A line for each server that changes, the number of the others, and the settings.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing changes");
+        }
+        let (unchanged, changes): (Vec<_>, Vec<_>) = self
+            .servers
+            .iter()
+            .partition(|change| change.action == Action::Unchanged);
+        let width = changes.iter().map(|change| change.name.as_str().len());
+        let width = width.max().unwrap_or_default();
+        let mut lines: Vec<String> = changes
+            .iter()
+            .map(|change| {
+                let name = change.name.as_str();
+                let line = format!("{} {name:width$}  {}", change.action.sign(), change.action);
+                match change.keys.join(", ") {
+                    keys if keys.is_empty() => line,
+                    keys => format!("{line} ({keys})"),
+                }
+            })
+            .collect();
+        if !unchanged.is_empty() {
+            lines.push(format!("= {} unchanged", unchanged.len()));
+        }
+        if self.reordered {
+            lines.push("the order of the servers changes".to_owned());
+        }
+        for (what, when) in [
+            ("settings that change", TakesEffect::Now),
+            (
+                "settings that need a restart of Mainstay",
+                TakesEffect::AtRestart,
+            ),
+        ] {
+            let keys = self.keys(when);
+            if !keys.is_empty() {
+                lines.push(format!("{what}: {}", keys.join(", ")));
+            }
+        }
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl Action {
+    const fn sign(self) -> char {
+        match self {
+            Self::Added | Self::AddedIdle => '+',
+            Self::Removed => '-',
+            Self::Started | Self::Stopped | Self::Relaunched | Self::Changed => '~',
+            Self::Unchanged => '=',
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Added => "is added and started",
+            Self::AddedIdle => "is added, not started",
+            Self::Removed => "is stopped and removed",
+            Self::Started => "is started",
+            Self::Stopped => "is stopped",
+            Self::Relaunched => "is restarted if it runs",
+            Self::Changed => "changes without a restart",
+            Self::Unchanged => "is unchanged",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}

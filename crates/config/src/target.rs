@@ -1,0 +1,231 @@
+//! The target of a server's name: its program or URL with everything that goes along. Traffic for one
+//! target must not reach another because a client gave that one the same name.
+
+use mainstay_core::{
+    catalog::digest_of,
+    config::{HttpLaunch, Launch, ServerConfig, StdioLaunch, without_query},
+    display::shortened,
+    ids::ServerName,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::masking;
+
+/// The keys of an entry that say where traffic goes, and what is sent along.
+const KEYS: [&str; 15] = [
+    "args",
+    "bearerToken",
+    "command",
+    "cwd",
+    "env",
+    "envFile",
+    "headers",
+    "healthCheckUrl",
+    "httpUrl",
+    "inheritEnv",
+    "inputParams",
+    "remoteUrl",
+    "requestInit",
+    "serverUrl",
+    "url",
+];
+
+/// The most words, and names of each kind, that are kept of a target to show it. Thousands of targets are
+/// kept in one file.
+const MAX_SHOWN: usize = 16;
+
+/// How much is kept of each, in characters.
+const LONGEST_SHOWN: usize = 128;
+
+/// A server's target without its secrets, to be compared and shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// A digest of the whole entry, references unexpanded. `None` if no entry is known; such a target
+    /// equals no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    /// The program and its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The names of its variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// The names of its headers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+}
+
+impl Target {
+    /// The target of an entry, as it was given.
+    pub fn of_entry(entry: &Map<String, Value>) -> Self {
+        let given = |key: &&str| entry.get(*key).is_some_and(|value| !value.is_null());
+        let parts: Vec<String> = KEYS
+            .into_iter()
+            .filter(given)
+            .flat_map(|key| [key.to_owned(), entry[key].to_string()])
+            .collect();
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let shown = masking::masked_entry(entry, "");
+        let words = |key: &str| match &shown.get(key) {
+            Some(Value::Array(words)) => words.iter().take(MAX_SHOWN).map(word).collect(),
+            Some(Value::Null) | None => Vec::new(),
+            Some(value) => vec![word(value)],
+        };
+        let names = |key: &str| match entry.get(key) {
+            Some(Value::Object(members)) => {
+                members.keys().take(MAX_SHOWN).map(|it| cut(it)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let url = ["url", "serverUrl", "httpUrl", "remoteUrl"];
+        let url = url.into_iter().find_map(|key| entry.get(key)?.as_str());
+        let mut headers: Vec<String> = names("headers");
+        if entry.contains_key("bearerToken") {
+            headers.push("authorization".to_owned());
+        }
+        Self {
+            digest: Some(digest_of(&parts)),
+            command: [words("command"), words("args")].concat(),
+            url: url.map(|url| cut(without_query(url))),
+            env: names("env"),
+            headers,
+        }
+    }
+
+    /// The target of a server whose entry is not known: its arguments may be secrets by now.
+    pub fn of_config(config: &ServerConfig) -> Self {
+        match &config.launch {
+            Launch::Stdio(StdioLaunch { command, env, .. }) => Self {
+                command: vec![cut(command)],
+                env: env.keys().take(MAX_SHOWN).map(|name| cut(name)).collect(),
+                ..Self::default()
+            },
+            Launch::Http(HttpLaunch { url, headers, .. }) => Self {
+                url: Some(cut(without_query(url))),
+                headers: headers
+                    .iter()
+                    .take(MAX_SHOWN)
+                    .map(|(name, _)| cut(name))
+                    .collect(),
+                ..Self::default()
+            },
+            Launch::Broken(_) | Launch::Unapproved => Self::default(),
+        }
+    }
+
+    /// Whether traffic goes to the same place, with the same things along.
+    pub fn is(&self, other: &Self) -> bool {
+        self.digest.is_some() && self.digest == other.digest
+    }
+}
+
+/// A word of a masked command. A placeholder names no place that a reader could look at.
+fn word(value: &Value) -> String {
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
+    match text.split_once(masking::START) {
+        Some((before, _)) => cut(&format!("{before}***")),
+        None => cut(&text),
+    }
+}
+
+fn cut(text: &str) -> String {
+    shortened(text, LONGEST_SHOWN)
+}
+
+/// A server's name without what people and models overlook: case, hyphens and underscores.
+pub fn folded(name: &ServerName) -> String {
+    let letters = name.as_str().chars();
+    let letters = letters.filter(|c| !matches!(c, '-' | '_'));
+    letters.map(|c| c.to_ascii_lowercase()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn target(entry: Value) -> Target {
+        let Value::Object(entry) = entry else {
+            panic!("no entry: {entry}")
+        };
+        Target::of_entry(&entry)
+    }
+
+    /// Whatever says where traffic goes makes another target; the rest does not.
+    #[test]
+    fn what_makes_another_target() {
+        let base = json!({"command": "npx", "args": ["-y", "a"], "env": {"A": "1"}, "url": "http://h", "headers": {"x": "1"}});
+        let with = |key: &str, value: Value| {
+            let mut entry = base.clone();
+            entry[key] = value;
+            target(entry)
+        };
+        let known = target(base.clone());
+        for (key, value) in [
+            ("command", json!("node")),
+            ("args", json!(["-y", "b"])),
+            ("args", json!(["-y a"])),
+            ("env", json!({"A": "2"})),
+            ("url", json!("http://i")),
+            ("headers", json!({"x": "2"})),
+            ("bearerToken", json!("t")),
+            ("cwd", json!("/tmp")),
+            ("healthCheckUrl", json!("http://i")),
+            ("httpUrl", json!("http://i")),
+        ] {
+            assert!(!with(key, value.clone()).is(&known), "{key}: {value}");
+        }
+        for (key, value) in [
+            ("timeout", json!(5000)),
+            ("enabled", json!(false)),
+            ("cwd", json!(null)),
+        ] {
+            assert!(with(key, value.clone()).is(&known), "{key}: {value}");
+        }
+        assert!(
+            !Target::default().is(&Target::default()),
+            "nothing is known of either"
+        );
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let shown = target(json!({
+            "command": "npx",
+            "args": ["--token", "s3cret", "--key=${KEY}", "--api-key=s3cret", "sk-s3cret-s3cret"],
+            "env": {"A": "s3cret"},
+        }));
+        let expected = [
+            "npx",
+            "--token",
+            "***",
+            "--key=${KEY}",
+            "--api-key=***",
+            "***",
+        ];
+        assert_eq!(shown.command, expected);
+        assert_eq!(shown.env, ["A"]);
+        let shown = target(
+            json!({"url": "http://h/mcp?key=s3cret", "headers": {"x": "s3cret"}, "bearerToken": "s3cret"}),
+        );
+        assert_eq!(shown.url.as_deref(), Some("http://h/mcp"));
+        assert_eq!(shown.headers, ["x", "authorization"]);
+        let kept = serde_json::to_string(&shown).expect("JSON");
+        assert!(!kept.contains("s3cret"), "{kept}");
+    }
+
+    #[test]
+    fn spellings_of_one_name() {
+        let fold = |name: &str| folded(&ServerName::new(name).expect("a legal name"));
+        for other in ["My-Server", "my_server", "MYSERVER", "my-s-erver"] {
+            assert_eq!(fold(other), fold("my-server"), "{other}");
+        }
+        assert_ne!(fold("my-server2"), fold("my-server"));
+    }
+}

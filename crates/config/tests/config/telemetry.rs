@@ -1,0 +1,253 @@
+//! `telemetry`: where traces are sent.
+
+use insta::assert_snapshot;
+use mainstay_config::{Source, parse, telemetry_of_environment};
+use mainstay_core::config::{Secret, Telemetry, Webhook};
+
+use crate::world::{World, findings, read};
+
+fn text(telemetry: &str) -> String {
+    format!("{{\"mcpServers\": {{}}, \"telemetry\":\n{telemetry}}}")
+}
+
+/// What becomes of a file where these variables are set.
+fn among(vars: &[(&'static str, &'static str)], file: &str) -> Option<Telemetry> {
+    let world = World {
+        vars: vars.iter().copied().collect(),
+        ..World::default()
+    };
+    let source = Source::file("/etc/mainstay/c.json".as_ref());
+    parse(file, &source, &world).unwrap().config.telemetry
+}
+
+fn telemetry(
+    url: &str,
+    headers: &[(&str, &str)],
+    service_name: &str,
+    sample_ratio: f64,
+) -> Telemetry {
+    let headers = headers.iter();
+    Telemetry {
+        collector: Webhook {
+            url: Secret::new(url),
+            headers: headers
+                .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
+                .collect(),
+        },
+        service_name: service_name.to_owned(),
+        sample_ratio,
+        attributes: Vec::new(),
+        other_protocol: None,
+    }
+}
+
+const NOTHING: &str = r#"{"mcpServers": {}}"#;
+
+#[test]
+fn there_are_no_traces_unless_somebody_says_where() {
+    assert_eq!(among(&[], NOTHING), None);
+    assert_eq!(among(&[], &text(r#"{"enabled": false}"#)), None);
+    let off = r#"{"enabled": false, "endpoint": "http://h:4318"}"#;
+    assert_eq!(among(&[], &text(off)), None);
+}
+
+#[test]
+fn all_of_it_can_be_said() {
+    let written = text(
+        r#"{"endpoint": "http://127.0.0.1:4318/", "headers": {"Authorization": "Bearer ${TOKEN}"},
+            "serviceName": "gate", "sampleRatio": 0.25}"#,
+    );
+    assert_eq!(findings(&written), "");
+    let said = read("c.json", &written).unwrap().config.telemetry;
+    let url = "http://127.0.0.1:4318/v1/traces";
+    let expected = telemetry(url, &[("authorization", "Bearer t0ken")], "gate", 0.25);
+    assert_eq!(said, Some(expected));
+    let shown = format!("{said:?}");
+    assert!(!shown.contains("t0ken"), "{shown}");
+}
+
+#[test]
+fn the_standard_variables_say_it_where_the_file_does_not() {
+    let vars = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c:4318/otlp"),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "api-key=a%20b,x = y ,broken,host=no",
+        ),
+        ("OTEL_SERVICE_NAME", "here"),
+        ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+        ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
+    ];
+    let url = "https://c:4318/otlp/v1/traces";
+    let headers = [("api-key", "a b"), ("x", "y")];
+    let expected = telemetry(url, &headers, "here", 0.5);
+    assert_eq!(among(&vars, NOTHING), Some(expected.clone()));
+    assert_eq!(among(&vars, &text("{}")), Some(expected));
+    // What is meant for one collector goes to no other.
+    let elsewhere = text(r#"{"endpoint": "http://d:4318", "sampleRatio": 1}"#);
+    let expected = telemetry("http://d:4318/v1/traces", &[], "here", 1.0);
+    assert_eq!(among(&vars, &elsewhere), Some(expected));
+    let other = text(r#"{"headers": {"x": "z"}}"#);
+    let expected = telemetry(url, &[("x", "z")], "here", 0.5);
+    assert_eq!(among(&vars, &other), Some(expected));
+    assert_eq!(among(&vars, &text(r#"{"enabled": false}"#)), None);
+}
+
+/// The variables that are heeded, each beside an endpoint; what they leave as it is reads
+/// `URL headers name ratio attributes protocol`.
+#[test]
+fn each_standard_variable_says_what_it_says_elsewhere() {
+    const ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
+    const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
+    const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+    const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+    const NAME: &str = "OTEL_SERVICE_NAME";
+    const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+    const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (&[], "http://c/v1/traces [] mainstay 1 [] -"),
+        (&[("OTEL_SDK_DISABLED", "true")], "none"),
+        (
+            &[("OTEL_SDK_DISABLED", "false")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t/x")],
+            "http://t/x [] mainstay 1 [] -",
+        ),
+        (&[(EXPORTER, "none")], "none"),
+        (&[(EXPORTER, "console")], "none"),
+        (
+            &[(EXPORTER, "console, otlp")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (&[(SAMPLER, "always_off")], "none"),
+        (
+            &[(SAMPLER, "always_on"), (ARG, "0.5")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[(SAMPLER, "parentbased_always_on"), (ARG, "0.5")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[(SAMPLER, "parentbased_always_off")],
+            "http://c/v1/traces [] mainstay 0 [] -",
+        ),
+        (
+            &[(SAMPLER, "traceidratio"), (ARG, "0.5")],
+            "http://c/v1/traces [] mainstay 0.5 [] -",
+        ),
+        (
+            &[(SAMPLER, "parentbased_traceidratio"), (ARG, "2")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[(SAMPLER, "parentbased_traceidratio")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        // No ratio was asked for.
+        (&[(ARG, "0.5")], "http://c/v1/traces [] mainstay 1 [] -"),
+        (
+            &[(HEADERS, "a=b,c=d%20e")],
+            "http://c/v1/traces [a=b c=d e] mainstay 1 [] -",
+        ),
+        (
+            &[
+                (HEADERS, "a=b"),
+                ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x=y"),
+            ],
+            "http://c/v1/traces [x=y] mainstay 1 [] -",
+        ),
+        (
+            &[(PROTOCOL, "http/json")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[(PROTOCOL, "grpc")],
+            "http://c/v1/traces [] mainstay 1 [] grpc",
+        ),
+        (
+            &[
+                (PROTOCOL, "grpc"),
+                ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+            ],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (&[(NAME, "here")], "http://c/v1/traces [] here 1 [] -"),
+        (
+            &[(ATTRIBUTES, "service.name=there,host.name=h%2C1,,=x")],
+            "http://c/v1/traces [] there 1 [host.name=h,1] -",
+        ),
+        (
+            &[(ATTRIBUTES, "service.name=there"), (NAME, "here")],
+            "http://c/v1/traces [] here 1 [] -",
+        ),
+    ];
+    for (vars, expected) in cases {
+        let world = World {
+            vars: vars
+                .iter()
+                .copied()
+                .chain([(ENDPOINT, "http://c")])
+                .collect(),
+            ..World::default()
+        };
+        assert_eq!(
+            shown(telemetry_of_environment(&world)),
+            *expected,
+            "{vars:?}"
+        );
+    }
+    // The sampler counts for a collector of the file's, too; the protocol and whether the
+    // environment's own is used do not.
+    let file = text(r#"{"endpoint": "http://f"}"#);
+    for (var, expected) in [
+        ((SAMPLER, "always_off"), "none"),
+        ((EXPORTER, "none"), "http://f/v1/traces [] mainstay 1 [] -"),
+        ((PROTOCOL, "grpc"), "http://f/v1/traces [] mainstay 1 [] -"),
+        (
+            (ATTRIBUTES, "a=b"),
+            "http://f/v1/traces [] mainstay 1 [a=b] -",
+        ),
+    ] {
+        assert_eq!(shown(among(&[var], &file)), expected, "{var:?}");
+    }
+}
+
+fn shown(telemetry: Option<Telemetry>) -> String {
+    let Some(telemetry) = telemetry else {
+        return "none".to_owned();
+    };
+    let pair = |(name, value): (&String, &str)| format!("{name}={value}");
+    let headers = telemetry.collector.headers.iter();
+    let headers = headers.map(|(name, value)| pair((name, value.expose())));
+    let attributes = telemetry.attributes.iter();
+    let attributes = attributes.map(|(name, value)| pair((name, value)));
+    format!(
+        "{} [{}] {} {} [{}] {}",
+        telemetry.collector.url.expose(),
+        headers.collect::<Vec<_>>().join(" "),
+        telemetry.service_name,
+        telemetry.sample_ratio,
+        attributes.collect::<Vec<_>>().join(" "),
+        telemetry.other_protocol.as_deref().unwrap_or("-"),
+    )
+}
+
+#[test]
+fn what_cannot_be_meant_fails_the_file() {
+    let all = [
+        "{}",
+        r#"{"endpoint": "c:4318"}"#,
+        r#"{"endpoint": "http://c", "sampleRatio": 2, "headres": {}}"#,
+    ]
+    .map(|telemetry| findings(&text(telemetry)))
+    .concat();
+    assert_snapshot!(all, @r"
+    error config.json:2:1: telemetry: `telemetry` needs an `endpoint`: the URL of an OTLP/HTTP collector
+    error config.json:2:14: telemetry.endpoint: the URL must begin with http:// or https://
+    error config.json:2:41: telemetry.sampleRatio: expected a number from 0 to 1
+    ");
+}

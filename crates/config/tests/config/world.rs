@@ -1,0 +1,120 @@
+//! A small world around the file, and ways to ask what became of it.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use mainstay_config::{Environment, Parsed, Source, Unreadable, parse};
+use mainstay_core::config::{ConfigError, HttpLaunch, Launch, ServerConfig, StdioLaunch};
+
+/// An environment, a home and files that exist only here.
+#[derive(Default)]
+pub struct World {
+    pub vars: HashMap<&'static str, &'static str>,
+    pub files: HashMap<&'static str, &'static str>,
+    pub home: Option<&'static str>,
+}
+
+impl World {
+    pub fn usual() -> Self {
+        Self {
+            vars: [
+                ("TOKEN", "t0ken"),
+                ("EMPTY", ""),
+                ("PATH", "/usr/bin"),
+                ("SNEAKY", "${TOKEN}"),
+                ("MAINSTAY_CONFIG", "/etc/mainstay/config.json"),
+                ("INPUT_API_KEY", "asked"),
+            ]
+            .into(),
+            files: [
+                ("/etc/mainstay/token.txt", "from file\n"),
+                ("/etc/mainstay/crlf.txt", "from file\r\n"),
+                ("/etc/mainstay/two.txt", "a\n\n"),
+                ("/home/me/token.txt", "at home"),
+                ("/srv/app/.env", "# keys\nKEY=from file\nOWN=from file\n"),
+                ("/etc/mainstay/bad.env", "A=1\nnothing\n"),
+            ]
+            .into(),
+            home: Some("/home/me"),
+        }
+    }
+}
+
+impl Environment for World {
+    fn var(&self, name: &str) -> Option<String> {
+        self.vars.get(name).map(ToString::to_string)
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+        let text = path.to_str().and_then(|path| self.files.get(path));
+        text.map(ToString::to_string).ok_or(Unreadable::Absent)
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        self.home.map(PathBuf::from)
+    }
+
+    fn has_folder(&self, path: &Path) -> bool {
+        !path.starts_with("/missing")
+    }
+}
+
+/// Parses a file of this name in `/etc/mainstay`, or at this path.
+pub fn read(file: &str, text: &str) -> Result<Parsed, Vec<ConfigError>> {
+    let path = Path::new("/etc/mainstay").join(file);
+    parse(text, &Source::file(&path), &World::usual()).map_err(|errors| errors.0)
+}
+
+/// Every finding in `config.json`, a line each, as the command line prints it.
+pub fn findings(text: &str) -> String {
+    findings_in("config.json", text)
+}
+
+pub fn findings_in(file: &str, text: &str) -> String {
+    let mut said = String::new();
+    let mut say =
+        |kind, finding: &ConfigError| writeln!(said, "{kind} {}", finding.at(file)).unwrap();
+    match read(file, text) {
+        Err(errors) => errors.iter().for_each(|error| say("error", error)),
+        Ok(parsed) => {
+            parsed
+                .config
+                .problems()
+                .for_each(|(_, problem)| say("problem", problem));
+            parsed
+                .warnings
+                .iter()
+                .for_each(|warning| say("warning", warning));
+        }
+    }
+    said
+}
+
+/// The only server of a file without a finding.
+pub fn server(entry: &str) -> ServerConfig {
+    let text = format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#);
+    assert_eq!(findings(&text), "", "{entry}");
+    read("config.json", &text).unwrap().config.servers.remove(0)
+}
+
+/// What is found in an entry called `s`.
+pub fn entry_findings(entry: &str) -> String {
+    findings(&format!("{{\"mcpServers\": {{\"s\":\n{entry}}}}}"))
+}
+
+pub fn stdio(entry: &str) -> StdioLaunch {
+    match server(entry).launch {
+        Launch::Stdio(launch) => launch,
+        other => panic!("not stdio: {other:?}"),
+    }
+}
+
+pub fn http(entry: &str) -> HttpLaunch {
+    match server(entry).launch {
+        Launch::Http(launch) => launch,
+        other => panic!("not http: {other:?}"),
+    }
+}

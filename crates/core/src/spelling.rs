@@ -1,0 +1,31 @@
+//! Finds the name that was probably meant by a misspelt one.
+
+/// The known name that was probably meant: at most a third of it is misspelt, case set aside.
+pub fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    // The distance costs the product of the lengths, and no misspelled key is that long.
+    if key.len() > 64 {
+        return None;
+    }
+    let simple = |text: &str| text.replace(['_', '-'], "").to_lowercase();
+    let key = simple(key);
+    let candidates = known
+        .iter()
+        .map(|candidate| (distance(&key, &simple(candidate)), *candidate));
+    let (distance, candidate) = candidates.min_by_key(|(distance, _)| *distance)?;
+    (distance * 3 <= candidate.len()).then_some(candidate)
+}
+
+/// Levenshtein's distance, in bytes: insertions, deletions and replacements.
+fn distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}

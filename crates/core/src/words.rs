@@ -1,0 +1,28 @@
+//! Settings that are one of a few words.
+
+/// A type whose values are words in a configuration.
+pub trait Words: Copy + 'static {
+    /// The words, in the order of [`Words::VALUES`].
+    const WORDS: &'static [&'static str];
+    const VALUES: &'static [Self];
+}
+
+/// `words!(Naming { "slash" => Slash, … })`: the words of a type in a configuration.
+macro_rules! words {
+    ($type:ty { $($word:literal => $variant:ident),+ $(,)? }) => {
+        impl $type {
+            /// The word for it in a configuration.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+
+        impl $crate::words::Words for $type {
+            const WORDS: &'static [&'static str] = &[$($word),+];
+            const VALUES: &'static [Self] = &[$(Self::$variant),+];
+        }
+    };
+}
+pub(crate) use words;
