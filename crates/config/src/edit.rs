@@ -7,7 +7,7 @@ use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectPr
 use mainstay_core::ids::ServerName;
 use serde_json::{Map, Value};
 
-use crate::{Syntax, lines::spliced, server_name};
+use crate::{Syntax, lines::spliced, read::server_name};
 
 /// What a file means that does not exist.
 pub const EMPTY: &str = "{\n  \"mcpServers\": {}\n}\n";

@@ -7,57 +7,29 @@
 //! [`parse`] is pure: the environment, the home folder and other files reach it through
 //! [`Environment`].
 
-mod alerts;
 mod change_words;
-mod choice;
-mod dialect;
 pub mod edit;
-mod entry;
-mod env_file;
-mod expand;
-mod fields;
 mod foreign;
-mod http;
-mod inline;
-mod journal;
 pub mod lines;
 mod location;
 pub mod masked_text;
 pub mod masking;
-mod node;
-mod numbers;
-mod options;
 mod overlay;
-mod parse;
 pub mod plan;
-mod policies;
-mod profiles;
-mod reach;
-mod report;
-mod schema;
-mod server_name;
-mod settings;
-mod shapes;
-mod shown;
-mod shown_values;
-mod syntax;
+mod read;
+mod show;
 mod target;
-mod telemetry;
-mod unreadable;
-mod withheld;
+mod words;
 
 pub use change_words::change_words;
-pub use expand::{Environment, MAX_EXPANDED, References};
-pub use inline::{Inline, InvalidInline};
 pub use location::{Location, NamedBy, locate, locate_clients, named_by};
 pub use overlay::{Approval, Overlay, Requested, Runtime, Standing, Word, digest_of_entry};
-pub use parse::{Parsed, ParsedEntry, Source, parse, parse_as, parse_entry};
 pub use plan::Plan;
-pub use server_name::adopt;
-pub use shapes::{schema, schema_text};
-pub use shown::{Defaults, shown};
-pub use syntax::Syntax;
+pub use read::{
+    ALLOWED_TOOLS, DISABLED_TOOLS, Environment, Inline, InvalidInline, MAX_EXPANDED, Parsed,
+    ParsedEntry, References, Source, Syntax, Unreadable, adopt, parse, parse_as, parse_entry,
+    telemetry_of_environment,
+};
+pub use show::{Defaults, shown};
 pub use target::{Target, folded};
-pub use telemetry::telemetry_of_environment;
-pub use unreadable::Unreadable;
-pub use withheld::{ALLOWED_TOOLS, DISABLED_TOOLS};
+pub use words::{schema, schema_text};

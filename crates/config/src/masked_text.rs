@@ -20,7 +20,7 @@ use crate::{
         self, START, Secrecy, SecretOption, UnknownSecret, escaped, is_reference, is_secret, mask,
         names_a_secret, option, secrecy_of,
     },
-    report::Lines,
+    read::report::Lines,
 };
 
 /// Some editors on Windows begin a file with a byte order mark.

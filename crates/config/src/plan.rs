@@ -11,11 +11,10 @@ use mainstay_core::{
     ids::ServerName,
 };
 
-pub use crate::schema::TakesEffect;
+pub use crate::words::schema::TakesEffect;
 use crate::{
-    policies::Policies,
-    settings,
-    shapes::{FILE, SERVER},
+    read::policies::Policies,
+    words::{FILE, SERVER, settings},
 };
 
 /// The way from one configuration to another.

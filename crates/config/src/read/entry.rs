@@ -1,0 +1,332 @@
+//! Reads one server's entry. `reach` reads how the server is reached, `options` everything else.
+//!
+//! A reader records a problem and goes on with a placeholder value, so that one run finds every
+//! problem. An entry with a problem is never launched.
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use mainstay_core::{
+    config::{Broken, Launch, Secret, ServerConfig, StdioLaunch},
+    ids::ServerName,
+};
+
+use crate::{
+    Environment, MAX_EXPANDED, References, Unreadable,
+    foreign::dialect::Dialect,
+    read::{
+        env_file,
+        expand::{Scope, Unresolved},
+        fields::Fields,
+        http,
+        node::{Member, Node},
+        policies::Policies,
+        reach,
+        report::{KeyPath, Report},
+    },
+};
+
+/// What all entries of a file share.
+pub(crate) struct Context<'e> {
+    pub environment: &'e dyn Environment,
+    pub references: References,
+    /// The file.
+    pub path: &'e Path,
+    pub folder: &'e Path,
+    pub dialect: &'e Dialect,
+    pub inputs: &'e BTreeMap<String, String>,
+    pub require_transport: bool,
+    /// What the top of the file says of policies.
+    pub policies: Policies,
+}
+
+/// An entry being read, or another object whose texts may have references.
+pub(crate) struct Entry<'e, 'r, 't> {
+    /// The server's name as the file has it.
+    pub label: &'e str,
+    pub fields: Fields<'e>,
+    pub report: &'r mut Report<'t>,
+    pub scope: Scope<'e>,
+    /// The file in which it stands.
+    pub file: &'e Path,
+    /// Variables of `env` that are `null`.
+    pub unset: BTreeSet<String>,
+}
+
+impl<'e> Context<'e> {
+    /// What references may name outside any entry.
+    pub fn scope(&self) -> Scope<'e> {
+        Scope {
+            environment: self.environment,
+            references: self.references,
+            folder: self.folder,
+            dialect: self.dialect,
+            inputs: self.inputs,
+            params: BTreeMap::new(),
+            env: BTreeMap::new(),
+            room: Cell::new(Some(MAX_EXPANDED)),
+            reads_files: Cell::new(false),
+        }
+    }
+}
+
+pub(crate) fn read<'e>(
+    name: ServerName,
+    label: &'e str,
+    node: &Node<'e>,
+    context: &Context<'e>,
+    report: &mut Report<'_>,
+) -> ServerConfig {
+    let before = report.errors.len();
+    let (mut server, transport) = match Fields::open(node, report) {
+        Some(fields) => {
+            let server = read_fields(name, label, fields, context, report);
+            let transport = server.transport();
+            (server, transport)
+        }
+        // A stand-in, like all that is read from an entry with a problem.
+        None => {
+            let launch = Launch::Stdio(StdioLaunch::default());
+            (ServerConfig::new(name, launch), "unknown")
+        }
+    };
+    let mut problems = report.errors.split_off(before);
+    problems.sort_by_key(|problem| problem.position);
+    let mut problems = problems.into_iter();
+    if let Some(problem) = problems.next() {
+        server.launch = Launch::Broken(Broken { problem, transport });
+        server.further_problems = problems.collect();
+    }
+    server
+}
+
+fn read_fields<'e>(
+    name: ServerName,
+    label: &'e str,
+    fields: Fields<'e>,
+    context: &Context<'e>,
+    report: &mut Report<'_>,
+) -> ServerConfig {
+    let mut entry = Entry::new(label, fields, context, report);
+    entry.read_params();
+    entry.read_env_file();
+    entry.read_env();
+    let launch = entry.launch(context.require_transport);
+    let mut server = ServerConfig::new(name, launch);
+    let policies = Policies::read(&context.policies, &mut entry.fields, entry.report);
+    entry.options(&mut server, policies);
+    server.reads_files = entry.scope.reads_files.get();
+    entry.fields.finish(entry.report);
+    server
+}
+
+impl<'e, 'r, 't> Entry<'e, 'r, 't> {
+    pub fn new(
+        label: &'e str,
+        fields: Fields<'e>,
+        context: &Context<'e>,
+        report: &'r mut Report<'t>,
+    ) -> Self {
+        Self {
+            label,
+            fields,
+            report,
+            scope: context.scope(),
+            file: context.path,
+            unset: BTreeSet::new(),
+        }
+    }
+}
+
+impl<'e> Entry<'e, '_, '_> {
+    /// `inputParams`: a text each, or an object that describes the parameter and has its value.
+    fn read_params(&mut self) {
+        for Member { key, node, .. } in self.members("inputParams") {
+            let value = if node.is_object() {
+                let members = node.distinct_members(self.report).unwrap_or_default();
+                let given = |key| {
+                    members
+                        .iter()
+                        .find(|member| member.key == key && !member.node.is_null())
+                };
+                given("value")
+                    .or_else(|| given("default"))
+                    .map(|member| member.node.clone())
+            } else {
+                (!node.is_null()).then_some(node)
+            };
+            if let Some((text, _)) = value.and_then(|value| value.scalar(self.report)) {
+                self.scope.params.insert(key.to_owned(), text.into_owned());
+            }
+        }
+    }
+
+    /// `envFile`, over which `env` wins, as in VS Code.
+    fn read_env_file(&mut self) {
+        let is_remote = reach::URL_KEYS.iter().any(|key| self.fields.has(key));
+        if is_remote && !self.fields.has("command") {
+            return;
+        }
+        let Some(node) = self.fields.take("envFile") else {
+            return;
+        };
+        let path = self.text(&node).filter(|path| !path.is_empty());
+        // The entry is not approved yet, so the file that it names is not read.
+        let Some(path) = path.filter(|_| self.scope.references == References::Replaced) else {
+            return;
+        };
+        let text = match self.scope.file(&path) {
+            Err(
+                absent @ Unresolved::File {
+                    reason: Unreadable::Absent,
+                    ..
+                },
+            ) => {
+                let hint = "create it, or leave `envFile` out".to_owned();
+                self.report.error_of_file(&node.place, &absent, Some(hint));
+                return;
+            }
+            Ok(text) if text.contains('\0') => Err(Unresolved::Nul),
+            read => read.and_then(|text| self.scope.charge(text.len()).map(|()| text)),
+        };
+        let Some(text) = self.resolved(&node.place, text) else {
+            return;
+        };
+        match env_file::read(&text) {
+            Ok(variables) => self.scope.env.extend(
+                variables
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), Secret::new(value))),
+            ),
+            Err(fault) => self.report.error(&node.place, fault.to_string()),
+        }
+    }
+
+    fn read_env(&mut self) {
+        for Member {
+            key,
+            key_place,
+            node,
+        } in self.members("env")
+        {
+            if key.is_empty() || key.contains(['=', '\0']) {
+                self.report.error(
+                    &key_place,
+                    "not a variable's name: empty, or with '=' or NUL",
+                );
+            } else if node.is_null() {
+                // As VS Code has it: not even what is inherited.
+                self.scope.env.remove(key);
+                self.unset.insert(key.to_owned());
+            } else if let Some(value) = self.scalar(&node) {
+                self.scope.env.insert(key.to_owned(), Secret::new(value));
+            }
+        }
+    }
+
+    /// A text that must be there and not be empty, with its place; `absent` says that it is not. `keys` are those
+    /// by which it may be given.
+    pub fn required(
+        &mut self,
+        node: Option<Node<'e>>,
+        keys: &[&'static str],
+        absent: &str,
+    ) -> Option<(KeyPath, String)> {
+        let Some(node) = node else {
+            let mut keys = keys.iter();
+            let meant = keys.find_map(|key| Some((self.fields.misspelt(key)?, key)));
+            let hint = meant.map(|(key, meant)| format!("it has `{key}`; did you mean `{meant}`?"));
+            self.report.error_about(&self.fields.place, &absent, hint);
+            return None;
+        };
+        if node.as_str().is_none() {
+            let hint = format!("expected a string, found {}", node.kind());
+            self.report.error_with_hint(&node.place, absent, hint);
+            return None;
+        }
+        let text = self.text(&node)?;
+        if text.trim().is_empty() {
+            self.report
+                .error_with_hint(&node.place, absent, "it is empty");
+            return None;
+        }
+        Some((node.place, text))
+    }
+
+    /// A URL whose references are still there is checked when they are replaced.
+    pub fn checked_url(&mut self, place: &KeyPath, url: String) -> Option<String> {
+        if self.scope.is_open(&url) {
+            return Some(url);
+        }
+        match http::check_url(&url) {
+            Ok(()) => Some(url),
+            Err(fault) => {
+                self.report.error(place, fault.to_string());
+                None
+            }
+        }
+    }
+
+    /// A string with its references replaced.
+    pub fn text(&mut self, node: &Node<'_>) -> Option<String> {
+        let text = node.string(self.report)?;
+        self.look_for_variable(&node.place, text);
+        self.resolved(&node.place, self.scope.expand(text))
+    }
+
+    fn look_for_variable(&mut self, place: &KeyPath, text: &str) {
+        // An argument of several words may be a script, which has variables of its own.
+        let is_script = place.path.contains(".args[") && text.contains(char::is_whitespace);
+        let within = !is_script && self.scope.has_variable_within(text);
+        if within || self.scope.looks_like_a_variable(text) {
+            let message = "`$` and a name are taken as they stand here";
+            let hint = "${NAME} stands for a variable".to_owned();
+            self.report.warn_with_hint(place, message, Some(hint));
+        }
+    }
+
+    /// A text that clients also write as a number or a boolean.
+    pub fn scalar(&mut self, node: &Node<'_>) -> Option<String> {
+        let (text, converted) = node.scalar(self.report)?;
+        if converted {
+            self.report.warn(
+                &node.place,
+                format!("{} is taken as the text {text:?}", node.kind()),
+            );
+        }
+        self.look_for_variable(&node.place, &text);
+        self.resolved(&node.place, self.scope.expand(&text))
+    }
+
+    pub fn resolved<T>(&mut self, place: &KeyPath, resolved: Result<T, Unresolved>) -> Option<T> {
+        match resolved {
+            Ok(text) => Some(text),
+            // The entry is wrong already, and a long one would have as many findings as texts.
+            Err(Unresolved::NoRoom) => None,
+            Err(fault @ Unresolved::File { .. }) => {
+                self.report.error_of_file(place, &fault, fault.hint());
+                None
+            }
+            Err(fault) => {
+                self.report.error_about(place, &fault, fault.hint());
+                None
+            }
+        }
+    }
+
+    pub fn members(&mut self, key: &'static str) -> Vec<Member<'e>> {
+        let node = self.fields.take(key);
+        node.and_then(|node| node.distinct_members(self.report))
+            .unwrap_or_default()
+    }
+
+    /// Programs that write every key of every kind of server leave the others' empty.
+    pub fn unused(&mut self, key: &'static str, why: &str) {
+        if let Some(node) = self.fields.take(key).filter(|node| !node.is_empty()) {
+            self.report.warn(&node.place, why);
+        }
+    }
+}

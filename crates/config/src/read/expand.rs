@@ -1,0 +1,497 @@
+//! References in a text: `${VAR}`, `${env:VAR}`, `${VAR:-default}`, `${input:id}`, `${file:path}`;
+//! `$${` stands for `${`. What a reference yields is never expanded again, and references cannot be
+//! nested, so that a text is read once, from its beginning to its end.
+
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use mainstay_core::{
+    config::Secret,
+    display::{LONGEST_NAME, shortened},
+};
+
+use crate::{Unreadable, foreign::dialect::Dialect};
+
+/// The most that the texts of one server's entry may come to, all fields together, in bytes: what
+/// stands there, references included, and what the references yield. No system starts a process with a
+/// longer command line and environment, and twelve lines that double each other would fill any memory.
+pub const MAX_EXPANDED: usize = 1024 * 1024;
+
+/// How much of a path is shown, in characters.
+const LONGEST_PATH: usize = 256;
+
+/// What parsing needs from the outside world, so that the core stays pure.
+pub trait Environment {
+    /// A variable of the environment.
+    fn var(&self, name: &str) -> Option<String>;
+    /// The text of a file that `${file:…}` names. Returns in bounded time, whatever the path leads to.
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable>;
+    fn home_dir(&self) -> Option<PathBuf>;
+    /// Whether there is a folder at this path, as far as can be told in bounded time.
+    fn has_folder(&self, path: &Path) -> bool {
+        let _ = path;
+        true
+    }
+}
+
+/// What becomes of references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum References {
+    /// Their values take their places.
+    Replaced,
+    /// They stay as they are, and nothing that they name is read: the entry is not approved yet.
+    Kept,
+}
+
+/// What the references of one server's entry may name.
+pub(crate) struct Scope<'s> {
+    pub environment: &'s dyn Environment,
+    pub references: References,
+    /// The configuration file's, against which relative paths are resolved.
+    pub folder: &'s Path,
+    pub dialect: &'s Dialect,
+    /// Defaults of the file's `inputs`, by id.
+    pub inputs: &'s BTreeMap<String, String>,
+    /// The entry's `inputParams`.
+    pub params: BTreeMap<String, String>,
+    /// The entry's `env`. While it is being read it holds what stands above the current line, so that
+    /// `"PATH": "/opt/bin:${PATH}"` means the PATH that is inherited.
+    pub env: BTreeMap<String, Secret>,
+    /// How many bytes of [`MAX_EXPANDED`] are left; `None` once a text had no room.
+    pub room: Cell<Option<usize>>,
+    /// Whether a file was asked for.
+    pub reads_files: Cell<bool>,
+}
+
+/// Why a text cannot be expanded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unresolved {
+    #[error("variable {0:?} is not set")]
+    Variable(String),
+    #[error("input {0:?} has no value")]
+    Input(String),
+    #[error("cannot read {path:?}: {reason}")]
+    File { path: String, reason: Unreadable },
+    #[error("${{keyring:{0}}} is not supported yet")]
+    Keyring(String),
+    #[error("unknown kind of reference ${{{0}:…}}")]
+    Kind(String),
+    /// Its name, and what it stands for elsewhere.
+    #[error("{0:?} stands for {1}, which is not known here")]
+    Elsewhere(String, &'static str),
+    #[error("a reference without a name")]
+    Nameless,
+    #[error("references cannot be nested")]
+    Nested,
+    #[error("\"${{\" without a closing \"}}\"")]
+    Unclosed,
+    #[error("the texts of this entry have more than 1 MiB, with what their references stand for")]
+    TooLong,
+    /// There is no room for another text, which was reported already.
+    #[error("no room is left for this text")]
+    NoRoom,
+    #[error("the text contains a NUL character")]
+    Nul,
+    #[error("\"~\" stands for the home folder, which is unknown")]
+    Homeless,
+}
+
+impl Unresolved {
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Variable(name) => format!("set it, or give a default: ${{{name}:-…}}"),
+            Self::Input(id) => {
+                format!(
+                    "give it in the server's `inputParams`, or as variable {}",
+                    input_variable(id)
+                )
+            }
+            Self::File {
+                reason: Unreadable::Absent,
+                ..
+            } => "create it, or give a default: ${file:…:-…}".to_owned(),
+            Self::File { reason, .. } => reason.hint().to_owned(),
+            Self::Keyring(_) => "use ${env:NAME} or ${file:PATH}".to_owned(),
+            Self::Kind(kind) if EDITORS_KINDS.contains(&kind.as_str()) => {
+                "only an editor knows what it stands for; write that itself".to_owned()
+            }
+            Self::Kind(_) => {
+                "known are env, input and file; $${ stands for a literal ${".to_owned()
+            }
+            Self::Elsewhere(name, _) if name.starts_with('$') => "write the path itself".to_owned(),
+            Self::Elsewhere(name, _) => {
+                format!("write what it stands for, or give a default: ${{{name}:-…}}")
+            }
+            Self::Unclosed | Self::Nameless => "$${ stands for a literal ${".to_owned(),
+            Self::TooLong => "have the server read large values from a file itself".to_owned(),
+            Self::Nested | Self::NoRoom | Self::Nul | Self::Homeless => return None,
+        })
+    }
+}
+
+/// A part of a text.
+enum Piece<'t> {
+    Plain(&'t str),
+    Reference(Reference<'t>),
+}
+
+#[derive(Clone, Copy)]
+struct Reference<'t> {
+    kind: Kind,
+    name: &'t str,
+    default: Option<&'t str>,
+    /// The reference as it is spelled, without `${` and `}`.
+    whole: &'t str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Any,
+    Env,
+    Input,
+    File,
+}
+
+impl<'t> Reference<'t> {
+    fn read(whole: &'t str) -> Result<Self, Unresolved> {
+        if whole.contains("${") {
+            return Err(Unresolved::Nested);
+        }
+        let (reference, default) = match whole.split_once(":-") {
+            Some((reference, default)) => (reference, Some(default)),
+            None => (whole, None),
+        };
+        let (kind, name) = match reference.split_once(':') {
+            Some((kind, name)) => (Some(kind), name),
+            None => (None, reference),
+        };
+        if name.is_empty() {
+            return Err(Unresolved::Nameless);
+        }
+        let kind = match kind {
+            None => Kind::Any,
+            Some("env") => Kind::Env,
+            Some("input") => Kind::Input,
+            Some("file") => Kind::File,
+            Some("keyring") => return Err(Unresolved::Keyring(shortened(name, LONGEST_NAME))),
+            Some(other) => return Err(Unresolved::Kind(shortened(other, LONGEST_NAME))),
+        };
+        Ok(Self {
+            kind,
+            name,
+            default,
+            whole,
+        })
+    }
+}
+
+/// Reads a text piece by piece; ends at the first that cannot be read.
+fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, Unresolved>> {
+    let mut rest = text;
+    // A reference that was found behind the plain text before it.
+    let mut next = None;
+    std::iter::from_fn(move || {
+        if let Some(piece) = next.take() {
+            return Some(piece);
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let Some(at) = rest.find("${") else {
+            return Some(Ok(Piece::Plain(std::mem::take(&mut rest))));
+        };
+        let (before, from) = rest.split_at(at);
+        let from = &from[2..];
+        if let Some(before) = before.strip_suffix('$') {
+            rest = from;
+            next = Some(Ok(Piece::Plain("${")));
+            return Some(Ok(Piece::Plain(before)));
+        }
+        next = Some(match from.split_once('}') {
+            Some((reference, after)) => {
+                rest = after;
+                Reference::read(reference).map(Piece::Reference)
+            }
+            None => Err(Unresolved::Unclosed),
+        });
+        if matches!(next, Some(Err(_))) {
+            rest = "";
+        }
+        Some(Ok(Piece::Plain(before)))
+    })
+}
+
+impl Scope<'_> {
+    /// The text with the values of its references in their places.
+    pub fn expand(&self, text: &str) -> Result<String, Unresolved> {
+        let mut expanded = String::new();
+        for piece in pieces(text) {
+            match (piece?, self.references) {
+                (Piece::Plain(plain), References::Replaced) => {
+                    self.charge(plain.len())?;
+                    expanded.push_str(&self.plain(plain)?);
+                }
+                (Piece::Reference(reference), References::Replaced) => {
+                    self.charge("${}".len() + reference.whole.len())?;
+                    let value = self.resolve(reference)?;
+                    self.charge(value.len())?;
+                    expanded.push_str(&value);
+                }
+                (Piece::Plain(_) | Piece::Reference(_), References::Kept) => {}
+            }
+        }
+        if self.references == References::Kept {
+            self.charge(text.len())?;
+            expanded.push_str(text);
+        }
+        // No command line, environment or header can carry it.
+        if expanded.contains('\0') {
+            Err(Unresolved::Nul)
+        } else {
+            Ok(expanded)
+        }
+    }
+
+    /// Whether this text, which was expanded, still holds references.
+    pub fn is_open(&self, expanded: &str) -> bool {
+        self.references == References::Kept && expanded.contains("${")
+    }
+
+    pub fn charge(&self, bytes: usize) -> Result<(), Unresolved> {
+        let room = self.room.get().ok_or(Unresolved::NoRoom)?;
+        let left = room.checked_sub(bytes);
+        self.room.set(left);
+        left.map(|_| ()).ok_or(Unresolved::TooLong)
+    }
+
+    /// A path: `~/` is the home folder, a relative one starts at the configuration file.
+    pub fn path(&self, text: &str) -> Result<PathBuf, Unresolved> {
+        Ok(self.folder.join(self.under_home(text)?))
+    }
+
+    /// The text with a leading `~` or `~/` replaced.
+    pub fn under_home(&self, text: &str) -> Result<PathBuf, Unresolved> {
+        match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with(std::path::is_separator) => {
+                let home = self.environment.home_dir().ok_or(Unresolved::Homeless)?;
+                Ok(home.join(rest.trim_start_matches(std::path::is_separator)))
+            }
+            _ => Ok(PathBuf::from(text)),
+        }
+    }
+
+    fn resolve<'a>(&'a self, reference: Reference<'a>) -> Result<Cow<'a, str>, Unresolved> {
+        let Reference {
+            kind,
+            name,
+            default,
+            ..
+        } = reference;
+        let value = match kind {
+            Kind::Any => match self.params.get(name) {
+                Some(value) => Some(Cow::from(value)),
+                None => self.variable(name),
+            },
+            Kind::Env => self.variable(name),
+            Kind::Input => self.input(name),
+            Kind::File => match self.file(name) {
+                Err(Unresolved::File {
+                    reason: Unreadable::Absent,
+                    ..
+                }) if default.is_some() => None,
+                read => Some(read?.into()),
+            },
+        };
+        let value = value.or_else(|| self.place(name).filter(|_| kind == Kind::Any));
+        match (value, default) {
+            // As in a shell, the default also stands in for an empty value.
+            (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
+            (Some(value), _) => Ok(value),
+            (None, Some(default)) => Ok(default.into()),
+            (None, None) if kind == Kind::Input => {
+                Err(Unresolved::Input(shortened(name, LONGEST_NAME)))
+            }
+            (None, None) => Err(match meaning(name).filter(|_| kind == Kind::Any) {
+                Some(meaning) => Unresolved::Elsewhere(shortened(name, LONGEST_NAME), meaning),
+                None => Unresolved::Variable(shortened(name, LONGEST_NAME)),
+            }),
+        }
+    }
+
+    /// What VS Code and its kin call by names of their own.
+    fn place(&self, name: &str) -> Option<Cow<'_, str>> {
+        let project = || self.dialect.project.as_deref();
+        let folder = match name {
+            "userHome" => self.environment.home_dir()?,
+            "workspaceFolder" | "workspaceRoot" => project()?.to_owned(),
+            "workspaceFolderBasename" => project()?.file_name()?.into(),
+            "pathSeparator" | "/" => return Some(std::path::MAIN_SEPARATOR_STR.into()),
+            _ => return None,
+        };
+        Some(folder.into_os_string().into_string().ok()?.into())
+    }
+
+    /// A text without references. It may hold names of other programs: `$PROJECT_DIR$` of JetBrains
+    /// and, in files of Gemini CLI, `$NAME`.
+    fn plain<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Unresolved> {
+        if !text.contains('$') {
+            return Ok(text.into());
+        }
+        let mut done = String::new();
+        let mut rest = text;
+        while let Some((before, from)) = rest.split_once('$') {
+            done.push_str(before);
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let end = from.find(|c: char| !is_of_name(c)).unwrap_or(from.len());
+            let (name, after) = from.split_at(end);
+            let macro_end = after.strip_prefix('$');
+            match (macro_end, macro_meaning(name)) {
+                (Some(after), Some(meaning)) => {
+                    let whole = || Unresolved::Elsewhere(format!("${name}$"), meaning);
+                    let known = match name {
+                        "USER_HOME" => self.place("userHome"),
+                        "PROJECT_DIR" => self.place("workspaceFolder"),
+                        _ => None,
+                    };
+                    let known = known.ok_or_else(whole)?;
+                    self.charge(known.len())?;
+                    done.push_str(&known);
+                    rest = after;
+                }
+                _ => {
+                    let is_variable = self.dialect.has_plain_variables && !name.is_empty();
+                    match is_variable.then(|| self.variable(name)).flatten() {
+                        Some(value) => {
+                            self.charge(value.len())?;
+                            done.push_str(&value);
+                        }
+                        // Gemini CLI keeps what is not set; a text that is nothing else was meant to be.
+                        None if is_variable && text.len() == name.len() + 1 => {
+                            return Err(Unresolved::Variable(shortened(name, LONGEST_NAME)));
+                        }
+                        None => {
+                            done.push('$');
+                            done.push_str(name);
+                        }
+                    }
+                    rest = after;
+                }
+            }
+        }
+        done.push_str(rest);
+        Ok(done.into())
+    }
+
+    /// Whether a text is `$NAME` or begins as `$NAME/`, which elsewhere stands for a variable.
+    pub fn looks_like_a_variable(&self, text: &str) -> bool {
+        let Some(from) = text.strip_prefix('$') else {
+            return false;
+        };
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name = from.trim_start_matches(is_of_name);
+        let begins = from.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        !self.dialect.has_plain_variables && begins && (name.is_empty() || name.starts_with('/'))
+    }
+
+    /// Whether `$` and a name stand behind a blank or an `=`, as in `Bearer $TOKEN` and `--t=$TOKEN`.
+    /// Only names in capitals count: a password may have any character.
+    pub fn has_variable_within(&self, text: &str) -> bool {
+        let is_variable = |(at, _): (usize, &str)| {
+            let follows = text[..at].ends_with([' ', '=']);
+            let from = &text[at + 1..];
+            let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            let rest = from.trim_start_matches(is_of_name);
+            let begins = from.starts_with(|c: char| c.is_ascii_uppercase() || c == '_');
+            let ends = rest.is_empty() || rest.starts_with([' ', '/', '&', ',', ';', '"']);
+            follows && begins && ends
+        };
+        !self.dialect.has_plain_variables && text.match_indices('$').any(is_variable)
+    }
+
+    fn variable(&self, name: &str) -> Option<Cow<'_, str>> {
+        match self.env.get(name) {
+            Some(own) => Some(own.expose().into()),
+            None => self.environment.var(name).map(Cow::from),
+        }
+    }
+
+    fn input(&self, id: &str) -> Option<Cow<'_, str>> {
+        match self.params.get(id).or_else(|| self.inputs.get(id)) {
+            Some(given) => Some(given.into()),
+            None => self.environment.var(&input_variable(id)).map(Cow::from),
+        }
+    }
+
+    /// A file's text without its last line break, which editors add.
+    pub fn file(&self, path: &str) -> Result<String, Unresolved> {
+        let path = self.path(path)?;
+        self.reads_files.set(true);
+        let mut text = self
+            .environment
+            .read_file(&path)
+            .map_err(|reason| Unresolved::File {
+                path: shortened(&path.to_string_lossy(), LONGEST_PATH),
+                reason,
+            })?;
+        if text.ends_with('\n') {
+            text.pop();
+            if text.ends_with('\r') {
+                text.pop();
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Kinds of references that only an editor can resolve.
+const EDITORS_KINDS: [&str; 3] = ["command", "config", "workspaceFolder"];
+
+/// What a name stands for in files of other programs.
+fn meaning(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "workspaceFolder" | "workspaceRoot" | "workspaceFolderBasename" => {
+            "the folder that is open in an editor"
+        }
+        "cwd"
+        | "file"
+        | "fileBasename"
+        | "fileDirname"
+        | "fileWorkspaceFolder"
+        | "relativeFile"
+        | "execPath" => "something that only VS Code knows",
+        "userHome" => "the home folder",
+        "extensionPath" => "the folder of an extension of Gemini CLI",
+        "CLAUDE_PLUGIN_ROOT" => "the folder of a plugin of Claude Code",
+        "CLAUDE_PROJECT_DIR" => "the folder in which Claude Code runs",
+        "__dirname" => "the folder of a desktop extension",
+        _ if name.starts_with("user_config.") => "a setting of a desktop extension",
+        _ if name.starts_with('{') => "a secret of Continue",
+        _ => return None,
+    })
+}
+
+/// What JetBrains' name between two `$` stands for.
+fn macro_meaning(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "PROJECT_DIR" | "ProjectFileDir" | "ContentRoot" => "the project's folder",
+        "MODULE_DIR" | "ModuleFileDir" => "a module's folder",
+        "USER_HOME" => "the home folder",
+        _ => return None,
+    })
+}
+
+/// The variable that answers `${input:id}`, because Mainstay cannot ask a person.
+fn input_variable(id: &str) -> String {
+    let tail = id.chars().map(|c| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    });
+    "INPUT_".chars().chain(tail).collect()
+}

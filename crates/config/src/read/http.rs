@@ -1,0 +1,158 @@
+//! Checks URLs and headers before they are sent.
+
+use crate::read::{node::Node, report::Report};
+
+/// Why a text is no URL that we can connect to. Never shows the URL: it may hold a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidUrl {
+    #[error("the URL must begin with http:// or https://")]
+    Scheme,
+    #[error("the URL has no host")]
+    Host,
+    #[error("the URL's port is not a number from 1 to 65535")]
+    Port,
+    #[error("the URL contains a character that must be percent-encoded")]
+    Character,
+    #[error("credentials in a URL are not sent; use `headers` or `bearerToken`")]
+    Credentials,
+}
+
+pub(crate) fn check_url(url: &str) -> Result<(), InvalidUrl> {
+    let (scheme, rest) = url.split_once("://").ok_or(InvalidUrl::Scheme)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(InvalidUrl::Scheme);
+    }
+    if !rest
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
+    {
+        return Err(InvalidUrl::Character);
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err(InvalidUrl::Credentials);
+    }
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(v6) => v6.split_once(']').ok_or(InvalidUrl::Host)?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    if host.is_empty() || host.contains(['[', ']']) {
+        return Err(InvalidUrl::Host);
+    }
+    match port.strip_prefix(':') {
+        None if port.is_empty() => Ok(()),
+        None => Err(InvalidUrl::Host),
+        // `parse` alone would take a sign, too.
+        Some(digits) => match digits.parse::<u16>() {
+            Ok(1..) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok(()),
+            _ => Err(InvalidUrl::Port),
+        },
+    }
+}
+
+/// Why a header cannot be sent. Never shows the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidHeader {
+    #[error("not a header name: letters, digits and !#$%&'*+-.^_`|~ only")]
+    Name,
+    #[error("a header's value can only have visible ASCII characters, spaces and tabs")]
+    Value,
+}
+
+/// The name in lower case, both parts checked (RFC 9110, section 5).
+pub(crate) fn check_header(name: &str, value: &str) -> Result<String, InvalidHeader> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        return Err(InvalidHeader::Name);
+    }
+    if !value
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t'))
+    {
+        return Err(InvalidHeader::Value);
+    }
+    Ok(name.to_ascii_lowercase())
+}
+
+/// Headers that belong to the connection and the protocol, not to the operator.
+pub(crate) fn is_ours(lowercase_name: &str) -> bool {
+    matches!(
+        lowercase_name,
+        "accept"
+            | "connection"
+            | "content-length"
+            | "content-type"
+            | "host"
+            | "keep-alive"
+            | "last-event-id"
+            | "mcp-method"
+            | "mcp-name"
+            | "mcp-protocol-version"
+            | "mcp-session-id"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
+/// The URL of an MCP registry.
+pub(crate) fn registry_url(node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
+    let url = node.string(report)?;
+    if ["http://", "https://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
+    {
+        return Some(url.to_owned());
+    }
+    report.error(&node.place, "the URL must begin with http:// or https://");
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let check = |url: &str, expected| assert_eq!(check_url(url), expected, "{url}");
+        check("http://localhost", Ok(()));
+        check("HTTPS://example.com:8443/mcp?x=%20#y", Ok(()));
+        check("http://[::1]:7420/mcp/", Ok(()));
+        check("http://x?q", Ok(()));
+        check("localhost:7420/mcp", Err(InvalidUrl::Scheme));
+        check("ftp://example.com", Err(InvalidUrl::Scheme));
+        check("", Err(InvalidUrl::Scheme));
+        check("http://", Err(InvalidUrl::Host));
+        check("http:///mcp", Err(InvalidUrl::Host));
+        check("http://:80/", Err(InvalidUrl::Host));
+        check("http://[::1/", Err(InvalidUrl::Host));
+        check("http://[::1]x/", Err(InvalidUrl::Host));
+        check("http://h:0", Err(InvalidUrl::Port));
+        check("http://h:65536", Err(InvalidUrl::Port));
+        check("http://h:+80", Err(InvalidUrl::Port));
+        check("http://h:", Err(InvalidUrl::Port));
+        check("http://h/a b", Err(InvalidUrl::Character));
+        check("http://h/ü", Err(InvalidUrl::Character));
+        check("http://h/\r\nx", Err(InvalidUrl::Character));
+        check("http://me:secret@h/", Err(InvalidUrl::Credentials));
+    }
+
+    #[test]
+    fn headers() {
+        let check = |name, value, expected: Result<&str, _>| {
+            assert_eq!(
+                check_header(name, value),
+                expected.map(str::to_owned),
+                "{name}"
+            );
+        };
+        check("X-Api-Key", "a b\tc", Ok("x-api-key"));
+        check("", "", Err(InvalidHeader::Name));
+        check("a b", "", Err(InvalidHeader::Name));
+        check("a:", "", Err(InvalidHeader::Name));
+        check("a", "x\r\nb: c", Err(InvalidHeader::Value));
+        check("a", "\u{7f}", Err(InvalidHeader::Value));
+        check("a", "é", Err(InvalidHeader::Value));
+    }
+}

@@ -1,0 +1,55 @@
+//! `journal`: what is recorded of calls, how surely, and how long it is kept.
+//!
+//! ```json
+//! {"durability": "strict", "payloads": "digest", "retentionDays": 90, "redact": {"keys": ["password"]}}
+//! ```
+
+use std::time::Duration;
+
+use mainstay_core::config::redact_pattern;
+use serde_json::Value;
+
+use crate::{
+    read::{node::Node, report::Report},
+    words::settings::SettingValue,
+};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Below this the database's own pages would push out every record.
+pub(crate) const LEAST_BYTES: u32 = 16 * 1024 * 1024;
+/// No log of calls is kept for longer than a century.
+pub(crate) const MOST_DAYS: u32 = 36_500;
+
+pub(crate) fn days(node: &Node<'_>, report: &mut Report<'_>) -> Option<Duration> {
+    u32::read(node, report).map(|days| days * DAY)
+}
+
+pub(crate) fn shown_days(retention: &Duration) -> Value {
+    (retention.as_secs() / DAY.as_secs()).into()
+}
+
+/// A pattern that hides nothing would be noticed too late, so a bad one fails the file.
+#[expect(clippy::unnecessary_wraps, reason = "readers of rows may read nothing")]
+pub(crate) fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Option<Vec<String>> {
+    let mut patterns = Vec::new();
+    for node in node.array(report) {
+        let Some(pattern) = node.string(report) else {
+            continue;
+        };
+        match redact_pattern(pattern) {
+            Ok(_) => patterns.push(pattern.to_owned()),
+            Err(regex::Error::CompiledTooBig(most)) => report.error(
+                &node.place,
+                format!(
+                    "a regular expression of more than {most} bytes, compiled: repeat less in it"
+                ),
+            ),
+            Err(_) => report.error_with_hint(
+                &node.place,
+                "not a regular expression",
+                "the syntax is that of Rust's regex crate: no look-around, no back-references",
+            ),
+        }
+    }
+    Some(patterns)
+}

@@ -1,0 +1,311 @@
+//! A walk over the file's tree in which every value knows its place.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use jsonc_parser::{
+    ast::{ObjectProp, Value},
+    common::Ranged as _,
+};
+
+use crate::{
+    read::report::{KeyPath, Report},
+    words::schema::Shape,
+};
+
+/// Up to here every whole number is an exact `f64`.
+const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node<'a> {
+    pub place: KeyPath,
+    value: &'a Value<'a>,
+    /// What the schema says of it; unknown below keys that nobody reads.
+    shape: Option<&'static Shape>,
+}
+
+/// One member of an object; `key_place` is where its key stands.
+pub(crate) struct Member<'a> {
+    pub key: &'a str,
+    pub key_place: KeyPath,
+    pub node: Node<'a>,
+}
+
+impl<'a> Node<'a> {
+    pub fn root(value: &'a Value<'a>, shape: &'static Shape) -> Self {
+        let offset = value.range().start;
+        Self {
+            place: KeyPath {
+                path: String::new(),
+                offset,
+            },
+            value,
+            shape: Some(shape),
+        }
+    }
+
+    pub fn shape(&self) -> Option<&'static Shape> {
+        self.shape
+    }
+
+    /// Holds a reader against the schema, in debug builds: what is read in one way must be described so.
+    pub fn is_read(&self, is_such: impl Fn(&Shape) -> bool) {
+        debug_assert!(
+            self.shape.is_none_or(|shape| shape.admits(&is_such)),
+            "{} is not read as the schema has it",
+            self.place.path
+        );
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self.value, Value::NullKeyword(_))
+    }
+
+    pub fn is_array(&self) -> bool {
+        matches!(self.value, Value::Array(_))
+    }
+
+    pub fn is_object(&self) -> bool {
+        matches!(self.value, Value::Object(_))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        match self.value {
+            Value::StringLit(text) => text.value.is_empty(),
+            Value::Object(object) => object.properties.is_empty(),
+            Value::Array(array) => array.elements.is_empty(),
+            Value::NumberLit(_) | Value::BooleanLit(_) | Value::NullKeyword(_) => false,
+        }
+    }
+
+    pub fn as_str(&self) -> Option<&'a str> {
+        self.value.as_string_lit().map(|text| text.value.as_ref())
+    }
+
+    /// What the value is, for people.
+    pub fn kind(&self) -> &'static str {
+        match self.value {
+            Value::StringLit(_) => "a string",
+            Value::NumberLit(_) => "a number",
+            Value::BooleanLit(_) => "a boolean",
+            Value::Object(_) => "an object",
+            Value::Array(_) => "an array",
+            Value::NullKeyword(_) => "null",
+        }
+    }
+
+    fn mismatch(&self, report: &mut Report<'_>, expected: &str) {
+        report.error(
+            &self.place,
+            format!("expected {expected}, found {}", self.kind()),
+        );
+    }
+
+    pub fn string(&self, report: &mut Report<'_>) -> Option<&'a str> {
+        self.is_read(|shape| matches!(shape, Shape::Text));
+        let text = self.as_str();
+        if text.is_none() {
+            self.mismatch(report, "a string");
+        }
+        text
+    }
+
+    /// A string, or the text of a number or boolean; the flag says that it was no string.
+    pub fn scalar(&self, report: &mut Report<'_>) -> Option<(Cow<'a, str>, bool)> {
+        self.is_read(|shape| matches!(shape, Shape::Scalar));
+        match self.value {
+            Value::StringLit(text) => Some((Cow::Borrowed(text.value.as_ref()), false)),
+            Value::NumberLit(number) => Some((Cow::Borrowed(number.value), true)),
+            Value::BooleanLit(flag) => Some((Cow::Owned(flag.value.to_string()), true)),
+            Value::Object(_) | Value::Array(_) | Value::NullKeyword(_) => {
+                self.mismatch(report, "a string");
+                None
+            }
+        }
+    }
+
+    pub fn as_bool(&self) -> Option<bool> {
+        self.value.as_boolean_lit().map(|flag| flag.value)
+    }
+
+    pub fn boolean(&self, report: &mut Report<'_>) -> Option<bool> {
+        self.is_read(|shape| matches!(shape, Shape::Flag));
+        let flag = self.as_bool();
+        if flag.is_none() {
+            self.mismatch(report, "true or false");
+        }
+        flag
+    }
+
+    /// A finite number; JSON5's hexadecimals included.
+    pub fn as_number(&self) -> Option<f64> {
+        let text = self.value.as_number_lit()?.value;
+        let (sign, digits) = match text.strip_prefix('-') {
+            Some(digits) => (-1.0, digits),
+            None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let number = match digits
+            .strip_prefix("0x")
+            .or_else(|| digits.strip_prefix("0X"))
+        {
+            Some(hex) => f64::from(u32::from_str_radix(hex, 16).ok()?),
+            None => digits.parse().ok()?,
+        };
+        Some(sign * number).filter(|number| number.is_finite())
+    }
+
+    /// A whole number from `least` up to `most`.
+    pub fn whole(&self, report: &mut Report<'_>, least: u32, most: Option<u32>) -> Option<usize> {
+        self.is_read(|shape| matches!(shape, Shape::Whole(l, m) if (*l, *m) == (least, most)));
+        let number = self.as_number().filter(|number| {
+            number.fract() == 0.0
+                && *number >= f64::from(least)
+                && *number <= most.map_or(MOST_EXACT, f64::from)
+        });
+        let Some(number) = number else {
+            let range = match most {
+                Some(most) => format!("from {least} to {most}"),
+                None => format!("of at least {least}"),
+            };
+            report.error(&self.place, format!("expected a whole number {range}"));
+            return None;
+        };
+        #[expect(
+            clippy::cast_sign_loss,
+            reason = "compared with `least`, which is not negative"
+        )]
+        Some(number as usize)
+    }
+
+    /// One of a few words.
+    pub fn word<T: Copy>(&self, report: &mut Report<'_>, words: &[(&str, T)]) -> Option<T> {
+        self.is_read(|shape| match shape {
+            Shape::Words(known) => known.iter().eq(words.iter().map(|(word, _)| word)),
+            _ => false,
+        });
+        let text = self.as_str();
+        if let Some((_, meaning)) = words.iter().find(|(word, _)| text == Some(word)) {
+            return Some(*meaning);
+        }
+        let (last, rest) = words.split_last()?;
+        let rest: Vec<_> = rest.iter().map(|(word, _)| format!("{word:?}")).collect();
+        let found = text.map_or_else(|| self.kind().to_owned(), |text| format!("{text:?}"));
+        report.error(
+            &self.place,
+            format!(
+                "expected {} or {:?}, found {found}",
+                rest.join(", "),
+                last.0
+            ),
+        );
+        None
+    }
+
+    pub fn elements(&self) -> Option<impl Iterator<Item = Node<'a>> + use<'a>> {
+        let array = self.value.as_array()?;
+        let shape = self.shape.and_then(Shape::element);
+        let path = self.place.path.clone();
+        Some(
+            array
+                .elements
+                .iter()
+                .enumerate()
+                .map(move |(index, value)| {
+                    let place = KeyPath {
+                        path: format!("{path}[{index}]"),
+                        offset: value.range().start,
+                    };
+                    Node {
+                        place,
+                        value,
+                        shape,
+                    }
+                }),
+        )
+    }
+
+    pub fn array(&self, report: &mut Report<'_>) -> Vec<Node<'a>> {
+        self.is_read(|shape| matches!(shape, Shape::List(_)));
+        if let Some(elements) = self.elements() {
+            return elements.collect();
+        }
+        self.mismatch(report, "an array");
+        Vec::new()
+    }
+
+    pub fn strings(&self, report: &mut Report<'_>) -> Vec<String> {
+        let elements = self.array(report);
+        elements
+            .iter()
+            .filter_map(|node| node.string(report).map(str::to_owned))
+            .collect()
+    }
+
+    /// One member of an object, if this is one and has it.
+    pub fn member(&self, key: &str) -> Option<Node<'a>> {
+        let property = self
+            .value
+            .as_object()?
+            .properties
+            .iter()
+            .find(|p| p.name.as_str() == key)?;
+        let place = self.place.member(key, property.value.range().start);
+        Some(Node {
+            place,
+            value: &property.value,
+            shape: self.shape.and_then(|shape| shape.member(key)),
+        })
+    }
+
+    /// The values of an object's members; none where this is no object.
+    pub fn values(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        let (place, shape) = (self.place.clone(), self.shape);
+        let properties = self.value.as_object().map(|object| &object.properties);
+        properties.into_iter().flatten().map(move |property| Node {
+            place: place.member(property.name.as_str(), property.value.range().start),
+            value: &property.value,
+            shape: shape.and_then(|shape| shape.member(property.name.as_str())),
+        })
+    }
+
+    /// The members of an object as they stand, duplicates included.
+    pub fn members(&self, report: &mut Report<'_>) -> Option<Vec<Member<'a>>> {
+        self.is_read(|shape| matches!(shape, Shape::Map(_) | Shape::Object(_)));
+        let Some(object) = self.value.as_object() else {
+            self.mismatch(report, "an object");
+            return None;
+        };
+        let member = |property: &'a ObjectProp<'a>| {
+            let key = property.name.as_str();
+            let key_place = self.place.member(key, property.name.range().start);
+            let place = KeyPath {
+                path: key_place.path.clone(),
+                offset: property.value.range().start,
+            };
+            Member {
+                key,
+                key_place,
+                node: Node {
+                    place,
+                    value: &property.value,
+                    shape: self.shape.and_then(|shape| shape.member(key)),
+                },
+            }
+        };
+        Some(object.properties.iter().map(member).collect())
+    }
+
+    /// The members of an object; a key that comes twice is an error.
+    pub fn distinct_members(&self, report: &mut Report<'_>) -> Option<Vec<Member<'a>>> {
+        let mut members = self.members(report)?;
+        let mut seen = HashSet::new();
+        members.retain(|member| {
+            let first = seen.insert(member.key);
+            if !first {
+                report.error(&member.key_place, "duplicate key");
+            }
+            first
+        });
+        Some(members)
+    }
+}

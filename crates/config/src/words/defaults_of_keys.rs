@@ -1,0 +1,25 @@
+//! Defaults of the keys that fields hold.
+
+use mainstay_core::config::{Config, Journal};
+use serde_json::Value;
+
+use crate::{read::policies::Policies, words::schema::Key};
+
+/// `null` where there is none, or no single one.
+pub(crate) fn default_of(key: &Key) -> Value {
+    let default = if let Some(field) = key.field_of::<Config>() {
+        (field.shown)(&Config::default())
+    } else if let Some(field) = key.field_of::<Policies>() {
+        (field.shown)(&Policies::default())
+    } else if let Some(field) = key.field_of::<Journal>() {
+        (field.shown)(&Journal::default())
+    } else {
+        Value::Null
+    };
+    // The keys of an object have their own.
+    if default.is_object() {
+        Value::Null
+    } else {
+        default
+    }
+}

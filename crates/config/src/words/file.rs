@@ -1,0 +1,325 @@
+//! The keys of the file.
+
+use mainstay_core::config::Config;
+
+use super::{
+    parts::{
+        AT_LEAST_ONE, FLAG, ISOLATION, MS, NAMING, OWN_TOOLS, TEXT, TEXTS, key, object, setting,
+        setting_of_all,
+    },
+    policies::POLICIES,
+    profile::PROFILE,
+    reports::{ALERT, JOURNAL, TELEMETRY},
+    server::ENTRY,
+};
+use crate::{
+    plan::TakesEffect::{AtRestart, Now},
+    read::http::registry_url,
+    words::{
+        schema::{Key, Object, Shape},
+        settings::field,
+        values,
+    },
+};
+
+/// The file.
+pub static FILE_SHAPE: Shape = Shape::Object(&FILE);
+
+// A reference to a shape that refers to an object needs a place of its own.
+static SERVERS: [Shape; 2] = [Shape::Map(&ENTRY), Shape::List(&ENTRY)];
+static INPUT_SHAPE: Shape = Shape::Object(&INPUT);
+static ALERT_SHAPE: Shape = Shape::Object(&ALERT);
+static PROFILE_SHAPE: Shape = Shape::Object(&PROFILE);
+
+pub static FILE: Object = Object {
+    later: &[
+        "auth",
+        "bridge",
+        "discovery",
+        "logs",
+        "metrics",
+        "perChatMCP",
+        "tokens",
+    ],
+    required: &["mcpServers", "servers"],
+    ..object("file", &[SETTINGS, POLICIES])
+};
+
+pub(crate) const SETTINGS: &[Key] = &[
+    key(
+        &["$schema"],
+        TEXT,
+        "Where this schema is found, for editors. Mainstay does not look at it.",
+    ),
+    key(&["mcpServers"], Shape::Map(&ENTRY), "The servers, by name."),
+    key(
+        &["servers"],
+        Shape::Either(&SERVERS),
+        "The servers as VS Code has them; an array of them has names inside.",
+    ),
+    key(
+        &["mcp"],
+        Shape::Object(&MCP),
+        "Which of the servers Gemini CLI starts.",
+    ),
+    // Gemini CLI has an object there.
+    key(
+        &["tools"],
+        Shape::Any,
+        "What an agent of Amazon Q or Kiro has of the servers: \"*\", \"@SERVER\", \"@SERVER/TOOL\".",
+    ),
+    setting_of_all(
+        &["naming"],
+        NAMING,
+        "How tools and prompts are called; see [Names](#names).",
+        Now,
+        field!(Config, naming),
+    ),
+    setting_of_all(
+        &["maxNameLength"],
+        Shape::Whole(16, Some(128)),
+        "The longest name on `/mcp`, in characters. With the `mcp__mainstay__` that clients put in front, 48 stay below the 64 that model APIs allow.",
+        Now,
+        field!(Config, max_name_length),
+    ),
+    setting_of_all(
+        &["pageSize"],
+        AT_LEAST_ONE,
+        "Items per page of the lists on `/mcp`. Some clients read the first page only. Default: no pages.",
+        AtRestart,
+        field!(Config, page_size),
+    ),
+    setting(
+        &["registryUrl"],
+        TEXT,
+        "The MCP registry that [`add`](cli.md#add) and [`search`](cli.md#search) ask. With `/v0` or `/v0.1` at its end, that version of its API. Default: the official one.",
+        field!(Config, registry_url, read: |node, report| registry_url(node, report).map(Some)),
+    ),
+    setting_of_all(
+        &["maxAttemptsPerSecond"],
+        AT_LEAST_ONE,
+        "Attempts of all servers together to connect over the network.",
+        AtRestart,
+        field!(Config, max_attempts_per_second),
+    ),
+    key(
+        &["startup"],
+        Shape::Object(&STARTUP),
+        "How servers are started.",
+    ),
+    key(
+        &["shutdown"],
+        Shape::Object(&SHUTDOWN),
+        "How Mainstay stops.",
+    ),
+    key(&["ui"], Shape::Object(&UI), "What the web page shows."),
+    key(
+        &["http"],
+        Shape::Object(&HTTP),
+        "Limits and guards of the HTTP endpoints.",
+    ),
+    key(
+        &["inputs"],
+        Shape::List(&INPUT_SHAPE),
+        "VS Code's questions. Nobody is asked here: only the default counts.",
+    ),
+    key(
+        &["isolation"],
+        ISOLATION,
+        "Whether clients share one upstream session, or each has its own; see [Shared and isolated sessions](#shared-and-isolated-sessions). Default: by address.",
+    ),
+    setting_of_all(
+        &["alerts"],
+        Shape::List(&ALERT_SHAPE),
+        "Whom to tell of trouble; see [Alerts](#alerts).",
+        Now,
+        field!(Config, alerts, shown: values::alerts),
+    ),
+    setting_of_all(
+        &["journal"],
+        Shape::Object(&JOURNAL),
+        "What is recorded of calls; see [Journal](#journal).",
+        AtRestart,
+        field!(Config, journal),
+    ),
+    setting_of_all(
+        &["telemetry"],
+        Shape::Object(&TELEMETRY),
+        "Where traces of calls are sent, over OTLP/HTTP; see [Telemetry](#telemetry).",
+        AtRestart,
+        field!(Config, telemetry, shown: values::telemetry),
+    ),
+    setting_of_all(
+        &["profiles"],
+        Shape::Map(&PROFILE_SHAPE),
+        "Named endpoints that show some servers and tools: `/mcp/NAME`; see [Profiles](#profiles).",
+        Now,
+        field!(Config, profiles, shown: values::elsewhere),
+    ),
+    key(
+        &["ownTools"],
+        OWN_TOOLS,
+        "Groups of [Mainstay's own tools](own-tools.md) at `/mcp`. Default: none.",
+    ),
+];
+
+static MCP: Object = Object {
+    open: true,
+    ..object(
+        "mcp",
+        &[&[
+            key(&["allowed"], TEXTS, "The only servers that are started."),
+            key(&["excluded"], TEXTS, "Servers that are not started."),
+        ]],
+    )
+};
+
+static STARTUP: Object = object(
+    "startup",
+    &[&[
+        setting_of_all(
+            &["waitMs"],
+            Shape::Whole(0, Some(86_400_000)),
+            "How long lists and `/readyz` wait for a server's first attempt, counted from its own start.",
+            AtRestart,
+            field!(Config, startup_wait),
+        ),
+        setting_of_all(
+            &["maxConcurrent"],
+            AT_LEAST_ONE,
+            "How many processes may be starting at once; see [Starts](#starts). Default: by the load.",
+            AtRestart,
+            field!(Config, max_concurrent_starts),
+        ),
+    ]],
+);
+
+static SHUTDOWN: Object = object(
+    "shutdown",
+    &[&[setting_of_all(
+        &["graceMs"],
+        Shape::Whole(0, Some(600_000)),
+        "How long calls at work may take when Mainstay [stops](cli.md#serve). With a longer time see that whoever stops Mainstay waits as long: it takes up to 5 s more.",
+        AtRestart,
+        field!(Config, shutdown_grace),
+    )]],
+);
+
+static UI: Object = object(
+    "ui",
+    &[&[setting_of_all(
+        &["externalTools"],
+        FLAG,
+        "Whether the web page shows the tools of servers and calls them. Clients have them either way.",
+        AtRestart,
+        field!(Config, external_tools),
+    )]],
+);
+
+static HTTP: Object = Object {
+    later: &["cors", "tls", "trustedProxies"],
+    ..object("http", &[HTTP_KEYS])
+};
+
+const HTTP_KEYS: &[Key] = &[
+    setting_of_all(
+        &["maxBodyBytes"],
+        AT_LEAST_ONE,
+        "The largest request body; more is answered with 413. Whatever the size, messages of clients and servers are refused whose arguments or results are nested deeper than 512 levels.",
+        AtRestart,
+        field!(Config, max_body_bytes),
+    ),
+    setting_of_all(
+        &["maxBodiesBytes"],
+        AT_LEAST_ONE,
+        "What all request bodies that are being read or answered may hold together; one client has half of it at most. A body above that is answered with 503 and `Retry-After`, to be sent again. Bodies up to 64 KiB, but for those that are posted to HTTP+SSE, and those of `/api` are not counted.",
+        AtRestart,
+        field!(Config, max_bodies_bytes),
+    ),
+    setting_of_all(
+        &["maxUnreadBytes"],
+        AT_LEAST_ONE,
+        "What the answers that clients do not read may hold together. An answer counts as a whole until its last byte is sent; on Linux the system takes no more than 256 KiB of it in advance. Beyond it, the connections whose clients have read nothing for longest are reset. In any case an answer that is not read at 8 KiB a second is given up after half a minute.",
+        AtRestart,
+        field!(Config, max_unread_bytes),
+    ),
+    setting_of_all(
+        &["bodyTimeoutMs"],
+        MS,
+        "How long a request body may take. It must also come at 8 KiB a second on the average, after 10 s, and without a pause of more than 10 s. A slower one is answered with 408, on `/api` with 400, and its connection is closed.",
+        AtRestart,
+        field!(Config, body_timeout),
+    ),
+    setting_of_all(
+        &["maxSessions"],
+        AT_LEAST_ONE,
+        "Sessions of all clients. With one more, the client that has most loses the one that has been idle for longest.",
+        AtRestart,
+        field!(Config, max_sessions),
+    ),
+    setting_of_all(
+        &["maxSessionsPerClient"],
+        AT_LEAST_ONE,
+        "Sessions of one client: of one token or, without a token, of one address (of IPv6, one /64). With one more, the longest idle of them ends. A session with a call or a stream open never does: where all have one, the newcomer is answered with 503. A proxy in front of Mainstay is one address.",
+        AtRestart,
+        field!(Config, max_sessions_per_client),
+    ),
+    setting_of_all(
+        &["maxConnections"],
+        AT_LEAST_ONE,
+        "Connections of all clients; never more than half of the files that the system lets Mainstay open. Beyond the limit, MCP requests are answered with 503 and `Retry-After: 5`. `/api`, `/healthz`, `/readyz` and `/metrics` have 256 further connections, one request each; of those, the oldest that has not asked for anything makes room for a new one.",
+        AtRestart,
+        field!(Config, max_connections),
+    ),
+    setting_of_all(
+        &["maxConnectionsPerAddress"],
+        AT_LEAST_ONE,
+        "Connections from one address (of IPv6, one /64). A proxy in front of Mainstay is one address.",
+        AtRestart,
+        field!(Config, max_connections_per_address),
+    ),
+    setting_of_all(
+        &["allowedHosts"],
+        TEXTS,
+        "Host names, without port, served beside loopback names and the address listened on. `\"*\"` allows all.",
+        AtRestart,
+        field!(Config, allowed_hosts),
+    ),
+    setting_of_all(
+        &["allowedOrigins"],
+        TEXTS,
+        "Web origins, such as `https://app.example.com`, allowed beside those on loopback. `\"*\"` allows all.",
+        AtRestart,
+        field!(Config, allowed_origins),
+    ),
+    setting_of_all(
+        &["requireToken"],
+        FLAG,
+        "Whether the MCP addresses ask for a token. Without it they do once a client has one, and always beyond loopback; see [access.md](access.md).",
+        AtRestart,
+        field!(Config, require_token),
+    ),
+    setting_of_all(
+        &["page"],
+        FLAG,
+        "Whether the [web page](access.md#the-web-page) is served at `/`. With `false` nobody can sign in, and `/api` takes the control token only.",
+        AtRestart,
+        field!(Config, page),
+    ),
+];
+
+static INPUT: Object = Object {
+    open: true,
+    required: &["id"],
+    ..object(
+        "input",
+        &[&[
+            key(&["id"], TEXT, "The name by which ${input:ID} refers to it."),
+            key(
+                &["default"],
+                Shape::Scalar,
+                "What the reference stands for.",
+            ),
+        ]],
+    )
+};

@@ -1,0 +1,32 @@
+//! The keys of a configuration, what may stand there, and what it means.
+
+mod defaults_of_keys;
+mod file;
+mod parts;
+mod policies;
+mod profile;
+#[cfg(test)]
+mod reference;
+mod reports;
+pub(crate) mod schema;
+mod server;
+pub(crate) mod settings;
+pub(crate) mod values;
+
+use serde_json::Value;
+
+use self::schema::document;
+pub(crate) use self::{
+    file::{FILE, FILE_SHAPE},
+    server::{ENTRY, SERVER},
+};
+
+/// The JSON Schema of a configuration (draft 2020-12).
+pub fn schema() -> Value {
+    document(&file::FILE, defaults_of_keys::default_of)
+}
+
+/// The same as text, as docs/config.schema.json has it.
+pub fn schema_text() -> String {
+    format!("{:#}\n", schema())
+}

@@ -1,0 +1,91 @@
+//! What keys are made of.
+
+use mainstay_core::{
+    config::{Isolation, Naming},
+    words::Words as _,
+};
+
+use crate::words::{
+    schema::{Key, Least, Object, Shape, TakesEffect},
+    settings::Field,
+};
+
+pub const TEXT: Shape = Shape::Text;
+pub const FLAG: Shape = Shape::Flag;
+pub const TEXTS: Shape = Shape::List(&Shape::Text);
+pub const AT_LEAST_ONE: Shape = Shape::Whole(1, None);
+/// Zero is no limit.
+pub const LIMIT: Shape = Shape::Whole(0, None);
+pub const MS: Shape = Shape::Time(Least::AboveZero);
+pub const MS_OR_ZERO: Shape = Shape::Time(Least::Of(0));
+/// A server that dies at once shall not keep a core busy.
+pub const DELAY: Shape = Shape::Time(Least::Of(100));
+pub const FRACTION: Shape = Shape::Number(0.0, 1.0);
+pub const NAMING: Shape = Shape::Words(Naming::WORDS);
+pub const ISOLATION: Shape = Shape::Words(Isolation::WORDS);
+pub const OWN_TOOLS: Shape = Shape::List(&Shape::Words(&[
+    "meta", "external", "activity", "records", "control",
+]));
+
+pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static str) -> Key {
+    Key {
+        names,
+        shape,
+        about,
+        field: None,
+        alias_of: None,
+        takes_effect: None,
+    }
+}
+
+/// A key that a field holds.
+pub const fn setting(
+    names: &'static [&'static str],
+    shape: Shape,
+    about: &'static str,
+    field: Field,
+) -> Key {
+    Key {
+        field: Some(field),
+        ..key(names, shape, about)
+    }
+}
+
+/// A setting of the whole of Mainstay.
+pub const fn setting_of_all(
+    names: &'static [&'static str],
+    shape: Shape,
+    about: &'static str,
+    takes_effect: TakesEffect,
+    field: Field,
+) -> Key {
+    Key {
+        takes_effect: Some(takes_effect),
+        ..setting(names, shape, about, field)
+    }
+}
+
+/// Another name of the setting `key` of `object`, beside the object.
+pub const fn alias(
+    names: &'static [&'static str],
+    shape: Shape,
+    (about, object, key): (&'static str, &'static str, &'static str),
+    field: Field,
+) -> Key {
+    Key {
+        alias_of: Some((object, key)),
+        ..setting(names, shape, about, field)
+    }
+}
+
+/// A closed object without foreign keys.
+pub const fn object(name: &'static str, keys: &'static [&'static [Key]]) -> Object {
+    Object {
+        name,
+        keys,
+        foreign: &[],
+        later: &[],
+        required: &[],
+        open: false,
+    }
+}

@@ -1,0 +1,101 @@
+//! The tables of docs/configuration.md, made from the rows.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use serde_json::Value;
+
+use super::{defaults_of_keys::default_of, file, policies, reports};
+use crate::words::schema::{Key, Shape};
+
+/// Keys that have a chapter of their own, or are another program's.
+const ELSEWHERE: [&str; 6] = ["$schema", "mcpServers", "servers", "mcp", "tools", "inputs"];
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// A default in the words of the file; of bytes also in larger units.
+fn default_words(key: &Key) -> String {
+    const MIB: u64 = 1 << 20;
+    match default_of(key) {
+        Value::Null => String::new(),
+        Value::Number(number) if key.names[0].ends_with("Bytes") => {
+            let bytes = number.as_u64().unwrap_or_default();
+            match bytes / MIB {
+                mib if mib >= 1024 && mib % 1024 == 0 => format!("{bytes} ({} GiB)", mib / 1024),
+                mib => format!("{bytes} ({mib} MiB)"),
+            }
+        }
+        Value::Number(number) => number.to_string(),
+        value => format!("`{value}`"),
+    }
+}
+
+fn row(key: &Key, prefix: &str, has_default: bool, table: &mut String) {
+    let names = key.names.iter().map(|name| format!("`{prefix}{name}`"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let value = cell(&key.shape.words(key.names[0]));
+    let _ = write!(table, "| {names} | {value} | ");
+    if has_default {
+        let _ = write!(table, "{} | ", default_words(key));
+    }
+    let _ = writeln!(table, "{} |", cell(key.about));
+}
+
+/// A row for each key, those of objects inside with their whole path.
+fn rows(keys: &[&Key], prefix: &str, has_default: bool, table: &mut String) {
+    let keys = keys.iter().copied();
+    for key in keys.filter(|key| !ELSEWHERE.contains(&key.names[0])) {
+        match &key.shape {
+            Shape::Object(inner) if key.field.is_none() => {
+                let prefix = format!("{prefix}{}.", key.names[0]);
+                let keys: Vec<&Key> = inner.all_keys().collect();
+                rows(&keys, &prefix, has_default, table);
+            }
+            _ => row(key, prefix, has_default, table),
+        }
+    }
+}
+
+fn table(name: &str) -> String {
+    let (head, has_default) = match name {
+        "file" | "journal" => ("| Key | Value | Default | |\n|---|---|---|---|\n", true),
+        _ => ("| Key | Value | |\n|---|---|---|\n", false),
+    };
+    let keys: Vec<&Key> = match name {
+        "file" => file::SETTINGS.iter().collect(),
+        "journal" => reports::JOURNAL.all_keys().collect(),
+        "reconnect" => policies::RECONNECT.all_keys().collect(),
+        "restart" => policies::RESTART.all_keys().collect(),
+        "health" => policies::HEALTH.all_keys().collect(),
+        name => panic!("no rows for {name}"),
+    };
+    let mut table = head.to_owned();
+    rows(&keys, "", has_default, &mut table);
+    table
+}
+
+/// Each table stands behind `<!-- settings: NAME -->`, up to the next empty line.
+#[test]
+fn the_tables_of_the_settings_are_current() {
+    const MARK: &str = "<!-- settings: ";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let committed = fs::read_to_string(&path).expect("it is there");
+    let mut parts = committed.split(MARK);
+    let mut current = parts.next().expect("a beginning").to_owned();
+    let mut tables = 0;
+    for part in parts {
+        let (name, rest) = part.split_once(" -->\n").expect("the end of a mark");
+        let (_, behind) = rest.split_once("\n\n").expect("text behind the table");
+        let _ = write!(current, "{MARK}{name} -->\n{}\n{behind}", table(name));
+        tables += 1;
+    }
+    assert_eq!(tables, 5);
+    if std::env::var_os("MAINSTAY_WRITE_DOCS").is_some() {
+        fs::write(&path, &current).expect("written");
+    }
+    assert!(
+        committed == current,
+        "docs/configuration.md is out of date; write it with MAINSTAY_WRITE_DOCS=1 cargo test -p mainstay-config current"
+    );
+}

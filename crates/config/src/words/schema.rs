@@ -1,0 +1,450 @@
+//! The shape of a configuration: which keys an object has and what may stand there.
+//!
+//! The parser and the JSON Schema share it. [`super::fields::Fields`] takes no key that is not in it, and
+//! every reader of a value is held against the shape of its key, both in debug builds: a key that is
+//! parsed and not in the schema fails the first test that reads it.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::words::settings::Field;
+
+/// The identifier of the schema. It leads nowhere: editors are given the file, by its path beside the
+/// configuration (`edit::SCHEMA_FILE`), which needs no network and is of the same version.
+const ID: &str = "urn:mainstay:config";
+
+/// What may stand at a place. A member that is `null` is as good as absent.
+#[derive(Debug)]
+pub(crate) enum Shape {
+    Any,
+    /// Stated, to be taken away.
+    Null,
+    Text,
+    Flag,
+    /// A text, or a number or boolean that is taken as one.
+    Scalar,
+    /// A whole number from the first up to the second.
+    Whole(u32, Option<u32>),
+    Number(f64, f64),
+    /// A time, at most a year.
+    Time(Least),
+    /// One of a few words.
+    Words(&'static [&'static str]),
+    List(&'static Shape),
+    Map(&'static Shape),
+    Object(&'static Object),
+    /// One of several.
+    Either(&'static [Shape]),
+}
+
+/// The shortest time that may stand at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Least {
+    AboveZero,
+    /// So many milliseconds.
+    Of(u32),
+}
+
+/// An object with known keys.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// A name that no other object has, for references.
+    pub name: &'static str,
+    pub keys: &'static [&'static [Key]],
+    /// Keys of other programs that change nothing here, whatever they hold.
+    pub foreign: &'static [&'static str],
+    /// Keys that would change something, if only this version knew them.
+    pub later: &'static [&'static str],
+    /// Keys one of which must be there.
+    pub required: &'static [&'static str],
+    /// Whether other programs have keys of their own here, whatever they are.
+    pub open: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// One name, or several for the same thing.
+    pub names: &'static [&'static str],
+    pub shape: Shape,
+    /// What it means, for people who write the file.
+    pub about: &'static str,
+    /// Where a field holds it.
+    pub field: Option<Field>,
+    /// The object beside it and its key whose other name this is.
+    pub alias_of: Option<(&'static str, &'static str)>,
+    /// When a change of it takes effect; `None` where it is read whenever it is needed, and of servers.
+    pub takes_effect: Option<TakesEffect>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakesEffect {
+    Now,
+    /// When Mainstay is started the next time.
+    AtRestart,
+}
+
+impl Object {
+    pub fn all_keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        self.keys.iter().copied().flatten()
+    }
+
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.all_keys().find(|key| key.names.contains(&name))
+    }
+}
+
+impl Shape {
+    /// Whether this shape, or one of several that may stand here, is such a one.
+    pub fn admits(&self, is_such: &dyn Fn(&Self) -> bool) -> bool {
+        match self {
+            Self::Either(shapes) => shapes.iter().any(|shape| shape.admits(is_such)),
+            shape => matches!(shape, Self::Any) || is_such(shape),
+        }
+    }
+
+    /// From where to where a whole number may be.
+    pub fn range(&self) -> Option<(u32, Option<u32>)> {
+        match self {
+            Self::Whole(least, most) => Some((*least, *most)),
+            _ => None,
+        }
+    }
+
+    /// The shape of elements, if this is a list.
+    pub fn element(&self) -> Option<&'static Self> {
+        self.find(&|shape| match shape {
+            Self::List(element) => Some(*element),
+            _ => None,
+        })
+    }
+
+    /// The shape of a member of this name.
+    pub fn member(&self, name: &str) -> Option<&'static Self> {
+        self.find(&|shape| match shape {
+            Self::Map(value) => Some(*value),
+            Self::Object(object) => object.key(name).map(|key| &key.shape),
+            _ => None,
+        })
+    }
+
+    /// The object with known keys, if one may stand here.
+    pub fn object(&self) -> Option<&'static Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Either(shapes) => shapes.iter().find_map(Self::object),
+            _ => None,
+        }
+    }
+
+    fn find(&self, look: &dyn Fn(&Self) -> Option<&'static Self>) -> Option<&'static Self> {
+        match self {
+            Self::Either(shapes) => shapes.iter().find_map(|shape| shape.find(look)),
+            shape => look(shape),
+        }
+    }
+
+    /// The values that may stand here, in words. The name of the key tells the unit of a number.
+    pub fn words(&self, key: &str) -> String {
+        let whole = match key {
+            _ if key.ends_with("Bytes") => "bytes",
+            _ if key.ends_with("Ms") => "milliseconds",
+            _ if key.ends_with("Days") => "days",
+            _ => "a whole number",
+        };
+        match self {
+            Self::Any => "anything".to_owned(),
+            Self::Null => "`null`".to_owned(),
+            Self::Text => "a string".to_owned(),
+            Self::Flag => "a boolean".to_owned(),
+            Self::Scalar => "a string, a number or a boolean".to_owned(),
+            Self::Whole(least, None) => format!("{whole}, at least {least}"),
+            Self::Whole(least, Some(most)) => format!("{whole}, from {least} to {most}"),
+            Self::Number(least, most) => format!("a number from {least} to {most}"),
+            Self::Time(Least::AboveZero) => "milliseconds, above 0".to_owned(),
+            Self::Time(Least::Of(0)) => "milliseconds".to_owned(),
+            Self::Time(Least::Of(least)) => format!("milliseconds, at least {least}"),
+            Self::Words(words) => {
+                let words = words.iter().map(|word| format!("`\"{word}\"`"));
+                words.collect::<Vec<_>>().join(", ")
+            }
+            Self::List(Self::Text) => "an array of strings".to_owned(),
+            Self::List(Self::Words(_)) => "an array of words".to_owned(),
+            Self::List(_) => "an array".to_owned(),
+            Self::Map(_) | Self::Object(_) => "an object".to_owned(),
+            Self::Either(shapes) => {
+                let shapes = shapes.iter().map(|shape| shape.words(key));
+                shapes.collect::<Vec<_>>().join(", or ")
+            }
+        }
+    }
+
+    /// As JSON Schema; objects are referred to, and collected in `objects`.
+    fn schema(&self, objects: &mut Objects) -> Value {
+        match self {
+            Self::Any => json!({}),
+            Self::Null => json!({"type": "null"}),
+            Self::Text => json!({"type": "string"}),
+            Self::Flag => json!({"type": "boolean"}),
+            Self::Scalar => json!({"type": ["string", "number", "boolean"]}),
+            Self::Whole(least, None) => json!({"type": "integer", "minimum": least}),
+            Self::Whole(least, Some(most)) => {
+                json!({"type": "integer", "minimum": least, "maximum": most})
+            }
+            Self::Number(least, most) => {
+                json!({"type": "number", "minimum": least, "maximum": most})
+            }
+            Self::Time(Least::AboveZero) => json!({"type": "number", "exclusiveMinimum": 0}),
+            Self::Time(Least::Of(least)) => json!({"type": "number", "minimum": least}),
+            Self::Words(words) => json!({"enum": words}),
+            Self::List(element) => json!({"type": "array", "items": element.schema(objects)}),
+            Self::Map(value) => {
+                json!({"type": "object", "additionalProperties": value.schema(objects)})
+            }
+            Self::Object(object) => {
+                object.collect(objects);
+                json!({"$ref": format!("#/$defs/{}", object.name)})
+            }
+            Self::Either(shapes) => {
+                let shapes = shapes.iter().map(|shape| shape.schema(objects));
+                json!({"anyOf": shapes.collect::<Vec<_>>()})
+            }
+        }
+    }
+}
+
+impl Object {
+    fn collect(&self, objects: &mut Objects) {
+        if objects.schemas.contains_key(self.name) {
+            return;
+        }
+        // An object may hold one of its kind.
+        objects.schemas.insert(self.name.to_owned(), Value::Null);
+        let schema = self.schema(objects);
+        objects.schemas.insert(self.name.to_owned(), schema);
+    }
+
+    fn schema(&self, objects: &mut Objects) -> Value {
+        let mut properties = Map::new();
+        for key in self.all_keys() {
+            let mut schema = json!({"anyOf": [key.shape.schema(objects), {"type": "null"}]});
+            schema["description"] = key.description(&(objects.default_of)(key)).into();
+            for name in key.names {
+                properties.insert((*name).to_owned(), schema.clone());
+            }
+        }
+        for name in self.foreign.iter().chain(self.later) {
+            let passed = json!({"description": "Of other programs, or of a later version."});
+            properties.entry(*name).or_insert(passed);
+        }
+        let mut schema = json!({
+            "type": "object",
+            "properties": properties,
+        });
+        if !self.open {
+            // By such keys people write notes into JSON, and tools their schema.
+            schema["patternProperties"] = json!({"^([$_]|//)": true});
+            schema["additionalProperties"] = false.into();
+        }
+        if !self.required.is_empty() {
+            let each = self.required.iter().map(|key| json!({"required": [key]}));
+            schema["anyOf"] = each.collect();
+        }
+        schema
+    }
+}
+
+/// The objects of a schema, by name, as far as it has been written.
+struct Objects {
+    schemas: Map<String, Value>,
+    default_of: fn(&Key) -> Value,
+}
+
+impl Key {
+    /// The meaning of the key, its unit and its default, without Markdown's links.
+    fn description(&self, default: &Value) -> String {
+        let mut text = without_links(self.about);
+        let is_number =
+            |shape: &Shape| matches!(shape, Shape::Whole(..) | Shape::Number(..) | Shape::Time(_));
+        if is_number(&self.shape) {
+            let words = self.shape.words(self.names[0]);
+            let (first, rest) = words.split_at(1);
+            let _ = write!(text, " {}{rest}.", first.to_uppercase());
+        }
+        if !default.is_null() {
+            let _ = write!(text, " Default: {default}.");
+        }
+        text
+    }
+}
+
+/// A text for places without links: what they lead to is left out, and that there is more elsewhere.
+fn without_links(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('[') {
+        let link = behind.split_once(']').and_then(|(words, target)| {
+            let (_, behind) = target.strip_prefix('(')?.split_once(')')?;
+            Some((words, behind))
+        });
+        let see = before.strip_suffix("; see ");
+        plain.push_str(see.filter(|_| link.is_some()).unwrap_or(before));
+        match link {
+            Some((words, _)) if see.is_none() => plain.push_str(words),
+            Some(_) => {}
+            None => plain.push('['),
+        }
+        rest = link.map_or(behind, |(_, behind)| behind);
+    }
+    plain.push_str(rest);
+    plain.replace("; see below", "").replace(", see below", "")
+}
+
+/// The JSON Schema (draft 2020-12) of a file that is such an object.
+pub(crate) fn document(file: &Object, default_of: fn(&Key) -> Value) -> Value {
+    let mut objects = Objects {
+        schemas: Map::new(),
+        default_of,
+    };
+    let file = file.schema(&mut objects);
+    let mut objects = objects.schemas;
+    objects.sort_keys();
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        "title": "Configuration of Mainstay",
+        "description": "MCP servers, and how Mainstay keeps them up. See docs/configuration.md.",
+    });
+    if let (Value::Object(schema), Value::Object(file)) = (&mut schema, file) {
+        schema.extend(file);
+        schema.insert("$defs".to_owned(), objects.into());
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{Source, Syntax, Unreadable, parse, schema_text};
+
+    struct Nowhere;
+
+    impl crate::Environment for Nowhere {
+        fn var(&self, _: &str) -> Option<String> {
+            None
+        }
+
+        fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
+            Err(Unreadable::Absent)
+        }
+
+        fn home_dir(&self) -> Option<std::path::PathBuf> {
+            None
+        }
+    }
+
+    /// A value that fits a shape. The last of several shapes is left out by `null` alone.
+    fn sample(shape: &Shape) -> Value {
+        match shape {
+            Shape::Any | Shape::Text | Shape::Scalar => json!("x"),
+            Shape::Null => Value::Null,
+            Shape::Flag => json!(true),
+            Shape::Whole(least, _) => json!(least),
+            Shape::Number(least, _) => json!(least),
+            Shape::Time(_) => json!(1000),
+            Shape::Words(words) => json!(words[0]),
+            Shape::List(element) => json!([sample(element)]),
+            Shape::Map(value) => json!({"x": sample(value)}),
+            Shape::Object(object) => {
+                let members = object
+                    .all_keys()
+                    .flat_map(|key| key.names.iter().map(|name| (name, &key.shape)));
+                let members = members.map(|(name, shape)| ((*name).to_owned(), sample(shape)));
+                Value::Object(members.collect())
+            }
+            Shape::Either(shapes) => {
+                let objects = shapes.iter().find(|shape| shape.object().is_some());
+                sample(objects.unwrap_or(&shapes[0]))
+            }
+        }
+    }
+
+    /// The other direction is checked by `Fields::take`, in every test that parses a file.
+    #[test]
+    fn every_key_of_the_schema_is_read() {
+        let mut file = sample(&crate::words::FILE_SHAPE);
+        let remote = file["mcpServers"]["x"].as_object_mut().expect("an entry");
+        let mut process = remote.clone();
+        for key in ["url", "serverUrl", "httpUrl", "remoteUrl"] {
+            process.remove(key);
+        }
+        remote.remove("command");
+        for entry in [&mut process, remote] {
+            // What is stated of the transport would win over what the entry has.
+            for key in ["type", "transport", "transportType", "serverType"] {
+                entry.remove(key);
+            }
+        }
+        file["mcpServers"]["y"] = process.into();
+        let text = file.to_string();
+        let source = Source {
+            syntax: Syntax::Json,
+            path: Path::new("/servers.json"),
+            is_of_clients: false,
+        };
+        let mut unread: Vec<String> = Vec::new();
+        let mut note = |path: &str, message: &str| {
+            if message == "unknown key" {
+                unread.push(path.to_owned());
+            }
+        };
+        // Warnings of a file with errors are not told: the errors are taken out one by one.
+        let mut file = file;
+        loop {
+            match parse(&file.to_string(), &source, &Nowhere) {
+                Ok(parsed) => {
+                    parsed
+                        .warnings
+                        .iter()
+                        .for_each(|it| note(&it.path, &it.message));
+                    break;
+                }
+                Err(errors) => {
+                    let error = errors.0.iter().find(|error| !error.path.is_empty());
+                    let error = error.unwrap_or_else(|| panic!("{errors:?}: {text}"));
+                    remove(&mut file, &error.path);
+                }
+            }
+        }
+        assert_eq!(unread, Vec::<String>::new());
+    }
+
+    /// Takes out what stands at a path such as `mcpServers.x.args[0]`.
+    fn remove(file: &mut Value, path: &str) {
+        let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+        let (parent, last) = pointer.rsplit_once('/').expect("a path");
+        match file.pointer_mut(parent).unwrap_or_else(|| panic!("{path}")) {
+            Value::Object(members) => drop(members.shift_remove(last)),
+            Value::Array(elements) => {
+                elements.remove(last.parse().expect("an index"));
+            }
+            other => panic!("{path}: {other}"),
+        }
+    }
+
+    #[test]
+    fn the_committed_schema_is_current() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.schema.json");
+        let current = schema_text();
+        if std::env::var_os("MAINSTAY_WRITE_SCHEMA").is_some() {
+            std::fs::write(&path, &current).expect("written");
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == current,
+            "docs/config.schema.json is out of date; write it with MAINSTAY_WRITE_SCHEMA=1 cargo test -p mainstay-config schema"
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! Settings: keys of the file that a field holds. A row of `shapes` says all of one: its names, its shape
+//! and its text, the field, and when a change takes effect. From the rows follows how settings are read,
+//! shown and compared.
+
+use std::{
+    any::{Any, TypeId},
+    fmt,
+    time::Duration,
+};
+
+use mainstay_core::{
+    config::{Durability, Isolation, ListChanged, Naming, Payloads, ServerRequests},
+    health::{Action, Method},
+    lifecycle::{InitialFailure, ReconnectMode, RestartMode},
+    words::Words,
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    read::{fields::Fields, node::Node, report::Report},
+    words::schema::{Key, Least, Object, Shape},
+};
+
+/// The field that holds a setting.
+pub(crate) struct Field {
+    /// The type that has the field.
+    pub holder: TypeId,
+    /// `None` where a reader of its own takes the key.
+    pub read: Option<ReadField>,
+    pub shown: fn(&dyn Any) -> Value,
+    pub differs: fn(&dyn Any, &dyn Any) -> bool,
+}
+
+/// Reads a value into the field of the holder.
+pub(crate) type ReadField = fn(&mut dyn Any, &Node<'_>, &mut Report<'_>);
+
+impl fmt::Debug for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Field").finish_non_exhaustive()
+    }
+}
+
+/// `field!(Journal, redact.keys)`: the field of a type, read by the shape of its key and shown as a
+/// [`SettingValue`]. `read:` and `shown:` are functions in place of these; with `shown:` alone the key has
+/// a reader of its own elsewhere.
+macro_rules! field {
+    ($holder:ty, $($path:ident).+) => {
+        field!($holder, $($path).+, read: crate::words::settings::SettingValue::read)
+    };
+    ($holder:ty, $($path:ident).+, read: $read:expr) => {
+        field!($holder, $($path).+, read: $read, shown: crate::words::settings::SettingValue::file_value)
+    };
+    ($holder:ty, $($path:ident).+, read: $read:expr, shown: $shown:expr) => {
+        crate::words::settings::Field {
+            read: Some(|holder, node, report| {
+                if let Some(value) = $read(node, report)
+                    && let Some(holder) = holder.downcast_mut::<$holder>()
+                {
+                    holder.$($path).+ = value;
+                }
+            }),
+            ..field!($holder, $($path).+, shown: $shown)
+        }
+    };
+    ($holder:ty, $($path:ident).+, shown: $shown:expr) => {
+        crate::words::settings::Field {
+            holder: std::any::TypeId::of::<$holder>(),
+            read: None,
+            shown: |holder| {
+                let holder = holder.downcast_ref::<$holder>();
+                holder.map_or(serde_json::Value::Null, |holder| $shown(&holder.$($path).+))
+            },
+            differs: |one, other| {
+                let [one, other] = [one, other].map(|holder| holder.downcast_ref::<$holder>());
+                one.map(|holder| &holder.$($path).+) != other.map(|holder| &holder.$($path).+)
+            },
+        }
+    };
+}
+pub(crate) use field;
+
+/// A value of a setting: read by the shape of its key, and shown in the words of the file.
+pub(crate) trait SettingValue: Sized {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self>;
+
+    /// `null` stands for what is not set.
+    fn file_value(&self) -> Value;
+}
+
+/// Settings that are one of a few words.
+macro_rules! word_values {
+    ($($type:ty),+ $(,)?) => {$(
+        impl SettingValue for $type {
+            fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+                let words = <$type>::WORDS.iter().copied();
+                let words: Vec<_> = words.zip(<$type>::VALUES.iter().copied()).collect();
+                node.word(report, &words)
+            }
+
+            fn file_value(&self) -> Value {
+                self.word().into()
+            }
+        }
+    )+};
+}
+
+word_values!(
+    Naming,
+    Isolation,
+    Durability,
+    Payloads,
+    ReconnectMode,
+    InitialFailure,
+    RestartMode,
+    Method,
+    Action,
+    ListChanged,
+    ServerRequests,
+);
+
+impl SettingValue for bool {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        node.boolean(report)
+    }
+
+    fn file_value(&self) -> Value {
+        (*self).into()
+    }
+}
+
+impl SettingValue for usize {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let (least, most) = node.shape().and_then(Shape::range)?;
+        node.whole(report, least, most)
+    }
+
+    fn file_value(&self) -> Value {
+        (*self).into()
+    }
+}
+
+/// One too great for a counter is as good as the greatest.
+impl SettingValue for u32 {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let number = usize::read(node, report)?;
+        Some(Self::try_from(number).unwrap_or(Self::MAX))
+    }
+
+    fn file_value(&self) -> Value {
+        (*self).into()
+    }
+}
+
+impl SettingValue for u64 {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        usize::read(node, report).map(|number| number as Self)
+    }
+
+    fn file_value(&self) -> Value {
+        (*self).into()
+    }
+}
+
+/// In milliseconds.
+impl SettingValue for Duration {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        match node.shape()? {
+            Shape::Time(Least::AboveZero) => node.milliseconds(report),
+            Shape::Time(Least::Of(0)) => node.milliseconds_or_zero(report),
+            Shape::Time(Least::Of(least)) => {
+                node.milliseconds_from(Self::from_millis(u64::from(*least)), report)
+            }
+            _ => u64::read(node, report).map(Self::from_millis),
+        }
+    }
+
+    fn file_value(&self) -> Value {
+        match u64::try_from(self.as_millis()) {
+            Ok(whole) if *self == Self::from_millis(whole) => whole.into(),
+            _ => (self.as_secs_f64() * 1000.0).into(),
+        }
+    }
+}
+
+impl SettingValue for f64 {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        let Some(Shape::Number(least, most)) = node.shape() else {
+            return None;
+        };
+        node.number(*least..=*most, &format!("from {least} to {most}"), report)
+    }
+
+    fn file_value(&self) -> Value {
+        (*self).into()
+    }
+}
+
+impl SettingValue for String {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        node.string(report).map(str::to_owned)
+    }
+
+    fn file_value(&self) -> Value {
+        self.as_str().into()
+    }
+}
+
+impl SettingValue for Vec<String> {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        Some(node.strings(report))
+    }
+
+    fn file_value(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl<T: SettingValue> SettingValue for Option<T> {
+    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        T::read(node, report).map(Some)
+    }
+
+    fn file_value(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::file_value)
+    }
+}
+
+impl Key {
+    /// The field of `T` that holds the setting. Of another name of it there is none.
+    pub fn field_of<T: Any>(&self) -> Option<&Field> {
+        let field = self.field.as_ref().filter(|_| self.alias_of.is_none())?;
+        (field.holder == TypeId::of::<T>()).then_some(field)
+    }
+
+    /// The object that stands here, if fields of `T` hold what it has.
+    pub fn object_of<T: Any>(&self) -> Option<&'static Object> {
+        let object = self.shape.object()?;
+        let mut keys = object.all_keys();
+        keys.any(|key| key.field_of::<T>().is_some())
+            .then_some(object)
+    }
+}
+
+/// Reads the settings that fields of `holder` hold, those of objects inside, too.
+pub(crate) fn read<T: Any>(holder: &mut T, fields: &mut Fields<'_>, report: &mut Report<'_>) {
+    for key in fields.keys() {
+        if let Some(field) = key.field_of::<T>() {
+            let Some(read) = field.read else { continue };
+            for name in key.names {
+                if let Some(node) = fields.take(name) {
+                    read(holder, &node, report);
+                }
+            }
+        } else if key.object_of::<T>().is_some()
+            && let Some(node) = fields.take(key.names[0])
+            && let Some(mut inner) = Fields::open(&node, report)
+        {
+            read(holder, &mut inner, report);
+            inner.finish(report);
+        }
+    }
+}
+
+/// The settings that fields of `holder` hold, as a file would have them. What is not set is left out.
+pub(crate) fn file_values<T: Any>(holder: &T, object: &'static Object) -> Map<String, Value> {
+    let members = object.all_keys().filter_map(|key| {
+        let value = match (key.field_of::<T>(), key.object_of::<T>()) {
+            (Some(field), _) => (field.shown)(holder),
+            (None, Some(object)) => match file_values(holder, object) {
+                nothing if nothing.is_empty() => Value::Null,
+                members => members.into(),
+            },
+            (None, None) => Value::Null,
+        };
+        (!value.is_null()).then(|| (key.names[0].to_owned(), value))
+    });
+    members.collect()
+}
+
+/// A setting, and its path in the file: the names of the objects that it stands in, and its own.
+pub(crate) type Placed = (Vec<&'static str>, &'static Key);
+
+/// The settings in which two holders differ.
+pub(crate) fn differing<T: Any>(one: &T, other: &T, object: &'static Object) -> Vec<Placed> {
+    let differing = object.all_keys().flat_map(|key| {
+        let name = key.names[0];
+        match (key.field_of::<T>(), key.object_of::<T>()) {
+            (Some(field), _) if (field.differs)(one, other) => vec![(vec![name], key)],
+            (Some(_), _) | (None, None) => Vec::new(),
+            (None, Some(object)) => {
+                let mut inner = differing(one, other, object);
+                for (path, _) in &mut inner {
+                    path.insert(0, name);
+                }
+                inner
+            }
+        }
+    });
+    differing.collect()
+}

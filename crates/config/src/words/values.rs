@@ -1,0 +1,124 @@
+//! Values of settings, as the file would have them.
+
+#![expect(clippy::ref_option, reason = "rows pass a reference to their field")]
+
+use std::{sync::Arc, time::Duration};
+
+use mainstay_core::config::{
+    Alert, AlertCommand, AlertKind, Glob, Receiver, Root, Secret, Telemetry,
+};
+use serde_json::{Map, Value, json};
+
+use crate::words::settings::SettingValue;
+
+/// An object without members that are `null`, which stand for what is not set.
+pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
+    let set = members.into_iter().filter(|(_, value)| !value.is_null());
+    set.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+pub(crate) fn globs(globs: &[Glob]) -> Value {
+    globs.iter().map(Glob::as_str).collect()
+}
+
+pub(crate) fn headers(headers: &[(String, Secret)]) -> Value {
+    let headers = headers.iter();
+    let headers = headers.map(|(name, value)| (name.clone(), Value::from(value.expose())));
+    match headers.collect::<Map<_, _>>() {
+        none if none.is_empty() => Value::Null,
+        headers => headers.into(),
+    }
+}
+
+/// Of what is shown in another way, or by another key.
+pub(crate) fn elsewhere<T>(_: &T) -> Value {
+    Value::Null
+}
+
+/// A duration in seconds, whole where it can be.
+pub(crate) fn seconds(time: &Duration) -> Value {
+    if time.subsec_nanos() == 0 {
+        time.as_secs().into()
+    } else {
+        time.as_secs_f64().into()
+    }
+}
+
+pub(crate) fn roots(roots: &[Root]) -> Value {
+    let roots = roots.iter().map(|root| match &root.name {
+        Some(name) => json!({"uri": root.uri, "name": name}),
+        None => root.uri.as_str().into(),
+    });
+    roots.collect()
+}
+
+pub(crate) fn url(url: &Option<Secret>) -> Value {
+    json!(url.as_ref().map(Secret::expose))
+}
+
+pub(crate) fn tools(tools: &Arc<[String]>) -> Value {
+    json!(tools[..])
+}
+
+pub(crate) fn allowed_tools(tools: &Option<Arc<[String]>>) -> Value {
+    json!(tools.as_deref())
+}
+
+pub(crate) fn alerts(alerts: &[Alert]) -> Value {
+    alerts.iter().map(alert).collect()
+}
+
+fn alert(alert: &Alert) -> Value {
+    let Alert {
+        on,
+        servers,
+        to,
+        after,
+        flapping,
+        timeout,
+    } = alert;
+    let (key, receiver) = match to {
+        Receiver::Webhook(webhook) => {
+            let url = webhook.url.expose();
+            let webhook = object([("url", url.into()), ("headers", headers(&webhook.headers))]);
+            ("webhook", webhook.into())
+        }
+        Receiver::Command(AlertCommand { program, args }) => {
+            let words = std::iter::once(program).chain(args).cloned();
+            ("command", words.collect())
+        }
+    };
+    object([
+        ("on", on.iter().copied().map(AlertKind::as_str).collect()),
+        ("servers", globs(servers)),
+        (key, receiver),
+        ("afterMs", after.file_value()),
+        (
+            "flapping",
+            json!({"losses": flapping.losses, "withinMs": flapping.within.file_value()}),
+        ),
+        ("timeoutMs", timeout.file_value()),
+    ])
+    .into()
+}
+
+pub(crate) fn telemetry(telemetry: &Option<Telemetry>) -> Value {
+    // The rest is the environment's.
+    let Some(Telemetry {
+        collector,
+        service_name,
+        sample_ratio,
+        attributes: _,
+        other_protocol: _,
+    }) = telemetry
+    else {
+        return Value::Null;
+    };
+    object([
+        ("endpoint", collector.url.expose().into()),
+        ("headers", headers(&collector.headers)),
+        ("serviceName", service_name.as_str().into()),
+        ("sampleRatio", (*sample_ratio).into()),
+    ])
+    .into()
+}
