@@ -28,7 +28,6 @@ mod front;
 mod machine;
 mod merge;
 mod own_address;
-mod own_keys;
 mod pasted;
 mod placeholders;
 mod places;

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use mainstay_config::is_own_key;
+use serde_json::{Map, Value};
 
 use crate::{
     client::Client,
     format::Format,
     machine::{Machine, System},
-    own_keys,
 };
 
 /// Whose servers a file has.
@@ -517,7 +517,7 @@ fn by_content(path: &Path, text: &str) -> Option<Client> {
         };
     }
     if let Some(servers) = whole.get("servers").filter(|it| is_filled(it)) {
-        let of_mainstay = own_keys::has_own_keys(servers);
+        let of_mainstay = has_own_keys(servers);
         return Some(if of_mainstay {
             Client::Unknown
         } else {
@@ -554,4 +554,12 @@ fn by_mcp(whole: &Value, mcp: &Value) -> Option<Client> {
         members if members.contains_key("servers") => Client::Opencode,
         _ => Client::Crush,
     })
+}
+
+/// Whether an entry of these servers has a setting of ours that no client has.
+fn has_own_keys(servers: &Value) -> bool {
+    let members = servers.as_object().into_iter().flat_map(Map::values);
+    let elements = servers.as_array().into_iter().flatten();
+    let mut entries = members.chain(elements).filter_map(Value::as_object);
+    entries.any(|entry| entry.keys().any(|key| is_own_key(key)))
 }

@@ -6,12 +6,11 @@ mod reach;
 
 use std::path::Path;
 
-use mainstay_config::edit::Entry;
+use mainstay_config::{ALLOWED_TOOLS, DISABLED_TOOLS, UNUSED_KEYS, edit::Entry, is_own_key};
 use serde_json::{Map, Value, json};
 
 use crate::{
     client::Client,
-    own_keys::is_ours,
     placeholders,
     places::Section,
     read::{Fate, LeftOut, Note, kept_key},
@@ -21,9 +20,6 @@ pub(crate) use limits::{Unit, counts_seconds, unit};
 
 /// Of a key that nothing is known of.
 pub(crate) const UNKNOWN: &str = "not known to Mainstay, which ignores it";
-
-/// Of a key that is ours, in the file of a client that does not know it.
-pub(crate) const NOT_TAKEN: &str = "a setting of Mainstay, which is not taken from a client's file";
 
 /// An entry in our words.
 #[derive(Debug, Default)]
@@ -149,7 +145,6 @@ impl Reading<'_> {
             }
             (client, "environment") if client.is_of_opencode() => self.env(key, value),
             (client, "timeout") if client.is_of_opencode() => self.request_timeout(key, value),
-            (Client::Unknown, key) if is_ours(key) => self.own(key, value),
             (Client::Unknown, "anythingllm") => self.anythingllm(key, value),
             (Client::Codex, "startup_timeout_sec") => {
                 self.connect_timeout(key, value, Unit::Seconds);
@@ -222,14 +217,8 @@ impl Reading<'_> {
                 self.timeout(key, value, Unit::Seconds);
             }
             (client, "timeout") => self.timeout(key, value, unit(client)),
-            (_, "disabledTools" | "disabled_tools" | "excludeTools" | "suppressedTools") => {
-                self.tools(key, "disabledTools", value);
-            }
-            (
-                _,
-                "allowedTools" | "allowed_tools" | "enabledTools" | "enabled_tools"
-                | "includeTools" | "tools",
-            ) => self.tools(key, "allowedTools", value),
+            (_, key) if DISABLED_TOOLS.contains(&key) => self.tools(key, "disabledTools", value),
+            (_, key) if ALLOWED_TOOLS.contains(&key) => self.tools(key, "allowedTools", value),
             // Its rules hold where the sandbox is enabled.
             (Client::VsCode | Client::VsCodeInsiders, "sandbox")
                 if members.get("sandboxEnabled") != Some(&Value::Bool(true)) =>
@@ -262,42 +251,8 @@ impl Reading<'_> {
             (Client::LibreChat, "proxy") => {
                 self.keep_and_report(key, value, "Mainstay uses the proxy of its own environment")
             }
-            (
-                _,
-                "alwaysAllow"
-                | "autoApprove"
-                | "trust"
-                | "description"
-                | "title"
-                | "icon"
-                | "iconPath"
-                | "faviconUrl"
-                | "gallery"
-                | "version"
-                | "id"
-                | "tags"
-                | "note"
-                | "notes"
-                | "metadata"
-                | "chatMenu"
-                | "serverInstructions"
-                | "stderr"
-                | "name"
-                | "alwaysLoad"
-                | "watchPaths"
-                | "dev"
-                | "supports_parallel_tool_calls"
-                | "isInternal"
-                | "autoconnect"
-                | "schema"
-                | "uses"
-                | "with"
-                | "sourceFile"
-                | "serverName"
-                | "sseReadTimeout"
-                | "extensionName",
-            ) => self.keep(key, value),
-            (_, key) if is_ours(key) => self.keep_and_report(key, value, NOT_TAKEN),
+            (_, key) if key == "dev" || UNUSED_KEYS.contains(&key) => self.keep(key, value),
+            (_, key) if is_own_key(key) => self.own(key, value),
             _ => match meant_switch(key) {
                 Some(switch) => {
                     self.report(key, format!("taken as `{switch}`"));
@@ -313,7 +268,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A key of our own configuration, in a file that is read as one.
+    /// A key that only Mainstay has.
     fn own(&mut self, key: &str, value: &Value) {
         self.honoured(key);
         self.set(key, value.clone());

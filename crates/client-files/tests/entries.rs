@@ -528,21 +528,18 @@ fn a_file_of_our_own_keys_is_read_with_all_of_them() {
 }
 
 #[test]
-fn our_own_keys_are_kept_in_a_file_of_our_own_and_told_in_a_clients() {
+fn our_own_keys_are_taken_from_every_file() {
     let own = json!({
         "command": "a", "preset": "router", "health": false, "reconnect": {"mode": "off"},
         "isolation": "per_client", "listChanged": "ignore", "healthCheckUrl": "http://h/health",
         "autoStart": false, "timeout_s": 20, "auto_reconnect": false, "maxRetries": 3,
         "protocol": "legacy", "startTimeoutMs": 9000,
     });
-    let server = one(Client::Unknown, "mcpServers", own.clone());
-    assert_eq!(Value::Object(server.entry.clone()), own);
-    assert_eq!(reports(&server), [""; 0]);
-    let entry = json!({"command": "a", "preset": "router"});
-    let server = one(Client::Cursor, "mcpServers", entry);
-    assert_eq!(server.entry["_cursor"], json!({"preset": "router"}));
-    let told = "preset: a setting of Mainstay, which is not taken from a client's file";
-    assert_eq!(reports(&server), [told]);
+    for client in [Client::Unknown, Client::Cursor, Client::ClaudeCode] {
+        let server = one(client, "mcpServers", own.clone());
+        assert_eq!(Value::Object(server.entry.clone()), own, "{client}");
+        assert_eq!(reports(&server), [""; 0], "{client}");
+    }
 }
 
 /// Their entries stand in `mcpServers` or `servers`, and have keys of ours.

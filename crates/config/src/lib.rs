@@ -22,6 +22,7 @@ mod target;
 mod words;
 
 pub use change_words::change_words;
+pub use foreign::{TransportWord, UNUSED_KEYS};
 pub use location::{Location, NamedBy, locate, locate_clients, named_by};
 pub use overlay::{Approval, Overlay, Requested, Runtime, Standing, Word, digest_of_entry};
 pub use plan::Plan;
@@ -32,4 +33,4 @@ pub use read::{
 };
 pub use show::{Defaults, shown};
 pub use target::{Target, folded};
-pub use words::{schema, schema_text};
+pub use words::{is_known_key, is_own_key, schema, schema_text};

@@ -1,7 +1,8 @@
 //! Finds the servers in a value, whichever client has them like that.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::LazyLock};
+use std::path::PathBuf;
 
+use mainstay_config::is_known_key;
 use serde_json::{Map, Value};
 
 use super::{Found, map, shortened};
@@ -11,7 +12,6 @@ use crate::{
     format::Format,
     places::{ClientFile, Scope, Section},
     read::{self, Fate, Note, Server, kept_key},
-    translate,
 };
 
 /// How deep servers are looked for.
@@ -38,16 +38,6 @@ const REACH: [&str; 7] = [
     "uri",
     "remoteUrl",
 ];
-
-/// The keys that an entry of our configuration may have.
-static OWN_KEYS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    let schema = mainstay_config::schema();
-    let keys = schema["$defs"]["server"]["properties"].as_object();
-    keys.into_iter()
-        .flatten()
-        .map(|(key, _)| key.clone())
-        .collect()
-});
 
 pub(super) fn find(whole: Value, format: Format) -> Option<Shape> {
     find_at(whole, format, 0)
@@ -346,21 +336,13 @@ impl Shape {
         if let Some(Value::Object(kept)) = kept {
             // The name stands beside the entry.
             for (key, value) in kept.into_iter().filter(|(key, _)| key != "name") {
-                let is_ours = OWN_KEYS.contains(&key) && !entry.contains_key(&key);
-                let texts = [translate::UNKNOWN, translate::NOT_TAKEN];
-                let is_plain = |note: &Note| {
-                    note.key != key || note.fate == Fate::Kept || texts.contains(&&*note.text)
-                };
-                if is_ours && notes.iter().all(is_plain) {
+                let mut of_key = notes.iter().filter(|note| note.key == key);
+                // Keys without a meaning, which people keep in our file, too.
+                if is_known_key(&key) && of_key.clone().all(|note| note.fate == Fate::Kept) {
                     notes.retain(|note| note.key != key);
-                    entry.insert(key, value);
-                } else {
-                    lost.extend(
-                        notes
-                            .iter()
-                            .any(|note| note.key == key && note.fate == Fate::Kept)
-                            .then(|| shortened(&key)),
-                    );
+                    entry.entry(key).or_insert(value);
+                } else if of_key.any(|note| note.fate == Fate::Kept) {
+                    lost.push(shortened(&key));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! How a server is reached over HTTP: its URL, its transport, its headers.
 
+use mainstay_config::TransportWord;
 use serde_json::{Map, Value, json};
 
 use super::{Reading, UNKNOWN, is_off};
@@ -68,32 +69,22 @@ impl Reading<'_> {
         let Some(word) = value.as_str() else {
             return self.unread(key, value, "a word");
         };
-        let simple = word.replace(['-', '_', ' '], "").to_lowercase();
-        match simple.as_str() {
-            // The command says it already.
-            "stdio" | "local" => self.honoured(key),
-            "sse" => {
+        match TransportWord::parse(word, key) {
+            // The command or the URL says it already.
+            Some(TransportWord::Stdio | TransportWord::Remote) => self.honoured(key),
+            Some(TransportWord::Sse) => {
                 self.honoured(key);
                 self.set("type", "sse");
             }
-            "http" | "streamablehttp" | "remotestreamable" => {
+            Some(TransportWord::StreamableHttp) => {
                 self.honoured(key);
                 // VS Code says `http`, and in another key which of both it is.
-                if self
-                    .read
-                    .entry
-                    .get("type")
-                    .is_none_or(|known| known != "sse")
-                {
+                let known = self.read.entry.get("type");
+                if known.is_none_or(|known| known != "sse") {
                     self.set("type", "http");
                 }
             }
-            "remote" if key == "serverType" => {
-                self.honoured(key);
-                self.set("type", "sse");
-            }
-            "remote" => self.honoured(key),
-            _ => {
+            None => {
                 let text = format!("Mainstay speaks no {word:?}");
                 self.unsupported_and_disabled(key, value, text);
             }

@@ -2,12 +2,15 @@
 
 pub(crate) mod choice;
 pub(crate) mod dialect;
+mod entry_words;
 
 use std::path::Path;
 
 use mainstay_core::spelling::nearest;
 
 use crate::read::{fields::Fields, node::Node};
+
+pub use self::entry_words::{TransportWord, UNUSED_KEYS};
 
 /// A file of another program.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,7 +11,9 @@ use mainstay_core::{
 };
 
 use crate::{
-    Environment, References, Unreadable, locate,
+    Environment, References, Unreadable,
+    foreign::TransportWord,
+    locate,
     read::{
         entry::Entry,
         expand::Scope,
@@ -64,19 +66,12 @@ enum Kind {
 }
 
 impl Kind {
-    /// Any spelling that is out there; hyphens, underscores and case do not count.
     fn parse(word: &str, key: &str) -> Option<Self> {
-        let word = word.replace(['-', '_'], "").to_ascii_lowercase();
-        Some(match word.as_str() {
-            "stdio" | "local" => Self::Stdio,
-            "sse" => Self::Http(HttpTransport::Sse),
-            "http" | "streamablehttp" | "remotestreamable" => {
-                Self::Http(HttpTransport::StreamableHttp)
-            }
-            // As a `serverType` it means SSE; elsewhere it only says "not a process".
-            "remote" if key == "serverType" => Self::Http(HttpTransport::Sse),
-            "remote" => Self::Http(HttpTransport::Detect),
-            _ => return None,
+        Some(match TransportWord::parse(word, key)? {
+            TransportWord::Stdio => Self::Stdio,
+            TransportWord::Sse => Self::Http(HttpTransport::Sse),
+            TransportWord::StreamableHttp => Self::Http(HttpTransport::StreamableHttp),
+            TransportWord::Remote => Self::Http(HttpTransport::Detect),
         })
     }
 

@@ -30,3 +30,13 @@ pub fn schema() -> Value {
 pub fn schema_text() -> String {
     format!("{:#}\n", schema())
 }
+
+/// True for a key of a server's entry that Mainstay has and no other client.
+pub fn is_own_key(key: &str) -> bool {
+    SERVER.key(key).is_some_and(|row| !row.is_of_clients)
+}
+
+/// True for a key that may stand in a server's entry, whether it has a meaning here or not.
+pub fn is_known_key(key: &str) -> bool {
+    SERVER.key(key).is_some() || SERVER.foreign.contains(&key) || SERVER.later.contains(&key)
+}

@@ -35,6 +35,15 @@ pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static s
         field: None,
         alias_of: None,
         takes_effect: None,
+        is_of_clients: false,
+    }
+}
+
+/// A key that other clients have, too.
+pub const fn of_clients(key: Key) -> Key {
+    Key {
+        is_of_clients: true,
+        ..key
     }
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Key {
     pub alias_of: Option<(&'static str, &'static str)>,
     /// When a change of it takes effect; `None` where it is read whenever it is needed, and of servers.
     pub takes_effect: Option<TakesEffect>,
+    /// True if other MCP clients have the key in their files, too.
+    pub is_of_clients: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 use mainstay_core::config::{ServerConfig, defaults};
 
 use super::{
-    parts::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object, setting},
+    parts::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object, of_clients, setting},
     policies::POLICIES,
 };
 use crate::{
+    foreign::UNUSED_KEYS,
     read::{
         options::PROTOCOLS,
         withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
@@ -28,94 +29,83 @@ static ROOT_SHAPES: [Shape; 2] = [TEXT, Shape::Object(&ROOT)];
 static ROOT_SHAPE: Shape = Shape::Either(&ROOT_SHAPES);
 
 pub static SERVER: Object = Object {
-    foreign: FOREIGN,
+    foreign: &UNUSED_KEYS,
     later: &["dev", "sandbox"],
     required: &["command", "url", "serverUrl", "httpUrl", "remoteUrl"],
     ..object("server", &[REACH, OPTIONS, POLICIES])
 };
 
-/// Keys of other programs.
-const FOREIGN: &[&str] = &[
-    "alwaysAllow",
-    "autoApprove",
-    "description",
-    "gallery",
-    "icon",
-    "iconPath",
-    "id",
-    "metadata",
-    "name",
-    "note",
-    "notes",
-    "tags",
-    "title",
-    "trust",
-    "version",
-];
-
 /// How a server is reached.
 const REACH: &[Key] = &[
-    key(
+    of_clients(key(
         &["type", "transport", "transportType", "serverType"],
         Shape::Either(&[
             Shape::Words(&["stdio", "http", "sse", "streamable-http"]),
             TEXT,
         ]),
         "The transport; without it, command or URL tell. Other spellings are understood, too.",
-    ),
-    key(&["command"], TEXT, "The program, without its arguments."),
-    key(&["args"], TEXTS, "The program's arguments."),
-    key(
+    )),
+    of_clients(key(
+        &["command"],
+        TEXT,
+        "The program, without its arguments.",
+    )),
+    of_clients(key(&["args"], TEXTS, "The program's arguments.")),
+    of_clients(key(
         &["env"],
         Shape::Map(&Shape::Either(&[Shape::Scalar, Shape::Null])),
         "Variables of the process; null takes away one that is inherited.",
-    ),
-    key(
+    )),
+    of_clients(key(
         &["envFile"],
         TEXT,
         "A file of variables, over which env wins.",
-    ),
-    key(&["cwd"], TEXT, "The folder in which the process starts."),
+    )),
+    of_clients(key(
+        &["cwd"],
+        TEXT,
+        "The folder in which the process starts.",
+    )),
     key(
         &["inheritEnv"],
         Shape::Either(&[Shape::Words(&["process", "loginShell", "none"]), FLAG]),
         "Which environment the process inherits. Default \"process\".",
     ),
-    key(
+    of_clients(key(
         &["url", "serverUrl", "httpUrl", "remoteUrl"],
         TEXT,
         "The http:// or https:// URL of a remote server.",
-    ),
-    key(
+    )),
+    of_clients(key(
         &["headers"],
         Shape::Map(&Shape::Scalar),
         "Headers that are sent with every request.",
-    ),
-    key(
+    )),
+    of_clients(key(
         &["requestInit"],
         Shape::Object(&REQUEST_INIT),
         "Headers, as the SDK for TypeScript has them.",
-    ),
-    key(
+    )),
+    of_clients(key(
         &["bearerToken"],
         TEXT,
         "Sent as Authorization: Bearer …. Better a reference, such as ${TOKEN}.",
-    ),
-    key(
+    )),
+    of_clients(key(
         &["auth", "authProviderType", "headersHelper", "oauth"],
         Shape::Any,
         "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
-    ),
-    key(
+    )),
+    of_clients(key(
         &["sandboxEnabled"],
         Shape::Any,
         "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
-    ),
-    key(
+    )),
+    of_clients(key(
         &["sandbox"],
         Shape::Any,
         "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
-    ),
+    )),
     key(
         &["inputParams"],
         Shape::Map(&PARAM_VALUE),
@@ -149,32 +139,40 @@ static PARAM: Object = Object {
 
 /// An entry's switches, limits and times.
 const OPTIONS: &[Key] = &[
-    setting(
+    of_clients(setting(
         &["enabled"],
         FLAG,
         "Whether the server is started and listed. Default true.",
         field!(ServerConfig, enabled, shown: SettingValue::file_value),
-    ),
-    key(&["disabled"], FLAG, "The opposite of enabled."),
-    key(&["isActive"], FLAG, "Cherry Studio's word for enabled."),
+    )),
+    of_clients(key(&["disabled"], FLAG, "The opposite of enabled.")),
+    of_clients(key(
+        &["isActive"],
+        FLAG,
+        "Cherry Studio's word for enabled.",
+    )),
     setting(
         &["autoStart"],
         FLAG,
         "Whether the server is started with Mainstay. Default true.",
         field!(ServerConfig, auto_start),
     ),
-    key(&["start_on_launch"], FLAG, "Warp's word for autoStart."),
-    key(
+    of_clients(key(
+        &["start_on_launch"],
+        FLAG,
+        "Warp's word for autoStart.",
+    )),
+    of_clients(key(
         &["anythingllm"],
         Shape::Object(&ANYTHINGLLM),
         "AnythingLLM's own keys.",
-    ),
-    setting(
+    )),
+    of_clients(setting(
         &["timeout"],
         Shape::Number(1.0, 31_536_000_000.0),
         "How long a call may take, in milliseconds, at least 1000. Default 30000. Some clients have seconds here.",
         field!(ServerConfig, call_timeout, shown: values::elsewhere),
-    ),
+    )),
     setting(
         &["timeout_s"],
         Shape::Number(0.0, 31_536_000.0),
@@ -231,19 +229,19 @@ const OPTIONS: &[Key] = &[
         "What health.method \"http\" asks: an http:// or https:// URL.",
         field!(ServerConfig, health_check_url, shown: values::url),
     ),
-    setting(
+    of_clients(setting(
         &DISABLED_TOOLS,
         TEXTS,
         "Tools, by the server's own names, that are neither listed nor called.",
         field!(ServerConfig, withheld.disabled, shown: values::tools),
-    ),
-    setting(
+    )),
+    of_clients(setting(
         &ALLOWED_TOOLS,
         TEXTS,
         "The only tools that are listed and called, by the server's own names. \"*\" is all of them.",
         field!(ServerConfig, withheld.allowed, shown: values::allowed_tools),
-    ),
-    key(
+    )),
+    of_clients(key(
         &[
             "disabled_prompts",
             "disabled_resources",
@@ -253,7 +251,7 @@ const OPTIONS: &[Key] = &[
         ],
         Shape::Any,
         "Not supported: Mainstay hides tools only, by their names.",
-    ),
+    )),
 ];
 
 static ANYTHINGLLM: Object = Object {
