@@ -107,7 +107,7 @@ export async function send(method: string, path: string, options: Options = {}, 
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error
     onReached(false)
-    throw new ApiError('unreachable', 0, texts.app.gone)
+    throw new ApiError('unreachable', 0, texts.common.unreachable)
   }
 }
 

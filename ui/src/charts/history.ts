@@ -1,7 +1,7 @@
 /** The history of servers as lanes of a timeline. */
 import type { History, ServerHistory, Transition } from '../api/types'
 import { look, type Word } from '../lib/status'
-import { texts } from '../texts'
+import { overviewTexts } from '../screens/overview/texts'
 
 /** One state from a time to another, in milliseconds since 1970. */
 export interface StateSpan {
@@ -117,7 +117,7 @@ export function placesOf(lane: Lane, gaps: readonly Gap[]): (StateSpan | Gap)[] 
 /** Why a state is; what the daemon leaves unsaid as well. */
 export function reasonOf(span: StateSpan): string {
   if (span.word === 'disabled') return ''
-  return span.transition.reason ?? (span.word === 'stopped' ? texts.overview.stoppedByHand : '')
+  return span.transition.reason ?? (span.word === 'stopped' ? overviewTexts.stoppedByHand : '')
 }
 
 /** The index of the span at a time; -1 where there is none. */

@@ -1,6 +1,6 @@
 /** What is wrong with a value, by the place where it is said. */
 import type { OutputUnit } from '@cfworker/json-schema'
-import { texts } from '../texts'
+import { formsTexts } from './texts'
 
 /** How long a schema may take. */
 const LIMIT_MS = 2000
@@ -114,18 +114,18 @@ function add<T>(into: Map<string, T[]>, pointer: string, item: T, isSame: (other
 function wordsOf(unit: OutputUnit): string {
   switch (unit.keyword) {
     case 'required':
-      return texts.forms.missing
+      return formsTexts.missing
     case 'oneOf':
     case 'anyOf':
-      return texts.forms.noAlternative
+      return formsTexts.noAlternative
     case 'type': {
       const types = /Expected "(.*)"\.$/s.exec(unit.error)?.[1]?.split('", "') ?? []
-      return types.length === 0 ? unit.error : texts.forms.expected(types.map((type) => texts.forms.types[type] ?? type))
+      return types.length === 0 ? unit.error : formsTexts.expected(types.map((type) => formsTexts.types[type] ?? type))
     }
     case 'false':
-      return texts.forms.notAllowed
+      return formsTexts.notAllowed
     default:
-      return unit.error.replace(/^Instance /, texts.forms.thisValue)
+      return unit.error.replace(/^Instance /, formsTexts.thisValue)
   }
 }
 

@@ -2,7 +2,7 @@
 import { api, path } from '../api/client'
 import type { Operated, ServerDetails } from '../api/types'
 import { isMembers, type Members } from '../forms/schema'
-import { texts } from '../texts'
+import { serversTexts } from '../screens/servers/texts'
 
 /**
  * Makes a change in the entry as it is now, not as it was when it was shown: the rest of it stays. Throws where the
@@ -10,7 +10,7 @@ import { texts } from '../texts'
  */
 export async function changeEntry(server: string, change: (entry: Members) => Members): Promise<Operated> {
   const { entry, digest, server: info } = await api.get<ServerDetails>(path`/api/servers/${server}`)
-  if (!entry) throw new Error(texts.servers.entryFixed)
+  if (!entry) throw new Error(serversTexts.entryFixed)
   return api.put<Operated>(path`/api/servers/${server}`, { ...change(entry), digest, persist: info.ephemeral !== true })
 }
 

@@ -6,6 +6,7 @@ import { untrack } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
 import { api, ApiError, messageOf, path, whenReached } from '../api/client'
 import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequest, ServerRequests, Servers } from '../api/types'
+import { serversTexts } from '../screens/servers/texts'
 import { texts } from '../texts'
 import { clock } from './clock.svelte'
 import { changeEntry } from './entry'
@@ -228,7 +229,7 @@ class Fleet {
       const say = await undoable()
       const done = await changeEntry(row.name, (entry) => ({ ...entry, autoStart }))
       if (done.error && autoStart) failure = done.error
-      void say(texts.servers.autoStartTurned(row.name, autoStart))
+      void say(serversTexts.autoStartTurned(row.name, autoStart))
     } catch (error) {
       failure = messageOf(error)
     }

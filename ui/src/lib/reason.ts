@@ -1,11 +1,13 @@
 /** Why a server is as it is, and what happens next, in sentences. */
 import type { Server, ServerFigures } from '../api/types'
+import { serverTexts } from '../screens/server/texts'
+import { serversTexts } from '../screens/servers/texts'
 import { texts } from '../texts'
 import { ago, span, time } from './format'
 import { isRejected } from './operations'
 import type { Word } from './status'
 
-const words = texts.server
+const words = serverTexts
 
 /** How its calls went, where some failed though it is connected: that it answers pings is not all. */
 export function failing(figures: ServerFigures | undefined): string | undefined {
@@ -51,7 +53,7 @@ export function endingOf(server: Server): string | undefined {
 
 /** What happens next and what a person can do, for a row that is open. */
 export function outlook(server: Server, word: Word): string {
-  const { nextSteps } = texts.servers
+  const { nextSteps } = serversTexts
   if (isRejected(server)) return nextSteps.rejected
   if ((word === 'error' || word === 'unauthorized') && !server.retried) return nextSteps[`${word}Final`]
   return nextSteps[word]
@@ -64,6 +66,6 @@ export function next(server: Server, word: Word, nextAttemptAt: number | undefin
     if (nextAttemptAt !== undefined && nextAttemptAt > now) return words.attempt(attempt, span(nextAttemptAt - now + 999))
     return server.retried ? words.attemptNow(attempt, server.starting ?? '') : words.notRetried
   }
-  if (word === 'degraded') return texts.servers.nextSteps.degraded
+  if (word === 'degraded') return serversTexts.nextSteps.degraded
   return word === 'failed' ? words.notRetried : undefined
 }

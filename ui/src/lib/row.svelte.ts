@@ -51,7 +51,7 @@ export class Row {
   take(info: Server): void {
     // What is read before the operation has ended belongs to it.
     if (this.busy) this.#failedAs = info.status
-    else if (this.#failure === texts.app.gone || info.status !== (this.#failedAs ??= info.status)) this.failure = undefined
+    else if (this.#failure === texts.common.unreachable || info.status !== (this.#failedAs ??= info.status)) this.failure = undefined
     this.info = info
     this.readAt = clock.exact()
   }

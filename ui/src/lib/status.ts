@@ -1,5 +1,6 @@
 /** What a server's state means for a person: its word, symbol, colour, and group on the start page. */
 import type { Server, ServerFigures } from '../api/types'
+import { texts } from '../texts'
 
 export type Tone = 'well' | 'wary' | 'busy' | 'bad' | 'off'
 

@@ -1,8 +1,8 @@
 /** Findings about the configuration, wherever they come from, in one form. */
 import type { ApiError } from '../../api/client'
 import type { Finding } from '../../api/types'
-import { texts } from '../../texts'
 import { lineAt, parse } from './jsonc'
+import { configurationTexts } from './texts'
 
 /** What is no JSON, without a daemon. */
 export function syntaxFindings(text: string): Finding[] {
@@ -10,7 +10,7 @@ export function syntaxFindings(text: string): Finding[] {
     severity: 'error',
     path: '',
     ...lineAt(text, problem.from),
-    message: texts.configuration.syntax[problem.message],
+    message: configurationTexts.syntax[problem.message],
   }))
 }
 

@@ -3,6 +3,7 @@ import type { Event, EventType } from '../../api/types'
 import { span, visible } from '../../lib/format'
 import type { Tone } from '../../lib/status'
 import { texts } from '../../texts'
+import { eventsTexts } from './texts'
 
 export interface Told {
   /** One word. */
@@ -43,7 +44,7 @@ const names = (data: Data, key: string): string[] => (Array.isArray(data[key]) ?
 const MAX_NAMES = 5
 function listed(all: readonly string[]): string {
   const shown = all.slice(0, MAX_NAMES).join(', ')
-  return all.length > MAX_NAMES ? texts.events.andMore(shown, all.length - MAX_NAMES) : shown
+  return all.length > MAX_NAMES ? eventsTexts.andMore(shown, all.length - MAX_NAMES) : shown
 }
 
 function joined(...parts: (string | undefined | false)[]): string {
@@ -54,7 +55,7 @@ export function tell(event: Event): Told {
   const { type } = event
   const data = event.data as Data
   if (!isType(type)) return { word: visible(type), detail: visible(JSON.stringify(data)), symbol: '·', tone: 'off' }
-  const t = texts.events
+  const t = eventsTexts
   const word = t.words[type]
   const because = text(data, 'lastError') || text(data, 'reason') || t.noReason
   const told = (detail: string): Told => ({ word, detail, ...LOOKS[type] })
@@ -80,7 +81,7 @@ export function tell(event: Event): Told {
       return told(t.allowed(text(data, 'tool') || text(data, 'method')))
     case 'tools_changed': {
       const [added, removed] = [names(data, 'added'), names(data, 'removed')]
-      return told(joined(t.toolCount(number(data, 'count') ?? 0), added.length > 0 && t.added(listed(added)), removed.length > 0 && t.removed(listed(removed))))
+      return told(joined(texts.toolCount(number(data, 'count') ?? 0), added.length > 0 && t.added(listed(added)), removed.length > 0 && t.removed(listed(removed))))
     }
     case 'config_reloaded': {
       const parts = [

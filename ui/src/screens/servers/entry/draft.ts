@@ -2,8 +2,8 @@
 import { api, ApiError } from '../../../api/client'
 import type { Operated } from '../../../api/types'
 import { fleet } from '../../../lib/fleet.svelte'
-import { texts } from '../../../texts'
 import { byField, freeName, type Entry, type FieldErrors } from './entry'
+import { entryTexts } from './texts'
 
 export interface Draft {
   id: number
@@ -41,7 +41,7 @@ export function isReplacing(it: Draft): boolean {
 /** What went wrong, at the fields where it can be told. */
 export function complaint(error: unknown): { errors?: FieldErrors; failure?: unknown } {
   if (!(error instanceof ApiError)) return { failure: error }
-  if (error.code === 'duplicate_name') return { errors: { name: [texts.entry.nameTaken] } }
+  if (error.code === 'duplicate_name') return { errors: { name: [entryTexts.nameTaken] } }
   return error.findings.length > 0 ? { errors: byField(error.findings) } : { failure: error }
 }
 

@@ -5,7 +5,7 @@
 import type { Finding } from '../../../api/types'
 import { isMembers } from '../../../forms/schema'
 import { isExactNumber, kindOf, parseJson } from '../../../lib/json'
-import { texts } from '../../../texts'
+import { entryTexts } from './texts'
 
 export type Entry = Record<string, unknown>
 export type Transport = 'stdio' | 'http' | 'sse'
@@ -180,9 +180,9 @@ export type FieldErrors = Partial<Record<string, string[]>>
 /** What can be said before anything is sent. */
 export function check(form: EntryForm): FieldErrors {
   const errors: FieldErrors = {}
-  if (form.name.trim() === '') errors['name'] = [texts.entry.nameMissing]
-  if (form.transport === 'stdio' && form.command.trim() === '') errors['command'] = [texts.entry.commandMissing]
-  if (form.transport !== 'stdio' && !/^(https?:\/\/|\$\{)/i.test(form.url.trim())) errors['url'] = [texts.entry.urlMissing]
+  if (form.name.trim() === '') errors['name'] = [entryTexts.nameMissing]
+  if (form.transport === 'stdio' && form.command.trim() === '') errors['command'] = [entryTexts.commandMissing]
+  if (form.transport !== 'stdio' && !/^(https?:\/\/|\$\{)/i.test(form.url.trim())) errors['url'] = [entryTexts.urlMissing]
   return errors
 }
 
@@ -205,7 +205,7 @@ export function byField(findings: readonly Finding[]): FieldErrors {
 export function parseEntry(json: string): { entry: Entry } | { error: string } {
   try {
     const value = parseJson(json)
-    return isMembers(value) ? { entry: value } : { error: texts.entry.jsonObject }
+    return isMembers(value) ? { entry: value } : { error: entryTexts.jsonObject }
   } catch (error) {
     return { error: (error as Error).message }
   }
