@@ -94,10 +94,10 @@ export function found(units: readonly OutputUnit[]): Pick<Findings, 'errors' | '
     const pointer = missing === undefined ? place : below(place, missing)
     const message = wordsOf(unit)
     const within = choices
-      .filter((it) => unit.keywordLocation.startsWith(`${it.keywordLocation}/`))
-      .map((it): [string, number] => [pointerOf(it), Number.parseInt(unit.keywordLocation.slice(it.keywordLocation.length + 1), 10)])
-    if (within.length === 0) add(errors, pointer, message, (it) => it === message)
-    else add(inner, pointer, { message, within }, (it) => it.message === message && String(it.within) === String(within))
+      .filter((other) => unit.keywordLocation.startsWith(`${other.keywordLocation}/`))
+      .map((other): [string, number] => [pointerOf(other), Number.parseInt(unit.keywordLocation.slice(other.keywordLocation.length + 1), 10)])
+    if (within.length === 0) add(errors, pointer, message, (error) => error === message)
+    else add(inner, pointer, { message, within }, (error) => error.message === message && String(error.within) === String(within))
   }
   return { errors, inner }
 }

@@ -16,7 +16,7 @@ export async function changeEntry(server: string, change: (entry: Members) => Me
 
 /** The entries of a configuration, in each shape that it may have: docs/configuration.md. */
 export function entriesOf(config: unknown): [string, unknown][] {
-  if (Array.isArray(config)) return config.flatMap((it: unknown) => (isMembers(it) && typeof it.name === 'string' ? [[it.name, it] as [string, unknown]] : []))
+  if (Array.isArray(config)) return config.flatMap((server: unknown) => (isMembers(server) && typeof server.name === 'string' ? [[server.name, server] as [string, unknown]] : []))
   if (!isMembers(config)) return []
   return [config.mcpServers, config.servers].flatMap((part) => (Array.isArray(part) ? entriesOf(part) : isMembers(part) ? Object.entries(part) : []))
 }

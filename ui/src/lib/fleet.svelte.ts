@@ -162,11 +162,11 @@ class Fleet {
       // A later answer is newer.
       if (reads !== this.#requestReads) return
       // Numbers begin anew when the daemon does.
-      const keyOf = (it: ServerRequest): string => `${it.id} ${it.askedAt}`
-      const known = new Map(this.requests?.map((it) => [keyOf(it), it]))
-      this.requests = requests.map((it) => known.get(keyOf(it)) ?? it)
+      const keyOf = (request: ServerRequest): string => `${request.id} ${request.askedAt}`
+      const known = new Map(this.requests?.map((request) => [keyOf(request), request]))
+      this.requests = requests.map((request) => known.get(keyOf(request)) ?? request)
       this.requestsFailure = undefined
-      const oldest = Math.min(...requests.map((it) => Date.parse(it.askedAt)))
+      const oldest = Math.min(...requests.map((request) => Date.parse(request.askedAt)))
       if (Number.isFinite(oldest)) this.#requestTimer = setTimeout(() => void this.refreshRequests(), Math.max(0, oldest + REQUEST_WAIT_MS - clock.exact()) + 1000)
     } catch (error) {
       if (reads === this.#requestReads) this.requestsFailure = error

@@ -7,8 +7,8 @@ const CONTROLS = 'a[href], button, input, select, textarea, summary, [tabindex]'
 /** Nothing beyond these is beside what is gone: a screen that is left gives the focus to the next one. */
 const ROOMS = 'main, nav, dialog, body'
 
-function isControl(it: HTMLElement): boolean {
-  return it.matches(CONTROLS) && it.tabIndex >= 0 && !it.matches(':disabled') && it.checkVisibility({ visibilityProperty: true })
+function isControl(element: HTMLElement): boolean {
+  return element.matches(CONTROLS) && element.tabIndex >= 0 && !element.matches(':disabled') && element.checkVisibility({ visibilityProperty: true })
 }
 
 function controlsIn(root: Element): HTMLElement[] {
@@ -38,7 +38,7 @@ function nearest(lost: MutationRecord, records: readonly MutationRecord[]): HTML
   if (after && !after.isConnected) after = null
   for (; !place.matches(ROOMS); after = place, place = place.parentElement!) {
     const all = controlsIn(place)
-    const isBefore = (it: Element): boolean => !after || (after.compareDocumentPosition(it) & Node.DOCUMENT_POSITION_PRECEDING) !== 0
+    const isBefore = (element: Element): boolean => !after || (after.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING) !== 0
     const found = all.findLast(isBefore) ?? all[0]
     if (found) return found
   }

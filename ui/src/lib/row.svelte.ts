@@ -2,7 +2,7 @@
 import type { Server, ServerFigures } from '../api/types'
 import { texts } from '../texts'
 import { clock } from './clock.svelte'
-import { lookOf, type Look } from './status'
+import { lookOf, type ServerLook } from './status'
 
 /** An answer that takes no longer is nothing to tell. */
 const USUAL_MS = 2000
@@ -31,7 +31,7 @@ export class Row {
   /** The status that was read first after it failed. */
   #failedAs: string | undefined
   /** Derived once for each change, and read by many places. */
-  look: Look = $derived(lookOf(this.info, this.figures))
+  look: ServerLook = $derived(lookOf(this.info, this.figures))
 
   constructor(info: Server) {
     this.name = info.name

@@ -39,14 +39,14 @@ class Settings {
     this.keep()
   }
 
-  /** The scheme that is shown. */
-  get shown(): 'light' | 'dark' {
+  /** The colours in use: those of the system unless a person chose others. */
+  get activeScheme(): 'light' | 'dark' {
     if (this.scheme !== 'system') return this.scheme
     return this.dark?.matches ? 'dark' : 'light'
   }
 
   private apply(): void {
-    document.documentElement.dataset.scheme = this.shown
+    document.documentElement.dataset.scheme = this.activeScheme
     dispatchEvent(new CustomEvent('schemechange'))
   }
 

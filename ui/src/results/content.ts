@@ -53,15 +53,15 @@ function contentsOf(value: Members): Block {
 export function blocksOf(result: unknown): Block[] {
   if (!isMembers(result)) return []
   if (Array.isArray(result.content)) return result.content.map(blockOf)
-  if (Array.isArray(result.contents)) return result.contents.map((it) => contentsOf(isMembers(it) ? it : {}))
+  if (Array.isArray(result.contents)) return result.contents.map((contents) => contentsOf(isMembers(contents) ? contents : {}))
   return isMembers(result.content) ? [blockOf(result.content)] : []
 }
 
 /** The messages of a prompt. */
 export function messagesOf(result: unknown): Message[] {
   if (!isMembers(result) || !Array.isArray(result.messages)) return []
-  return result.messages.map((it) => {
-    const message = isMembers(it) ? it : {}
+  return result.messages.map((element) => {
+    const message = isMembers(element) ? element : {}
     const content: unknown[] = Array.isArray(message.content) ? message.content : [message.content]
     return { role: text(message.role), blocks: content.map(blockOf) }
   })
@@ -184,7 +184,7 @@ const SAMPLE = 1000
 /** A list of objects without objects in them. A single member that is such a list counts, too: `{"rows": […]}`. */
 export function tableOf(value: unknown): Table | undefined {
   if (isMembers(value)) {
-    const members = Object.values(value).filter((it) => Array.isArray(it) || isMembers(it))
+    const members = Object.values(value).filter((member) => Array.isArray(member) || isMembers(member))
     return members.length === 1 && Array.isArray(members[0]) ? tableOf(members[0]) : undefined
   }
   if (!Array.isArray(value) || value.length === 0) return undefined

@@ -84,10 +84,10 @@ export function parse(text: string): Filter {
 }
 
 /** The key that was probably meant. */
-export function meant(key: string): string | undefined {
+export function closestKey(key: string): string | undefined {
   const most = Math.floor((key.length + 1) / 3)
   const near = (known: string): number => (known.startsWith(key) || key.startsWith(known) ? 0 : distance(key, known))
-  return KEYS.filter((it) => near(it) <= most).sort((one, other) => near(one) - near(other))[0]
+  return KEYS.filter((candidate) => near(candidate) <= most).sort((one, other) => near(one) - near(other))[0]
 }
 
 /** How many letters differ. */
@@ -112,8 +112,8 @@ export interface Unfinished {
 export function unfinished(filter: Filter): Unfinished | undefined {
   for (const [key, known] of [['status', STATUSES], ['state', STATES]] as const) {
     for (const value of filter.lists[key]) {
-      const choices = known.filter((it) => it.startsWith(value))
-      if (choices.length > 0 && !choices.some((it) => it === value)) return { key, value, choices }
+      const choices = known.filter((choice) => choice.startsWith(value))
+      if (choices.length > 0 && !choices.some((choice) => choice === value)) return { key, value, choices }
     }
   }
   for (const key of ['since', 'until'] as const) {

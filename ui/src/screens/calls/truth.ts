@@ -67,7 +67,7 @@ export function splitOf(call: { duration_ms?: number | null; queue_ms: number; u
   return { queue: call.queue_ms, upstream: call.upstream_ms, rest: total - known, total }
 }
 
-export interface Part {
+export interface TimePart {
   name: 'queue' | 'upstream' | 'rest'
   ms: number
   /** Of the whole, from 0 to 1. */
@@ -75,7 +75,7 @@ export interface Part {
 }
 
 /** The parts of a time. What Mainstay itself took is left out where it is next to nothing. */
-export function partsOfTime(split: Split): Part[] {
+export function partsOfTime(split: Split): TimePart[] {
   return (['queue', 'upstream', 'rest'] as const)
     .map((name) => ({ name, ms: split[name], share: split.total > 0 ? split[name] / split.total : 0 }))
     .filter((part) => part.ms >= 0.05 || part.name !== 'rest')

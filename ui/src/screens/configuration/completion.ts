@@ -172,12 +172,12 @@ export function completion(sources: Sources): Extension {
       ]),
     ),
     EditorView.updateListener.of((update) => {
-      const isTyped = update.transactions.some((it) => it.isUserEvent('input.type') || it.isUserEvent('delete'))
+      const isTyped = update.transactions.some((transaction) => transaction.isUserEvent('input.type') || transaction.isUserEvent('delete'))
       if (!update.docChanged || !isTyped) return
       const { head } = update.state.selection.main
       const wasOpen = update.startState.field(listed) !== null
       const isWord = /["'\w$-]$/.test(update.state.sliceDoc(Math.max(head - 1, 0), head))
-      if (wasOpen || (isWord && update.transactions.some((it) => it.isUserEvent('input.type')))) {
+      if (wasOpen || (isWord && update.transactions.some((transaction) => transaction.isUserEvent('input.type')))) {
         // An update must not be asked for within an update.
         queueMicrotask(() => ask(update.view, true))
       }

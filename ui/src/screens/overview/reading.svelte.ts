@@ -15,7 +15,7 @@ const MAX_TRANSITIONS = 400
 
 export type Leader = 'calls' | 'p95' | 'errors'
 
-export interface Shown {
+export interface OverviewFigures {
   span: Span
   since: number
   until: number
@@ -26,8 +26,8 @@ export interface Shown {
   leaders: Record<Leader, Group[]>
 }
 
-export class Reading {
-  shown = $state.raw<Shown | undefined>(undefined)
+export class OverviewReading {
+  figures = $state.raw<OverviewFigures | undefined>(undefined)
   error = $state.raw<unknown>(undefined)
   lanes = $state.raw<{ lanes: Lane[]; gaps: Gap[]; since: number; until: number } | undefined>(undefined)
   historyError = $state.raw<unknown>(undefined)
@@ -50,7 +50,7 @@ export class Reading {
         get('tool', 'p95', LEADERS, span.wholeMs),
         get('tool', 'errors', LEADERS, span.wholeMs),
       ])
-      this.shown = {
+      this.figures = {
         span,
         since,
         until,

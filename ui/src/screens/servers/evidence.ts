@@ -7,10 +7,10 @@ import { serversTexts } from './texts'
 
 /** For a server that is connected; `undefined` where it was not heard yet. With `isLost` nobody knows what it does. */
 export function evidence({ info, answeredAt, isAsked }: Pick<Row, 'info' | 'answeredAt' | 'isAsked'>, now: number, isLost = false): string | undefined {
-  const heard = Math.max(time(info.lastSuccessAt) ?? 0, answeredAt)
-  if (heard === 0) return undefined
-  if (!isLost && (isAsked || (info.consecutiveHealthFailures ?? 0) > 0)) return serversTexts.silent(span(now - heard))
-  return serversTexts.answered(ago(heard, now))
+  const lastAnswerAt = Math.max(time(info.lastSuccessAt) ?? 0, answeredAt)
+  if (lastAnswerAt === 0) return undefined
+  if (!isLost && (isAsked || (info.consecutiveHealthFailures ?? 0) > 0)) return serversTexts.silent(span(now - lastAnswerAt))
+  return serversTexts.answered(ago(lastAnswerAt, now))
 }
 
 /** What a server that is down wrote on stderr at last. */

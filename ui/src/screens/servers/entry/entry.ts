@@ -190,12 +190,12 @@ export function check(form: EntryForm): FieldErrors {
 export function byField(findings: readonly Finding[]): FieldErrors {
   const errors: FieldErrors = {}
   for (const { path, message, hint } of findings) {
-    const said = hint ? `${message} (${hint})` : message
+    const hinted = hint ? `${message} (${hint})` : message
     const key = path.split(/[.[]/)[0] ?? ''
     const field = (URL_KEYS as readonly string[]).includes(key) ? 'url' : FORM_KEYS.has(key) && !(TYPE_KEYS as readonly string[]).includes(key) ? key : ''
     const rest = path.slice(key.length).replace(/^\./, '')
     const where = field === '' ? path : rest
-    const words = where ? `${where}: ${said}` : said
+    const words = where ? `${where}: ${hinted}` : hinted
     ;(errors[field] ??= []).push(words)
   }
   return errors
@@ -239,8 +239,8 @@ export function withoutValues(entry: Entry): Entry {
 }
 
 /** A name beside those that are taken: `files`, `files-2`, `files-3`. A number is counted on only where it is one of these. */
-export function freeName(wanted: string, taken: (name: string) => boolean): string {
-  const before = wanted.replace(/-[1-9]\d*$/, '')
-  const stem = taken(before) ? before : wanted
+export function freeName(name: string, taken: (name: string) => boolean): string {
+  const before = name.replace(/-[1-9]\d*$/, '')
+  const stem = taken(before) ? before : name
   for (let number = 2; ; number += 1) if (!taken(`${stem}-${number}`)) return `${stem}-${number}`
 }
