@@ -4,7 +4,7 @@ export const formsTexts = {
   json: 'JSON',
   value: 'How to enter it',
   required: 'required',
-  none: 'It takes no arguments.',
+  none: 'This takes no arguments.',
   undescribed: 'The schema names no arguments.',
   missing: 'A value is required.',
   noAlternative: 'It fits none of the alternatives, or more than one.',

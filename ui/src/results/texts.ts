@@ -25,11 +25,11 @@ export const resultsTexts = {
   play: 'Play it',
   download: 'Save it',
   notShown: (mime: string) => `This page does not show content of type ${mime}.`,
-  badData: 'Its data is no base64.',
+  badData: 'The data is not valid base64.',
   resource: 'Resource',
   link: 'Link to a resource',
   read: 'Read it',
-  tooDeep: 'It is nested too deeply to be written as text.',
+  tooDeep: 'Nested too deeply to be shown as text.',
   unknownBlock: (type: string) => `Content of type ${type}`,
   message: 'Message',
 }

@@ -86,7 +86,7 @@ export const callsTexts = {
     timeoutNotSent: 'It did not run: the server was not there in time, and it was never sent.',
     cancelledSent: 'It was sent and may have run in part or as a whole: it was cancelled before the answer.',
     cancelledNotSent: 'It did not run: it was cancelled before it was sent.',
-    openWaiting: 'It has not been sent yet: it waits for the server.',
+    openWaiting: 'Not sent yet: it waits for the server.',
     openSent: 'The server has it. No answer yet.',
   },
   doubt: 'Check what it did before you call it again.',
@@ -125,7 +125,7 @@ export const callsTexts = {
   earlier: (number: number, isNotSent: boolean, after: string) =>
     `${number}. after ${after}, ${isNotSent ? 'not sent' : 'sent and lost, but running it twice does no harm'}:`,
   again: 'Run again…',
-  notAgain: 'Its arguments are not in the record itself: it cannot be run again from here.',
+  notAgain: 'The record does not hold the arguments, so the call cannot be run again from here.',
   argumentsNotKept:
     'Its arguments were not kept: "journal.payloads" in the configuration was not "full", or more calls came than could be written. To run it again, fill them in anew.',
   redacted: 'Secrets in the arguments were replaced when the call was recorded. Put them in before you run it again.',

@@ -4,7 +4,7 @@ import { counted } from '../../../texts'
 export const entryTexts = {
   editTitle: (name: string) => `Edit ${name}`,
   changedTitle: 'The entry has changed meanwhile.',
-  changedText: 'Somebody else, or another program, has changed it since you began to edit. Nothing was saved.',
+  changedText: 'Another person or program changed it while you were editing. Nothing was saved.',
   loadTheirs: 'Load the entry, drop my changes',
   keepMine: 'Keep my changes, save over it',
   duplicateTitle: (name: string) => `Duplicate ${name}`,
@@ -12,7 +12,7 @@ export const entryTexts = {
   tabs: { paste: 'Paste', form: 'Form', clients: 'From my clients' },
   views: 'Views of the entry',
   viewTabs: { form: 'Form', json: 'JSON' },
-  unavailable: 'This Mainstay cannot do that yet.',
+  unavailable: 'This version of Mainstay cannot do that.',
   pasteLabel: 'A snippet, a command line or an address',
   pasteHint: 'The JSON or TOML that a server\u2019s page shows for any client, such as {"mcpServers": …}; "npx -y some-server"; or https://…',
   read: 'Read it',
@@ -116,5 +116,5 @@ export const entryTexts = {
   approvedToast: (name: string) => `Server "${name}" approved`,
   changed: 'A client has changed what it asks for since you opened this.',
   showNew: 'Show what it asks for now',
-  notPending: 'Nothing waits for approval under this name. Somebody has approved or declined it.',
+  notPending: 'Nothing waits for approval under this name. Another person approved or declined it.',
 }
