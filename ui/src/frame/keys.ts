@@ -60,12 +60,12 @@ export function rowFor(press: KeyPress, isInField: boolean, isAfterLeader: boole
   return (isAfterLeader ? has('leader', press.key) : undefined) ?? has('alone', press.key)
 }
 
-/** A handler of `keydown` on the window. */
+/** Returns a handler for `keydown` on the window. */
 export function keyHandler(targets: KeyTargets): (event: KeyboardEvent) => void {
   let leaderAt = -LEADER_MS
   return (event) => {
     const element = event.target as HTMLElement
-    // An event of a shadow root has another element than its first one: that of the editor.
+    // In a shadow root, that of the editor, the first element of the path is not the target.
     const isInField = element.closest(FIELDS) !== null || event.composedPath()[0] !== element
     const isPlain = !isInField && !event.ctrlKey && !event.metaKey && !event.altKey
     const isAfterLeader = event.timeStamp - leaderAt < LEADER_MS

@@ -19,14 +19,14 @@ import { checkOffered, undoable } from './undo'
 
 /** Events that the page remembers for its screens. */
 const MAX_EVENTS = 500
-/** How often what no event tells of is read: evidence of health, starts under way. */
+/** How often facts without events are read, such as evidence of health and starts under way, in milliseconds. */
 const REFRESH_MS = 15_000
 const FIGURES_MS = 3_000
 /** How often a server is read that starts or is asked. */
 const WORKING_MS = 3_000
 /** More servers than this at once are read as a whole. */
 const MAX_SINGLE_READS = 20
-/** Between two such readings is at least this many times what the last one took. */
+/** The pause before the next full reading, as a multiple of the time that the last one took. */
 const REST_SHARE = 20
 /** How long a request of a server waits: docs/cli.md, "requests". */
 export const REQUEST_WAIT_MS = 10 * 60_000
@@ -37,9 +37,9 @@ class Fleet {
   isLost = $derived(this.connection === 'lost')
   /** Whether all servers were read once: before, nothing is known of them. */
   isRead = $state(false)
-  /** When the daemon was last heard. */
+  /** When the daemon last answered. */
   heardAt = $state(0)
-  /** When the page tries again. */
+  /** When the page tries to connect again. */
   retryAt = $state(0)
   rows = new SvelteMap<string, Row>()
   /** In the order of the configuration. */
@@ -65,7 +65,7 @@ class Fleet {
       const was = this.connection
       this.connection = 'live'
       this.heardAt = clock.exact()
-      // What changed while nobody listened is not told again after a restart of the daemon.
+      // A restarted daemon does not repeat the events that this page missed.
       if (was !== 'live' && resumed) void this.refresh()
       if (was === 'lost') {
         void this.refreshRequests()
@@ -266,7 +266,7 @@ class Fleet {
     this.#dirty.clear()
     const isWhole = types.has('config_reloaded') || types.has('server_added') || dirty.length > MAX_SINGLE_READS
     if (isWhole) void this.refresh()
-    // Of a server that is being deleted nothing is asked any more.
+    // A server that is being deleted is not read again.
     else for (const name of dirty) if (this.rows.has(name) && this.rows.get(name)?.busy !== 'remove') void this.refreshOne(name)
   }
 

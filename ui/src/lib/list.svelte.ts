@@ -8,7 +8,7 @@ const REST_MS = 2000
 const REST_SHARE = 20
 
 export class List<T> {
-  /** `undefined` until it was read. */
+  /** The list; `undefined` until it was read. */
   value = $state.raw<T | undefined>(undefined)
   failure = $state.raw<unknown>(undefined)
   #version = $state(0)
@@ -18,7 +18,7 @@ export class List<T> {
    * read again only once it may have changed.
    */
   constructor(path: () => string | undefined, query: () => Query = () => ({})) {
-    /** What `value` is, as far as servers have told. */
+    /** Identifies the list in `value`: its address, its parameters and the version of servers' lists. */
     let lastKey = ''
     let readAt = 0
     let tookMs = 0
@@ -35,9 +35,9 @@ export class List<T> {
       let timer: ReturnType<typeof setTimeout> | undefined
       let isReading = false
 
-      /** Reads after the rest. A reading that has begun ends: what changes meanwhile is read after it. */
+      /** Reads after the pause. A running request is finished first; later changes are read after it. */
       const next = (): void => {
-        // A page that nobody sees reads nothing.
+        // A hidden page reads nothing.
         if (timer !== undefined || isReading || document.hidden || lastKey === key) return
         const isFirst = this.value === undefined || this.failure !== undefined
         timer = setTimeout(() => void read(), isFirst ? 0 : Math.max(0, readAt + Math.max(REST_MS, tookMs * REST_SHARE) - Date.now()))

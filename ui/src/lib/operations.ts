@@ -24,7 +24,7 @@ export function mainAction(info: Server, word: StateWord): MainAction | undefine
   return isRejected(info) ? 'edit' : MAIN[word]
 }
 
-/** Whether its entry cannot be used: no attempt is made before it is corrected. */
+/** Whether the entry of the server cannot be used. Mainstay makes no attempt before the entry is corrected. */
 export function isRejected(info: Server): boolean {
   return info.status === 'error' && info.nextAction === 'correct_entry'
 }

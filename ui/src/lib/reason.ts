@@ -7,8 +7,7 @@ import { ago, span, time } from './format'
 import { isRejected } from './operations'
 import type { StateWord } from './status'
 
-
-/** How its calls went, where some failed though it is connected: that it answers pings is not all. */
+/** A sentence about failed calls of a connected server, which may answer pings while its calls fail. */
 export function failing(figures: ServerFigures | undefined): string | undefined {
   if (!figures) return undefined
   const { recent } = figures
@@ -23,7 +22,7 @@ export function why(server: Server, word: StateWord, now: number, figures?: Serv
     case 'disabled':
       return serverTexts.disabledWhy
     case 'stopped':
-      // Crashes, and lists of this run, tell that it has run.
+      // Crashes, and lists of this run, show that the server has run.
       return server.lastError ?? (server.autoStart || server.crashCount > 0 || (server.toolsReady && !server.listsStale) ? serverTexts.stoppedWhy : serverTexts.notStartedWhy)
     case 'connected': {
       const lastSuccessAt = time(server.lastSuccessAt)
@@ -43,7 +42,7 @@ export function why(server: Server, word: StateWord, now: number, figures?: Serv
   }
 }
 
-/** How the process of a server ended, where its reason does not tell it. */
+/** How the process of a server ended, unless the reason says it. */
 export function endingOf(server: Server): string | undefined {
   if (/\b(code|signal)\b/.test(server.lastError ?? '')) return undefined
   if (server.exitCode != null) return serverTexts.exit(server.exitCode)

@@ -78,10 +78,10 @@ export function look(word: StateWord): ServerLook {
   return BUILT[word]
 }
 
-/** It runs, without the colour for it: it does not answer what it is asked, or none of its calls succeeds. */
+/** A connected server that is shown as doubtful: it does not answer, or none of its calls succeeds. */
 const DOUBTED: ServerLook = { ...BUILT.connected, symbol: BUILT.degraded.symbol, tone: BUILT.degraded.tone }
 
-/** So many failed calls say something: one that fails says more about its arguments. */
+/** From this many failed calls on, the server is doubted. A single failure may be due to its arguments. */
 const MIN_FAILED = 3
 
 function isDoubted(server: Server, figures: ServerFigures | undefined): boolean {

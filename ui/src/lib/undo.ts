@@ -3,7 +3,6 @@ import { api, messageOf } from '../api/client'
 import { texts } from '../texts'
 import { toasts, type Toast } from './toasts.svelte'
 
-
 /** `GET /api/config/history` */
 interface History {
   versions: { version: number; by: string }[]

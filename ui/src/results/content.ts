@@ -1,4 +1,4 @@
-/** What a result consists of, and what of it can be shown how. Results come from servers: nothing is taken for granted. */
+/** Reads the parts of a result and decides how each can be shown. Results come from servers, so every shape is checked. */
 import { isMembers, type Members } from '../forms/schema'
 import { readJson } from '../lib/json'
 
@@ -12,7 +12,7 @@ export type Block =
   | { kind: 'resource'; uri: string; mime: string | undefined; text: string | undefined; blob: string | undefined }
   | { kind: 'unknown'; type: string; value: unknown }
 
-/** A message of a prompt: who says it, and what. */
+/** A message of a prompt: its role and its content. */
 export interface Message {
   role: string
   blocks: Block[]
@@ -38,7 +38,7 @@ export function blockOf(value: unknown): Block {
   }
 }
 
-/** Of `resources/read`. */
+/** Contents in an answer to `resources/read`. */
 function contentsOf(value: Members): Block {
   return {
     kind: 'resource',
@@ -75,7 +75,7 @@ export function isErrorResult(result: unknown): boolean {
   return isMembers(result) && result.isError === true
 }
 
-/** What may be shown. SVG is one of them: as the source of a picture it runs nothing and loads nothing. */
+/** Types that may be shown. SVG is safe as the source of a picture: it runs no script and loads nothing. */
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/svg+xml'])
 const AUDIO = /^audio\/[a-z0-9.+-]+$/
 

@@ -4,7 +4,7 @@ import type { Finding } from '../../api/types'
 import { lineAt, parse } from './jsonc'
 import { configurationTexts } from './texts'
 
-/** What is no JSON, without a daemon. */
+/** Syntax errors, found without the daemon. */
 export function syntaxFindings(text: string): Finding[] {
   return parse(text).problems.map((problem) => ({
     severity: 'error',

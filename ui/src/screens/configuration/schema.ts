@@ -65,7 +65,7 @@ export function describe(root: Schema, path: Path): string | undefined {
 export interface Key {
   name: string
   description: string | undefined
-  /** What is set behind the colon, with `${}` where the cursor goes. */
+  /** The text behind the colon, with `${}` where the cursor goes. */
   template: string
   detail: string
 }
@@ -111,7 +111,7 @@ function templateOf(choices: Schema[]): string {
 }
 
 export interface Value {
-  /** As JSON. */
+  /** The value, as JSON. */
   text: string
   description: string | undefined
 }

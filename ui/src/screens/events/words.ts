@@ -6,7 +6,7 @@ import { texts } from '../../texts'
 import { eventsTexts } from './texts'
 
 export interface EventText {
-  /** One word. */
+  /** The name of the event in one word. */
   word: string
   detail: string
   symbol: string
@@ -40,7 +40,7 @@ const text = (data: Data, key: string): string => (typeof data[key] === 'string'
 const number = (data: Data, key: string): number | undefined => (typeof data[key] === 'number' ? data[key] : undefined)
 const names = (data: Data, key: string): string[] => (Array.isArray(data[key]) ? data[key].map((name) => visible(String(name))) : [])
 
-/** Names in one line; the others are counted. */
+/** How many names stand in a line; the rest are counted. */
 const MAX_NAMES = 5
 function listed(all: readonly string[]): string {
   const first = all.slice(0, MAX_NAMES).join(', ')

@@ -1,4 +1,4 @@
-/** What the overview shows, read again and again while somebody looks. */
+/** The data of the overview, read again and again while the screen is visible. */
 import { api } from '../../api/client'
 import type { History, Statistics } from '../../api/types'
 import { lanesOf, type Gap, type Lane } from '../../charts/history'
@@ -21,7 +21,7 @@ export interface OverviewFigures {
   until: number
   starts: number[]
   all: Group | undefined
-  /** What is compared; empty where all calls are one. */
+  /** The groups that are compared; empty if calls are not grouped. */
   groups: Group[]
   leaders: Record<Leader, Group[]>
 }

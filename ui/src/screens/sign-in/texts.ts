@@ -1,4 +1,4 @@
-/** The screen before a browser is signed in */
+/** Texts of the screen that signs a browser in. */
 export const signInTexts = {
   title: 'Sign in to Mainstay',
   about: 'One address for all your MCP servers',
