@@ -125,7 +125,7 @@ export const callsTexts = {
   earlier: (number: number, isNotSent: boolean, after: string) =>
     `${number}. after ${after}, ${isNotSent ? 'not sent' : 'sent and lost, but running it twice does no harm'}:`,
   again: 'Run again…',
-  notAgain: 'The record does not hold the arguments, so the call cannot be run again from here.',
+  notAgain: 'Its arguments are not in the record itself: it cannot be run again from here.',
   argumentsNotKept:
     'Its arguments were not kept: "journal.payloads" in the configuration was not "full", or more calls came than could be written. To run it again, fill them in anew.',
   redacted: 'Secrets in the arguments were replaced when the call was recorded. Put them in before you run it again.',

@@ -29,7 +29,7 @@ export const overviewTexts = {
   signal: (signal: number) => `Its process was ended by signal ${signal}.`,
   attempt: (attempt: number, next: string | undefined) => `Attempt ${attempt} followed${next ? ` after ${next}` : ''}.`,
   gap: 'Mainstay did not run',
-  gapHint: 'No data about the servers.',
+  gapHint: 'Nothing is known of the servers.',
   stoppedByHand: 'Stopped by its operator, or not started yet.',
   timelineHint: 'Point at a bar, or use the arrow keys, to see why.',
   noHistory: 'No data for this time.',

@@ -36,7 +36,7 @@ export const requestsTexts = {
   badRoots: 'Each line must be a file:// URI.',
   rawAnswer: 'The result as JSON',
   all: 'All of the request',
-  gone: 'It has ended: another person answered it, or the server cancelled it.',
+  gone: 'It has ended: somebody else answered it, or the server gave it up.',
   putAway: 'Put away',
   hidden: (count: string) => `${count} more wait. They are shown once these are answered.`,
   content: 'Values',
