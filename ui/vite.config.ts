@@ -10,8 +10,9 @@ const daemon = process.env.MAINSTAY_URL ?? 'http://127.0.0.1:7420'
 /** Parts with a file of their own, which is loaded when they are shown. */
 const LARGE = /\/configuration\/(editor|colours|completion|marks|theme|tree|typing)\.ts$/
 
-/** The file of scripts for a module of ours that the first screen does not need. */
-function laterChunk(id: string, context: ChunkingContext): string | null {
+/** The file of scripts that a module goes into. Texts are one file: in pieces among code they take 2 kB more. */
+function chunkOf(id: string, context: ChunkingContext): string | null {
+  if (id.endsWith('/texts.ts')) return 'texts'
   if (!/\/ui\/src\/|\/node_modules\/(svelte|@tanstack|clsx|esm-env)\//.test(id) || LARGE.test(id)) return null
   first ??= reachable(['/src/main.ts', '/src/screens/servers/Servers.svelte'].map((name) => import.meta.dirname + name), context)
   return first.has(id) ? 'first' : 'screens'
@@ -53,7 +54,7 @@ export default defineConfig({
     rolldownOptions: {
       // Of the editor's packages only what is used: their top level has no effect beyond its own names.
       // What is opened from the first screen is one file: small files that are like each other compress badly alone.
-      output: { codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: laterChunk }] } },
+      output: { codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: chunkOf }] } },
       treeshake: { moduleSideEffects: (id) => (/node_modules\/(@codemirror|@lezer)\//.test(id) ? false : undefined) },
     },
   },

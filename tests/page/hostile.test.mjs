@@ -445,7 +445,7 @@ test('names in the plan of a configuration', async () => {
       fs.writeFileSync(other.config, JSON.stringify({ mcpServers, profiles: { docs: { servers: ['kept'], tools: { deny: [`kept/${EVIL}`, `kept/${'x'.repeat(300)}`] } } } }))
       await route.continue()
     })
-    await page.getByRole('button', { name: 'Look what would change' }).click()
+    await page.getByRole('button', { name: 'Preview changes' }).click()
     await page.getByText('Ended and removed').first().waitFor()
     await page.getByText('Added and started').first().waitFor()
     await page.getByText(NAMES.long, { exact: true }).first().waitFor()

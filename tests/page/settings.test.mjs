@@ -69,7 +69,7 @@ test('About says what the daemon says of itself', async () => {
 
 test('the configuration is read again after a look at what would change', async () => {
   const page = await openPage(daemon, '#/settings')
-  await page.getByRole('button', { name: 'Look what would change' }).click()
+  await page.getByRole('button', { name: 'Preview changes' }).click()
   await page.getByText('The file is in force; nothing would change.').waitFor()
   assert.equal(await page.getByRole('button', { name: 'Put it in force' }).count(), 0)
 
@@ -78,7 +78,7 @@ test('the configuration is read again after a look at what would change', async 
     if (route.request().postDataJSON().dryRun) fs.writeFileSync(daemon.config, JSON.stringify({ mcpServers: { alpha: fake(), beta: fake() } }))
     await route.continue()
   })
-  await page.getByRole('button', { name: 'Look what would change' }).click()
+  await page.getByRole('button', { name: 'Preview changes' }).click()
   await page.getByText('Added and started').waitFor()
   await page.getByRole('button', { name: 'Put it in force' }).click()
   await page.getByText('The file is in force.').waitFor()
@@ -87,7 +87,7 @@ test('the configuration is read again after a look at what would change', async 
   // A file that cannot be used.
   await page.unroute('**/api/reload')
   fs.writeFileSync(daemon.config, '{')
-  await page.getByRole('button', { name: 'Look what would change' }).click()
+  await page.getByRole('button', { name: 'Preview changes' }).click()
   await page.getByRole('main').getByText(/the configuration stays as it was: .*unterminated object/).first().waitFor()
   fs.writeFileSync(daemon.config, JSON.stringify(CONFIG))
   await closePage(page)

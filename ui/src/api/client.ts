@@ -7,7 +7,7 @@ import { readJson } from '../lib/json'
 import { texts } from '../texts'
 import type { Finding } from './types'
 
-/** An answer that is not a success, or none at all. */
+/** A failed request: an answer that is not a success, or no answer. */
 export class ApiError extends Error {
   /** The word that programs compare, such as `server_not_found`; `unreachable` where nobody answered. */
   readonly code: string
@@ -27,13 +27,13 @@ export class ApiError extends Error {
     return typeof this.body.hint === 'string' ? this.body.hint : undefined
   }
 
-  /** What is wrong with a configuration or an entry, of `invalid_config`. */
+  /** Findings about a configuration or an entry (`invalid_config`). */
   get findings(): Finding[] {
     return Array.isArray(this.body.findings) ? (this.body.findings as Finding[]) : []
   }
 }
 
-/** What an error says. */
+/** The text of an error. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
@@ -85,7 +85,7 @@ export function url(path: string, query: Query = {}): string {
   return text ? `${path}?${text}` : path
 }
 
-/** Sends a request; answers of every status are the caller's. */
+/** Sends a request. Returns answers of every status. */
 export async function send(method: string, path: string, options: Options = {}, accept = 'application/json'): Promise<Response> {
   const headers: Record<string, string> = { Accept: accept, ...options.headers }
   let body: string | undefined
@@ -107,18 +107,18 @@ export async function send(method: string, path: string, options: Options = {}, 
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error
     onReached(false)
-    throw new ApiError('unreachable', 0, texts.app.gone)
+    throw new ApiError('unreachable', 0, texts.common.unreachable)
   }
 }
 
-/** The error that an answer tells of. */
+/** The error that an answer describes. */
 export async function errorOf(response: Response): Promise<ApiError> {
   let body: Record<string, unknown> = {}
   try {
     const parsed: unknown = await response.json()
     if (parsed && typeof parsed === 'object') body = parsed as Record<string, unknown>
   } catch {
-    // Not JSON: a proxy answered. Its status has to do.
+    // Not JSON: a proxy answered. Only the status is known.
   }
   if (response.status === 401 || body.error === 'not_our_page') onSignedOut()
   const code = typeof body.error === 'string' ? body.error : `http_${response.status}`
@@ -126,10 +126,10 @@ export async function errorOf(response: Response): Promise<ApiError> {
   return new ApiError(code, response.status, message, body)
 }
 
-/** What is read comes within this time, or the daemon hangs. */
+/** An answer that takes longer means that the daemon hangs, in milliseconds. */
 const LIMIT_MS = 20_000
 
-/** Fails after a time as it does where the daemon is gone. */
+/** Fails after a time limit with the error of a daemon that does not answer. */
 function limited(signal: AbortSignal | undefined): AbortSignal {
   return AbortSignal.any([AbortSignal.timeout(LIMIT_MS), ...(signal ? [signal] : [])])
 }
@@ -161,7 +161,7 @@ export interface ServerSentEvent {
 /** Reads a body of server-sent events to its end. */
 export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSentEvent> {
   const reader = body.pipeThrough(new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>).getReader()
-  // A line may be long (a result of 10 MB): what has no end yet is kept in pieces, and read once.
+  // A line may be long (a result of 10 MB), so an unfinished line is kept in pieces and joined once.
   let pieces: string[] = []
   let next: ServerSentEvent = { event: 'message', data: '', id: '' }
   try {

@@ -1,7 +1,7 @@
 /** Server-sent events of a GET, as `EventSource` reads them, which cannot send the page key. */
 import { errorOf, events, send } from './client'
 
-/** The pause before a stream that has ended is asked for again. */
+/** The pause before an ended stream is requested again, in milliseconds. */
 const RETRY_MS = 2000
 
 interface Message {
@@ -16,12 +16,12 @@ export class EventStream {
   #abort = new AbortController()
   #lastId = ''
 
-  /** Begins to read. With `isKept` a stream that has ended is asked for again. */
+  /** Begins to read. With `isKept` an ended stream is requested again. */
   constructor(path: string, isKept: boolean) {
     void this.#read(path, isKept)
   }
 
-  /** Of the types `open` and `error`, and of events. */
+  /** Listens for `open`, `error` and the types of events. */
   addEventListener(type: string, listener: Listener): void {
     this.#listeners.set(type, listener)
   }
@@ -44,7 +44,7 @@ export class EventStream {
           this.#tell(event.event, event.data)
         }
       } catch {
-        // Whoever listens is told below, and asks for the reason.
+        // The listeners get `error` below, and ask for the reason.
       }
       this.#tell('error')
       if (isKept) await new Promise((resolve) => setTimeout(resolve, RETRY_MS))

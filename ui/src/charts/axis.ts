@@ -20,7 +20,7 @@ export function tickTitle(at: number): string {
 
 /** Round local times, at most so many. */
 export function ticks(since: number, until: number, most: number): Tick[] {
-  const step = STEPS.find((it) => (until - since) / it <= most) ?? 7 * DAY
+  const step = STEPS.find((candidate) => (until - since) / candidate <= most) ?? 7 * DAY
   const found: Tick[] = []
   // Days have 23 to 25 hours: steps count from local midnight.
   const day = new Date(since)

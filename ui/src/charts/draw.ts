@@ -1,5 +1,5 @@
 /** Draws a lane of the timeline. Each tone has a height or pattern of its own beside its colour. */
-import { look, WORDS, type Tone, type Word } from '../lib/status'
+import { look, WORDS, type Tone, type StateWord } from '../lib/status'
 import { texts } from '../texts'
 import type { Tick } from './axis'
 import type { Gap, StateSpan } from './history'
@@ -9,7 +9,7 @@ const HEIGHT = 22
 /** A tone, or `waits`: a state that waits for a person has the colour of another one. */
 export type Shape = Tone | 'waits'
 
-export function shapeOf(word: Word): Shape {
+export function shapeOf(word: StateWord): Shape {
   return word === 'pending' ? 'waits' : look(word).tone
 }
 

@@ -1,13 +1,13 @@
 /** The history of servers as lanes of a timeline. */
 import type { History, ServerHistory, Transition } from '../api/types'
-import { look, type Word } from '../lib/status'
-import { texts } from '../texts'
+import { look, type StateWord } from '../lib/status'
+import { overviewTexts } from '../screens/overview/texts'
 
 /** One state from a time to another, in milliseconds since 1970. */
 export interface StateSpan {
   from: number
   to: number
-  word: Word
+  word: StateWord
   transition: Transition
 }
 
@@ -40,7 +40,7 @@ export interface Gap {
   to: number
 }
 
-const WORDS: Partial<Record<string, Word>> = {
+const WORDS: Partial<Record<string, StateWord>> = {
   pending: 'pending',
   connected: 'connected',
   connecting: 'starting',
@@ -52,7 +52,7 @@ const WORDS: Partial<Record<string, Word>> = {
   crashed: 'crashed',
 }
 
-function wordOf(transition: Transition): Word | undefined {
+function wordOf(transition: Transition): StateWord | undefined {
   const word = WORDS[transition.status]
   if (word === 'stopped' && transition.reason === 'disabled') return 'disabled'
   if (word === 'connected' && transition.degraded) return 'degraded'
@@ -117,7 +117,7 @@ export function placesOf(lane: Lane, gaps: readonly Gap[]): (StateSpan | Gap)[] 
 /** Why a state is; what the daemon leaves unsaid as well. */
 export function reasonOf(span: StateSpan): string {
   if (span.word === 'disabled') return ''
-  return span.transition.reason ?? (span.word === 'stopped' ? texts.overview.stoppedByHand : '')
+  return span.transition.reason ?? (span.word === 'stopped' ? overviewTexts.stoppedByHand : '')
 }
 
 /** The index of the span at a time; -1 where there is none. */

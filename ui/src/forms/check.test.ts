@@ -1,22 +1,22 @@
 import { Validator } from '@cfworker/json-schema'
 import { afterEach, expect, test, vi } from 'vitest'
-import { texts } from '../texts'
 import { check, found } from './check'
+import { formsTexts } from './texts'
 
 const errorsOf = (schema: object, value: unknown): ReturnType<typeof found> => found(new Validator(schema, '2020-12', false).validate(value).errors)
 
 test('what is missing is said at its own place', () => {
   const { errors } = errorsOf({ properties: { a: { type: 'object', required: ['b/c'] } } }, { a: {} })
-  expect([...errors]).toEqual([['/a/b~1c', [texts.forms.missing]]])
+  expect([...errors]).toEqual([['/a/b~1c', [formsTexts.missing]]])
 })
 
 test('that no alternative fits is said once; what single ones lack stands apart', () => {
   const schema = { properties: { t: { oneOf: [{ required: ['path'] }, { required: ['url'] }] } } }
   const { errors, inner } = errorsOf(schema, { t: {} })
-  expect([...errors]).toEqual([['/t', [texts.forms.noAlternative]]])
+  expect([...errors]).toEqual([['/t', [formsTexts.noAlternative]]])
   expect([...inner]).toEqual([
-    ['/t/path', [{ message: texts.forms.missing, within: [['/t', 0]] }]],
-    ['/t/url', [{ message: texts.forms.missing, within: [['/t', 1]] }]],
+    ['/t/path', [{ message: formsTexts.missing, within: [['/t', 0]] }]],
+    ['/t/url', [{ message: formsTexts.missing, within: [['/t', 1]] }]],
   ])
 })
 
@@ -24,18 +24,18 @@ test('an error in a choice within a choice names the alternative of each', () =>
   const choice = (...oneOf: object[]): object => ({ oneOf })
   const schema = choice({ properties: { a: choice({ type: 'string' }, { type: 'object', required: ['n'] }) } }, { required: ['b'] })
   const { inner } = errorsOf(schema, { a: {} })
-  expect(inner.get('/a/n')).toEqual([{ message: texts.forms.missing, within: [['', 0], ['/a', 1]] }])
-  expect(inner.get('/b')).toEqual([{ message: texts.forms.missing, within: [['', 1]] }])
+  expect(inner.get('/a/n')).toEqual([{ message: formsTexts.missing, within: [['', 0], ['/a', 1]] }])
+  expect(inner.get('/b')).toEqual([{ message: formsTexts.missing, within: [['', 1]] }])
 })
 
 test('a member that is not allowed is said at the member', () => {
   const { errors } = errorsOf({ properties: { a: true }, additionalProperties: false }, { a: 1, b: 2 })
-  expect([...errors]).toEqual([['/b', [texts.forms.notAllowed]]])
+  expect([...errors]).toEqual([['/b', [formsTexts.notAllowed]]])
 })
 
 test('a value of the wrong type', () => {
   const { errors } = errorsOf({ type: 'object', properties: { n: { type: ['integer', 'null'] } } }, { n: 'x' })
-  expect(errors.get('/n')).toEqual([texts.forms.expected(['whole number', 'null'])])
+  expect(errors.get('/n')).toEqual([formsTexts.expected(['whole number', 'null'])])
 })
 
 /** Workers that were made, and what they were asked. */

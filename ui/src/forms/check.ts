@@ -1,6 +1,6 @@
 /** What is wrong with a value, by the place where it is said. */
 import type { OutputUnit } from '@cfworker/json-schema'
-import { texts } from '../texts'
+import { formsTexts } from './texts'
 
 /** How long a schema may take. */
 const LIMIT_MS = 2000
@@ -94,10 +94,10 @@ export function found(units: readonly OutputUnit[]): Pick<Findings, 'errors' | '
     const pointer = missing === undefined ? place : below(place, missing)
     const message = wordsOf(unit)
     const within = choices
-      .filter((it) => unit.keywordLocation.startsWith(`${it.keywordLocation}/`))
-      .map((it): [string, number] => [pointerOf(it), Number.parseInt(unit.keywordLocation.slice(it.keywordLocation.length + 1), 10)])
-    if (within.length === 0) add(errors, pointer, message, (it) => it === message)
-    else add(inner, pointer, { message, within }, (it) => it.message === message && String(it.within) === String(within))
+      .filter((other) => unit.keywordLocation.startsWith(`${other.keywordLocation}/`))
+      .map((other): [string, number] => [pointerOf(other), Number.parseInt(unit.keywordLocation.slice(other.keywordLocation.length + 1), 10)])
+    if (within.length === 0) add(errors, pointer, message, (error) => error === message)
+    else add(inner, pointer, { message, within }, (error) => error.message === message && String(error.within) === String(within))
   }
   return { errors, inner }
 }
@@ -114,18 +114,18 @@ function add<T>(into: Map<string, T[]>, pointer: string, item: T, isSame: (other
 function wordsOf(unit: OutputUnit): string {
   switch (unit.keyword) {
     case 'required':
-      return texts.forms.missing
+      return formsTexts.missing
     case 'oneOf':
     case 'anyOf':
-      return texts.forms.noAlternative
+      return formsTexts.noAlternative
     case 'type': {
       const types = /Expected "(.*)"\.$/s.exec(unit.error)?.[1]?.split('", "') ?? []
-      return types.length === 0 ? unit.error : texts.forms.expected(types.map((type) => texts.forms.types[type] ?? type))
+      return types.length === 0 ? unit.error : formsTexts.expected(types.map((type) => formsTexts.types[type] ?? type))
     }
     case 'false':
-      return texts.forms.notAllowed
+      return formsTexts.notAllowed
     default:
-      return unit.error.replace(/^Instance /, texts.forms.thisValue)
+      return unit.error.replace(/^Instance /, formsTexts.thisValue)
   }
 }
 

@@ -77,7 +77,7 @@ function lookUp(reference: string, root: Schema): Schema | undefined {
     const anchor = reference.slice(1)
     for (const definitions of [root.$defs, root.definitions]) {
       if (!isMembers(definitions)) continue
-      const found = Object.values(definitions).find((it) => isMembers(it) && it.$anchor === anchor)
+      const found = Object.values(definitions).find((definition) => isMembers(definition) && definition.$anchor === anchor)
       if (isSchema(found)) return found
     }
     return undefined
@@ -139,7 +139,7 @@ function merge(one: Members, other: Members): Members {
 
 function typesOf(schema: Members): string[] {
   if (typeof schema.type === 'string') return [schema.type]
-  if (Array.isArray(schema.type)) return schema.type.filter((it) => typeof it === 'string')
+  if (Array.isArray(schema.type)) return schema.type.filter((type) => typeof type === 'string')
   return []
 }
 
@@ -235,7 +235,7 @@ function isMultiline(schema: Members): boolean {
 function objectOf(schema: Members): Control {
   const properties = isMembers(schema.properties) ? Object.entries(schema.properties) : []
   if (properties.length > MAX_PROPERTIES) return { kind: 'json', why: 'large' }
-  const required = new Set(Array.isArray(schema.required) ? schema.required.filter((it) => typeof it === 'string') : [])
+  const required = new Set(Array.isArray(schema.required) ? schema.required.filter((name) => typeof name === 'string') : [])
   const known = properties.map(([name, part]): [string, Schema] => [name, isSchema(part) ? part : true])
   // A required property need not be described.
   for (const name of required) if (!known.some(([it]) => it === name)) known.push([name, true])
@@ -351,7 +351,7 @@ function scoreOf(schema: Schema, root: Schema, value: unknown, depth: number): n
     case 'array':
       return Array.isArray(value) ? 2 : -1
     case 'choice':
-      return depth > 3 ? 0 : Math.max(...control.alternatives.map((it) => scoreOf(it, root, value, depth + 1)))
+      return depth > 3 ? 0 : Math.max(...control.alternatives.map((alternative) => scoreOf(alternative, root, value, depth + 1)))
     case 'json':
       return 0
     case 'object': {

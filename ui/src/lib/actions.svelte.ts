@@ -1,7 +1,7 @@
 import { untrack } from 'svelte'
 
 /** What the command palette offers beside screens and servers: a screen adds its actions while it is open. */
-export interface Action {
+export interface PaletteAction {
   title: string
   /** What the action is about, shown after the title. */
   detail?: string
@@ -11,10 +11,10 @@ export interface Action {
 }
 
 class Actions {
-  #sources = $state.raw<(() => Action[])[]>([])
+  #sources = $state.raw<(() => PaletteAction[])[]>([])
 
   /** Offers actions until the returned function is called; for `$effect`. */
-  offer(source: () => Action[]): () => void {
+  offer(source: () => PaletteAction[]): () => void {
     // An effect that offers must not depend on what the others offer.
     this.#sources = [...untrack(() => this.#sources), source]
     return () => {
@@ -22,7 +22,7 @@ class Actions {
     }
   }
 
-  get all(): Action[] {
+  get all(): PaletteAction[] {
     return this.#sources.flatMap((source) => source())
   }
 }

@@ -21,7 +21,7 @@ class Clock {
     document.addEventListener('visibilitychange', () => this.tick())
   }
 
-  /** The time of this moment. It is not reactive. */
+  /** The current time. It is not reactive. */
   exact(): number {
     return Date.now() + this.#offset
   }

@@ -60,7 +60,7 @@ function asRead(word: string, property: unknown): unknown {
 function typesOf(schema: unknown): string[] {
   if (!isMembers(schema)) return []
   if (typeof schema.type === 'string') return [schema.type]
-  if (Array.isArray(schema.type)) return schema.type.filter((it) => typeof it === 'string')
+  if (Array.isArray(schema.type)) return schema.type.filter((type) => typeof type === 'string')
   if (Object.hasOwn(schema, 'const')) return [kindOf(schema.const)]
   if (Array.isArray(schema.enum)) return schema.enum.map(kindOf)
   const choices = Array.isArray(schema.anyOf) ? schema.anyOf : Array.isArray(schema.oneOf) ? schema.oneOf : []

@@ -15,7 +15,7 @@ const MAX_RETRY_MS = 5000
 const SESSION_MS = 5000
 const readSession = (): Promise<unknown> => api.get('/api/session', {}, AbortSignal.timeout(SESSION_MS))
 
-/** What a tab tells the others. */
+/** Messages between tabs. */
 type News =
   | { kind: 'hello' }
   /** A request was not answered. */
@@ -27,7 +27,7 @@ type News =
 export interface Listener {
   /** The stream is open; with `resumed` it went on after a place, and no snapshot comes. */
   live(resumed: boolean): void
-  /** It is tried again at this time. */
+  /** The time of the next attempt. */
   lost(retryAt: number): void
   /** `snapshot` and `missed`, or an event. */
   message(type: string, data: string): void
@@ -42,7 +42,7 @@ export class Feed {
   #lastId = ''
   #isDoubted = false
   #retryMs = FIRST_RETRY_MS
-  /** What the others are told who ask how things are. */
+  /** The state that is sent to a tab that asks for it. */
   #state: News = { kind: 'lost', retryAt: 0 }
 
   constructor(listener: Listener) {

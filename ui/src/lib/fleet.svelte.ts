@@ -6,6 +6,7 @@ import { untrack } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
 import { api, ApiError, messageOf, path, whenReached } from '../api/client'
 import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequest, ServerRequests, Servers } from '../api/types'
+import { serversTexts } from '../screens/servers/texts'
 import { texts } from '../texts'
 import { clock } from './clock.svelte'
 import { changeEntry } from './entry'
@@ -18,14 +19,14 @@ import { checkOffered, undoable } from './undo'
 
 /** Events that the page remembers for its screens. */
 const MAX_EVENTS = 500
-/** How often what no event tells of is read: evidence of health, starts under way. */
+/** How often facts without events are read, such as evidence of health and starts under way, in milliseconds. */
 const REFRESH_MS = 15_000
 const FIGURES_MS = 3_000
 /** How often a server is read that starts or is asked. */
 const WORKING_MS = 3_000
 /** More servers than this at once are read as a whole. */
 const MAX_SINGLE_READS = 20
-/** Between two such readings is at least this many times what the last one took. */
+/** The pause before the next full reading, as a multiple of the time that the last one took. */
 const REST_SHARE = 20
 /** How long a request of a server waits: docs/cli.md, "requests". */
 export const REQUEST_WAIT_MS = 10 * 60_000
@@ -36,9 +37,9 @@ class Fleet {
   isLost = $derived(this.connection === 'lost')
   /** Whether all servers were read once: before, nothing is known of them. */
   isRead = $state(false)
-  /** When the daemon was last heard. */
+  /** When the daemon last answered. */
   heardAt = $state(0)
-  /** When the page tries again. */
+  /** When the page tries to connect again. */
   retryAt = $state(0)
   rows = new SvelteMap<string, Row>()
   /** In the order of the configuration. */
@@ -64,7 +65,7 @@ class Fleet {
       const was = this.connection
       this.connection = 'live'
       this.heardAt = clock.exact()
-      // What changed while nobody listened is not told again after a restart of the daemon.
+      // A restarted daemon does not repeat the events that this page missed.
       if (was !== 'live' && resumed) void this.refresh()
       if (was === 'lost') {
         void this.refreshRequests()
@@ -161,11 +162,11 @@ class Fleet {
       // A later answer is newer.
       if (reads !== this.#requestReads) return
       // Numbers begin anew when the daemon does.
-      const keyOf = (it: ServerRequest): string => `${it.id} ${it.askedAt}`
-      const known = new Map(this.requests?.map((it) => [keyOf(it), it]))
-      this.requests = requests.map((it) => known.get(keyOf(it)) ?? it)
+      const keyOf = (request: ServerRequest): string => `${request.id} ${request.askedAt}`
+      const known = new Map(this.requests?.map((request) => [keyOf(request), request]))
+      this.requests = requests.map((request) => known.get(keyOf(request)) ?? request)
       this.requestsFailure = undefined
-      const oldest = Math.min(...requests.map((it) => Date.parse(it.askedAt)))
+      const oldest = Math.min(...requests.map((request) => Date.parse(request.askedAt)))
       if (Number.isFinite(oldest)) this.#requestTimer = setTimeout(() => void this.refreshRequests(), Math.max(0, oldest + REQUEST_WAIT_MS - clock.exact()) + 1000)
     } catch (error) {
       if (reads === this.#requestReads) this.requestsFailure = error
@@ -228,7 +229,7 @@ class Fleet {
       const say = await undoable()
       const done = await changeEntry(row.name, (entry) => ({ ...entry, autoStart }))
       if (done.error && autoStart) failure = done.error
-      void say(texts.servers.autoStartTurned(row.name, autoStart))
+      void say(serversTexts.autoStartTurned(row.name, autoStart))
     } catch (error) {
       failure = messageOf(error)
     }
@@ -265,7 +266,7 @@ class Fleet {
     this.#dirty.clear()
     const isWhole = types.has('config_reloaded') || types.has('server_added') || dirty.length > MAX_SINGLE_READS
     if (isWhole) void this.refresh()
-    // Of a server that is being deleted nothing is asked any more.
+    // A server that is being deleted is not read again.
     else for (const name of dirty) if (this.rows.has(name) && this.rows.get(name)?.busy !== 'remove') void this.refreshOne(name)
   }
 

@@ -2,21 +2,21 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fleet } from './fleet.svelte'
 
 /** What the page listens to. */
-const { heard, Stream } = vi.hoisted(() => {
+const { listeners, Stream } = vi.hoisted(() => {
   type Listener = (message: { data: string; lastEventId: string }) => void
-  const heard = new Map<string, Listener>()
+  const listeners = new Map<string, Listener>()
   class Stream {
     addEventListener(type: string, listener: Listener): void {
-      heard.set(type, listener)
+      listeners.set(type, listener)
     }
     close(): void {}
   }
-  return { heard, Stream }
+  return { listeners, Stream }
 })
 vi.mock('../api/stream', () => ({ EventStream: Stream }))
 
 /** What it has asked for. */
-let asked: string[] = []
+let requestedPaths: string[] = []
 /** The listeners of the document. */
 const watching = new Set<unknown>()
 
@@ -28,7 +28,7 @@ beforeEach(() => {
     removeEventListener: (_: string, listener: unknown) => watching.delete(listener),
   })
   vi.stubGlobal('fetch', (at: string) => {
-    asked.push(at)
+    requestedPaths.push(at)
     return Promise.resolve(Response.json({ servers: [], requests: [] }))
   })
 })
@@ -38,7 +38,7 @@ afterEach(() => {
 })
 
 function hear(type: string, data: unknown = {}): void {
-  heard.get(type)?.({ data: JSON.stringify(data), lastEventId: '' })
+  listeners.get(type)?.({ data: JSON.stringify(data), lastEventId: '' })
 }
 
 test('where events were missed, requests, settings and lists are read again', () => {
@@ -46,9 +46,9 @@ test('where events were missed, requests, settings and lists are read again', ()
   hear('open')
   hear('snapshot', { servers: [] })
   const before = fleet.listsVersion
-  asked = []
+  requestedPaths = []
   hear('missed', { missed: 7 })
-  expect(asked).toEqual(['/api/server-requests', '/api/about'])
+  expect(requestedPaths).toEqual(['/api/server-requests', '/api/about'])
   expect(fleet.listsVersion).toBe(before + 1)
   expect(fleet.events, 'it is no event of a server').toEqual([])
 })
@@ -58,12 +58,12 @@ test('figures are read as soon as there are rows for them, and when the page is 
   const leave = fleet.watchFigures()
   fleet.start()
   hear('open')
-  asked = []
+  requestedPaths = []
   hear('snapshot', { servers: [] })
-  expect(asked).toEqual(['/api/figures'])
-  asked = []
+  expect(requestedPaths).toEqual(['/api/figures'])
+  requestedPaths = []
   for (const seen of watching) (seen as () => void)()
-  expect(asked).toEqual(['/api/servers', '/api/figures'])
+  expect(requestedPaths).toEqual(['/api/servers', '/api/figures'])
   leave()
 })
 
@@ -75,12 +75,12 @@ test('a server that is asked is read again alone, once until it is answered; one
     const server = (name: string, askedMs: number): unknown => ({ name, enabled: true, status: 'connected', connected: true, askedAt: Date.now() - askedMs })
     hear('snapshot', { servers: [server('slow', 5000), server('busy', 500)] })
     vi.stubGlobal('fetch', (at: string) => {
-      asked.push(at)
+      requestedPaths.push(at)
       return new Promise(() => {})
     })
-    asked = []
+    requestedPaths = []
     vi.advanceTimersByTime(9000)
-    expect(asked).toEqual(['/api/servers/slow'])
+    expect(requestedPaths).toEqual(['/api/servers/slow'])
   } finally {
     vi.useRealTimers()
   }
@@ -93,12 +93,12 @@ test('where many servers are asked, all are read at once, and not again before t
     hear('open')
     hear('snapshot', { servers: Array.from({ length: 30 }, (_, index) => ({ name: `s${index}`, enabled: true, status: 'connected', connected: true, askedAt: Date.now() - 5000 })) })
     vi.stubGlobal('fetch', (at: string) => {
-      asked.push(at)
+      requestedPaths.push(at)
       return new Promise(() => {})
     })
-    asked = []
+    requestedPaths = []
     vi.advanceTimersByTime(9000)
-    expect(asked).toEqual(['/api/servers'])
+    expect(requestedPaths).toEqual(['/api/servers'])
   } finally {
     vi.useRealTimers()
   }

@@ -4,11 +4,11 @@
  * gives the focus back by itself.
  */
 const CONTROLS = 'a[href], button, input, select, textarea, summary, [tabindex]'
-/** Nothing beyond these is beside what is gone: a screen that is left gives the focus to the next one. */
+/** The search for a control stays within one of these. After a change of screens the next screen takes the focus. */
 const ROOMS = 'main, nav, dialog, body'
 
-function isControl(it: HTMLElement): boolean {
-  return it.matches(CONTROLS) && it.tabIndex >= 0 && !it.matches(':disabled') && it.checkVisibility({ visibilityProperty: true })
+function isControl(element: HTMLElement): boolean {
+  return element.matches(CONTROLS) && element.tabIndex >= 0 && !element.matches(':disabled') && element.checkVisibility({ visibilityProperty: true })
 }
 
 function controlsIn(root: Element): HTMLElement[] {
@@ -28,7 +28,7 @@ function nearest(lost: MutationRecord, records: readonly MutationRecord[]): HTML
     }
   }
   let after = lost.nextSibling
-  // What stood behind it may have been removed with it. What was moved and removed stands in several records.
+  // The elements behind it may have been removed with it. Moves and removals are separate records.
   const seen = new Set<Node>()
   while (after && !after.isConnected && !seen.has(after)) {
     const gone = after
@@ -38,18 +38,18 @@ function nearest(lost: MutationRecord, records: readonly MutationRecord[]): HTML
   if (after && !after.isConnected) after = null
   for (; !place.matches(ROOMS); after = place, place = place.parentElement!) {
     const all = controlsIn(place)
-    const isBefore = (it: Element): boolean => !after || (after.compareDocumentPosition(it) & Node.DOCUMENT_POSITION_PRECEDING) !== 0
+    const isBefore = (element: Element): boolean => !after || (after.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING) !== 0
     const found = all.findLast(isBefore) ?? all[0]
     if (found) return found
   }
   return undefined
 }
 
-/** Keeps the focus of the page, from now on. */
+/** Starts to keep the focus on the page. */
 export function keepFocus(): void {
   let last: HTMLElement | undefined
   addEventListener('focusin', (event) => (last = event.target as HTMLElement))
-  // A click beside all controls takes the focus away.
+  // A click beside all controls removes the focus on purpose.
   addEventListener('pointerdown', (event) => (last = (event.target as Element).closest<HTMLElement>(CONTROLS) ?? undefined), true)
 
   new MutationObserver((records) => {

@@ -47,7 +47,7 @@ export function bytes(count: number | null | undefined): string {
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${sizes[unit]}`
 }
 
-/** To make one takes long. */
+/** Creating a formatter is slow. */
 const counts = new Intl.NumberFormat(locale)
 
 /** `1,234` */

@@ -2,7 +2,7 @@
  * JSON whose numbers stay as they are written. JavaScript rounds whole numbers beyond 2^53: one that it would
  * write with other digits is kept as an `ExactNumber`, which `JSON.stringify` writes with its own.
  */
-import { texts } from '../texts'
+import { toolsTexts } from '../screens/tools/texts'
 
 /** Since Chrome 114, Firefox 135 and Safari 18.4; TypeScript does not know it yet. */
 const exact = JSON as unknown as {
@@ -48,12 +48,12 @@ export function parseJson(text: string): unknown {
   try {
     value = readJson(text)
   } catch (error) {
-    throw new Error(texts.tools.badJson((error as Error).message), { cause: error })
+    throw new Error(toolsTexts.badJson((error as Error).message), { cause: error })
   }
   let isInText = false
   for (const [token] of text.matchAll(/"|\\.|-?\d[\d.eE+-]*/g)) {
     if (token === '"') isInText = !isInText
-    else if (!isInText && numberOf(token) === undefined) throw new Error(texts.tools.tooLarge(token))
+    else if (!isInText && numberOf(token) === undefined) throw new Error(toolsTexts.tooLarge(token))
   }
   return value
 }

@@ -8,7 +8,7 @@ const REST_MS = 2000
 const REST_SHARE = 20
 
 export class List<T> {
-  /** `undefined` until it was read. */
+  /** The list; `undefined` until it was read. */
   value = $state.raw<T | undefined>(undefined)
   failure = $state.raw<unknown>(undefined)
   #version = $state(0)
@@ -18,27 +18,27 @@ export class List<T> {
    * read again only once it may have changed.
    */
   constructor(path: () => string | undefined, query: () => Query = () => ({})) {
-    /** What `value` is, as far as servers have told. */
-    let known = ''
+    /** Identifies the list in `value`: its address, its parameters and the version of servers' lists. */
+    let lastKey = ''
     let readAt = 0
     let tookMs = 0
     $effect(() => {
       if (fleet.isLost) {
-        known = ''
+        lastKey = ''
         return
       }
       const at = path()
       if (at === undefined) return
-      const asked = query()
-      const wanted = $derived(JSON.stringify([at, asked, this.#version, fleet.listsVersion]))
+      const parameters = query()
+      const key = $derived(JSON.stringify([at, parameters, this.#version, fleet.listsVersion]))
       const end = new AbortController()
       let timer: ReturnType<typeof setTimeout> | undefined
       let isReading = false
 
-      /** Reads after the rest. A reading that has begun ends: what changes meanwhile is read after it. */
+      /** Reads after the pause. A running request is finished first; later changes are read after it. */
       const next = (): void => {
-        // A page that nobody sees reads nothing.
-        if (timer !== undefined || isReading || document.hidden || known === wanted) return
+        // A hidden page reads nothing.
+        if (timer !== undefined || isReading || document.hidden || lastKey === key) return
         const isFirst = this.value === undefined || this.failure !== undefined
         timer = setTimeout(() => void read(), isFirst ? 0 : Math.max(0, readAt + Math.max(REST_MS, tookMs * REST_SHARE) - Date.now()))
       }
@@ -46,18 +46,18 @@ export class List<T> {
         timer = undefined
         if (document.hidden) return
         const begun = Date.now()
-        const reading = wanted
+        const reading = key
         isReading = true
-        await this.#read(at, asked, end.signal)
+        await this.#read(at, parameters, end.signal)
         isReading = false
         if (end.signal.aborted) return
-        known = this.failure === undefined ? reading : ''
+        lastKey = this.failure === undefined ? reading : ''
         readAt = Date.now()
         tookMs = readAt - begun
-        if (wanted !== reading) next()
+        if (key !== reading) next()
       }
       $effect(() => {
-        void wanted
+        void key
         untrack(next)
       })
       document.addEventListener('visibilitychange', next)

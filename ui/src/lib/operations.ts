@@ -1,11 +1,11 @@
 /** What a person can do with a server in its state: the fitting action first. */
 import type { Server } from '../api/types'
 import type { Operation } from './row.svelte'
-import type { Word } from './status'
+import type { StateWord } from './status'
 
 export type MainAction = Operation | 'review' | 'edit'
 
-const MAIN: Record<Word, MainAction | undefined> = {
+const MAIN: Record<StateWord, MainAction | undefined> = {
   pending: 'review',
   disabled: 'enable',
   stopped: 'start',
@@ -20,17 +20,17 @@ const MAIN: Record<Word, MainAction | undefined> = {
   crashed: 'restart',
 }
 
-export function mainAction(info: Server, word: Word): MainAction | undefined {
+export function mainAction(info: Server, word: StateWord): MainAction | undefined {
   return isRejected(info) ? 'edit' : MAIN[word]
 }
 
-/** Whether its entry cannot be used: no attempt is made before it is corrected. */
+/** Whether the entry of the server cannot be used. Mainstay makes no attempt before the entry is corrected. */
 export function isRejected(info: Server): boolean {
   return info.status === 'error' && info.nextAction === 'correct_entry'
 }
 
 /** Operations that can be asked for, in the order of the menu. */
-export function operationsFor(info: Server, word: Word): Operation[] {
+export function operationsFor(info: Server, word: StateWord): Operation[] {
   if (word === 'pending') return []
   if (word === 'disabled') return ['enable']
   if (word === 'stopped') return ['start', 'disable']

@@ -1,69 +1,69 @@
 /** Why a server is as it is, and what happens next, in sentences. */
 import type { Server, ServerFigures } from '../api/types'
+import { serverTexts } from '../screens/server/texts'
+import { serversTexts } from '../screens/servers/texts'
 import { texts } from '../texts'
 import { ago, span, time } from './format'
 import { isRejected } from './operations'
-import type { Word } from './status'
+import type { StateWord } from './status'
 
-const words = texts.server
-
-/** How its calls went, where some failed though it is connected: that it answers pings is not all. */
+/** A sentence about failed calls of a connected server, which may answer pings while its calls fail. */
 export function failing(figures: ServerFigures | undefined): string | undefined {
   if (!figures) return undefined
   const { recent } = figures
-  if (recent.errors > 0) return recent.errors < recent.calls ? words.someFail(recent.errors, recent.calls) : words.allFail(recent.calls)
-  return recent.calls === 0 && figures.calls > 0 && figures.errors === figures.calls ? words.noneEver(figures.calls) : undefined
+  if (recent.errors > 0) return recent.errors < recent.calls ? serverTexts.someFail(recent.errors, recent.calls) : serverTexts.allFail(recent.calls)
+  return recent.calls === 0 && figures.calls > 0 && figures.errors === figures.calls ? serverTexts.noneEver(figures.calls) : undefined
 }
 
-export function why(server: Server, word: Word, now: number, figures?: ServerFigures): string {
+export function why(server: Server, word: StateWord, now: number, figures?: ServerFigures): string {
   switch (word) {
     case 'pending':
-      return words.pendingWhy
+      return serverTexts.pendingWhy
     case 'disabled':
-      return words.disabledWhy
+      return serverTexts.disabledWhy
     case 'stopped':
-      // Crashes, and lists of this run, tell that it has run.
-      return server.lastError ?? (server.autoStart || server.crashCount > 0 || (server.toolsReady && !server.listsStale) ? words.stoppedWhy : words.notStartedWhy)
+      // Crashes, and lists of this run, show that the server has run.
+      return server.lastError ?? (server.autoStart || server.crashCount > 0 || (server.toolsReady && !server.listsStale) ? serverTexts.stoppedWhy : serverTexts.notStartedWhy)
     case 'connected': {
-      const heard = time(server.lastSuccessAt)
-      const told = server.lastError ? `${server.lastError}. ` : ''
+      const lastSuccessAt = time(server.lastSuccessAt)
+      const lastError = server.lastError ? `${server.lastError}. ` : ''
       const wrong = failing(figures)
-      if (wrong !== undefined && heard !== undefined) return told + words.answersBut(ago(heard, now), wrong)
-      return told + (heard === undefined ? words.wellNever : words.well(ago(heard, now)))
+      if (wrong !== undefined && lastSuccessAt !== undefined) return lastError + serverTexts.answersBut(ago(lastSuccessAt, now), wrong)
+      return lastError + (lastSuccessAt === undefined ? serverTexts.wellNever : serverTexts.well(ago(lastSuccessAt, now)))
     }
     case 'degraded':
-      return words.degraded(server.lastError ?? words.noReason)
+      return serverTexts.degraded(server.lastError ?? serverTexts.noReason)
     case 'starting': {
-      const start = server.starting ? words.starting(server.starting) : texts.state.starting
+      const start = server.starting ? serverTexts.starting(server.starting) : texts.state.starting
       return server.lastError ? `${server.lastError}. ${start}` : start
     }
     default:
-      return server.lastError ?? words.noReason
+      return server.lastError ?? serverTexts.noReason
   }
 }
 
-/** How the process of a server ended, where its reason does not tell it. */
+/** How the process of a server ended, unless the reason says it. */
 export function endingOf(server: Server): string | undefined {
   if (/\b(code|signal)\b/.test(server.lastError ?? '')) return undefined
-  if (server.exitCode != null) return words.exit(server.exitCode)
-  return server.exitSignal == null ? undefined : words.signal(server.exitSignal)
+  if (server.exitCode != null) return serverTexts.exit(server.exitCode)
+  return server.exitSignal == null ? undefined : serverTexts.signal(server.exitSignal)
 }
 
 /** What happens next and what a person can do, for a row that is open. */
-export function outlook(server: Server, word: Word): string {
-  const { nextSteps } = texts.servers
+export function outlook(server: Server, word: StateWord): string {
+  const { nextSteps } = serversTexts
   if (isRejected(server)) return nextSteps.rejected
   if ((word === 'error' || word === 'unauthorized') && !server.retried) return nextSteps[`${word}Final`]
   return nextSteps[word]
 }
 
 /** What Mainstay does next by itself; `undefined` where there is nothing to wait for. */
-export function next(server: Server, word: Word, nextAttemptAt: number | undefined, now: number): string | undefined {
+export function next(server: Server, word: StateWord, nextAttemptAt: number | undefined, now: number): string | undefined {
   if (word === 'reconnecting' || word === 'unauthorized' || word === 'error' || word === 'crashed') {
     const attempt = Math.max(server.reconnectAttempt ?? 1, 1)
-    if (nextAttemptAt !== undefined && nextAttemptAt > now) return words.attempt(attempt, span(nextAttemptAt - now + 999))
-    return server.retried ? words.attemptNow(attempt, server.starting ?? '') : words.notRetried
+    if (nextAttemptAt !== undefined && nextAttemptAt > now) return serverTexts.attempt(attempt, span(nextAttemptAt - now + 999))
+    return server.retried ? serverTexts.attemptNow(attempt, server.starting ?? '') : serverTexts.notRetried
   }
-  if (word === 'degraded') return texts.servers.nextSteps.degraded
-  return word === 'failed' ? words.notRetried : undefined
+  if (word === 'degraded') return serversTexts.nextSteps.degraded
+  return word === 'failed' ? serverTexts.notRetried : undefined
 }

@@ -2,9 +2,9 @@
 import type { Server, ServerFigures } from '../api/types'
 import { texts } from '../texts'
 import { clock } from './clock.svelte'
-import { lookOf, type Look } from './status'
+import { lookOf, type ServerLook } from './status'
 
-/** An answer that takes no longer is nothing to tell. */
+/** Answers within this time are not worth showing, in milliseconds. */
 const USUAL_MS = 2000
 
 /** Two answers of the daemon tell the same moment a few milliseconds apart. */
@@ -12,33 +12,33 @@ const SLACK_MS = 100
 
 export type Operation = 'start' | 'stop' | 'restart' | 'reconnect' | 'enable' | 'disable'
 
-/** One server. Its members change alone, so that only its row is drawn again. */
+/** One server. Each server is an object of its own, so that a change draws only its row again. */
 export class Row {
   readonly name: string
   info = $state.raw<Server>({} as Server)
   figures = $state.raw<ServerFigures | undefined>(undefined)
   /** When `info` was read, for countdowns: `nextRetryMs` counts from there. */
   readAt = $state(0)
-  /** Whether it is being read alone. */
+  /** Whether the state of this server alone is being read. */
   isReading = false
-  /** When it was last heard, as its figures have it: they are read more often than `info`. */
+  /** When the server last answered, by its figures, which are read more often than `info`. */
   answeredAt = $state(0)
-  /** What a person asked for here and was not answered yet. */
+  /** The operation that a person started here and that has not ended. */
   busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
-  /** Whether it is to start with Mainstay, where that was asked for here and was not answered yet. */
+  /** The value of auto-start that is being saved. */
   autoStart = $state<boolean | undefined>(undefined)
   #failure = $state<string | undefined>(undefined)
   /** The status that was read first after it failed. */
   #failedAs: string | undefined
-  /** Derived once for each change, and read by many places. */
-  look: Look = $derived(lookOf(this.info, this.figures))
+  /** Derived once for each change, because many components read it. */
+  look: ServerLook = $derived(lookOf(this.info, this.figures))
 
   constructor(info: Server) {
     this.name = info.name
     this.take(info)
   }
 
-  /** Why the last thing that was asked for failed, until the server's state is another one. */
+  /** Why the last operation failed, until the state of the server changes. */
   get failure(): string | undefined {
     return this.#failure
   }
@@ -51,12 +51,12 @@ export class Row {
   take(info: Server): void {
     // What is read before the operation has ended belongs to it.
     if (this.busy) this.#failedAs = info.status
-    else if (this.#failure === texts.app.gone || info.status !== (this.#failedAs ??= info.status)) this.failure = undefined
+    else if (this.#failure === texts.common.unreachable || info.status !== (this.#failedAs ??= info.status)) this.failure = undefined
     this.info = info
     this.readAt = clock.exact()
   }
 
-  /** An attempt has begun; its outcome is read. */
+  /** The due attempt has begun: its outcome is read. */
   begin(): void {
     const isAgain = this.info.status === 'reconnecting'
     this.info = { ...this.info, status: isAgain ? 'reconnecting' : 'connecting', connected: false, nextRetryMs: null, nextAction: null, nextStep: null, retried: true }

@@ -32,7 +32,7 @@ it('compares with the first state that is read after the failure', () => {
 })
 
 it('does not say that Mainstay does not answer once it has answered', () => {
-  const row = failed(texts.app.gone, 'connected')
+  const row = failed(texts.common.unreachable, 'connected')
   row.take(info('connected'))
   expect(row.failure).toBeUndefined()
 })

@@ -23,7 +23,7 @@ class Settings {
       if (stored.scheme === 'light' || stored.scheme === 'dark') this.scheme = stored.scheme
       this.noticeRead = stored.noticeRead === true
     } catch {
-      // Another program's, or storage that is switched off: the defaults hold.
+      // The stored text is not ours, or storage is blocked: use the defaults.
     }
     this.dark?.addEventListener('change', () => this.apply())
     this.apply()
@@ -39,14 +39,14 @@ class Settings {
     this.keep()
   }
 
-  /** The scheme that is shown. */
-  get shown(): 'light' | 'dark' {
+  /** The colours in use: those of the system unless a person chose others. */
+  get activeScheme(): 'light' | 'dark' {
     if (this.scheme !== 'system') return this.scheme
     return this.dark?.matches ? 'dark' : 'light'
   }
 
   private apply(): void {
-    document.documentElement.dataset.scheme = this.shown
+    document.documentElement.dataset.scheme = this.activeScheme
     dispatchEvent(new CustomEvent('schemechange'))
   }
 
@@ -55,7 +55,7 @@ class Settings {
     try {
       localStorage.setItem(KEY, JSON.stringify({ scheme: this.scheme, noticeRead: this.noticeRead } satisfies Stored))
     } catch {
-      // What cannot be kept holds until the page is closed.
+      // Storage is blocked or full: the settings hold until the page is closed.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Since when a server is not as it should be. */
+/** Since when a server has been down or degraded. */
 import { time } from './format'
 import type { Row } from './row.svelte'
 

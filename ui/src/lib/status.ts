@@ -1,5 +1,6 @@
 /** What a server's state means for a person: its word, symbol, colour, and group on the start page. */
 import type { Server, ServerFigures } from '../api/types'
+import { texts } from '../texts'
 
 export type Tone = 'well' | 'wary' | 'busy' | 'bad' | 'off'
 
@@ -7,16 +8,16 @@ export type Tone = 'well' | 'wary' | 'busy' | 'bad' | 'off'
 export type Group = 'needs' | 'degraded' | 'coming' | 'well' | 'off'
 export const GROUPS: readonly Group[] = ['needs', 'degraded', 'coming', 'well', 'off']
 
-export interface Look {
+export interface ServerLook {
   /** The state in words; of the texts (`texts.state`). */
-  word: Word
+  word: StateWord
   /** Each tone has a shape of its own, for those who see no colours. */
   symbol: string
   tone: Tone
   group: Group
 }
 
-export type Word =
+export type StateWord =
   | 'pending'
   | 'disabled'
   | 'stopped'
@@ -30,7 +31,7 @@ export type Word =
   | 'failed'
   | 'crashed'
 
-const LOOKS: Record<Word, Omit<Look, 'word'>> = {
+const LOOKS: Record<StateWord, Omit<ServerLook, 'word'>> = {
   pending: { symbol: '‖', tone: 'wary', group: 'needs' },
   unauthorized: { symbol: '✕', tone: 'bad', group: 'needs' },
   error: { symbol: '✕', tone: 'bad', group: 'needs' },
@@ -45,9 +46,9 @@ const LOOKS: Record<Word, Omit<Look, 'word'>> = {
   disabled: { symbol: '○', tone: 'off', group: 'off' },
 }
 
-export const WORDS = Object.keys(LOOKS) as Word[]
+export const WORDS = Object.keys(LOOKS) as StateWord[]
 
-export function wordOf(server: Server): Word {
+export function wordOf(server: Server): StateWord {
   if (server.status === 'pending' || server.pending) return 'pending'
   if (!server.enabled || server.status === 'disabled') return 'disabled'
   switch (server.status) {
@@ -71,16 +72,16 @@ export function wordOf(server: Server): Word {
 }
 
 /** One object a word: what depends on a look is drawn again only when the word changes. */
-const BUILT = Object.fromEntries(Object.entries(LOOKS).map(([word, it]) => [word, { word, ...it }])) as Record<Word, Look>
+const BUILT = Object.fromEntries(Object.entries(LOOKS).map(([word, look]) => [word, { word, ...look }])) as Record<StateWord, ServerLook>
 
-export function look(word: Word): Look {
+export function look(word: StateWord): ServerLook {
   return BUILT[word]
 }
 
-/** It runs, without the colour for it: it does not answer what it is asked, or none of its calls succeeds. */
-const DOUBTED: Look = { ...BUILT.connected, symbol: BUILT.degraded.symbol, tone: BUILT.degraded.tone }
+/** A connected server that is shown as doubtful: it does not answer, or none of its calls succeeds. */
+const DOUBTED: ServerLook = { ...BUILT.connected, symbol: BUILT.degraded.symbol, tone: BUILT.degraded.tone }
 
-/** So many failed calls say something: one that fails says more about its arguments. */
+/** From this many failed calls on, the server is doubted. A single failure may be due to its arguments. */
 const MIN_FAILED = 3
 
 function isDoubted(server: Server, figures: ServerFigures | undefined): boolean {
@@ -89,7 +90,7 @@ function isDoubted(server: Server, figures: ServerFigures | undefined): boolean 
   return recent !== undefined && recent.errors >= MIN_FAILED && recent.errors === recent.calls
 }
 
-export function lookOf(server: Server, figures?: ServerFigures): Look {
+export function lookOf(server: Server, figures?: ServerFigures): ServerLook {
   const word = wordOf(server)
   return word === 'connected' && isDoubted(server, figures) ? DOUBTED : look(word)
 }

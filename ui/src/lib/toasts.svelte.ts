@@ -31,7 +31,7 @@ class Toasts {
 
   show(text: string, tone: Toast['tone'] = 'off', link?: Link): number {
     const id = ++this.last
-    if (this.list.length >= MAX_TOASTS) this.dismiss(this.list.find((it) => !it.offer)?.id ?? 0)
+    if (this.list.length >= MAX_TOASTS) this.dismiss(this.list.find((toast) => !toast.offer)?.id ?? 0)
     this.list = [...this.list, { id, text, tone, link }]
     // There is time to reach its link.
     this.#end(id, tone === 'bad' || link ? SHOWN_MS * 2 : SHOWN_MS)

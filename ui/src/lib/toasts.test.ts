@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { toasts } from './toasts.svelte'
 
-const shown = (): string[] => toasts.list.map((toast) => toast.text)
+const toastTexts = (): string[] => toasts.list.map((toast) => toast.text)
 
 beforeEach(() => vi.useFakeTimers())
 afterEach(() => {
@@ -13,13 +13,13 @@ it('goes by itself, and with an offer only after a minute', () => {
   toasts.offer(toasts.show('saved'), { text: 'Undo', run: () => {} })
   toasts.show('plain')
   vi.advanceTimersByTime(59_000)
-  expect(shown()).toEqual(['saved'])
+  expect(toastTexts()).toEqual(['saved'])
   vi.advanceTimersByTime(2000)
-  expect(shown()).toEqual([])
+  expect(toastTexts()).toEqual([])
 })
 
 it('shows four at most, and keeps the one with an offer', () => {
   toasts.offer(toasts.show('saved'), { text: 'Undo', run: () => {} })
   for (const text of ['a', 'b', 'c', 'd']) toasts.show(text)
-  expect(shown()).toEqual(['saved', 'b', 'c', 'd'])
+  expect(toastTexts()).toEqual(['saved', 'b', 'c', 'd'])
 })

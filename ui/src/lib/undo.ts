@@ -3,8 +3,6 @@ import { api, messageOf } from '../api/client'
 import { texts } from '../texts'
 import { toasts, type Toast } from './toasts.svelte'
 
-const words = texts.undo
-
 /** `GET /api/config/history` */
 interface History {
   versions: { version: number; by: string }[]
@@ -33,11 +31,11 @@ export async function undoable(): Promise<Say> {
       const { versions, changed } = await read()
       endStale(versions[0]?.version, changed)
       // The last ones are the page's; what was changed by hand before is a version of its own.
-      const made = versions.findIndex((it) => it.by !== 'page' || it.version <= newest)
+      const made = versions.findIndex((change) => change.by !== 'page' || change.version <= newest)
       if (changed || made < 1 || made > changes) return
       const [last, before] = [versions[0]!.version, versions[made]!.version]
       offered = { toast: id, version: last }
-      toasts.offer(id, { text: words.undo, run: () => void undo(last, before) })
+      toasts.offer(id, { text: texts.undo.undo, run: () => void undo(last, before) })
     } catch {
       // Then there is no undo: what was done is said all the same.
     }
@@ -67,10 +65,10 @@ function read(): Promise<History> {
 async function undo(made: number, before: number): Promise<void> {
   try {
     const { versions, changed } = await read()
-    if (changed || versions[0]?.version !== made) return void toasts.show(words.changedSince, 'bad')
+    if (changed || versions[0]?.version !== made) return void toasts.show(texts.undo.changedSince, 'bad')
     await api.post('/api/config/undo', { version: before })
-    toasts.show(words.undone, 'well')
+    toasts.show(texts.undo.undone, 'well')
   } catch (error) {
-    toasts.show(words.failed(messageOf(error)), 'bad')
+    toasts.show(texts.undo.failed(messageOf(error)), 'bad')
   }
 }

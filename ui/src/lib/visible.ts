@@ -1,4 +1,4 @@
-/** Apart from other formats: workers need no texts. */
+/** In a file of its own, because workers load it without the texts of the page. */
 
 /**
  * Text from servers with control and direction characters made visible, as `mainstay` does in a terminal.

@@ -1,4 +1,4 @@
-/** What a result consists of, and what of it can be shown how. Results come from servers: nothing is taken for granted. */
+/** Reads the parts of a result and decides how each can be shown. Results come from servers, so every shape is checked. */
 import { isMembers, type Members } from '../forms/schema'
 import { readJson } from '../lib/json'
 
@@ -12,7 +12,7 @@ export type Block =
   | { kind: 'resource'; uri: string; mime: string | undefined; text: string | undefined; blob: string | undefined }
   | { kind: 'unknown'; type: string; value: unknown }
 
-/** A message of a prompt: who says it, and what. */
+/** A message of a prompt: its role and its content. */
 export interface Message {
   role: string
   blocks: Block[]
@@ -38,7 +38,7 @@ export function blockOf(value: unknown): Block {
   }
 }
 
-/** Of `resources/read`. */
+/** Contents in an answer to `resources/read`. */
 function contentsOf(value: Members): Block {
   return {
     kind: 'resource',
@@ -53,15 +53,15 @@ function contentsOf(value: Members): Block {
 export function blocksOf(result: unknown): Block[] {
   if (!isMembers(result)) return []
   if (Array.isArray(result.content)) return result.content.map(blockOf)
-  if (Array.isArray(result.contents)) return result.contents.map((it) => contentsOf(isMembers(it) ? it : {}))
+  if (Array.isArray(result.contents)) return result.contents.map((contents) => contentsOf(isMembers(contents) ? contents : {}))
   return isMembers(result.content) ? [blockOf(result.content)] : []
 }
 
 /** The messages of a prompt. */
 export function messagesOf(result: unknown): Message[] {
   if (!isMembers(result) || !Array.isArray(result.messages)) return []
-  return result.messages.map((it) => {
-    const message = isMembers(it) ? it : {}
+  return result.messages.map((element) => {
+    const message = isMembers(element) ? element : {}
     const content: unknown[] = Array.isArray(message.content) ? message.content : [message.content]
     return { role: text(message.role), blocks: content.map(blockOf) }
   })
@@ -75,7 +75,7 @@ export function isErrorResult(result: unknown): boolean {
   return isMembers(result) && result.isError === true
 }
 
-/** What may be shown. SVG is one of them: as the source of a picture it runs nothing and loads nothing. */
+/** Types that may be shown. SVG is safe as the source of a picture: it runs no script and loads nothing. */
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/svg+xml'])
 const AUDIO = /^audio\/[a-z0-9.+-]+$/
 
@@ -184,7 +184,7 @@ const SAMPLE = 1000
 /** A list of objects without objects in them. A single member that is such a list counts, too: `{"rows": […]}`. */
 export function tableOf(value: unknown): Table | undefined {
   if (isMembers(value)) {
-    const members = Object.values(value).filter((it) => Array.isArray(it) || isMembers(it))
+    const members = Object.values(value).filter((member) => Array.isArray(member) || isMembers(member))
     return members.length === 1 && Array.isArray(members[0]) ? tableOf(members[0]) : undefined
   }
   if (!Array.isArray(value) || value.length === 0) return undefined

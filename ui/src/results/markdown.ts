@@ -34,12 +34,12 @@ export function read(text: string): Piece[] {
 
 /** How many pieces there are, with those in others. */
 export function size(found: readonly Piece[]): number {
-  return found.reduce((sum, it) => sum + 1 + (typeof it !== 'string' && 'children' in it ? size(it.children) : 0), 0)
+  return found.reduce((sum, piece) => sum + 1 + (typeof piece !== 'string' && 'children' in piece ? size(piece.children) : 0), 0)
 }
 
 function pieces(tokens: Token[] | undefined, depth: number): Piece[] {
   const found = (tokens ?? []).flatMap((token) => (depth > MAX_DEPTH ? [token.raw] : piece(token as MarkedToken, depth + 1)))
-  return found.map((it) => (typeof it === 'string' ? visible(it) : it))
+  return found.map((piece) => (typeof piece === 'string' ? visible(piece) : piece))
 }
 
 function piece(token: MarkedToken, depth: number): Piece[] {

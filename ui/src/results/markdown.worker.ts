@@ -1,7 +1,7 @@
-/** Reads Markdown, apart from the page: what takes too long is ended with its worker. Says that it is there, then answers. */
+/** Reads Markdown in a worker, which the page can end when a text takes too long. Posts a message when it is ready, then answers. */
 import { read, size, type Piece } from './markdown'
 
-/** More would take the page long to draw. */
+/** More pieces would take the page too long to draw. */
 const MAX_PIECES = 20_000
 
 postMessage('ready')
@@ -12,7 +12,7 @@ onmessage = (message: MessageEvent<string>) => {
     const found = read(message.data)
     if (size(found) <= MAX_PIECES) pieces = found
   } catch {
-    // Markup that is nested more deeply than a stack is.
+    // The markup is nested more deeply than the stack allows.
   }
   postMessage(pieces)
 }

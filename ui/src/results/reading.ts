@@ -1,4 +1,4 @@
-/** Has Markdown read in a worker. */
+/** Reads Markdown in a worker. */
 import type { Piece } from './markdown'
 
 /** How long a text may take. The reader's time grows with the square of some texts. */
@@ -12,7 +12,7 @@ export function readMarkdown(text: string): Promise<Piece[]> {
     worker.onerror = reject
     worker.onmessage = (message: MessageEvent<'ready' | Piece[] | undefined>) => {
       if (message.data === 'ready') {
-        // The time that its code takes to come does not count.
+        // The time to load the code of the worker does not count.
         limit = setTimeout(reject, LIMIT_MS)
         worker.postMessage(text)
       } else if (message.data) resolve(message.data)

@@ -6,7 +6,7 @@ import { api, type Query } from '../../api/client'
 import type { CallRecord, CallRecords, RecordGap } from '../../api/types'
 import { clock } from '../../lib/clock.svelte'
 import { firstLine, visible } from '../../lib/format'
-import { texts } from '../../texts'
+import { callsTexts } from './texts'
 import { isStatus, type Status } from './truth'
 
 /** One row: what the table shows of a record, and no more, for there may be 100,000. */
@@ -62,7 +62,7 @@ export function reasonOf(call: CallRecord): string {
 
 /** Who called: the client, or the door of one without a name. */
 export function callerOf(client: string | undefined, door: string): string {
-  return visible(client || (texts.calls.doors[door] ?? door))
+  return visible(client || (callsTexts.doors[door] ?? door))
 }
 
 export function rowOf(call: CallRecord): CallRow {

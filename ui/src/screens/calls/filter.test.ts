@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BadTime, format, fromQuery, meant, parse, spanOf, timeOf, toApi, toParameters, unfinished } from './filter'
+import { BadTime, format, fromQuery, closestKey, parse, spanOf, timeOf, toApi, toParameters, unfinished } from './filter'
 
 const NOW = Date.parse('2026-11-24T12:00:00Z')
 
@@ -45,7 +45,7 @@ describe('the filter text', () => {
     ['foo', undefined],
     ['user', undefined],
   ])('%s: probably %s', (key, known) => {
-    expect(meant(key)).toBe(known)
+    expect(closestKey(key)).toBe(known)
   })
 
   it('joins values of a key that comes twice', () => {

@@ -17,7 +17,7 @@ export interface Filter {
   singles: Record<SingleKey, string>
   /** A part of server/tool, of the error or of the arguments. */
   text: string
-  /** Words whose key there is not, as they were written. */
+  /** Words with an unknown key, as they were written. */
   unknown: string
 }
 
@@ -83,14 +83,14 @@ export function parse(text: string): Filter {
   return filter
 }
 
-/** The key that was probably meant. */
-export function meant(key: string): string | undefined {
+/** The known key that is closest to a mistyped one; `undefined` if none is close. */
+export function closestKey(key: string): string | undefined {
   const most = Math.floor((key.length + 1) / 3)
   const near = (known: string): number => (known.startsWith(key) || key.startsWith(known) ? 0 : distance(key, known))
-  return KEYS.filter((it) => near(it) <= most).sort((one, other) => near(one) - near(other))[0]
+  return KEYS.filter((candidate) => near(candidate) <= most).sort((one, other) => near(one) - near(other))[0]
 }
 
-/** How many letters differ. */
+/** The number of letters that differ. */
 function distance(one: string, other: string): number {
   let row = [...other, ''].map((_, at) => at)
   for (const [at, letter] of [...one].entries()) {
@@ -105,15 +105,15 @@ function distance(one: string, other: string): number {
 export interface Unfinished {
   key: 'status' | 'state' | 'trace' | 'since' | 'until'
   value: string
-  /** What it may become; none for times and traces. */
+  /** Values that the word may become; none for times and traces. */
   choices: readonly string[]
 }
 
 export function unfinished(filter: Filter): Unfinished | undefined {
   for (const [key, known] of [['status', STATUSES], ['state', STATES]] as const) {
     for (const value of filter.lists[key]) {
-      const choices = known.filter((it) => it.startsWith(value))
-      if (choices.length > 0 && !choices.some((it) => it === value)) return { key, value, choices }
+      const choices = known.filter((choice) => choice.startsWith(value))
+      if (choices.length > 0 && !choices.some((choice) => choice === value)) return { key, value, choices }
     }
   }
   for (const key of ['since', 'until'] as const) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { texts } from '../../texts'
+import { callsTexts } from './texts'
 import { splitOf, truthOf, type Truth } from './truth'
 
 describe('whether a call ran', () => {
@@ -24,7 +24,7 @@ describe('whether a call ran', () => {
     for (const kind of ['outcome_unknown', 'server_unavailable']) {
       const truth = truthOf({ state: 'sent', status: 'unknown', error: { kind } })
       expect(truth).toBe('unknown')
-      expect(texts.calls.truth[truth]).not.toMatch(/connection|no answer/)
+      expect(callsTexts.truth[truth]).not.toMatch(/connection|no answer/)
     }
   })
 })

@@ -23,7 +23,7 @@ export function lookOfStatus(status: string): { symbol: string; tone: Tone } {
   return isStatus(status) ? LOOKS[status] : { symbol: '?', tone: 'off' }
 }
 
-/** Whether a call ran; the words are in the texts (`texts.calls.truth`). */
+/** Whether a call ran; the words are in the texts (`callsTexts.truth`). */
 export type Truth =
   | 'answered'
   | 'failed'
@@ -67,15 +67,15 @@ export function splitOf(call: { duration_ms?: number | null; queue_ms: number; u
   return { queue: call.queue_ms, upstream: call.upstream_ms, rest: total - known, total }
 }
 
-export interface Part {
+export interface TimePart {
   name: 'queue' | 'upstream' | 'rest'
   ms: number
-  /** Of the whole, from 0 to 1. */
+  /** The share of the whole time, from 0 to 1. */
   share: number
 }
 
-/** The parts of a time. What Mainstay itself took is left out where it is next to nothing. */
-export function partsOfTime(split: Split): Part[] {
+/** The parts of a call's time. The part of Mainstay itself is left out if it is negligible. */
+export function partsOfTime(split: Split): TimePart[] {
   return (['queue', 'upstream', 'rest'] as const)
     .map((name) => ({ name, ms: split[name], share: split.total > 0 ? split[name] / split.total : 0 }))
     .filter((part) => part.ms >= 0.05 || part.name !== 'rest')

@@ -14,7 +14,7 @@ class Switches {
     this.clients = (await api.get<components['schemas']['Switches']>('/api/switches', {}, signal)).clients
   }
 
-  of(client: string): SwitchedOff {
+  switchedOffFor(client: string): SwitchedOff {
     return Object.hasOwn(this.clients, client) ? (this.clients[client] ?? NOTHING) : NOTHING
   }
 

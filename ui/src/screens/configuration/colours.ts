@@ -1,7 +1,7 @@
 /** Colours the visible part of the text by its tree: keys, values, comments, placeholders of secrets, the brackets at the cursor. */
 import type { Range } from '@codemirror/state'
 import { Decoration, ViewPlugin, type DecorationSet, type EditorView, type ViewUpdate } from '@codemirror/view'
-import type { Node } from './jsonc'
+import type { JsonNode } from './jsonc'
 import { treeOf } from './tree'
 
 const mark = (name: string): Decoration => Decoration.mark({ class: `cm-${name}` })
@@ -23,7 +23,7 @@ function colour(view: EditorView): DecorationSet {
   const add = (name: keyof typeof MARKS, start: number, end: number): void => {
     if (start < end && start <= to && end >= from) found.push(MARKS[name].range(start, end))
   }
-  const visit = (node: Node): void => {
+  const visit = (node: JsonNode): void => {
     if (node.from > to || node.to < from) return
     for (const { key, value } of node.members) {
       add('key', key.from, key.to)

@@ -19,13 +19,13 @@ interface List {
   chosen: number
 }
 
-/** There is one editor. */
+/** The sources of the one editor. */
 let shownBy: Sources | undefined
 
 const setList = StateEffect.define<List | null>()
 const ID = 'completions'
 
-/** While somebody types, only a word that has begun has a list: otherwise Enter would put in what nobody began. */
+/** While a person types, the list opens only for a word that has begun. Otherwise Enter would insert an option unasked. */
 function listAt(state: EditorState, sources: Sources, isTyping: boolean): List | null {
   const { head, empty } = state.selection.main
   const schema = sources.schema()
@@ -35,7 +35,7 @@ function listAt(state: EditorState, sources: Sources, isTyping: boolean): List |
   const begins = (option: Option): boolean => option.label.toLowerCase().startsWith(typed)
   const options = found.options.filter((option) => option.label.toLowerCase().includes(typed))
   options.sort((a, b) => Number(begins(b)) - Number(begins(a)))
-  // What stands there whole already needs no list.
+  // A complete value needs no list.
   const isDone = options.length === 1 && options[0]?.kind !== 'key' && options[0]?.label.toLowerCase() === typed
   return options.length > 0 && !isDone ? { from: found.from, to: found.to, options, chosen: 0 } : null
 }
@@ -172,13 +172,13 @@ export function completion(sources: Sources): Extension {
       ]),
     ),
     EditorView.updateListener.of((update) => {
-      const isTyped = update.transactions.some((it) => it.isUserEvent('input.type') || it.isUserEvent('delete'))
+      const isTyped = update.transactions.some((transaction) => transaction.isUserEvent('input.type') || transaction.isUserEvent('delete'))
       if (!update.docChanged || !isTyped) return
       const { head } = update.state.selection.main
       const wasOpen = update.startState.field(listed) !== null
       const isWord = /["'\w$-]$/.test(update.state.sliceDoc(Math.max(head - 1, 0), head))
-      if (wasOpen || (isWord && update.transactions.some((it) => it.isUserEvent('input.type')))) {
-        // An update must not be asked for within an update.
+      if (wasOpen || (isWord && update.transactions.some((transaction) => transaction.isUserEvent('input.type')))) {
+        // CodeMirror forbids a dispatch within an update.
         queueMicrotask(() => ask(update.view, true))
       }
     }),

@@ -5,9 +5,9 @@
 import { api, ApiError } from '../../api/client'
 import type { ConfigCheck, ConfigSaved, ConfigText, Finding, Plan } from '../../api/types'
 import { undoable } from '../../lib/undo'
-import { texts } from '../../texts'
 import { findingsOf, syntaxFindings } from './findings'
 import type { Schema } from './schema'
+import { configurationTexts } from './texts'
 
 const CHECK_DELAY_MS = 400
 
@@ -101,7 +101,7 @@ class Draft {
     try {
       const say = await undoable()
       const isSaved = await this.#save(this.text)
-      if (isSaved) void say(texts.configuration.saved)
+      if (isSaved) void say(configurationTexts.saved)
       return isSaved
     } finally {
       this.isSaving = false

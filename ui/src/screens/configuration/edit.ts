@@ -1,5 +1,5 @@
 /** Changes one member in a text of JSON, and leaves the rest of the text as it is, comments too. */
-import { member, parse, type Member, type Node } from './jsonc'
+import { member, parse, type JsonMember, type JsonNode } from './jsonc'
 
 /**
  * Sets the member at the path, or deletes it where the value is `undefined`. Objects on the way that are missing
@@ -10,7 +10,7 @@ export function setMember(text: string, path: readonly string[], value: unknown)
   if (document.problems.length > 0 || document.root?.kind !== 'object') throw new Error('not an object of JSON')
   const newline = text.includes('\r\n') ? '\r\n' : '\n'
   const unit = indentUnit(text, document.root)
-  let node: Node = document.root
+  let node: JsonNode = document.root
   for (const [depth, name] of path.entries()) {
     const found = member(node, name)
     const isLast = depth === path.length - 1
@@ -43,7 +43,7 @@ function indentAt(text: string, at: number): string {
   return /^[ \t]*/.exec(text.slice(start, at))?.[0] ?? ''
 }
 
-function indentUnit(text: string, root: Node): string {
+function indentUnit(text: string, root: JsonNode): string {
   const first = root.members[0]
   if (!first || !text.slice(root.from, first.key.from).includes('\n')) return '  '
   const indent = indentAt(text, first.key.from).slice(indentAt(text, root.from).length)
@@ -54,7 +54,7 @@ function write(value: unknown, indent: string, unit: string, newline: string): s
   return JSON.stringify(value, null, unit).split('\n').join(newline + indent)
 }
 
-function insert(text: string, object: Node, name: string, value: unknown, unit: string, newline: string): string {
+function insert(text: string, object: JsonNode, name: string, value: unknown, unit: string, newline: string): string {
   const last = object.members.at(-1)
   const first = object.members[0]
   const outer = indentAt(text, object.from)
@@ -77,7 +77,7 @@ function insert(text: string, object: Node, name: string, value: unknown, unit: 
   return `${text.slice(0, end)}${comma}${text.slice(end, place)}${newline}${indent}${body}${trailing}${text.slice(place)}`
 }
 
-function remove(text: string, object: Node, found: Member): string {
+function remove(text: string, object: JsonNode, found: JsonMember): string {
   const index = object.members.indexOf(found)
   const previous = object.members[index - 1]
   let from = found.key.from

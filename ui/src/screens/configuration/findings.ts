@@ -1,16 +1,16 @@
 /** Findings about the configuration, wherever they come from, in one form. */
 import type { ApiError } from '../../api/client'
 import type { Finding } from '../../api/types'
-import { texts } from '../../texts'
 import { lineAt, parse } from './jsonc'
+import { configurationTexts } from './texts'
 
-/** What is no JSON, without a daemon. */
+/** Syntax errors, found without the daemon. */
 export function syntaxFindings(text: string): Finding[] {
   return parse(text).problems.map((problem) => ({
     severity: 'error',
     path: '',
     ...lineAt(text, problem.from),
-    message: texts.configuration.syntax[problem.message],
+    message: configurationTexts.syntax[problem.message],
   }))
 }
 

@@ -6,21 +6,21 @@ import { numberOf } from '../../lib/json'
 
 export type Path = readonly (string | number)[]
 
-export interface Node {
+export interface JsonNode {
   kind: 'object' | 'array' | 'string' | 'number' | 'word'
   from: number
   to: number
   /** The text that a string or a word means; a number as it stands. */
   text: string
-  members: Member[]
-  items: Node[]
+  members: JsonMember[]
+  items: JsonNode[]
   /** Whether a brace, a bracket or a quote at the end is missing. */
   open: boolean
 }
 
-export interface Member {
-  key: Node
-  value: Node | undefined
+export interface JsonMember {
+  key: JsonNode
+  value: JsonNode | undefined
   /** Where the colon stands. */
   colon: number | undefined
   /** Where the comma behind the member stands. */
@@ -33,9 +33,9 @@ export interface Problem {
   message: 'unexpected' | 'unclosed' | 'expectedKey' | 'expectedColon' | 'expectedValue' | 'expectedComma' | 'duplicate' | 'tooDeep'
 }
 
-export interface Document {
+export interface JsonDocument {
   text: string
-  root: Node | undefined
+  root: JsonNode | undefined
   problems: Problem[]
   comments: { from: number; to: number }[]
 }
@@ -46,8 +46,8 @@ const MAX_PROBLEMS = 50
 export const WORDS: ReadonlyMap<string, boolean | null> = new Map([['true', true], ['false', false], ['null', null]])
 const WORD = /[^\s,:[\]{}"'/]+/y
 
-export function parse(text: string): Document {
-  const comments: Document['comments'] = []
+export function parse(text: string): JsonDocument {
+  const comments: JsonDocument['comments'] = []
   const problems: Problem[] = []
   let at = 0
 
@@ -70,11 +70,11 @@ export function parse(text: string): Document {
     }
   }
 
-  function leaf(kind: Node['kind'], from: number, meaning: string, open = false): Node {
+  function leaf(kind: JsonNode['kind'], from: number, meaning: string, open = false): JsonNode {
     return { kind, from, to: at, text: meaning, members: [], items: [], open }
   }
 
-  function string(): Node {
+  function string(): JsonNode {
     const from = at
     const quote = text[at]!
     at += 1
@@ -99,7 +99,7 @@ export function parse(text: string): Document {
     return leaf('string', from, meaning, true)
   }
 
-  function word(): Node | undefined {
+  function word(): JsonNode | undefined {
     WORD.lastIndex = at
     const found = WORD.exec(text)?.[0]
     if (!found) return undefined
@@ -108,11 +108,11 @@ export function parse(text: string): Document {
     return leaf(/^[-+]?(\d|\.\d)/.test(found) ? 'number' : 'word', from, found)
   }
 
-  function scalar(): Node | undefined {
+  function scalar(): JsonNode | undefined {
     return text[at] === '"' || text[at] === "'" ? string() : word()
   }
 
-  function value(depth: number): Node | undefined {
+  function value(depth: number): JsonNode | undefined {
     if (depth > MAX_DEPTH) {
       problem(at, text.length, 'tooDeep')
       at = text.length
@@ -123,7 +123,7 @@ export function parse(text: string): Document {
     return scalar()
   }
 
-  function object(depth: number): Node {
+  function object(depth: number): JsonNode {
     const node = leaf('object', at, '')
     const names = new Set<string>()
     at += 1
@@ -140,7 +140,7 @@ export function parse(text: string): Document {
       }
       if (names.has(key.text)) problem(key.from, key.to, 'duplicate')
       names.add(key.text)
-      const member: Member = { key, value: undefined, colon: undefined, comma: undefined }
+      const member: JsonMember = { key, value: undefined, colon: undefined, comma: undefined }
       node.members.push(member)
       const keyEnd = at
       skip()
@@ -166,7 +166,7 @@ export function parse(text: string): Document {
     return /^"(?:[^"\\\n]|\\.)*"\s*:/.test(text.slice(at, at + 300))
   }
 
-  function array(depth: number): Node {
+  function array(depth: number): JsonNode {
     const node = leaf('array', at, '')
     at += 1
     for (;;) {
@@ -188,9 +188,9 @@ export function parse(text: string): Document {
   }
 
   /** The other kind of bracket ends the node too, and is left to the one around it. */
-  function close(node: Node, sign: string | undefined): Node {
-    const wanted = node.kind === 'object' ? '}' : ']'
-    if (sign === wanted) at += 1
+  function close(node: JsonNode, sign: string | undefined): JsonNode {
+    const closing = node.kind === 'object' ? '}' : ']'
+    if (sign === closing) at += 1
     else {
       node.open = true
       problem(node.from, node.from + 1, 'unclosed')
@@ -221,10 +221,10 @@ function unescape(text: string, at: number): [string, number] {
 }
 
 /** What a node means as a value; what is missing is left out. */
-export function valueOf(node: Node): unknown {
+export function valueOf(node: JsonNode): unknown {
   switch (node.kind) {
     case 'object':
-      return Object.fromEntries(node.members.flatMap((it) => (it.value ? [[it.key.text, valueOf(it.value)]] : [])))
+      return Object.fromEntries(node.members.flatMap((member) => (member.value ? [[member.key.text, valueOf(member.value)]] : [])))
     case 'array':
       return node.items.map(valueOf)
     case 'string':
@@ -236,13 +236,13 @@ export function valueOf(node: Node): unknown {
   }
 }
 
-export function member(node: Node | undefined, name: string): Member | undefined {
+export function member(node: JsonNode | undefined, name: string): JsonMember | undefined {
   // Of a key that comes twice the last one counts.
-  return node?.members.findLast((it) => it.key.text === name)
+  return node?.members.findLast((candidate) => candidate.key.text === name)
 }
 
 /** The node at a path. */
-export function find(root: Node | undefined, path: Path): Node | undefined {
+export function find(root: JsonNode | undefined, path: Path): JsonNode | undefined {
   let node = root
   for (const step of path) node = typeof step === 'number' ? node?.items[step] : member(node, step)?.value
   return node
@@ -252,12 +252,12 @@ export function find(root: Node | undefined, path: Path): Node | undefined {
  * The place of a path as findings write it, `mcpServers.files.args[0]`: of the key where there is one. Names may
  * have dots. If a part is missing, the place of what is there.
  */
-export function findDotted(root: Node | undefined, dotted: string): { from: number; to: number } | undefined {
+export function findDotted(root: JsonNode | undefined, dotted: string): { from: number; to: number } | undefined {
   let node = root
   let rest = dotted
   let place = node && { from: node.from, to: node.from + 1 }
   while (node && rest !== '') {
-    const known: Node = node
+    const known: JsonNode = node
     const index = /^\.?\[?(\d+)\]?(?=[.[]|$)/.exec(rest)
     if (known.kind === 'array' && index) {
       node = known.items[Number(index[1])]
@@ -278,7 +278,7 @@ export function findDotted(root: Node | undefined, dotted: string): { from: numb
   return place
 }
 
-export interface Place {
+export interface SyntaxPlace {
   /** The path of the value that is typed, or of the object whose key is. */
   path: (string | number)[]
   kind: 'key' | 'value'
@@ -286,7 +286,7 @@ export interface Place {
   from: number
   to: number
   /** The node at the place, if it has begun. */
-  node: Node | undefined
+  node: JsonNode | undefined
   /** Keys that the object has already, and items that the array has. */
   taken: string[]
   /** For a key: whether its colon is there. */
@@ -294,7 +294,7 @@ export interface Place {
 }
 
 /** Where in the structure a position is; `undefined` in comments and outside. */
-export function placeAt(document: Document, at: number): Place | undefined {
+export function placeAt(document: JsonDocument, at: number): SyntaxPlace | undefined {
   if (document.comments.some((comment) => at > comment.from && at <= comment.to)) return undefined
   const path: (string | number)[] = []
   let node = document.root
@@ -302,14 +302,14 @@ export function placeAt(document: Document, at: number): Place | undefined {
     if (!node) return undefined
     if (node.kind === 'object') {
       if (at <= node.from || (at >= node.to && !node.open)) return undefined
-      const taken = node.members.map((it) => it.key.text)
+      const taken = node.members.map((member) => member.key.text)
       const inside = node.members.find(({ key }) => at >= key.from && at <= key.to)
       if (inside) {
         const others = taken.filter((name) => name !== inside.key.text)
         const { from, to } = inside.key
         return { path, kind: 'key', from, to, node: inside.key, taken: others, hasColon: inside.colon !== undefined }
       }
-      const before = node.members.findLast((it) => it.key.to < at)
+      const before = node.members.findLast((member) => member.key.to < at)
       const after = before?.colon !== undefined && at > before.colon
       if (before && after && before.value && contains(before.value, at)) {
         path.push(before.key.text)
@@ -344,7 +344,7 @@ export function placeAt(document: Document, at: number): Place | undefined {
 }
 
 /** Structures contain what is between their brackets; scalars their ends, too. */
-function contains(node: Node, at: number): boolean {
+function contains(node: JsonNode, at: number): boolean {
   if (node.kind === 'object' || node.kind === 'array') return at > node.from && (node.open ? at <= node.to : at < node.to)
   return at >= node.from && at <= node.to
 }

@@ -38,8 +38,8 @@ const marked = StateField.define<readonly Mark[]>({
 })
 
 function underlines(marks: readonly Mark[]): RangeSet<Decoration> {
-  const shown = marks.filter((mark) => mark.to > mark.from)
-  return Decoration.set(shown.map((mark) => Decoration.mark({ class: `cm-found cm-found-${mark.severity}` }).range(mark.from, mark.to)), true)
+  const underlined = marks.filter((mark) => mark.to > mark.from)
+  return Decoration.set(underlined.map((mark) => Decoration.mark({ class: `cm-found cm-found-${mark.severity}` }).range(mark.from, mark.to)), true)
 }
 
 /** One sign a line: errors before warnings. */
@@ -85,7 +85,7 @@ export function mark(view: EditorView, found: readonly Mark[]): void {
 /** Selects the next finding behind the cursor, and the first one after the last. */
 export const nextMark: Command = (view) => {
   const all = view.state.field(marked)
-  const next = all.find((it) => it.from > view.state.selection.main.head) ?? all[0]
+  const next = all.find((finding) => finding.from > view.state.selection.main.head) ?? all[0]
   if (!next) return false
   view.dispatch({ selection: { anchor: next.from, head: next.to }, effects: EditorView.scrollIntoView(next.from, { y: 'center' }) })
   return true

@@ -1,6 +1,6 @@
 /** Profiles in the text of a configuration: read for a form, and written back member by member. */
 import { setMember } from './edit'
-import { find, member, parse, valueOf, type Node } from './jsonc'
+import { find, member, parse, valueOf, type JsonNode } from './jsonc'
 
 export const OWN_TOOLS = ['meta', 'external', 'activity', 'records', 'control'] as const
 export const NAMINGS = ['', 'double_underscore', 'mcp_prefix', 'slash', 'none'] as const
@@ -38,7 +38,7 @@ function isNote(name: string): boolean {
   return /^([$_]|\/\/)/.test(name)
 }
 
-function readProfile(name: string, node: Node): ProfileForm {
+function readProfile(name: string, node: JsonNode): ProfileForm {
   const tools = member(node, 'tools')?.value
   const servers = member(node, 'servers')?.value
   const word = (key: string): string => {
@@ -57,7 +57,7 @@ function readProfile(name: string, node: Node): ProfileForm {
   }
 }
 
-function strings(node: Node | undefined): string[] {
+function strings(node: JsonNode | undefined): string[] {
   const value = node && valueOf(node)
   return Array.isArray(value) ? value.filter((item): item is string => typeof item === 'string') : []
 }

@@ -1,5 +1,5 @@
 /** What the configuration's JSON Schema says of a place in its text: keys, values, descriptions, and what is wrong. */
-import type { Document, Node, Path, Place } from './jsonc'
+import type { JsonDocument, JsonNode, Path, SyntaxPlace } from './jsonc'
 import { placeAt, WORDS } from './jsonc'
 
 /** The part of JSON Schema that the configuration's schema uses. */
@@ -65,7 +65,7 @@ export function describe(root: Schema, path: Path): string | undefined {
 export interface Key {
   name: string
   description: string | undefined
-  /** What is set behind the colon, with `${}` where the cursor goes. */
+  /** The text behind the colon, with `${}` where the cursor goes. */
   template: string
   detail: string
 }
@@ -111,7 +111,7 @@ function templateOf(choices: Schema[]): string {
 }
 
 export interface Value {
-  /** As JSON. */
+  /** The value, as JSON. */
   text: string
   description: string | undefined
 }
@@ -160,7 +160,7 @@ const SNIPPETS: Record<string, { label: string; detail: 'command' | 'url' | 'pro
 }
 
 /** What can be typed at a position. `servers` are the names for `profiles.NAME.servers` and `alerts[].servers`. */
-export function complete(root: Schema, document: Document, at: number, servers: readonly string[]): Completion | undefined {
+export function complete(root: Schema, document: JsonDocument, at: number, servers: readonly string[]): Completion | undefined {
   const found = placeAt(document, at)
   if (!found) return undefined
   const place = typedAt(found, document.text, at)
@@ -169,14 +169,14 @@ export function complete(root: Schema, document: Document, at: number, servers: 
 }
 
 /** The place as far as it is being typed: what stands behind the cursor may belong to the next member. */
-function typedAt(place: Place, text: string, at: number): Place {
+function typedAt(place: SyntaxPlace, text: string, at: number): SyntaxPlace {
   if (place.kind === 'key' && place.node && at === place.from)
     return { ...place, to: at, node: undefined, hasColon: false, taken: [...place.taken, place.node.text] }
   // A quote with a word right behind it opens that word.
   return /[^\s,:\]}/"]/.test(text.charAt(place.to)) ? { ...place, to: Math.max(at, place.from) } : place
 }
 
-function keyOptions(root: Schema, place: Place): Option[] {
+function keyOptions(root: Schema, place: SyntaxPlace): Option[] {
   const keys = keysAt(root, place.path)
     .filter((key) => !place.taken.includes(key.name))
     .map((key): Option => ({
@@ -190,12 +190,12 @@ function keyOptions(root: Schema, place: Place): Option[] {
   const first = place.path[0]
   const group = first === 'mcpServers' || first === 'servers' ? 'server' : first === 'profiles' ? 'profile' : undefined
   const snippets = (group ? (SNIPPETS[group] ?? []) : []).map(
-    (it): Option => ({ label: it.label, detail: it.detail, info: undefined, insert: it.body, kind: 'snippet' }),
+    (snippet): Option => ({ label: snippet.label, detail: snippet.detail, info: undefined, insert: snippet.body, kind: 'snippet' }),
   )
   return [...keys, ...snippets]
 }
 
-function valueOptions(root: Schema, place: Place, servers: readonly string[]): Option[] {
+function valueOptions(root: Schema, place: SyntaxPlace, servers: readonly string[]): Option[] {
   const isServers = place.path.at(-2) === 'servers' && place.path.length > 2
   const names = isServers ? servers.map((name) => ({ text: JSON.stringify(name), description: undefined })) : []
   return [...valuesAt(root, place.path), ...names]

@@ -2,7 +2,7 @@
 import { api } from '../../api/client'
 import type { Event, Events } from '../../api/types'
 
-/** More than a person reads. */
+/** The number of events that the page keeps: more than a person reads. */
 const MAX_EVENTS = 2000
 
 export class EventLog {

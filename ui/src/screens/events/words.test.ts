@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Event } from '../../api/types'
-import { tell } from './words'
+import { describeEvent } from './words'
 
 const event = (type: string, data: Record<string, unknown> = {}): Event =>
   ({ id: '1', type, server: 'files', createdAt: '2026-11-24T12:00:00Z', data: { name: 'files', ...data } }) as unknown as Event
@@ -23,9 +23,9 @@ it.each<[string, Record<string, unknown>, string, string]>([
   ['server_request_settled', { id: 2, method: 'elicitation/create', outcome: 'disconnected' }, 'request ended', 'elicitation/create; its server has gone'],
   ['server_later', { x: 1 }, 'server_later', '{"name":"files","x":1}'],
 ])('%s %j', (type, data, word, detail) => {
-  expect(tell(event(type, data))).toMatchObject({ word, detail })
+  expect(describeEvent(event(type, data))).toMatchObject({ word, detail })
 })
 
 it('shows hostile text as text', () => {
-  expect(tell(event('server_failed', { lastError: 'a\u202eb' })).detail).toContain('a\\u{202e}b')
+  expect(describeEvent(event('server_failed', { lastError: 'a\u202eb' })).detail).toContain('a\\u{202e}b')
 })

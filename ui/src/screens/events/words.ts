@@ -3,9 +3,10 @@ import type { Event, EventType } from '../../api/types'
 import { span, visible } from '../../lib/format'
 import type { Tone } from '../../lib/status'
 import { texts } from '../../texts'
+import { eventsTexts } from './texts'
 
-export interface Told {
-  /** One word. */
+export interface EventText {
+  /** The name of the event in one word. */
   word: string
   detail: string
   symbol: string
@@ -39,67 +40,66 @@ const text = (data: Data, key: string): string => (typeof data[key] === 'string'
 const number = (data: Data, key: string): number | undefined => (typeof data[key] === 'number' ? data[key] : undefined)
 const names = (data: Data, key: string): string[] => (Array.isArray(data[key]) ? data[key].map((name) => visible(String(name))) : [])
 
-/** Names in one line; the others are counted. */
+/** How many names stand in a line; the rest are counted. */
 const MAX_NAMES = 5
 function listed(all: readonly string[]): string {
-  const shown = all.slice(0, MAX_NAMES).join(', ')
-  return all.length > MAX_NAMES ? texts.events.andMore(shown, all.length - MAX_NAMES) : shown
+  const first = all.slice(0, MAX_NAMES).join(', ')
+  return all.length > MAX_NAMES ? eventsTexts.andMore(first, all.length - MAX_NAMES) : first
 }
 
 function joined(...parts: (string | undefined | false)[]): string {
   return parts.filter(Boolean).join('; ')
 }
 
-export function tell(event: Event): Told {
+export function describeEvent(event: Event): EventText {
   const { type } = event
   const data = event.data as Data
   if (!isType(type)) return { word: visible(type), detail: visible(JSON.stringify(data)), symbol: '·', tone: 'off' }
-  const t = texts.events
-  const word = t.words[type]
-  const because = text(data, 'lastError') || text(data, 'reason') || t.noReason
-  const told = (detail: string): Told => ({ word, detail, ...LOOKS[type] })
+  const word = eventsTexts.words[type]
+  const because = text(data, 'lastError') || text(data, 'reason') || eventsTexts.noReason
+  const eventText = (detail: string): EventText => ({ word, detail, ...LOOKS[type] })
   switch (type) {
     case 'server_disconnected':
-      if (data.wasIntentional === true) return { word: t.stoppedWord, detail: t.intended, symbol: '○', tone: 'off' }
-      return told(because)
+      if (data.wasIntentional === true) return { word: eventsTexts.stoppedWord, detail: eventsTexts.intended, symbol: '○', tone: 'off' }
+      return eventText(because)
     case 'server_reconnecting': {
       const next = number(data, 'nextRetryMs')
-      return told(joined(because, t.attempt(number(data, 'attempt') ?? 1, next === undefined ? '' : span(next))))
+      return eventText(joined(because, eventsTexts.attempt(number(data, 'attempt') ?? 1, next === undefined ? '' : span(next))))
     }
     case 'server_reconnected':
-      return told(t.afterAttempts(number(data, 'attemptsTaken') ?? 1))
+      return eventText(eventsTexts.afterAttempts(number(data, 'attemptsTaken') ?? 1))
     case 'server_health_degraded':
-      return told(joined(because, t.failures(number(data, 'consecutiveFailures') ?? 1)))
+      return eventText(joined(because, eventsTexts.failures(number(data, 'consecutiveFailures') ?? 1)))
     case 'server_failed':
-      return told(joined(because, t.notAgain))
+      return eventText(joined(because, eventsTexts.notAgain))
     case 'call_refused': {
       const after = number(data, 'retryAfterMs')
-      return told(t.refused(text(data, 'tool') || text(data, 'method'), number(data, 'crashes') ?? 0, after === undefined ? '' : span(after)))
+      return eventText(eventsTexts.refused(text(data, 'tool') || text(data, 'method'), number(data, 'crashes') ?? 0, after === undefined ? '' : span(after)))
     }
     case 'call_allowed':
-      return told(t.allowed(text(data, 'tool') || text(data, 'method')))
+      return eventText(eventsTexts.allowed(text(data, 'tool') || text(data, 'method')))
     case 'tools_changed': {
       const [added, removed] = [names(data, 'added'), names(data, 'removed')]
-      return told(joined(t.toolCount(number(data, 'count') ?? 0), added.length > 0 && t.added(listed(added)), removed.length > 0 && t.removed(listed(removed))))
+      return eventText(joined(texts.toolCount(number(data, 'count') ?? 0), added.length > 0 && eventsTexts.added(listed(added)), removed.length > 0 && eventsTexts.removed(listed(removed))))
     }
     case 'config_reloaded': {
       const parts = [
-        ['added', t.added],
-        ['changed', t.changed],
-        ['removed', t.removed],
+        ['added', eventsTexts.added],
+        ['changed', eventsTexts.changed],
+        ['removed', eventsTexts.removed],
       ] as const
       const found = parts.map(([key, words]) => [names(data, key), words] as const).filter(([list]) => list.length > 0)
-      return told(found.length > 0 ? joined(...found.map(([list, words]) => words(listed(list)))) : t.nothingChanged)
+      return eventText(found.length > 0 ? joined(...found.map(([list, words]) => words(listed(list)))) : eventsTexts.nothingChanged)
     }
     case 'config_rejected':
-      return told(joined(because, t.oldHolds))
+      return eventText(joined(because, eventsTexts.oldHolds))
     case 'server_request_waiting':
-      return told(joined(text(data, 'method'), t.byHand))
+      return eventText(joined(text(data, 'method'), eventsTexts.byHand))
     case 'server_request_settled': {
       const outcome = text(data, 'outcome')
-      return told(joined(text(data, 'method'), t.outcomes[outcome] ?? outcome))
+      return eventText(joined(text(data, 'method'), eventsTexts.outcomes[outcome] ?? outcome))
     }
     default:
-      return told('')
+      return eventText('')
   }
 }

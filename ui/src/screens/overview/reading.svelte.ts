@@ -1,4 +1,4 @@
-/** What the overview shows, read again and again while somebody looks. */
+/** The data of the overview, read again and again while the screen is visible. */
 import { api } from '../../api/client'
 import type { History, Statistics } from '../../api/types'
 import { lanesOf, type Gap, type Lane } from '../../charts/history'
@@ -15,19 +15,19 @@ const MAX_TRANSITIONS = 400
 
 export type Leader = 'calls' | 'p95' | 'errors'
 
-export interface Shown {
+export interface OverviewFigures {
   span: Span
   since: number
   until: number
   starts: number[]
   all: Group | undefined
-  /** What is compared; empty where all calls are one. */
+  /** The groups that are compared; empty if calls are not grouped. */
   groups: Group[]
   leaders: Record<Leader, Group[]>
 }
 
-export class Reading {
-  shown = $state.raw<Shown | undefined>(undefined)
+export class OverviewReading {
+  figures = $state.raw<OverviewFigures | undefined>(undefined)
   error = $state.raw<unknown>(undefined)
   lanes = $state.raw<{ lanes: Lane[]; gaps: Gap[]; since: number; until: number } | undefined>(undefined)
   historyError = $state.raw<unknown>(undefined)
@@ -50,7 +50,7 @@ export class Reading {
         get('tool', 'p95', LEADERS, span.wholeMs),
         get('tool', 'errors', LEADERS, span.wholeMs),
       ])
-      this.shown = {
+      this.figures = {
         span,
         since,
         until,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { texts } from '../../texts'
 import { append, matching, MAX_LINES, written, type Line } from './log'
+import { serverTexts } from './texts'
 
 const line = (number: number, source: string, text: string): Line => ({ number, source, text, time: '2026-01-01T00:00:00Z' })
 
@@ -25,7 +25,7 @@ test('lines as a file, in their order', () => {
 })
 
 test('one line is no lines', () => {
-  const { logLines, missed } = texts.server
+  const { logLines, missed } = serverTexts
   expect(['0', '1', '1,234'].map(logLines)).toEqual(['0 lines', '1 line', '1,234 lines'])
   expect([1, 2].map(missed).map((it) => it.slice(0, 12))).toEqual(['1 line came ', '2 lines came'])
 })

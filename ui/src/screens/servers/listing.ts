@@ -1,6 +1,6 @@
 /** What the list of servers shows, in which order. Pure: the rows are read, nothing is kept. */
 import type { RecentCalls, ServerFigures, Server } from '../../api/types'
-import { GROUPS, type Group, type Look } from '../../lib/status'
+import { GROUPS, type Group, type ServerLook } from '../../lib/status'
 import { texts } from '../../texts'
 import { lastWords } from './evidence'
 
@@ -8,7 +8,7 @@ import { lastWords } from './evidence'
 export interface Listed {
   readonly name: string
   readonly info: Server
-  readonly look: Look
+  readonly look: ServerLook
   readonly figures: ServerFigures | undefined
 }
 

@@ -35,7 +35,7 @@ export function shortOf(entry: unknown): string | undefined {
 
 function shortCommand(command: string, entry: Members): string {
   const program = nameOf(command)
-  const args = Array.isArray(entry['args']) ? entry['args'].filter((it) => typeof it === 'string') : []
+  const args = Array.isArray(entry['args']) ? entry['args'].filter((arg) => typeof arg === 'string') : []
   if (!RUNNERS.test(program)) return program
   const isContainer = /^(docker|podman)$/.test(program)
   for (let at = 0; at < args.length; at += 1) {

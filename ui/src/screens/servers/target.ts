@@ -1,8 +1,9 @@
 /** What a server runs or where it is, in one line. */
 import type { ClientServer, Pending, Server } from '../../api/types'
 import { visible } from '../../lib/format'
-import { texts } from '../../texts'
+import { callsTexts } from '../calls/texts'
 import { shortOf } from './short'
+import { serversTexts } from './texts'
 
 /** As a shell reads it: what is not plain stands in quotes. */
 export function quoted(word: string): string {
@@ -38,5 +39,5 @@ export function requesterOf(pending: Server['pending']): string | undefined {
   const by = pending?.requestedBy
   if (!by) return undefined
   const token = by.principal?.startsWith('client:') ? by.principal.slice('client:'.length) : ''
-  return visible(texts.servers.requester(by.client ?? '', texts.calls.doors[by.door] ?? by.door, token))
+  return visible(serversTexts.requester(by.client ?? '', callsTexts.doors[by.door] ?? by.door, token))
 }

@@ -6,8 +6,8 @@ import { clock } from '../../lib/clock.svelte'
 import { readJson, rounded } from '../../lib/json'
 import { toasts, type Link } from '../../lib/toasts.svelte'
 import { isErrorResult, isMembers } from '../../results/content'
-import { texts } from '../../texts'
 import { findRecord, newTrace, type Trace } from './record'
+import { toolsTexts } from './texts'
 
 export interface Progress {
   progress: number
@@ -103,7 +103,7 @@ export class FollowedCall {
       if (abort.signal.aborted) {
         this.state = 'cancelled'
       } else {
-        this.error = error instanceof ApiError && error.status !== 0 ? error : new Error(texts.tools.brokenOff)
+        this.error = error instanceof ApiError && error.status !== 0 ? error : new Error(toolsTexts.brokenOff)
         this.state = 'failed'
       }
     } finally {
@@ -131,7 +131,7 @@ export class FollowedCall {
       if (event.event === 'answer' && isMembers(data)) return { status: Number(data.status), body: data.body }
       if (isMembers(data)) this.#hear(event.event, data)
     }
-    throw new Error(texts.tools.brokenOff)
+    throw new Error(toolsTexts.brokenOff)
   }
 
   #hear(type: string, data: Record<string, unknown>): void {
@@ -187,15 +187,15 @@ export function leave(tool: string, call: FollowedCall, value: Members, link: Li
   if (!call.isRunning) return
   if (left.size >= MAX_LEFT) {
     call.cancel()
-    toasts.show(texts.tools.tooManyLeft(tool, MAX_LEFT), 'bad', link)
+    toasts.show(toolsTexts.tooManyLeft(tool, MAX_LEFT), 'bad', link)
     return
   }
   left.set(tool, { call, value })
-  toasts.show(texts.tools.goesOn(tool), 'off', link)
+  toasts.show(toolsTexts.goesOn(tool), 'off', link)
   void call.ended.then(() => {
     // Its screen may show it again, and may have been left again.
     if (left.get(tool)?.call !== call) return
     left.delete(tool)
-    if (call.state !== 'idle') toasts.show(texts.tools.leftEnded(tool, texts.tools.state[call.state]), call.state === 'ok' ? 'well' : 'bad', link)
+    if (call.state !== 'idle') toasts.show(toolsTexts.leftEnded(tool, toolsTexts.state[call.state]), call.state === 'ok' ? 'well' : 'bad', link)
   })
 }

@@ -18,7 +18,7 @@ export function hiddenIn(config: unknown): Hidden[] {
 export function hiddenTools(only: () => string | undefined): { readonly list: Hidden[]; again(): void } {
   // Where the configuration cannot be read, the list stands without what is hidden.
   const config = new List<unknown>(() => '/api/config')
-  const list = $derived(hiddenIn(config.value).filter((it) => (only() === undefined || it.server === only()) && fleet.rows.has(it.server)))
+  const list = $derived(hiddenIn(config.value).filter((tool) => (only() === undefined || tool.server === only()) && fleet.rows.has(tool.server)))
   return {
     again: () => config.again(),
     get list() {

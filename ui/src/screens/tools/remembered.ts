@@ -22,13 +22,13 @@ type All = Record<string, Remembered>
 
 function isRemembered(value: unknown): value is Remembered {
   const { title, description, after } = (value ?? {}) as Partial<Record<keyof Remembered, unknown>>
-  return [title, description, after].every((it) => typeof it === 'string')
+  return [title, description, after].every((field) => typeof field === 'string')
 }
 
 function readAll(): All {
   try {
     const all: unknown = readJson(localStorage.getItem(KEY) ?? '{}')
-    return typeof all === 'object' && all !== null ? Object.fromEntries(Object.entries(all).filter(([, it]) => isRemembered(it))) : {}
+    return typeof all === 'object' && all !== null ? Object.fromEntries(Object.entries(all).filter(([, tools]) => isRemembered(tools))) : {}
   } catch {
     return {}
   }
@@ -75,7 +75,7 @@ export function placed<T extends { server: string; name: string }>(on: readonly 
 function place<T extends { server: string; name: string }>(servers: Map<string, T[]>, item: T & { after?: string | undefined }): boolean {
   const list = servers.get(item.server)
   if (!list || item.after === undefined) return false
-  const at = item.after === '' ? -1 : list.findIndex((it) => it.name === item.after)
+  const at = item.after === '' ? -1 : list.findIndex((other) => other.name === item.after)
   if (at < 0 && item.after !== '') return false
   list.splice(at + 1, 0, item)
   return true

@@ -7,7 +7,7 @@ const DISABLED = ['disabledTools', 'disabled_tools', 'excludeTools', 'suppressed
 const ALLOWED = ['allowedTools', 'allowed_tools', 'enabledTools', 'enabled_tools', 'includeTools', 'tools'] as const
 
 function names(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter((it) => typeof it === 'string') : []
+  return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : []
 }
 
 /** The tools that an entry names as switched off. */
@@ -19,26 +19,26 @@ export function disabledOf(entry: unknown): string[] {
 export function isAvailable(entry: unknown, tool: string): boolean {
   if (!isMembers(entry)) return true
   if (disabledOf(entry).includes(tool)) return false
-  return ALLOWED.every((key) => !Array.isArray(entry[key]) || names(entry[key]).some((it) => it === tool || it === '*'))
+  return ALLOWED.every((key) => !Array.isArray(entry[key]) || names(entry[key]).some((name) => name === tool || name === '*'))
 }
 
 /** The entry with a tool switched on or off for all. */
 export function withTool(entry: Members, tool: string, isOn: boolean): Members {
   const next: Members = { ...entry }
   if (!isOn) {
-    const key = DISABLED.find((it) => Array.isArray(entry[it])) ?? DISABLED[0]
+    const key = DISABLED.find((candidate) => Array.isArray(entry[candidate])) ?? DISABLED[0]
     next[key] = [...new Set([...names(entry[key]), tool])]
     return next
   }
   for (const key of DISABLED) {
     if (!Array.isArray(entry[key])) continue
-    const left = names(entry[key]).filter((it) => it !== tool)
+    const left = names(entry[key]).filter((name) => name !== tool)
     if (left.length > 0) next[key] = left
     else delete next[key]
   }
   for (const key of ALLOWED) {
     const list = names(entry[key])
-    if (Array.isArray(entry[key]) && !list.some((it) => it === tool || it === '*')) next[key] = [...list, tool]
+    if (Array.isArray(entry[key]) && !list.some((name) => name === tool || name === '*')) next[key] = [...list, tool]
   }
   return next
 }

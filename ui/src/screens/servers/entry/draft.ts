@@ -2,8 +2,8 @@
 import { api, ApiError } from '../../../api/client'
 import type { Operated } from '../../../api/types'
 import { fleet } from '../../../lib/fleet.svelte'
-import { texts } from '../../../texts'
 import { byField, freeName, type Entry, type FieldErrors } from './entry'
+import { entryTexts } from './texts'
 
 export interface Draft {
   id: number
@@ -30,22 +30,22 @@ export function draft(name: string, entry: Entry, notes: string[] = []): Draft {
 
 /** A server whose name exists is not replaced unasked: it is offered under another name, which none of `others` has. */
 export function offered(name: string, entry: Entry, notes: string[] = [], exists = fleet.rows.has(name), others: readonly string[] = []): Draft {
-  const isTaken = (it: string): boolean => fleet.rows.has(it) || others.includes(it)
+  const isTaken = (candidate: string): boolean => fleet.rows.has(candidate) || others.includes(candidate)
   return exists ? { ...draft(freeName(name, isTaken), entry, notes), taken: name } : draft(name, entry, notes)
 }
 
-export function isReplacing(it: Draft): boolean {
-  return it.replaces !== undefined && it.replaces === it.name.trim()
+export function isReplacing(draft: Draft): boolean {
+  return draft.replaces !== undefined && draft.replaces === draft.name.trim()
 }
 
 /** What went wrong, at the fields where it can be told. */
 export function complaint(error: unknown): { errors?: FieldErrors; failure?: unknown } {
   if (!(error instanceof ApiError)) return { failure: error }
-  if (error.code === 'duplicate_name') return { errors: { name: [texts.entry.nameTaken] } }
+  if (error.code === 'duplicate_name') return { errors: { name: [entryTexts.nameTaken] } }
   return error.findings.length > 0 ? { errors: byField(error.findings) } : { failure: error }
 }
 
 /** Saves a draft in the configuration. It is kept even where it cannot be connected yet. */
-export function save(it: Draft): Promise<Operated> {
-  return api.post<Operated>('/api/servers', { ...it.entry, name: it.name.trim(), persist: true, replace: isReplacing(it) })
+export function save(draft: Draft): Promise<Operated> {
+  return api.post<Operated>('/api/servers', { ...draft.entry, name: draft.name.trim(), persist: true, replace: isReplacing(draft) })
 }

@@ -5,7 +5,7 @@
 import type { Finding } from '../../../api/types'
 import { isMembers } from '../../../forms/schema'
 import { isExactNumber, kindOf, parseJson } from '../../../lib/json'
-import { texts } from '../../../texts'
+import { entryTexts } from './texts'
 
 export type Entry = Record<string, unknown>
 export type Transport = 'stdio' | 'http' | 'sse'
@@ -180,9 +180,9 @@ export type FieldErrors = Partial<Record<string, string[]>>
 /** What can be said before anything is sent. */
 export function check(form: EntryForm): FieldErrors {
   const errors: FieldErrors = {}
-  if (form.name.trim() === '') errors['name'] = [texts.entry.nameMissing]
-  if (form.transport === 'stdio' && form.command.trim() === '') errors['command'] = [texts.entry.commandMissing]
-  if (form.transport !== 'stdio' && !/^(https?:\/\/|\$\{)/i.test(form.url.trim())) errors['url'] = [texts.entry.urlMissing]
+  if (form.name.trim() === '') errors['name'] = [entryTexts.nameMissing]
+  if (form.transport === 'stdio' && form.command.trim() === '') errors['command'] = [entryTexts.commandMissing]
+  if (form.transport !== 'stdio' && !/^(https?:\/\/|\$\{)/i.test(form.url.trim())) errors['url'] = [entryTexts.urlMissing]
   return errors
 }
 
@@ -190,12 +190,12 @@ export function check(form: EntryForm): FieldErrors {
 export function byField(findings: readonly Finding[]): FieldErrors {
   const errors: FieldErrors = {}
   for (const { path, message, hint } of findings) {
-    const said = hint ? `${message} (${hint})` : message
+    const hinted = hint ? `${message} (${hint})` : message
     const key = path.split(/[.[]/)[0] ?? ''
     const field = (URL_KEYS as readonly string[]).includes(key) ? 'url' : FORM_KEYS.has(key) && !(TYPE_KEYS as readonly string[]).includes(key) ? key : ''
     const rest = path.slice(key.length).replace(/^\./, '')
     const where = field === '' ? path : rest
-    const words = where ? `${where}: ${said}` : said
+    const words = where ? `${where}: ${hinted}` : hinted
     ;(errors[field] ??= []).push(words)
   }
   return errors
@@ -205,7 +205,7 @@ export function byField(findings: readonly Finding[]): FieldErrors {
 export function parseEntry(json: string): { entry: Entry } | { error: string } {
   try {
     const value = parseJson(json)
-    return isMembers(value) ? { entry: value } : { error: texts.entry.jsonObject }
+    return isMembers(value) ? { entry: value } : { error: entryTexts.jsonObject }
   } catch (error) {
     return { error: (error as Error).message }
   }
@@ -239,8 +239,8 @@ export function withoutValues(entry: Entry): Entry {
 }
 
 /** A name beside those that are taken: `files`, `files-2`, `files-3`. A number is counted on only where it is one of these. */
-export function freeName(wanted: string, taken: (name: string) => boolean): string {
-  const before = wanted.replace(/-[1-9]\d*$/, '')
-  const stem = taken(before) ? before : wanted
+export function freeName(name: string, taken: (name: string) => boolean): string {
+  const before = name.replace(/-[1-9]\d*$/, '')
+  const stem = taken(before) ? before : name
   for (let number = 2; ; number += 1) if (!taken(`${stem}-${number}`)) return `${stem}-${number}`
 }
