@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { closeBrowser, closePage, Daemon, fake, here, openPage } from './harness.mjs'
+import { closeBrowser, closePage, Daemon, fake, here, openPage, soon } from './harness.mjs'
 
 const UI = path.join(here, '../../ui')
 
@@ -32,9 +32,15 @@ test('the program has the page of ui/build', { skip: process.env.PAGE_DIST && 'P
 test('the page of the last release works with this REST API', async () => {
   await daemon.api('/api/mcp-tools/call', 'POST', { tool: 'alpha/echo', arguments: { text: 'of a test' } })
   const page = await openPage(daemon, '#/', { dist: path.join(UI, 'dist') })
+  const route = (request) => new URL(request.url()).pathname
+  // The stream of events never ends.
+  const isRead = (request) => route(request).startsWith('/api/') && route(request) !== '/api/events'
+  const reading = new Set()
+  page.on('request', (request) => isRead(request) && reading.add(request))
+  page.on('requestfinished', (request) => reading.delete(request))
+  page.on('requestfailed', (request) => reading.delete(request))
   page.on('response', (response) => {
-    const { pathname } = new URL(response.url())
-    if (pathname.startsWith('/api/') && response.status() >= 400) page.faults.push(`${response.status()} of ${pathname}`)
+    if (isRead(response.request()) && !response.ok()) page.faults.push(`${response.status()} of ${route(response.request())}`)
   })
   const screens = await page.getByRole('navigation').first().getByRole('link').evaluateAll((links) => links.map((link) => link.hash).filter(Boolean))
   assert.ok(screens.length >= 9, screens.join(' '))
@@ -42,8 +48,7 @@ test('the page of the last release works with this REST API', async () => {
     await page.goto(`${daemon.url}/${screen}`)
     const main = page.getByRole('main')
     await main.getByRole('heading', { level: 1 }).first().waitFor()
-    // What the screen reads at first, it has read.
-    await page.waitForFunction(() => !document.querySelector('main [aria-busy=true]'))
+    await soon('the answers that the screen waits for', () => reading.size === 0)
     assert.deepEqual(await main.getByRole('alert').allTextContents(), [], screen)
   }
   await page.goto(`${daemon.url}/#/calls`)
