@@ -8,6 +8,10 @@ default:
 demo:
     cargo run --release -- serve --demo
 
+# Build the web page of these sources, which the next build of the program embeds
+page:
+    ui/fresh
+
 # Run everything, or the parts named: lint, unit, fuzz, chaos, floods, long, conformance, outside
 test *PARTS:
     ./test {{ PARTS }}

@@ -46,6 +46,8 @@ export default defineConfig({
   plugins: [svelte()],
   worker: { plugins: () => [lexerAlone] },
   build: {
+    // The program embeds it (crates/page/build.rs).
+    outDir: 'build/page',
     target: 'es2022',
     // The content security policy knows no data: scripts, and every asset is a file of its own.
     assetsInlineLimit: 0,

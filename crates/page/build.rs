@@ -1,4 +1,7 @@
-//! Puts the built page (`ui/dist`) into the program: each file compressed once, here, and a table of all.
+//! Embeds the built page in the program: compresses each file once, and writes a table of all.
+//!
+//! The build is `ui/build/page` if it exists: developers, CI and releases make it (`ui/fresh`). Else it is
+//! `ui/dist`, the committed page of the last release, so that cargo alone builds Mainstay.
 
 use std::{
     env,
@@ -12,24 +15,37 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 
-/// Where the build of the page stands, from this package.
-const DIST: &str = "../../ui/dist";
+mod page_build;
+
+use page_build::PageBuild;
+
+/// The folder of the page's sources and builds, from this package.
+const UI: &str = "../../ui";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let dist = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join(DIST);
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    println!("cargo::rerun-if-changed={DIST}");
-    let mut files = vec![("/".to_owned(), dist.join("index.html"))];
-    let icon = dist.join("favicon.svg");
+    // Build scripts run in the folder of their package.
+    let build = PageBuild::find(Path::new(UI))?;
+    for path in &build.watched {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
+    if let Some(source) = &build.newer_source {
+        println!(
+            "cargo::warning=the page of ui/build is older than {}: run ui/fresh, or remove ui/build/page",
+            source.strip_prefix("../..").unwrap_or(source).display(),
+        );
+    }
+    let mut files = vec![("/".to_owned(), build.folder.join("index.html"))];
+    let icon = build.folder.join("favicon.svg");
     if icon.exists() {
         files.push(("/favicon.svg".to_owned(), icon));
     }
-    let assets = dist.join("assets");
+    let assets = build.folder.join("assets");
     if assets.exists() {
         for entry in fs::read_dir(&assets)? {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str());
-            let name = name.ok_or("a file of ui/dist/assets has a name that is no text")?;
+            let name = name.ok_or("an asset of the page has a name that is no UTF-8")?;
             files.push((format!("/assets/{name}"), path));
         }
     }

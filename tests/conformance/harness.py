@@ -68,13 +68,10 @@ def guarded(run, seconds):
 
 def install():
     """Installs the suite unless it is there, and returns the Node to run it with."""
-    lock, installed = HERE / "package-lock.json", HERE / "node_modules/.package-lock.json"
-    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        try:
-            subprocess.run(["npm", "ci", "--no-progress"], cwd=HERE, check=True, timeout=INSTALL_SECONDS, stdout=sys.stderr)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise Trouble(f"cannot install the suite: {error}") from error
-        installed.touch()
+    try:
+        subprocess.run([HERE / "install"], check=True, timeout=INSTALL_SECONDS, stdout=sys.stderr)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Trouble(f"cannot install the suite: {error}") from error
     bundled = HERE / "node_modules/.bin/node"
     node = str(bundled) if bundled.exists() else "node"
     try:

@@ -147,9 +147,10 @@ export async function closeBrowser() {
 
 /**
  * A page that is signed in, at an address such as `#/calls`. `page.faults` collects what must not happen:
- * errors of scripts, violations of the content security policy, and requests to other hosts.
+ * errors of scripts, violations of the content security policy, and requests to other hosts. `dist` is a folder with
+ * a build of the page: its files are served in place of those in the program, under the same headers.
  */
-export async function openPage(daemon, hash = '#/', { width = 1280, height = 850, scheme = 'light', notice = false, signedIn = true } = {}) {
+export async function openPage(daemon, hash = '#/', { width = 1280, height = 850, scheme = 'light', notice = false, signedIn = true, dist = PAGE_DIST } = {}) {
   const context = await (await launched()).newContext({ viewport: { width, height }, permissions: ['clipboard-read', 'clipboard-write'] })
   await context.addInitScript(
     ([wanted, noticeRead]) => {
@@ -158,7 +159,7 @@ export async function openPage(daemon, hash = '#/', { width = 1280, height = 850
     },
     [scheme, !notice],
   )
-  if (PAGE_DIST) await context.route((url) => url.origin === daemon.url && /^\/(assets\/|favicon|$)/.test(url.pathname), unembedded)
+  if (dist) await context.route((url) => url.origin === daemon.url && /^\/(assets\/|favicon|$)/.test(url.pathname), (route) => serveBuild(route, dist))
   const page = await watchedPage(context, daemon)
   if (signedIn) {
     await page.goto(await daemon.signInUrl())
@@ -204,12 +205,11 @@ export async function closePage(page) {
   if (faults.length > 0) throw new Error(`on the page:\n${[...new Set(faults)].join('\n')}`)
 }
 
-/**
- * With PAGE_DIST the files of that build are served in place of those in the program, under the same headers:
- * a change of ui/src is tried without building Mainstay.
- */
+/** The build to test in place of the one in the program: a change of ui/src is tried without building Mainstay. */
 const PAGE_DIST = process.env.PAGE_DIST && path.resolve(process.env.PAGE_DIST)
-async function unembedded(route) {
+
+/** Answers a request for a file of the page from the folder `dist`. */
+async function serveBuild(route, dist) {
   const { pathname } = new URL(route.request().url())
   // A page that is closed meanwhile waits for no file.
   const embedded = await route.fetch({ url: new URL('/', route.request().url()).href }).catch(() => undefined)
@@ -219,7 +219,7 @@ async function unembedded(route) {
   const headers = { ...embedded.headers(), 'content-type': types[path.extname(file)] }
   delete headers['content-encoding']
   delete headers['content-length']
-  await route.fulfill({ status: 200, headers, body: fs.readFileSync(path.join(PAGE_DIST, file)) })
+  await route.fulfill({ status: 200, headers, body: fs.readFileSync(path.join(dist, file)) })
 }
 
 const axeSource = fs.readFileSync(path.join(here, 'node_modules/axe-core/axe.min.js'), 'utf8')

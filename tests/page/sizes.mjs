@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib'
 const FIRST_LIMIT = 90_000
 const ALL_LIMIT = 312_000
 
-const dist = process.argv[2] ?? 'ui/dist'
+const dist = process.argv[2] ?? 'ui/build/page'
 const assets = path.join(dist, 'assets')
 const scripts = fs.readdirSync(assets).filter((name) => name.endsWith('.js'))
 const size = new Map(scripts.map((name) => [name, gzipSync(fs.readFileSync(path.join(assets, name)), { level: 9 }).length]))

@@ -113,9 +113,9 @@ fn nothing_else_is_served() {
     }
 }
 
-/// The build that is committed. Its index names no file that is not in it, and no other host.
+/// The embedded build, fresh or committed. Its index names no file that is not in it, and no other host.
 #[tokio::test]
-async fn the_committed_build_is_whole() {
+async fn the_embedded_build_is_whole() {
     let mut router = router::<()>();
     let mut get = async |path: &str| {
         let request = Request::get(path).body(Body::empty()).expect("a request");
