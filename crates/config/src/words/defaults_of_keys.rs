@@ -1,18 +1,27 @@
 //! Defaults of the keys that fields hold.
 
-use mainstay_core::config::{Config, Journal};
+use mainstay_core::{
+    config::{Config, Journal, Launch, ServerConfig, StdioLaunch},
+    ids::ServerName,
+};
 use serde_json::Value;
 
 use crate::{read::policies::Policies, words::schema::Key};
 
 /// `null` where there is none, or no single one.
 pub(crate) fn default_of(key: &Key) -> Value {
-    let default = if let Some(field) = key.field_of::<Config>() {
+    let default = if key.default_words.is_some() {
+        Value::Null
+    } else if let Some(field) = key.field_of::<Config>() {
         (field.shown)(&Config::default())
     } else if let Some(field) = key.field_of::<Policies>() {
         (field.shown)(&Policies::default())
     } else if let Some(field) = key.field_of::<Journal>() {
         (field.shown)(&Journal::default())
+    } else if let Some(field) = key.field_of::<ServerConfig>() {
+        let name = ServerName::new("server").expect("a legal name");
+        let launch = Launch::Stdio(StdioLaunch::default());
+        (field.shown)(&ServerConfig::new(name, launch))
     } else {
         Value::Null
     };

@@ -36,14 +36,34 @@ pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static s
         alias_of: None,
         takes_effect: None,
         is_of_clients: false,
+        value_words: None,
+        default_words: None,
     }
 }
 
-/// A key that other clients have, too.
-pub const fn of_clients(key: Key) -> Key {
-    Key {
-        is_of_clients: true,
-        ..key
+impl Key {
+    /// A key that other clients have, too.
+    pub const fn of_clients(self) -> Self {
+        Self {
+            is_of_clients: true,
+            ..self
+        }
+    }
+
+    /// What may stand there, in the words of the documents.
+    pub const fn value(self, words: &'static str) -> Self {
+        Self {
+            value_words: Some(words),
+            ..self
+        }
+    }
+
+    /// The default, in the words of the documents.
+    pub const fn default(self, words: &'static str) -> Self {
+        Self {
+            default_words: Some(words),
+            ..self
+        }
     }
 }
 

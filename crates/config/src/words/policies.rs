@@ -37,7 +37,7 @@ pub const POLICIES: &[Key] = &[
             "manual",
         ]),
         "Where the other settings start from.",
-    ),
+    ).value("a name of the table above").default("`\"default\"`"),
     setting(
         &["connectTimeoutMs"],
         MS,
@@ -67,11 +67,10 @@ pub const POLICIES: &[Key] = &[
         FLAG,
         "Whether tools whose own names are not `^[a-zA-Z0-9_-]{1,64}$` are hidden: neither listed nor called, at any address; the log, `mainstay get NAME` and `hiddenTools` of `GET /api/servers` tell which. Otherwise they have a legal name on `/mcp` ([Names](#names)).",
         field!(Policies, strict_tool_names),
-    ),
+    ).default("`false`; with preset `desktop` `true`"),
     setting(
         &["serverRequests"],
-        Shape::Words(ServerRequests::WORDS),
-        "What becomes of requests that the server makes of its clients.",
+        Shape::Words(ServerRequests::WORDS), "What becomes of requests that the server makes of its clients; see [Requests that servers make](#requests-that-servers-make).",
         field!(Policies, server_requests),
     ),
     key(
@@ -91,43 +90,42 @@ pub const POLICIES: &[Key] = &[
     ),
     key(
         &["autoReconnect", "auto_reconnect"],
-        FLAG,
-        "reconnect.mode \"auto\" or \"off\".",
+        FLAG, "`reconnect.mode` `\"auto\"` or `\"off\"`.",
     ),
     alias(
         &["maxRetries"],
         AT_LEAST_ONE,
-        ("reconnect.maxAttempts.", "reconnect", "maxAttempts"),
+        ("`reconnect.maxAttempts`.", "reconnect", "maxAttempts"),
         field!(Policies, policy.reconnect.max_attempts, read: policies::retries),
     ),
     alias(
         &["initialDelayMs"],
         DELAY,
-        ("reconnect.initialDelayMs.", "reconnect", "initialDelayMs"),
+        ("`reconnect.initialDelayMs`.", "reconnect", "initialDelayMs"),
         field!(Policies, policy.reconnect.initial_delay),
     ),
     alias(
         &["maxDelayMs"],
         DELAY,
-        ("reconnect.maxDelayMs.", "reconnect", "maxDelayMs"),
+        ("`reconnect.maxDelayMs`.", "reconnect", "maxDelayMs"),
         field!(Policies, policy.reconnect.max_delay),
     ),
     alias(
         &["forgiveAfterMs"],
         MS_OR_ZERO,
-        ("reconnect.forgiveAfterMs.", "reconnect", "forgiveAfterMs"),
+        ("`reconnect.forgiveAfterMs`.", "reconnect", "forgiveAfterMs"),
         field!(Policies, policy.reconnect.forgive_after),
     ),
     alias(
         &["healthCheckIntervalMs"],
         MS_OR_ZERO,
-        ("health.intervalMs.", "health", "intervalMs"),
+        ("`health.intervalMs`.", "health", "intervalMs"),
         field!(Policies, policy.health.interval, read: policies::interval, shown: policies::shown_interval),
     ),
     alias(
         &["hangAfterMs"],
         MS,
-        ("health.hangAfterMs.", "health", "hangAfterMs"),
+        ("`health.hangAfterMs`.", "health", "hangAfterMs"),
         field!(Policies, policy.health.hang_after),
     ),
 ];

@@ -8,46 +8,44 @@ pub static PROFILE: Object = object(
     &[&[
         key(
             &["servers"],
-            TEXTS,
-            "Names of servers, in which * stands for any text. Default: all.",
-        ),
+            TEXTS, "Whose tools, prompts and resources it has. `[]` is none.",
+        ).value("patterns of server names").default("all"),
         key(
             &["tools"],
-            Shape::Object(&TOOLS),
-            "Which tools of these servers.",
+            Shape::Object(&TOOLS), "Which tools of these servers. `deny` wins.",
         ),
         key(
             &["rename"],
-            Shape::Map(&TEXT),
-            "Whole names to show, by server/tool.",
-        ),
+            Shape::Map(&TEXT), "The whole name to show: `naming` adds nothing. Letters, digits, `_` and `-`, up to `maxNameLength`; each name once. A name that names another server (`git__log` for a tool of `files`), that another tool has, or that is an own tool's of the profile, is not given: the tool keeps the name that it would have without `rename`, and the log says so.",
+        ).value("`{\"server/tool\": \"name\"}`"),
         key(
             &["descriptions"],
-            Shape::Map(&TEXT),
-            "Descriptions to show, by server/tool.",
-        ),
+            Shape::Map(&TEXT), "What is shown instead of the server's own description. Nothing else of a tool changes.",
+        ).value("`{\"server/tool\": \"text\"}`"),
         key(
             &["expose"],
-            Shape::Words(&["direct", "meta"]),
-            "Whether tools of servers are shown, or Mainstay's own only. Default \"direct\".",
-        ),
+            Shape::Words(&["direct", "meta"]), "`meta` shows no tools of servers, but Mainstay's own. Prompts and resources are listed as ever.",
+        ).default("`\"direct\"`"),
         key(
             &["naming"],
-            NAMING,
-            "How its tools are called. Default: that of the file.",
-        ),
-        key(&["ownTools"], OWN_TOOLS, "Groups of Mainstay's own tools."),
+            NAMING, "How its tools and prompts are called.",
+        ).default("that of the top"),
+        key(&["ownTools"], OWN_TOOLS, "Groups of Mainstay's own tools.").value("of `\"meta\"`, `\"external\"`, `\"activity\"`, `\"records\"`, `\"control\"`").default("`[]`; with `expose: \"meta\"`, `[\"meta\"]`"),
     ]],
 );
 
 static TOOLS: Object = object(
     "toolFilter",
     &[&[
-        key(&["allow"], TEXTS, "Patterns of server/tool. Default: all."),
+        key(&["allow"], TEXTS, "Tools that it has.")
+            .value("patterns of `server/tool`, the tool as its server calls it")
+            .default("all"),
         key(
             &["deny"],
             TEXTS,
-            "Patterns of server/tool; they win over allow.",
-        ),
+            "Tools that it does not have; they win over `allow`.",
+        )
+        .value("patterns of `server/tool`")
+        .default("`[]`"),
     ]],
 );

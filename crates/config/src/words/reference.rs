@@ -4,11 +4,14 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use serde_json::Value;
 
-use super::{defaults_of_keys::default_of, file, policies, reports};
+use super::{defaults_of_keys::default_of, file, policies, profile, reports, server};
 use crate::words::schema::{Key, Shape};
 
-/// Keys that have a chapter of their own, or are another program's.
-const ELSEWHERE: [&str; 6] = ["$schema", "mcpServers", "servers", "mcp", "tools", "inputs"];
+/// Keys of the file that have a chapter of their own, or are another program's.
+const ELSEWHERE_IN_FILE: [&str; 6] = ["$schema", "mcpServers", "servers", "mcp", "tools", "inputs"];
+
+/// Objects of an entry that have a chapter of their own, or are another program's.
+const ELSEWHERE_IN_ENTRY: [&str; 4] = ["reconnect", "restart", "health", "requestInit"];
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
@@ -18,6 +21,7 @@ fn cell(text: &str) -> String {
 fn default_words(key: &Key) -> String {
     const MIB: u64 = 1 << 20;
     match default_of(key) {
+        _ if key.default_words.is_some() => key.default_words.unwrap_or_default().to_owned(),
         Value::Null => String::new(),
         Value::Number(number) if key.names[0].ends_with("Bytes") => {
             let bytes = number.as_u64().unwrap_or_default();
@@ -34,7 +38,10 @@ fn default_words(key: &Key) -> String {
 fn row(key: &Key, prefix: &str, has_default: bool, table: &mut String) {
     let names = key.names.iter().map(|name| format!("`{prefix}{name}`"));
     let names = names.collect::<Vec<_>>().join(", ");
-    let value = cell(&key.shape.words(key.names[0]));
+    let value = match key.value_words {
+        Some(words) => cell(words),
+        None => cell(&key.shape.words(key.names[0])),
+    };
     let _ = write!(table, "| {names} | {value} | ");
     if has_default {
         let _ = write!(table, "{} | ", default_words(key));
@@ -44,10 +51,9 @@ fn row(key: &Key, prefix: &str, has_default: bool, table: &mut String) {
 
 /// A row for each key, those of objects inside with their whole path.
 fn rows(keys: &[&Key], prefix: &str, has_default: bool, table: &mut String) {
-    let keys = keys.iter().copied();
-    for key in keys.filter(|key| !ELSEWHERE.contains(&key.names[0])) {
+    for key in keys {
         match &key.shape {
-            Shape::Object(inner) if key.field.is_none() => {
+            Shape::Object(inner) if key.field.is_none() && key.value_words.is_none() => {
                 let prefix = format!("{prefix}{}.", key.names[0]);
                 let keys: Vec<&Key> = inner.all_keys().collect();
                 rows(&keys, &prefix, has_default, table);
@@ -59,17 +65,31 @@ fn rows(keys: &[&Key], prefix: &str, has_default: bool, table: &mut String) {
 
 fn table(name: &str) -> String {
     let (head, has_default) = match name {
-        "file" | "journal" => ("| Key | Value | Default | |\n|---|---|---|---|\n", true),
-        _ => ("| Key | Value | |\n|---|---|---|\n", false),
+        "reconnect" | "restart" | "health" => ("| Key | Value | |\n|---|---|---|\n", false),
+        _ => ("| Key | Value | Default | |\n|---|---|---|---|\n", true),
     };
     let keys: Vec<&Key> = match name {
         "file" => file::SETTINGS.iter().collect(),
+        "process" => server::PROCESS.iter().collect(),
+        "remote" => server::REMOTE.iter().collect(),
+        "entry" => server::OPTIONS.iter().collect(),
+        "policies" => policies::POLICIES.iter().collect(),
+        "profile" => profile::PROFILE.all_keys().collect(),
+        "alert" => reports::ALERT.all_keys().collect(),
         "journal" => reports::JOURNAL.all_keys().collect(),
+        "telemetry" => reports::TELEMETRY.all_keys().collect(),
         "reconnect" => policies::RECONNECT.all_keys().collect(),
         "restart" => policies::RESTART.all_keys().collect(),
         "health" => policies::HEALTH.all_keys().collect(),
         name => panic!("no rows for {name}"),
     };
+    let elsewhere: &[&str] = match name {
+        "file" => &ELSEWHERE_IN_FILE,
+        "remote" | "policies" => &ELSEWHERE_IN_ENTRY,
+        _ => &[],
+    };
+    let mut keys = keys;
+    keys.retain(|key| !elsewhere.contains(&key.names[0]));
     let mut table = head.to_owned();
     rows(&keys, "", has_default, &mut table);
     table
@@ -90,7 +110,7 @@ fn the_tables_of_the_settings_are_current() {
         let _ = write!(current, "{MARK}{name} -->\n{}\n{behind}", table(name));
         tables += 1;
     }
-    assert_eq!(tables, 5);
+    assert_eq!(tables, 12);
     if std::env::var_os("MAINSTAY_WRITE_DOCS").is_some() {
         fs::write(&path, &current).expect("written");
     }

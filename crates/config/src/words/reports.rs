@@ -27,25 +27,21 @@ pub static ALERT: Object = Object {
                     "flapping",
                     "tools_vanished",
                     "recovered",
-                ])),
-                "What is told. Default: everything.",
-            ),
+                ])), "What is told.",
+            ).value("an array of `\"server_down\"`, `\"flapping\"`, `\"tools_vanished\"`, `\"recovered\"`").default("all"),
             key(
                 &["servers"],
-                TEXTS,
-                "Names of servers, in which * stands for any text. Default: all.",
-            ),
-            key(&["webhook"], Shape::Object(&WEBHOOK), "Receives a POST."),
+                TEXTS, "Which servers it is about.",
+            ).value("names, in which `*` stands for any text").default("all"),
+            key(&["webhook"], Shape::Object(&WEBHOOK), "Receives a POST. References are replaced; the URL is never shown.").value("`{\"url\": …, \"headers\": {…}}`"),
             key(
                 &["command"],
-                TEXTS,
-                "A program and its arguments, run without a shell. It reads the alert from stdin.",
-            ),
+                TEXTS, "Run without a shell; it reads the alert from stdin. An alert has a webhook or a command.",
+            ).value("array of strings: program and arguments"),
             key(
                 &["afterMs"],
-                MS_OR_ZERO,
-                "How long a server must be down before it is told. Default 60000.",
-            ),
+                MS_OR_ZERO, "How long a server must be down before it is told.",
+            ).default("60000"),
             key(
                 &["flapping"],
                 Shape::Object(&FLAPPING),
@@ -53,9 +49,8 @@ pub static ALERT: Object = Object {
             ),
             key(
                 &["timeoutMs"],
-                MS,
-                "What one delivery may take. Default 10000.",
-            ),
+                MS, "What one delivery may take.",
+            ).default("10000"),
         ]],
     )
 };
@@ -85,9 +80,10 @@ static FLAPPING: Object = object(
         key(
             &["losses"],
             Shape::Whole(2, None),
-            "So many losses are flapping. Default 3.",
-        ),
-        key(&["withinMs"], MS, "Within so long. Default 600000."),
+            "So many losses are flapping.",
+        )
+        .default("3"),
+        key(&["withinMs"], MS, "Within how long.").default("600000"),
     ]],
 );
 
@@ -159,23 +155,38 @@ static REDACT: Object = object(
 pub static TELEMETRY: Object = object(
     "telemetry",
     &[&[
-        key(&["enabled"], FLAG, "Whether traces are sent. Default true."),
-        key(&["endpoint"], TEXT, "The URL of an OTLP/HTTP collector."),
+        key(
+            &["enabled"],
+            FLAG,
+            "`false` sends nothing, whatever the environment says.",
+        )
+        .default("`true`"),
+        key(
+            &["endpoint"],
+            TEXT,
+            "Where the collector takes OTLP over HTTP, as JSON; `/v1/traces` is added.",
+        )
+        .value("URL")
+        .default("the environment's"),
         key(
             &["headers"],
             Shape::Map(&Shape::Scalar),
-            "Headers that are sent with every request.",
-        ),
+            "Sent with every request. Secrets: the API shows placeholders.",
+        )
+        .value("object of strings")
+        .default("the environment's, for its endpoint alone"),
         key(
             &["serviceName"],
             TEXT,
-            "service.name of all spans. Default \"mainstay\".",
-        ),
+            "The name of Mainstay in traces (`service.name`).",
+        )
+        .default("the environment's, else `mainstay`"),
         key(
             &["sampleRatio"],
             FRACTION,
-            "Which part of the traces that begin here is recorded. Default 1.",
-        ),
+            "Which part of the traces is recorded that begin here.",
+        )
+        .default("the environment's sampler, else 1"),
     ]],
 );
 

@@ -77,6 +77,10 @@ pub(crate) struct Key {
     pub takes_effect: Option<TakesEffect>,
     /// True if other MCP clients have the key in their files, too.
     pub is_of_clients: bool,
+    /// What may stand there, in the words of the documents, where the shape does not say all of it.
+    pub value_words: Option<&'static str>,
+    /// The default in the words of the documents, where no field has it.
+    pub default_words: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,7 +277,9 @@ impl Key {
             let (first, rest) = words.split_at(1);
             let _ = write!(text, " {}{rest}.", first.to_uppercase());
         }
-        if !default.is_null() {
+        if let Some(default) = self.default_words {
+            let _ = write!(text, " Default: {default}.");
+        } else if !default.is_null() {
             let _ = write!(text, " Default: {default}.");
         }
         text

@@ -3,7 +3,7 @@
 use mainstay_core::config::{ServerConfig, defaults};
 
 use super::{
-    parts::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object, of_clients, setting},
+    parts::{AT_LEAST_ONE, FLAG, ISOLATION, MS, TEXT, TEXTS, key, object, setting},
     policies::POLICIES,
 };
 use crate::{
@@ -32,85 +32,67 @@ pub static SERVER: Object = Object {
     foreign: &UNUSED_KEYS,
     later: &["dev", "sandbox"],
     required: &["command", "url", "serverUrl", "httpUrl", "remoteUrl"],
-    ..object("server", &[REACH, OPTIONS, POLICIES])
+    ..object(
+        "server",
+        &[TRANSPORT, PROCESS, REMOTE, OPTIONS, POLICIES, OF_CLIENTS],
+    )
 };
 
-/// How a server is reached.
-const REACH: &[Key] = &[
-    of_clients(key(
-        &["type", "transport", "transportType", "serverType"],
-        Shape::Either(&[
-            Shape::Words(&["stdio", "http", "sse", "streamable-http"]),
-            TEXT,
-        ]),
-        "The transport; without it, command or URL tell. Other spellings are understood, too.",
-    )),
-    of_clients(key(
+/// The word for the transport.
+const TRANSPORT: &[Key] = &[key(
+    &["type", "transport", "transportType", "serverType"],
+    Shape::Either(&[
+        Shape::Words(&["stdio", "http", "sse", "streamable-http"]),
+        TEXT,
+    ]),
+    "The transport; without it, command or URL tell. Other spellings are understood, too.",
+)
+.of_clients()];
+
+/// A process.
+pub const PROCESS: &[Key] = &[
+    key(
         &["command"],
-        TEXT,
-        "The program, without its arguments.",
-    )),
-    of_clients(key(&["args"], TEXTS, "The program's arguments.")),
-    of_clients(key(
+        TEXT, "A program of `PATH`, or an absolute path. `mainstay resolve CMD` shows which one is meant, in any preset but `desktop`.",
+    ).of_clients(),
+    key(&["args"], TEXTS, "The program's arguments.").default("`[]`").of_clients(),
+    key(
         &["env"],
-        Shape::Map(&Shape::Either(&[Shape::Scalar, Shape::Null])),
-        "Variables of the process; null takes away one that is inherited.",
-    )),
-    of_clients(key(
+        Shape::Map(&Shape::Either(&[Shape::Scalar, Shape::Null])), "Set in the process, over what it inherits. A number or boolean is taken as text, with a warning. `null` takes away what it inherits.",
+    ).value("object: name → string or `null`").default("`{}`").of_clients(),
+    key(
         &["envFile"],
-        TEXT,
-        "A file of variables, over which env wins.",
-    )),
-    of_clients(key(
+        TEXT, "A file of `NAME=VALUE` lines, set in the process as well; `env` wins. Values may stand in quotes. Read when the configuration is, and again before each attempt to start the server, like every file that `${file:…}` names ([rotated secrets](#references)). While one of them cannot be read, a server that runs goes on as it is; an attempt fails with a reason that names the file, and is made again.",
+    ).value("path").default("none").of_clients(),
+    key(
         &["cwd"],
-        TEXT,
-        "The folder in which the process starts.",
-    )),
+        TEXT, "`~/` is the home folder; a relative path starts at the file's folder. A folder that is not there is a warning.",
+    ).value("path").default("Mainstay's own").of_clients(),
     key(
         &["inheritEnv"],
-        Shape::Either(&[Shape::Words(&["process", "loginShell", "none"]), FLAG]),
-        "Which environment the process inherits. Default \"process\".",
-    ),
-    of_clients(key(
+        Shape::Either(&[Shape::Words(&["process", "loginShell", "none"]), FLAG]), "Which environment the process inherits: Mainstay's own, that of `$SHELL -l`, or nothing. Variables that begin with `MAINSTAY_` are never passed on; Mainstay sets `MAINSTAY_SERVER`, `MAINSTAY_INSTANCE` and `MAINSTAY_CHAIN`, by which it knows what belongs to it.",
+    ).value("`\"process\"`, `\"loginShell\"`, `\"none\"`, or `true` and `false` for the first and the last").default("`\"process\"`"),
+];
+
+/// A remote server.
+pub const REMOTE: &[Key] = &[
+    key(
         &["url", "serverUrl", "httpUrl", "remoteUrl"],
-        TEXT,
-        "The http:// or https:// URL of a remote server.",
-    )),
-    of_clients(key(
+        TEXT, "Where the server is. Several must say the same. Credentials inside (`https://me:secret@…`) are refused.",
+    ).value("`http://` or `https://` URL, one is required").of_clients(),
+    key(
         &["headers"],
-        Shape::Map(&Shape::Scalar),
-        "Headers that are sent with every request.",
-    )),
-    of_clients(key(
+        Shape::Map(&Shape::Scalar), "Sent with every request. Names are checked; case does not count.",
+    ).value("object: name → string").default("`{}`").of_clients(),
+    key(
         &["requestInit"],
         Shape::Object(&REQUEST_INIT),
         "Headers, as the SDK for TypeScript has them.",
-    )),
-    of_clients(key(
-        &["bearerToken"],
-        TEXT,
-        "Sent as Authorization: Bearer …. Better a reference, such as ${TOKEN}.",
-    )),
-    of_clients(key(
-        &["auth", "authProviderType", "headersHelper", "oauth"],
-        Shape::Any,
-        "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
-    )),
-    of_clients(key(
-        &["sandboxEnabled"],
-        Shape::Any,
-        "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
-    )),
-    of_clients(key(
-        &["sandbox"],
-        Shape::Any,
-        "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
-    )),
+    ).of_clients(),
     key(
-        &["inputParams"],
-        Shape::Map(&PARAM_VALUE),
-        "Values for ${NAME} and ${input:NAME}.",
-    ),
+        &["bearerToken"],
+        TEXT, "Sent as `Authorization: Bearer …`; empty is none. An error if `headers` has an `authorization` already.",
+    ).default("none").of_clients(),
 ];
 
 static REQUEST_INIT: Object = object(
@@ -138,62 +120,43 @@ static PARAM: Object = Object {
 };
 
 /// An entry's switches, limits and times.
-const OPTIONS: &[Key] = &[
-    of_clients(setting(
+pub const OPTIONS: &[Key] = &[
+    setting(
         &["enabled"],
-        FLAG,
-        "Whether the server is started and listed. Default true.",
+        FLAG, "Whether the server is started and listed.",
         field!(ServerConfig, enabled, shown: SettingValue::file_value),
-    )),
-    of_clients(key(&["disabled"], FLAG, "The opposite of enabled.")),
-    of_clients(key(
-        &["isActive"],
-        FLAG,
-        "Cherry Studio's word for enabled.",
-    )),
+    ).of_clients(),
+    key(&["disabled"], FLAG, "The opposite of `enabled`. The two together must not contradict each other.").of_clients(),
     setting(
         &["autoStart"],
-        FLAG,
-        "Whether the server is started with Mainstay. Default true.",
+        FLAG, "Whether the server is started with Mainstay. If not, its own sessions on `/servers/NAME/mcp` work.",
         field!(ServerConfig, auto_start),
     ),
-    of_clients(key(
-        &["start_on_launch"],
-        FLAG,
-        "Warp's word for autoStart.",
-    )),
-    of_clients(key(
-        &["anythingllm"],
-        Shape::Object(&ANYTHINGLLM),
-        "AnythingLLM's own keys.",
-    )),
-    of_clients(setting(
+    setting(
         &["timeout"],
-        Shape::Number(1.0, 31_536_000_000.0),
-        "How long a call may take, in milliseconds, at least 1000. Default 30000. Some clients have seconds here.",
+        Shape::Number(1.0, 31_536_000_000.0), "How long a call may take.",
         field!(ServerConfig, call_timeout, shown: values::elsewhere),
-    )),
+    ).value("milliseconds, at least 1000; with preset `desktop` at most 300000; in files of some clients [seconds](#files-of-other-clients)")
+    .default("30000").of_clients(),
     setting(
         &["timeout_s"],
-        Shape::Number(0.0, 31_536_000.0),
-        "How long a call may take, in seconds; not together with timeout.",
+        Shape::Number(0.0, 31_536_000.0), "The same in seconds; not together with `timeout`.",
         Field {
             differs: |_, _| false,
             ..field!(ServerConfig, call_timeout, shown: values::seconds)
         },
-    ),
+    ).value("seconds, above 0")
+    .default("30"),
     setting(
         &["maxTimeoutMs"],
-        MS,
-        "How far progress may extend a call. Default 10 × timeout, at least 600000.",
+        MS, "Each progress notification whose number is higher than those before gives a call its `timeout` anew, up to this.",
         field!(ServerConfig, max_call_timeout, shown: SettingValue::file_value),
-    ),
+    ).value("milliseconds, at least `timeout`").default("10 × `timeout`, at least 600000"),
     setting(
         &["maxMessageBytes"],
-        AT_LEAST_ONE,
-        "The largest message the server may send. Default 64 MiB.",
+        AT_LEAST_ONE, "The largest message the server may send. Its lists and its handshake have [bounds of their own](#what-a-server-may-say-about-itself).",
         field!(ServerConfig, max_message_bytes),
-    ),
+    ).default("67108864 (64 MiB); with preset `desktop` 1048576"),
     key(
         &["result"],
         Shape::Object(&RESULT),
@@ -201,47 +164,74 @@ const OPTIONS: &[Key] = &[
     ),
     setting(
         &["maxSessions"],
-        AT_LEAST_ONE,
-        "How many upstream sessions clients may have for themselves. Default 8 for a process, 64 for a remote server.",
+        AT_LEAST_ONE, "How many upstream sessions clients may have for themselves; see [below](#shared-and-isolated-sessions).",
         field!(ServerConfig, max_sessions),
-    ),
+    ).default("8 for a process, 64 for a remote server"),
     setting(
         &["protocol"],
-        Shape::Words(&PROTOCOLS),
-        "Which protocol revision is spoken with the server. Default \"auto\".",
+        Shape::Words(&PROTOCOLS), "Which protocol revision is spoken with the server. `auto` finds out by `server/discover`; the others do not ask first. `legacy` is for servers that do not bear the question. A server that refuses the revision of `auto` or `legacy` is asked for another; a stated revision is the only one.",
         field!(ServerConfig, protocol),
-    ),
+    ).value("`\"auto\"`, `\"legacy\"`, `\"modern\"`, or a revision such as `\"2025-06-18\"`"),
     setting(
         &["isolation"],
-        ISOLATION,
-        "Whether clients share one upstream session, or each has its own.",
+        ISOLATION, "Whether clients share one upstream session, or each has its own; see [below](#shared-and-isolated-sessions).",
         field!(ServerConfig, isolation),
-    ),
+    ).default("by address"),
     setting(
         &["roots"],
-        Shape::List(&ROOT_SHAPE),
-        "What answers roots/list where no client can.",
+        Shape::List(&ROOT_SHAPE), "What answers `roots/list` where no client can.",
         field!(ServerConfig, roots, shown: values::roots),
-    ),
+    ).value("array of URIs, or of `{\"uri\": …, \"name\": …}`"),
     setting(
         &["healthCheckUrl"],
-        TEXT,
-        "What health.method \"http\" asks: an http:// or https:// URL.",
+        TEXT, "What `health.method` `\"http\"` asks. The server's `headers` and `bearerToken` are sent along only if its scheme, host and port are those of `url`.",
         field!(ServerConfig, health_check_url, shown: values::url),
-    ),
-    of_clients(setting(
+    ).value("`http://` or `https://` URL").default("none"),
+    setting(
         &DISABLED_TOOLS,
-        TEXTS,
-        "Tools, by the server's own names, that are neither listed nor called.",
+        TEXTS, "Tools, by the server's own names, that are neither listed nor called. `get`, `list` and the log tell which names of this list and the next fit no tool.",
         field!(ServerConfig, withheld.disabled, shown: values::tools),
-    )),
-    of_clients(setting(
+    ).of_clients(),
+    setting(
         &ALLOWED_TOOLS,
-        TEXTS,
-        "The only tools that are listed and called, by the server's own names. \"*\" is all of them.",
+        TEXTS, "The only tools that are listed and called, by the server's own names. `\"*\"` is all of them. Of several lists each restricts. `validate` warns of a name that can fit no tool: with `*`, with blanks around it, or with the server's name in front.",
         field!(ServerConfig, withheld.allowed, shown: values::allowed_tools),
-    )),
-    of_clients(key(
+    ).default("all").of_clients(),
+    key(
+        &["inputParams"],
+        Shape::Map(&PARAM_VALUE), "Values for `${NAME}` and `${input:NAME}`.",
+    ).value("object: name → value, or → `{\"value\": …, \"default\": …}`").default("`{}`"),
+];
+
+/// Words of other clients, for what has another word here or is not here.
+pub const OF_CLIENTS: &[Key] = &[
+    key(
+        &["auth", "authProviderType", "headersHelper", "oauth"],
+        Shape::Any,
+        "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
+    )
+    .of_clients(),
+    key(
+        &["sandboxEnabled"],
+        Shape::Any,
+        "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
+    )
+    .of_clients(),
+    key(
+        &["sandbox"],
+        Shape::Any,
+        "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
+    )
+    .of_clients(),
+    key(&["isActive"], FLAG, "Cherry Studio's word for enabled.").of_clients(),
+    key(&["start_on_launch"], FLAG, "Warp's word for autoStart.").of_clients(),
+    key(
+        &["anythingllm"],
+        Shape::Object(&ANYTHINGLLM),
+        "AnythingLLM's own keys.",
+    )
+    .of_clients(),
+    key(
         &[
             "disabled_prompts",
             "disabled_resources",
@@ -251,7 +241,8 @@ const OPTIONS: &[Key] = &[
         ],
         Shape::Any,
         "Not supported: Mainstay hides tools only, by their names.",
-    )),
+    )
+    .of_clients(),
 ];
 
 static ANYTHINGLLM: Object = Object {
@@ -277,10 +268,9 @@ static RESULT: Object = object(
     "result",
     &[&[setting(
         &["maxInlineBytes"],
-        Shape::Whole(defaults::LEAST_INLINE_BYTES, None),
-        "A larger result reaches clients as its beginning and a link to the whole. Default: never.",
+        Shape::Whole(defaults::LEAST_INLINE_BYTES, None), "A larger result of a tool reaches MCP clients as its beginning and a link to the whole; see [below](#large-results).",
         field!(ServerConfig, max_inline_bytes),
-    )]],
+    ).default("never")]],
 );
 
 static ROOT: Object = Object {
