@@ -1,4 +1,4 @@
-//! Compares what the caller, the journal and the server say of each call.
+//! Compares the caller's, the journal's and the server's view of each call.
 
 use std::collections::HashMap;
 
@@ -10,23 +10,22 @@ use crate::{
     peer::Trouble,
 };
 
-/// What the journal has of the calls.
+/// The comparison of all calls.
 #[derive(Debug, Default, Serialize)]
 pub struct Account {
     pub records: usize,
     /// Calls that ran more than once.
     pub ran_twice: usize,
-    /// Calls that the journal has not, or not once.
+    /// Calls that are missing in the journal, or are there twice.
     pub not_once: usize,
-    /// Calls of which caller, journal and server disagree.
+    /// Calls on which caller, journal and server disagree.
     pub disagreements: usize,
     #[serde(skip)]
     pub failures: Vec<String>,
 }
 
 impl Account {
-    /// `runs` are the keys of the calls that the servers have run, one for each time; `name` is that of
-    /// a server.
+    /// Compares the calls of one server. `runs` are the keys of the calls that it has run, one for each time.
     pub fn of(
         calls: &[Call],
         records: &[Record],
@@ -91,7 +90,7 @@ impl Account {
         let is_ok = (state, status) == ("answered", "ok");
         let agrees_with_caller = match &call.outcome {
             Ok(()) => is_ok,
-            // It may have been answered when the caller had gone.
+            // The server may have answered after the caller stopped waiting.
             Err(Trouble::Late) => true,
             Err(_) => !is_ok,
         };
@@ -132,7 +131,7 @@ fn key(record: &Record) -> Option<u64> {
         .ok()
 }
 
-/// What its caller has seen of a call.
+/// The caller's view of a call.
 fn told(call: &Call) -> String {
     match &call.outcome {
         Ok(()) => "was answered".to_owned(),
@@ -170,7 +169,8 @@ mod tests {
         }
     }
 
-    /// Of one call, its records and how often it ran: twice, not once, disagreements.
+    /// Checks one call, its records and the number of its runs. Returns the counts of: ran twice, not once,
+    /// disagreements.
     fn check(outcome: Result<(), Trouble>, records: &[Record], ran: usize) -> [usize; 3] {
         let account = Account::of(&[call(7, outcome)], records, &vec![7; ran], |server| {
             format!("s{server}")

@@ -1,4 +1,4 @@
-//! Steady calls, and what is kept of each call.
+//! Steady calls, and their results.
 
 use std::{
     sync::{
@@ -17,16 +17,16 @@ use tokio::{
 
 use crate::peer::{Peer, Target, Trouble};
 
-/// Between the calls of one caller to one server.
+/// Pause between the calls of one caller to one server.
 const PERIOD: Duration = Duration::from_millis(400);
 
-/// What Mainstay must have answered by: its own limit and what lies around it.
+/// Time in which Mainstay must answer: its own limit, and some slack.
 pub const CALL_LIMIT: Duration = Duration::from_secs(4);
 
-/// The pause after a call that failed. No real caller calls a dead server as fast as a live one.
+/// Pause after a failed call. No real caller calls a dead server as fast as a live one.
 const PAUSE: Duration = Duration::from_millis(400);
 
-/// A peer that is opened when it is needed, and again when it is lost.
+/// A peer that is opened when needed, and again after it is lost.
 pub struct Line {
     pub target: Target,
     peer: tokio::sync::Mutex<Option<Arc<Peer>>>,
@@ -40,7 +40,7 @@ impl Line {
         }
     }
 
-    /// The result of a tool, within `limit`.
+    /// Calls a tool, within `limit`.
     pub async fn call(
         &self,
         tool: &str,
@@ -74,7 +74,7 @@ impl Line {
     }
 }
 
-/// How a caller reaches a server.
+/// The route of a caller to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Door {
@@ -84,12 +84,12 @@ pub enum Door {
     Sse,
     /// `/servers/<name>/mcp`
     Transparent,
-    /// Without Mainstay.
+    /// Directly, without Mainstay.
     Direct,
 }
 
 impl Door {
-    /// Its name in records.
+    /// The door's name in records.
     pub fn recorded(self) -> &'static str {
         match self {
             Self::Sse => "mcp_sse",
@@ -98,7 +98,7 @@ impl Door {
     }
 }
 
-/// One call.
+/// A call and its result.
 #[derive(Debug)]
 pub struct Call {
     pub server: usize,
@@ -110,16 +110,16 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether it left its caller.
+    /// True if the call left its caller.
     pub fn was_sent(&self) -> bool {
         !matches!(self.outcome, Err(Trouble::NoSession(_)))
     }
 }
 
-/// What all callers share.
+/// The calls of all callers.
 #[derive(Default)]
 pub struct Ledger {
-    // Held for a push only.
+    // The lock is held only for a push.
     calls: Mutex<Vec<Call>>,
     keys: AtomicU64,
 }
@@ -139,9 +139,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Calls until told to stop.
+    /// Calls until it is stopped.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        // Not all at once.
+        // Callers start at different times.
         sleep(PERIOD.mul_f64((self.server * 7 % 20) as f64 / 20.0)).await;
         loop {
             let failed = self.call().await;
@@ -169,7 +169,7 @@ impl Caller {
         });
         let failed = outcome.is_err();
         if self.door == Door::Direct && matches!(outcome, Err(Trouble::Late)) {
-            // A plain client knows no better than to begin anew.
+            // A plain client can only start again.
             self.line.hang_up().await;
         }
         let call = Call {

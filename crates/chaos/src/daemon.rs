@@ -1,4 +1,4 @@
-//! The `mainstay serve` that is struck, from outside: its processes, its configuration and its REST API.
+//! The `mainstay serve` under test, from outside: its processes, its configuration and its REST API.
 
 use std::{
     collections::BTreeMap,
@@ -28,22 +28,22 @@ use tokio::{
 
 use crate::{processes, usage::Usage};
 
-/// The longest an orderly stop may take.
+/// Time limit of an orderly stop.
 pub const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// The longest that REST may take to answer …
+/// Time limit of a REST request.
 const REST_LIMIT: Duration = Duration::from_secs(2);
 
-/// … but for what waits until a server is connected, and for a page of records.
+/// Time limit of a REST request that waits for a server, or reads a page of records.
 const LONG_REST_LIMIT: Duration = Duration::from_secs(10);
 
-/// A changed file is in force within this, the stop sequence of a process included.
+/// Time in which a changed file takes effect, including the stop of a process.
 const RELOAD_LIMIT: Duration = Duration::from_secs(20);
 
-/// Between two looks at the states.
+/// Pause between two queries of the states.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Records in a page, as many as REST gives.
+/// Records in a page, the maximum of REST.
 const PAGE: usize = 1000;
 
 pub struct Daemon {
@@ -55,14 +55,14 @@ pub struct Daemon {
     rest: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// The file, and what it says.
+/// The configuration file and its content.
 struct Configuration {
     path: PathBuf,
-    // Held for a change and its writing, so that none is lost.
+    // The lock is held for a change and its write, so that no change is lost.
     now: Mutex<Value>,
 }
 
-/// What `serve --json` says.
+/// The output of `serve --json`.
 #[derive(Deserialize)]
 struct Started {
     url: String,
@@ -130,13 +130,13 @@ impl Daemon {
         })
     }
 
-    /// What guardian and daemon hold.
+    /// The resources of guardian and daemon.
     pub fn usage(&self) -> anyhow::Result<Usage> {
         let guardian = self.guardian.id().context("mainstay has ended")?;
         Ok(Usage::of(guardian)?.and(Usage::of(self.pid)?))
     }
 
-    /// The state of every server, as REST says it.
+    /// The state of every server from REST.
     pub async fn states(&self) -> anyhow::Result<BTreeMap<String, Value>> {
         let all = self.ask(Method::GET, "/api/servers", REST_LIMIT).await?;
         let servers = all["servers"].as_array().context("no servers")?;
@@ -144,14 +144,14 @@ impl Daemon {
         Ok(servers.iter().filter_map(named).collect())
     }
 
-    /// Reconnects a server as its operator would, and waits until it is there again.
+    /// Reconnects a server as its operator would, and waits until it is connected.
     pub async fn reconnect(&self, server: &str) -> anyhow::Result<()> {
         let path = format!("/api/servers/{server}/reconnect");
         self.ask(Method::POST, &path, LONG_REST_LIMIT).await?;
         Ok(())
     }
 
-    /// Changes a server's entry in the file, and waits until it has a session by the new one.
+    /// Changes a server's entry in the file, and waits until it has a new session.
     pub async fn rewrite(&self, server: &str) -> anyhow::Result<()> {
         let session = async || {
             let states = self.states().await.ok()?;
@@ -170,7 +170,7 @@ impl Daemon {
         }
     }
 
-    /// All records of a tool, the newest first.
+    /// All records of a tool, newest first.
     pub async fn records(&self, tool: &str) -> anyhow::Result<Vec<Record>> {
         let mut records = Vec::new();
         let mut before = String::new();
@@ -203,7 +203,7 @@ impl Daemon {
         answered.with_context(|| format!("REST does not answer {path}"))?
     }
 
-    /// Stops it in order; an error where it takes too long.
+    /// Stops the daemon in order. Returns an error if that takes too long.
     pub async fn stop(mut self) -> anyhow::Result<ExitStatus> {
         processes::send(
             self.guardian.id().context("mainstay has ended")?,
@@ -215,7 +215,7 @@ impl Daemon {
 }
 
 impl Configuration {
-    /// In a folder of its own, for the folder is watched.
+    /// Writes the file to a folder of its own, because the folder is watched.
     fn write(now: Value, folder: &Path) -> anyhow::Result<Self> {
         fs::create_dir(folder)?;
         let path = folder.join("config.json");
@@ -224,7 +224,7 @@ impl Configuration {
         Ok(Self { path, now })
     }
 
-    /// Counts up a variable of a process, or a header of requests.
+    /// Increments a variable of a process, or a header of requests.
     fn change(&self, server: &str) -> anyhow::Result<()> {
         let mut now = self.now.lock();
         let entry = &mut now["mcpServers"][server];
@@ -235,7 +235,7 @@ impl Configuration {
         };
         let edition = place.as_str().and_then(|it| it.parse().ok()).unwrap_or(0);
         *place = json!((edition + 1).to_string());
-        // As editors do: readers see either, whole.
+        // Replaces the file atomically, as editors do.
         let new = self.path.with_extension("new");
         fs::write(&new, now.to_string())?;
         Ok(fs::rename(&new, &self.path)?)

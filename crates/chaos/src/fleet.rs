@@ -1,4 +1,4 @@
-//! The servers: their processes, the gates before them, and how they are struck.
+//! The servers: their processes, the gates before them, and their faults.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use crate::{
     processes::{self, BACKEND, DIRECT, MARK, SERVED},
 };
 
-/// What the servers are kept up by: the default preset, ten times as fast.
+/// The policy of the servers: the default preset, ten times as fast.
 pub const INITIAL_DELAY: Duration = Duration::from_millis(200);
 pub const MAX_DELAY: Duration = Duration::from_secs(2);
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
@@ -37,39 +37,39 @@ pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 pub const HANG_AFTER: Duration = Duration::from_secs(4);
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An interval with its jitter, and a moment: by then a probe of the server without calls is out.
+/// An interval with its jitter and some slack: by then a probe of the server without calls is pending.
 const PROBE_IS_OUT: Duration = Duration::from_millis(1500);
 
-/// … and for so long, which leaves it the time to outlive its session.
+/// The probe's timeout, which lets it outlive its session.
 const UNCALLED_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Closed stdin and SIGTERM may both be ignored.
+/// Time of the stop sequence: the server may ignore a closed stdin and SIGTERM.
 const STOP_SEQUENCE: Duration = Duration::from_secs(6);
 
-/// Start, handshake and lists, on a machine that does much else.
+/// Time for start, handshake and lists on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
 
-/// An idle connection that has become half-open is not used after this (`transport/http1`).
+/// Time after which an idle connection is not used again (`transport/http1`).
 const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Between two kills: a handshake takes about as long.
+/// Pause between two kills, about as long as a handshake.
 const FLAP_PAUSE: Duration = Duration::from_millis(5);
 
-/// How much a flood is.
+/// Bytes of a flood.
 const FLOOD: usize = 20_000_000;
 
 pub struct Server {
     pub name: String,
     pub transport: Transport,
-    /// To the same fake, or to one that shares its fate: the yardstick.
+    /// A line to the same fake, or to one with the same faults, for comparison.
     pub direct: Arc<Line>,
-    /// Where its fakes write down what they run.
+    /// The folder in which its fakes log their runs.
     counts: PathBuf,
     run: String,
     network: Option<Network>,
 }
 
-/// A server that others start.
+/// A server that Mainstay does not start.
 struct Network {
     gate: Gate,
     port: u16,
@@ -123,8 +123,7 @@ impl Server {
         entry
     }
 
-    /// Lets the fault happen, and returns when it has ended. `served` reaches the server through
-    /// `mainstay`.
+    /// Performs the fault, and returns when it has ended. `served` reaches the server through `mainstay`.
     pub async fn strike(
         &self,
         strike: &Strike,
@@ -201,7 +200,7 @@ impl Server {
             }
             (Fault::DropStreams, Some(_)) => self.by_hand("drop_streams", &json!({})).await?,
             (Fault::Overtake, Some(network)) => {
-                // By then the probes' connection is the only one, so that the farewell gets a new one.
+                // By then only the probes' connection is left, so that the farewell gets a new one.
                 sleep(IDLE_LIMIT).await;
                 network.gate.strand();
                 sleep(PROBE_IS_OUT).await;
@@ -219,14 +218,14 @@ impl Server {
         text.lines().filter_map(key).collect()
     }
 
-    /// How long after the end of a fault Mainstay may take until the server is back: what its policy
-    /// says, and what the steps themselves take.
+    /// Time after the end of a fault in which Mainstay must recover the server: the time of its policy, and
+    /// of the steps themselves.
     pub fn bound(&self, fault: Fault) -> Duration {
         let retry = MAX_DELAY.mul_f64(1.1) + SLACK;
         match fault {
-            // Nothing is lost that has to be opened again, but answers may be slow to come.
+            // No connection is lost, but answers may be slow.
             Fault::FloodOut | Fault::FloodErr | Fault::Stop => SLACK + CALL_TIMEOUT,
-            // Seen at once.
+            // Noticed at once.
             Fault::Flap
             | Fault::Rewrite
             | Fault::CrashInCall
@@ -236,12 +235,12 @@ impl Server {
             | Fault::DropStreams
             | Fault::Overtake => retry,
             Fault::Kill if self.network.is_none() => retry,
-            // An attempt may be waiting for what the fault swallowed.
+            // An attempt may wait for an answer that the fault has swallowed.
             Fault::Kill | Fault::Close | Fault::Silence | Fault::Unavailable => {
                 retry + CONNECT_TIMEOUT
             }
             Fault::Hang if self.network.is_some() => retry + CONNECT_TIMEOUT,
-            // Seen by its silence alone.
+            // Noticed only by silence.
             Fault::Hang | Fault::Strand => {
                 HANG_AFTER
                     + CALL_TIMEOUT
@@ -253,23 +252,23 @@ impl Server {
         }
     }
 
-    /// Through Mainstay, as a client would; the call is part of the fault, and so is its end.
+    /// Calls through Mainstay as a client. The call and its failure are part of the fault.
     async fn through(&self, served: &Line, tool: &str, arguments: &Value) {
         let tool = format!("{}__{tool}", self.name);
         drop(served.call(&tool, arguments, CALL_TIMEOUT * 2).await);
     }
 
-    /// The process that is asked directly shares the fate of Mainstay's.
+    /// Calls Mainstay's process and the one for direct calls, so that both have the fault.
     async fn both(&self, served: &Line, tool: &str, arguments: &Value) {
         let direct = self.direct.call(tool, arguments, CALL_TIMEOUT * 2);
         let ((), outcome) = tokio::join!(self.through(served, tool, arguments), direct);
         drop(outcome);
     }
 
-    /// A fault that is asked for beside all calls.
+    /// Requests a fault on a separate connection.
     async fn by_hand(&self, tool: &str, arguments: &Value) -> anyhow::Result<()> {
         let peer = tokio::time::timeout(SLACK, Peer::open(&self.direct.target)).await??;
-        // The connection may be what it breaks.
+        // The fault may break this connection.
         drop(tokio::time::timeout(SLACK, peer.call(tool, arguments)).await);
         Ok(())
     }
@@ -304,7 +303,7 @@ impl Network {
 
     async fn restart(&self, server: &Server) -> anyhow::Result<()> {
         let mut backend = self.backend.lock().await;
-        // It ends by itself, or has ended.
+        // The process ends by itself, or has ended.
         backend.kill().await?;
         let started = spawn(
             &server.name,
@@ -356,7 +355,7 @@ fn mark(run: &str, name: &str, role: &str) -> (String, String) {
     (MARK.to_owned(), format!("{run}/{name}/{role}"))
 }
 
-/// Starts the servers that are not Mainstay's to start.
+/// Starts the servers that Mainstay does not start.
 pub async fn start(run: &str, folder: &Path) -> anyhow::Result<Vec<Server>> {
     let mut servers = Vec::new();
     for (number, transport) in plan::fleet().enumerate() {
@@ -371,7 +370,7 @@ pub fn configuration(servers: &[Server]) -> Value {
     let entry = |(number, server): (usize, &Server)| {
         let mut entry = server.entry();
         if number == UNCALLED {
-            // A single "no" has consequences, so that one too many is seen.
+            // A single failed probe has consequences, so that a superfluous one is noticed.
             entry["health"] =
                 json!({"timeoutMs": ms(UNCALLED_TIMEOUT), "threshold": 1, "action": "reconnect"});
         }

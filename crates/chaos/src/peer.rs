@@ -26,7 +26,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// Streamable HTTP.
@@ -40,16 +40,16 @@ pub enum Target {
     },
 }
 
-/// Why a call has no result.
+/// The reason that a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// There is no session, so that no call was sent.
     #[error("no session: {0}")]
     NoSession(String),
-    /// The connection or the session is gone; a new peer is needed.
+    /// The connection or the session is lost; a new peer is needed.
     #[error("lost: {0}")]
     Lost(String),
-    /// The server says no.
+    /// The server has answered with an error.
     #[error("refused: {0}")]
     Refused(String),
     #[error("no answer in time")]
@@ -65,7 +65,7 @@ fn lost(why: impl ToString) -> Trouble {
 pub struct Peer {
     way: Way,
     next_id: AtomicU64,
-    /// What reads and writes; ends with the peer.
+    /// The tasks that read and write; they end with the peer.
     _tasks: JoinSet<()>,
     _child: Option<Child>,
 }
@@ -75,7 +75,7 @@ enum Way {
         http: Http,
         session: Option<String>,
     },
-    /// Posts, whose answers come on a stream.
+    /// Posts, with answers on a stream.
     Stream {
         http: Http,
         waiting: Waiting,
@@ -91,8 +91,7 @@ struct Http {
     url: String,
 }
 
-/// Which waiter waits for which id; `None` once nothing will come any more. Held for a map operation
-/// only.
+/// Waiters by id; `None` after the end of the connection. The lock is held only for an operation on the map.
 #[derive(Clone, Default)]
 struct Waiting(Arc<Mutex<Option<Waiters>>>);
 
@@ -113,7 +112,7 @@ impl Waiting {
         Ok(receiver)
     }
 
-    /// Hands an answer over; whatever else is said is of no interest.
+    /// Gives an answer to its waiter. Other messages are ignored.
     fn hear(&self, text: &str) {
         let Ok(message) = serde_json::from_str::<Value>(text) else {
             return;
@@ -123,7 +122,7 @@ impl Waiting {
             .filter(|_| message["method"].is_null());
         let mut waiting = self.0.lock();
         if let Some(waiter) = id.and_then(|id| waiting.as_mut()?.remove(&id)) {
-            // A waiter that gave up does not want it any more.
+            // The waiter may have given up.
             let _ = waiter.send(message);
         }
     }
@@ -198,7 +197,7 @@ impl Peer {
         Ok(())
     }
 
-    /// The result of a tool.
+    /// Calls a tool, and returns its result.
     pub async fn call(&self, tool: &str, arguments: &Value) -> Result<Value, Trouble> {
         let params = json!({"name": tool, "arguments": arguments});
         let result = result(self.ask("tools/call", &params).await?)?;
@@ -283,7 +282,7 @@ async fn answer(response: Response<Incoming>, id: u64) -> Result<Value, Trouble>
     while let Some(frame) = body.frame().await {
         let data = frame.map_err(lost)?.into_data().unwrap_or_default();
         text.extend_from_slice(&data);
-        // The end of the stream may be long in coming.
+        // The stream may stay open for long.
         if let Some(found) = find(&text, id) {
             return Ok(found);
         }
@@ -300,7 +299,7 @@ fn find(text: &[u8], id: u64) -> Option<Value> {
     parse(text).or_else(|| lines.find_map(|line| parse(line.strip_prefix(b"data: ")?)))
 }
 
-/// Opens the stream of HTTP+SSE, and learns where to post.
+/// Opens the stream of HTTP+SSE, and reads the address for posts.
 async fn subscribe(url: &str, tasks: &mut JoinSet<()>) -> Result<Way, Trouble> {
     let mut http = Http::new(url.to_owned());
     let request = Request::builder()
@@ -327,7 +326,7 @@ async fn subscribe(url: &str, tasks: &mut JoinSet<()>) -> Result<Way, Trouble> {
     Ok(Way::Stream { http, waiting })
 }
 
-/// The first event says where to post, the others are messages. Each is one line here.
+/// Reads events. The first has the address for posts, the others are messages. Each is one line here.
 async fn events(mut body: Incoming, endpoint: oneshot::Sender<String>, waiting: &Waiting) {
     let mut endpoint = Some(endpoint);
     let mut unread = Vec::new();
@@ -340,7 +339,7 @@ async fn events(mut body: Incoming, endpoint: oneshot::Sender<String>, waiting: 
                 continue;
             };
             match endpoint.take() {
-                // No waiter is left if opening was given up.
+                // Opening may have been given up.
                 Some(endpoint) => drop(endpoint.send(data.to_owned())),
                 None => waiting.hear(data),
             }
@@ -376,7 +375,7 @@ fn lines(
                 .await
                 .is_ok_and(|length| length > 0)
             {
-                // Garbage may be long, and is none of our business.
+                // Garbage may be long, and is ignored.
                 if let Some(start) = line.iter().position(|byte| *byte == b'{') {
                     waiting.hear(&String::from_utf8_lossy(&line[start..]));
                 }

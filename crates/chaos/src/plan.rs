@@ -1,24 +1,24 @@
-//! What goes wrong, when and for how long: all of it follows from a seed.
+//! The faults of a run, their times and durations. All of it follows from a seed.
 
 use std::time::Duration;
 
-/// The servers of a run, in order: so many of each transport.
+/// The servers of a run in order: the number for each transport.
 pub const FLEET: [(Transport, usize); 3] = [
     (Transport::Stdio, 10),
     (Transport::Http, 6),
     (Transport::Sse, 4),
 ];
 
-/// One more HTTP server, without calls: its probes are its only traffic.
+/// The index of an HTTP server without calls: its probes are its only traffic.
 pub const UNCALLED: usize = FLEET[0].1 + FLEET[1].1 + FLEET[2].1;
 
-/// A wave of faults: each server has at most one, and the time to recover from it.
+/// A wave of faults: each server has at most one, and time to recover.
 const WAVE: Duration = Duration::from_secs(20);
 
-/// The part of a wave in which faults begin.
+/// The part of a wave in which faults start.
 const BEGINNINGS: Duration = Duration::from_secs(8);
 
-/// How many servers of ten have a fault in a wave; the others show that it is not theirs.
+/// Number of servers of ten that have a fault in a wave. The others show that they are not affected.
 const STRUCK_OF_TEN: usize = 7;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,40 +31,40 @@ pub enum Transport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// SIGKILL; a server of the network is started again after a while.
+    /// SIGKILL. A network server is started again after a while.
     Kill,
-    /// SIGKILL again and again, so that it dies starting, in its handshake and after it.
+    /// SIGKILL repeatedly, so that the server dies while starting, in its handshake and after it.
     Flap,
-    /// It exits while it has a call; a server of the network is started again after a while.
+    /// The server exits during a call. A network server is started again after a while.
     CrashInCall,
     /// SIGSTOP, and SIGCONT after a while.
     Stop,
-    /// It lives and does nothing any more. A server of the network is started again after a while; a
-    /// process is Mainstay's to end.
+    /// The server lives but does nothing. A network server is started again after a while; a process must be
+    /// ended by Mainstay.
     Hang,
-    /// Stdout garbage.
+    /// Garbage on stdout.
     FloodOut,
     FloodErr,
-    /// Its connection breaks in the middle of an answer.
+    /// The connection breaks in the middle of an answer.
     BreakOff,
-    /// Its port is closed and its connections are reset; it opens after a while.
+    /// The port is closed and connections are reset; the port opens after a while.
     Close,
-    /// Its connections are reset.
+    /// Connections are reset.
     Reset,
     /// No answer and no reset for a while.
     Silence,
-    /// Its connections are half-open for good; new ones work.
+    /// Connections stay half-open; new ones work.
     Strand,
-    /// Its entry in the configuration is another one, so that Mainstay begins anew with it alone.
+    /// The server's entry in the configuration changes, so that Mainstay restarts only this server.
     Rewrite,
-    /// HTTP 404 to every session it had.
+    /// HTTP 404 for all existing sessions.
     Forget,
     /// HTTP 503 with Retry-After for a while.
     Unavailable,
-    /// Its event streams break off.
+    /// Event streams break off.
     DropStreams,
-    /// The connections of the server without calls are half-open, and a probe is out on one when its
-    /// operator reconnects it: the outcome of the probe is about a session that has ended.
+    /// The connections of the server without calls are half-open, and its operator reconnects it while a
+    /// probe is pending: the probe's result belongs to a session that has ended.
     Overtake,
 }
 
@@ -95,7 +95,7 @@ impl Fault {
         Self::Unavailable,
         Self::DropStreams,
     ];
-    /// A session of HTTP+SSE is its stream, so that it cannot be forgotten apart from it.
+    /// A session of HTTP+SSE is its stream, so that it cannot be forgotten separately.
     const SSE: [Self; 12] = [
         Self::Kill,
         Self::CrashInCall,
@@ -122,12 +122,12 @@ impl Fault {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strike {
-    /// Since the round began.
+    /// Time since the start of the round.
     pub at: Duration,
-    /// Its place in the fleet.
+    /// The server's index in the fleet.
     pub server: usize,
     pub fault: Fault,
-    /// For those that end by themselves.
+    /// The duration of faults that end by themselves.
     pub lasts: Duration,
 }
 
@@ -181,7 +181,7 @@ fn wave(begins: Duration, decks: &mut [Deck; 3], random: &mut Random) -> Vec<Str
     strikes
 }
 
-/// Every kind comes before one comes again.
+/// Draws faults so that every kind comes before one comes again.
 struct Deck {
     all: &'static [Fault],
     left: Vec<Fault>,
@@ -202,7 +202,7 @@ impl Deck {
     }
 }
 
-/// SplitMix64: the same on every machine and in every version.
+/// SplitMix64: the same numbers on every machine and in every version.
 struct Random(u64);
 
 impl Random {

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The variable that holds the mark: `run/server/role`.
 pub const MARK: &str = "CHAOS";
 
-/// Whose process it is.
+/// The role of a process.
 pub const SERVED: &str = "served";
 pub const DIRECT: &str = "direct";
 pub const BACKEND: &str = "backend";
@@ -18,11 +18,11 @@ pub struct Process {
     pub parent: u32,
     pub server: String,
     pub role: String,
-    /// A fake itself, not what it has started.
+    /// True for a fake itself, false for its children.
     pub is_fake: bool,
 }
 
-/// Everything of this run that is alive; zombies are not.
+/// All living processes of this run, without zombies.
 pub fn of_run(run: &str) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -33,7 +33,7 @@ pub fn of_run(run: &str) -> Vec<Process> {
     all
 }
 
-/// What a fake starts has its name until it runs a program of its own.
+/// Marks the children of fakes, which have the fake's name until they run a program of their own.
 fn tell_children(all: &mut [Process]) {
     let fakes = pids_of_fakes(all);
     for process in all {
@@ -48,7 +48,7 @@ fn pids_of_fakes(all: &[Process]) -> Vec<u32> {
         .collect()
 }
 
-/// `None` for others, and for those that end meanwhile.
+/// Reads a process. `None` for other runs, and for processes that end meanwhile.
 fn read(pid: u32, run: &str) -> Option<Process> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mark = environment
@@ -60,7 +60,7 @@ fn read(pid: u32, run: &str) -> Option<Process> {
     }
     let (server, role) = (mark.next()?.to_owned(), mark.next()?.to_owned());
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses, and may hold any.
+    // The name is in parentheses, and may contain parentheses.
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
     let mut rest = rest.split_whitespace();
     if rest.next()? == "Z" {
@@ -75,7 +75,7 @@ fn read(pid: u32, run: &str) -> Option<Process> {
     })
 }
 
-/// Sends a signal to the fakes that serve, and to those asked directly.
+/// Sends a signal to the fakes behind Mainstay, and to those for direct calls.
 pub fn signal(run: &str, server: &str, signal: Signal) {
     for process in of_run(run)
         .iter()
@@ -87,12 +87,12 @@ pub fn signal(run: &str, server: &str, signal: Signal) {
 
 pub fn send(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-        // It may have ended meanwhile.
+        // The process may have ended.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// What outlived those that started it: descendants whose parent is no process of the run.
+/// Processes that outlived their parents: descendants whose parent is no process of the run.
 pub fn orphans(all: &[Process]) -> BTreeMap<u32, String> {
     let fakes = pids_of_fakes(all);
     all.iter()

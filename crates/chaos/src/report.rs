@@ -1,4 +1,4 @@
-//! What a run has shown: figures, and whether they are good enough.
+//! The figures of a run, and the verdict.
 
 use std::{
     collections::BTreeMap,
@@ -16,18 +16,18 @@ use crate::{
     usage::Usage,
 };
 
-/// Through Mainstay a call may take so many times what it takes directly: more in an unoptimised build, beside
-/// whatever else runs on the machine …
+/// Factor by which a call through Mainstay may be slower than a direct one. It is larger in an unoptimised
+/// build, beside other programs …
 const FACTOR: f64 = if cfg!(debug_assertions) { 5.0 } else { 2.0 };
 
-/// … or so much more, where that is more: a few turns of the scheduler on a machine whose cores are
-/// all at work. An unoptimised build takes its time everywhere, and is at twice as many places.
+/// … or the absolute difference, if that is more: a few turns of the scheduler on a busy machine. It is
+/// larger in an unoptimised build, which is slower everywhere.
 const FLOOR: Duration = Duration::from_millis(if cfg!(debug_assertions) { 25 } else { 2 });
 
-/// Slow calls that are told.
+/// Slow calls that are listed.
 const SLOWEST: usize = 8;
 
-/// Failures of one kind that are told one by one.
+/// Failures of one kind that are listed.
 const SHOWN: usize = 20;
 
 #[derive(Debug, Serialize)]
@@ -35,16 +35,16 @@ pub struct Report {
     calls: BTreeMap<Door, Calls>,
     direct_p99_ms: f64,
     mainstay_p99_ms: f64,
-    /// The slowest healthy calls through Mainstay, and what happened meanwhile to others.
+    /// The slowest healthy calls through Mainstay, with the faults of other servers at that time.
     slowest: Vec<String>,
     account: Account,
-    /// The slowest of each kind.
+    /// The slowest recovery of each kind.
     recoveries: BTreeMap<String, Slowest>,
     rounds: Vec<Usage>,
     failures: Vec<String>,
 }
 
-/// The calls of one door. A healthy call met no fault of its server.
+/// The calls of one door. A call is healthy if its server had no fault.
 #[derive(Debug, Default, Serialize)]
 struct Calls {
     all: usize,
@@ -76,7 +76,7 @@ impl Recovery {
 }
 
 impl Report {
-    /// Calls that began before `warm` do not count for how long they took.
+    /// Calls that started before `warm` do not count for latencies.
     pub fn new(
         calls: &[Call],
         warm: Instant,
@@ -101,7 +101,7 @@ impl Report {
                 Ok(()) => times.push(call.took),
                 Err(trouble) => {
                     door.unanswered_though_healthy += 1;
-                    // The yardstick may break; it is not what is measured.
+                    // Direct calls may fail; they are not under test.
                     if call.door != Door::Direct {
                         unanswered += 1;
                         if unanswered <= SHOWN {
@@ -230,7 +230,7 @@ fn by_kind(recoveries: Vec<Recovery>) -> BTreeMap<String, Slowest> {
     kinds
 }
 
-/// The first failures of one kind, and how many there are.
+/// The first failures of one kind, and their number.
 fn shown(mut failures: Vec<String>) -> Vec<String> {
     let count = failures.len();
     if count > SHOWN {

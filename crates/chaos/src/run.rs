@@ -1,4 +1,4 @@
-//! One run: servers, Mainstay, callers, strikes, and what is watched throughout.
+//! One run: servers, Mainstay, callers, strikes, and checks throughout.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -28,29 +28,29 @@ use crate::{
     usage::{self, Usage},
 };
 
-/// All servers are up by then.
+/// Time in which all servers are up.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// First calls open sessions, and say nothing of the others.
+/// Time of the first calls, which open sessions and are slower.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// How often a condition is checked that is not announced.
+/// Pause between two checks of a condition.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How often processes are counted, and sessions looked at.
+/// Pause between two checks of processes and sessions.
 const COUNT: Duration = Duration::from_millis(500);
 
-/// What a process leaves behind is ended within this.
+/// Time in which the leftovers of a process are ended.
 const REAP_LIMIT: Duration = Duration::from_secs(3);
 
-/// A server that is not back in time is waited for so long, so that the run can go on.
+/// Time that the run waits for a server that is late, so that it can continue.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Over so long the least of the figures counts: what is in flight at a moment is no leak.
+/// Time over which the minimum of the figures counts: calls in flight are no leak.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Every fifth server has a client on its own endpoint, too: an isolated session, and for a process
-/// one more of it.
+/// Every fifth server also has a client on its own endpoint: an isolated session, and for a process one more
+/// instance.
 const TRANSPARENT_EVERY: usize = 5;
 
 /// The time in which a server is in trouble, from the fault to its recovery.
@@ -66,17 +66,17 @@ pub struct Run {
     name: String,
     servers: Vec<Server>,
     daemon: Daemon,
-    /// What strikes and checks call by.
+    /// The line for faults and checks.
     hand: Line,
-    // All held for a push or a copy only.
+    // The locks are held only for a push or a copy.
     windows: Mutex<Vec<Window>>,
     recoveries: Mutex<Vec<Recovery>>,
     failures: Mutex<Vec<String>>,
 }
 
 impl Run {
-    /// Starts everything, carries the rounds out, and leaves nothing behind however they end. Growth is
-    /// measured from the end of the first `warm_up` rounds.
+    /// Starts everything, performs the rounds, and cleans up in any case. Growth is measured from the end of
+    /// the first `warm_up` rounds.
     pub async fn perform(
         program: &Path,
         rounds: &[Vec<Strike>],
@@ -191,7 +191,7 @@ impl Run {
         tasks
     }
 
-    /// Lets everything happen that is planned, and waits until every server is back.
+    /// Performs the faults of a round, and waits until every server has recovered.
     async fn round(self: &Arc<Self>, strikes: &[Strike], length: Duration) -> anyhow::Result<()> {
         let begun = tokio::time::Instant::now();
         let mut tasks = JoinSet::new();
@@ -209,7 +209,7 @@ impl Run {
         Ok(())
     }
 
-    /// One fault, from its beginning to the server's recovery.
+    /// Performs one fault, and waits for the server's recovery.
     async fn strike(&self, strike: &Strike) -> anyhow::Result<()> {
         let server = &self.servers[strike.server];
         let window = self.open_window(strike);
@@ -238,7 +238,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whether REST says so, that it is well too, and a call proves it.
+    /// True if REST says that the server is connected and healthy, and a call succeeds.
     async fn is_back(&self, server: &Server) -> bool {
         let states = self.daemon.states().await.unwrap_or_default();
         let well = states
@@ -269,8 +269,8 @@ impl Run {
         self.failures.lock().push(failure);
     }
 
-    /// Counts processes all the time: never two of one session, and none whose parent is gone. And
-    /// servers without a fault of their own stay as they are.
+    /// Checks continuously: no two processes of one session, no process without its parent, and no change of
+    /// servers without a fault of their own.
     async fn watch(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut orphans: BTreeMap<u32, Instant> = BTreeMap::new();
         let mut told = HashSet::new();
@@ -305,9 +305,9 @@ impl Run {
     }
 
     async fn look(&self, standing: &mut Standing) {
-        // A fault may have come and gone since the last look.
+        // A fault may have come and gone since the last check.
         let since = std::mem::replace(&mut standing.looked_at, Instant::now());
-        // That REST is slow is seen where something waits for it.
+        // A slow REST API is noticed by other checks.
         let states = self.daemon.states().await.unwrap_or_default();
         let windows = self.windows.lock().clone();
         for (number, server) in self.servers.iter().enumerate() {
@@ -332,7 +332,7 @@ impl Run {
         Ok(least)
     }
 
-    /// Stops everything, and looks at what is left.
+    /// Stops everything, and checks the leftovers.
     async fn end(
         self,
         figures: Vec<Usage>,
@@ -370,7 +370,7 @@ fn is_transparent(server: usize) -> bool {
     server.is_multiple_of(TRANSPARENT_EVERY)
 }
 
-/// How far it has come; the figures go to stdout.
+/// Prints progress on stderr; the figures go to stdout.
 #[expect(clippy::print_stderr, reason = "a run takes minutes")]
 pub fn tell(text: &str) {
     eprintln!("{text}");

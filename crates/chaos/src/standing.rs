@@ -1,22 +1,22 @@
-//! Servers without a fault of their own: each keeps its session, and is never said to be unwell.
+//! Servers without a fault of their own: each must keep its session, and stay healthy.
 //!
-//! What an ended session leaves behind: a probe that ends after its session would harm the next one if
-//! its report counted (invariant 3).
+//! This also detects effects of an ended session: a probe that ends after its session would harm the next one
+//! if its report counted (invariant 3).
 
 use std::{collections::HashMap, time::Instant};
 
 use serde_json::Value;
 
 pub struct Standing {
-    /// The sessions that shall stay, by server.
+    /// The sessions that must stay, by server.
     sessions: HashMap<String, Session>,
-    /// When all were looked at last.
+    /// Time of the last check of all servers.
     pub looked_at: Instant,
 }
 
 #[derive(PartialEq)]
 struct Session {
-    /// RFC 3339, to the millisecond; `None` once it is lost.
+    /// RFC 3339, in milliseconds; `None` after a loss.
     since: Option<String>,
     is_well: bool,
 }
@@ -29,7 +29,7 @@ impl Standing {
         }
     }
 
-    /// Takes a look at a server without a fault, as REST shows it; says what is wrong, once.
+    /// Checks a server without a fault, from its state in REST. Returns each problem once.
     pub fn look(&mut self, server: &str, state: &Value) -> Option<String> {
         let now = Session {
             since: state["connectedAt"].as_str().map(str::to_owned),
@@ -52,7 +52,7 @@ impl Standing {
         })
     }
 
-    /// Its session may go: it has a fault.
+    /// Allows the session to end, because the server has a fault.
     pub fn forget(&mut self, server: &str) {
         self.sessions.remove(server);
     }

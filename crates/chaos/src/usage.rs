@@ -1,15 +1,15 @@
-//! What processes hold, from /proc.
+//! The resources of processes, from /proc.
 
 use std::{fs, io};
 
-/// How much more may be held at the end than after the warm-up, in percent …
+/// Growth from the warm-up to the end that is allowed, in percent …
 const GROWTH: usize = 10;
 
-/// … or so many more, where that is more: of few threads and descriptors, one is more than a tenth.
+/// … or as an absolute number, if that is more: of few threads and descriptors, one is more than a tenth.
 const SMALL: usize = 2;
 
-/// The same of memory, in KiB. A short run in an unoptimised build has seen one flood or none in its
-/// first round, and the allocator keeps what a flood took for a while; the long run has no such excuse.
+/// Like [`SMALL`], for memory in KiB. A short run in an unoptimised build has had one flood or none in its
+/// first round, and the allocator keeps the memory of a flood for a while. The long run has no such excuse.
 const SMALL_MEMORY: usize = if cfg!(debug_assertions) {
     16 * 1024
 } else {
@@ -20,7 +20,7 @@ const SMALL_MEMORY: usize = if cfg!(debug_assertions) {
 pub struct Usage {
     pub threads: usize,
     pub descriptors: usize,
-    /// Memory that several processes share counts in parts (PSS).
+    /// Shared memory counts in parts (PSS).
     pub memory_kib: usize,
 }
 
@@ -46,7 +46,7 @@ impl Usage {
         }
     }
 
-    /// The least of both, figure by figure: what is in flight at a moment is no leak.
+    /// The minimum of both, figure by figure, because calls in flight are no leak.
     pub fn least(self, other: Self) -> Self {
         Self {
             threads: self.threads.min(other.threads),
@@ -56,7 +56,7 @@ impl Usage {
     }
 }
 
-/// What is held after the last round against what was after the warm-up, the first of these.
+/// The growth from after the warm-up, the first of these, to after the last round.
 pub fn growth(rounds: &[Usage]) -> Vec<String> {
     let [first, _, .., last] = rounds else {
         return Vec::new();

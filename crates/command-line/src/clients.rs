@@ -1,4 +1,4 @@
-//! `--mcp-clients` and its like: servers given on the command line.
+//! `--mcp-clients` and related options: servers on the command line.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct ClientsArgs {
 }
 
 impl ClientsArgs {
-    /// Whether any server or file is given.
+    /// True if any server or file is given.
     pub fn are_given(&self) -> bool {
         self.usual || self.file.is_some() || !self.inline.is_empty()
     }

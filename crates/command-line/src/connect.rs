@@ -1,5 +1,5 @@
-//! How a command finds its daemon: the owner of the state directory, a daemon at a URL, or a daemon
-//! that the command starts for itself.
+//! Finds a command's daemon: the owner of the state directory, a daemon at a URL, or a daemon that the
+//! command starts for itself.
 
 use std::{
     env,
@@ -38,7 +38,7 @@ pub struct ChangeArgs {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long)]
     pub json: bool,
-    /// The daemon, where it is known.
+    /// The daemon, if it is known.
     #[arg(skip)]
     known: Option<Client>,
 }
@@ -55,15 +55,15 @@ pub struct DaemonArgs {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     pub json: bool,
-    /// The daemon, where it is known.
+    /// The daemon, if it is known.
     #[arg(skip)]
     known: Option<Client>,
-    /// Where news of calls is shown.
+    /// The line on which progress of calls is shown.
     #[arg(skip)]
     news: Option<Shown>,
 }
 
-/// Where the list of servers is known.
+/// The source of the list of servers.
 #[derive(Debug)]
 pub enum ServerSource {
     Daemon(Client),
@@ -71,8 +71,8 @@ pub enum ServerSource {
 }
 
 impl ServerSource {
-    /// This configuration's file; else the daemon at this URL, of the environment or of the state directory;
-    /// else the usual file.
+    /// The file of this configuration; or else the daemon at this URL, of the environment or of the state
+    /// directory; or else the usual file.
     pub fn find(config: Option<PathBuf>, url: Option<String>) -> Result<Self, CommandError> {
         if config.is_none() {
             match running(url) {
@@ -88,7 +88,7 @@ impl ServerSource {
 }
 
 impl DaemonArgs {
-    /// The daemon at this URL, or else of the environment, or of the state directory.
+    /// The daemon at this URL; or else of the environment, or of the state directory.
     pub fn at(url: Option<String>, json: bool) -> Self {
         Self {
             config: None,
@@ -99,7 +99,7 @@ impl DaemonArgs {
         }
     }
 
-    /// This daemon.
+    /// A known daemon.
     pub fn known(client: Client, json: bool) -> Self {
         Self {
             known: Some(client),
@@ -107,13 +107,13 @@ impl DaemonArgs {
         }
     }
 
-    /// Shows news of calls there.
+    /// Shows progress of calls on this line.
     #[must_use]
     pub fn showing(self, news: Option<Shown>) -> Self {
         Self { news, ..self }
     }
 
-    /// The daemon as it can be found now.
+    /// Finds the daemon now.
     pub fn find(&self) -> Result<Client, CommandError> {
         match &self.known {
             Some(client) => Ok(client.clone()),
@@ -131,8 +131,8 @@ impl DaemonArgs {
         }
     }
 
-    /// Makes a call of `what` over this path, and shows how far it is. Dropping the future cancels the call;
-    /// so does a signal, unless somebody else listens for signals.
+    /// Calls `what` by this path and shows its progress. Dropping the future cancels the call. So does a
+    /// signal, unless another part of the command listens for signals.
     pub async fn call<T: DeserializeOwned>(
         &self,
         client: &Client,
@@ -175,12 +175,12 @@ impl DaemonArgs {
         })
     }
 
-    /// Whether the daemon is one for the occasion, which does not come back.
+    /// True if the daemon is started for this command, and stops after it.
     pub fn starts_servers(&self) -> bool {
         self.config.is_some()
     }
 
-    /// Does `work` with a daemon.
+    /// Runs `work` with a daemon.
     pub async fn with<T>(
         &self,
         host: &dyn Host,
@@ -195,7 +195,7 @@ impl DaemonArgs {
         }
     }
 
-    /// Does work that calls servers and is recorded.
+    /// Runs work that calls servers and is recorded.
     pub async fn recorded<T>(
         &self,
         host: &dyn Host,
@@ -209,8 +209,7 @@ impl DaemonArgs {
 }
 
 impl ChangeArgs {
-    /// Where a change of the servers goes: to the daemon, or without one to the file itself, which
-    /// starts nothing.
+    /// The place of a change: the daemon, or without one the file itself, which starts no server.
     pub fn place(&self) -> Result<ServerSource, CommandError> {
         match &self.known {
             Some(client) if self.config.is_none() => Ok(ServerSource::Daemon(client.clone())),
@@ -218,7 +217,7 @@ impl ChangeArgs {
         }
     }
 
-    /// The configuration file that is meant where no daemon is.
+    /// The configuration file without a daemon.
     pub fn origin(&self) -> Origin {
         Origin {
             flag: self.config.clone(),
@@ -233,24 +232,24 @@ pub struct Found {
     /// `http://HOST:PORT`.
     pub url: String,
     pub token: Option<Secret>,
-    /// What its state directory says of it, where it has been looked at.
+    /// The content of its `daemon.json`, if that was read.
     pub file: Option<DaemonFile>,
 }
 
-/// The daemon at this URL, or else of the environment, or of the state directory.
+/// A client of the daemon at this URL; or else of the environment, or of the state directory.
 pub fn running(url: Option<String>) -> Result<Client, CommandError> {
     let Found { url, token, .. } = locate(url)?;
     Ok(Client::new(&url, token)?)
 }
 
-/// Where the daemon at this URL is, or else that of the environment, or of the state directory.
+/// The address of the daemon at this URL; or else of the environment, or of the state directory.
 pub fn locate(url: Option<String>) -> Result<Found, CommandError> {
     let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let state = StateDir::locate(&Process);
     let url = url.or_else(|| var("MAINSTAY_URL"));
     let daemon = match (state.as_ref().map(StateDir::daemon), &url) {
         (Ok(Ok(daemon)), _) => daemon,
-        // The daemon is another one's, and its token is not there.
+        // The daemon belongs to another user or machine, so this directory has no token for it.
         (_, Some(_)) | (Err(_), None) => None,
         (Ok(Err(error)), None) => return Err(error.into()),
     };
@@ -258,7 +257,7 @@ pub fn locate(url: Option<String>) -> Result<Found, CommandError> {
         // The token of the state directory is sent to its own daemon only.
         (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => (url, Some(daemon)),
         (Some(url), _) => (url, None),
-        // The file may be wrong; a URL that the operator names is the operator's decision.
+        // The file may be wrong. A URL that the operator names is the operator's decision.
         (None, Some(daemon)) if !daemon.is_loopback() => {
             return Err(CommandError::Elsewhere(daemon.url));
         }
@@ -278,7 +277,7 @@ pub fn locate(url: Option<String>) -> Result<Found, CommandError> {
     Ok(Found { url, token, file })
 }
 
-/// Does work with a daemon of its own.
+/// Runs work with a daemon that is started for it.
 async fn for_the_occasion<T>(
     host: &dyn Host,
     config: &Path,

@@ -1,4 +1,4 @@
-//! Why a command failed: the text, the hint, and the exit code.
+//! Errors of commands: the text, the hint, and the exit code.
 
 use std::{error::Error, fmt, io};
 
@@ -33,11 +33,11 @@ impl Exit {
     pub const NO_REGISTRY: Self = Self(6);
 }
 
-/// What is wrong with a journal, in the words of its store.
+/// An error of the journal's store.
 #[derive(Debug)]
 pub struct JournalFault {
     pub error: Box<dyn Error + Send + Sync>,
-    /// What to do next.
+    /// The next step.
     pub hint: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub enum CommandError {
     State(#[from] StateError),
     #[error(transparent)]
     Journal(JournalFault),
-    /// `journal.durability` is `strict`, and there is no place for a journal.
+    /// `journal.durability` is `strict`, and the journal has no directory.
     #[error("calls cannot be put on record, and no call is to go unrecorded")]
     NotRecorded(#[source] StateError),
     #[error(transparent)]
@@ -70,13 +70,13 @@ pub enum CommandError {
     Token(#[from] TokenError),
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// No daemon runs, and the command has no use without one.
+    /// No daemon runs, and the command needs one.
     #[error(transparent)]
     NoDaemon(ClientError),
-    /// What was to be done to the configuration's file cannot be.
+    /// The change of the configuration file failed.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// The arguments cannot be meant.
+    /// The arguments are invalid.
     #[error("{message}")]
     Usage {
         message: String,
@@ -86,7 +86,7 @@ pub enum CommandError {
     Listen { address: Listen, source: io::Error },
     #[error("{what} not found")]
     NotFound { what: String, hint: String },
-    /// There is nothing that the command could do its work with.
+    /// The command has nothing to work on.
     #[error("{message}")]
     Nothing { message: String, hint: String },
     #[error("cannot read {path}")]
@@ -104,7 +104,7 @@ pub enum CommandError {
     Output(#[source] io::Error),
     #[error("interrupted by {name}")]
     Interrupted { name: &'static str, exit: u8 },
-    /// A call that its caller did not wait for.
+    /// A call that was cancelled by its caller.
     #[error("{what} was cancelled by {signal}: {}", fate.words())]
     Cancelled {
         what: String,
@@ -119,10 +119,10 @@ pub enum CommandError {
     /// A front has no daemon.
     #[error("{why}")]
     NotAttached { exit: Exit, why: String },
-    /// A person did not agree.
+    /// The user declined.
     #[error("nothing was started and nothing was saved")]
     Declined,
-    /// A server that was tried.
+    /// A server failed to start in a trial.
     #[error("{server} was not added: {reason}")]
     NotStarted {
         server: String,
@@ -131,10 +131,10 @@ pub enum CommandError {
         stderr: Vec<String>,
         hint: &'static str,
     },
-    /// Values that a server cannot do without.
+    /// Required settings of a server have no value.
     #[error("values are missing: {}", lines.join("; "))]
     Missing { lines: Vec<String>, hint: String },
-    /// A server of the registry that cannot be run here.
+    /// A server of the registry that cannot run on this machine.
     #[error("{server} cannot be run here: {}", reasons.join("; "))]
     Unusable {
         server: String,
@@ -149,7 +149,7 @@ pub enum CommandError {
     Bundle(#[from] BundleError),
     #[error("cannot write {path}")]
     Write { path: String, source: io::Error },
-    /// The daemon of the state directory listens where others may listen, too.
+    /// The daemon of the state directory listens on an address where other users may listen, too.
     #[error("the daemon of the state directory is said to be at {0}, which is not loopback")]
     Elsewhere(String),
 }
@@ -196,7 +196,7 @@ impl CommandError {
         }
     }
 
-    /// The word that programs compare.
+    /// The error code for programs.
     pub fn code(&self) -> &str {
         match self {
             Self::Load(_) => "invalid_config",
@@ -228,19 +228,19 @@ impl CommandError {
         }
     }
 
-    /// With its causes: `cannot read x.json: there is no such file`.
+    /// The error with its causes: `cannot read x.json: there is no such file`.
     fn sentence(&self) -> String {
         with_causes(self)
     }
 
-    /// Prints it on stderr, for people or as JSON.
+    /// Prints the error on stderr, for people or as JSON.
     pub fn report(&self, json: bool) {
         if json {
             complain_json(&self.body());
             return;
         }
         match self {
-            // Already in the form that editors understand.
+            // The findings already have the format that editors understand.
             Self::Load(LoadError::Invalid { path, errors }) => {
                 for error in &errors.0 {
                     complain(&error.at(path.display()).to_string());
@@ -251,7 +251,7 @@ impl CommandError {
         self.explain();
     }
 
-    /// Prints it as what became of one server of several.
+    /// Prints the error as the result for one of several servers.
     pub fn report_of(&self, server: &str, json: bool) {
         if json {
             let mut body = self.body();
@@ -265,7 +265,7 @@ impl CommandError {
         self.explain();
     }
 
-    /// Prints what helps to understand it, for people.
+    /// Prints details for people.
     fn explain(&self) {
         for line in self.details() {
             complain(&format!("  | {line}"));
@@ -275,7 +275,7 @@ impl CommandError {
         }
     }
 
-    /// The last lines of a server's stderr, where the failure has them.
+    /// The last lines of a server's stderr, if the failure has them.
     fn details(&self) -> Vec<String> {
         if let Self::NotStarted { stderr, .. } = self {
             return stderr.clone();
@@ -308,7 +308,7 @@ impl CommandError {
         if let Self::NotStarted { stderr, .. } = self {
             body.insert("stderr".to_owned(), stderr.as_slice().into());
         }
-        // What the daemon said, in its own words.
+        // The message of the daemon.
         if let Self::Client(error) = self {
             body.extend(
                 error
@@ -322,7 +322,7 @@ impl CommandError {
     }
 }
 
-/// The exit code of each REST status.
+/// The exit code for each REST status.
 fn client_exit(error: &ClientError) -> Exit {
     match error {
         ClientError::BadUrl { .. } => Exit::USAGE,

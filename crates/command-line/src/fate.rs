@@ -1,4 +1,4 @@
-//! What is known of a call that was cancelled: whether it ran.
+//! Finds out whether a cancelled call has run.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,16 +6,16 @@ use mainstay_api::Client;
 use mainstay_platform::utc;
 use tokio::time::{sleep, timeout};
 
-/// How long a daemon may take to put a cancelled call on record, and how often it is asked.
+/// Time in which a daemon must record a cancelled call, and the pause between two queries.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(30);
 
-/// How far a cancelled call got.
+/// The progress of a cancelled call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     NotSent,
     Sent,
-    /// Its record was not found.
+    /// The record was not found.
     Unknown,
 }
 
@@ -29,7 +29,7 @@ impl Fate {
     }
 }
 
-/// Looks for the record of a call that began then, by what was called.
+/// Finds the record of a call of `what` that started at about `begun`.
 pub async fn of_cancelled(client: &Client, what: &str, begun: SystemTime) -> Fate {
     let query = [
         ("text", what.to_owned()),
@@ -44,7 +44,7 @@ pub async fn of_cancelled(client: &Client, what: &str, begun: SystemTime) -> Fat
                 [] => sleep(LOOK).await,
                 [call] if call.state == "not_sent" => return Some(Fate::NotSent),
                 [_] => return Some(Fate::Sent),
-                // Another one was cancelled in this moment.
+                // Another call was cancelled at the same time.
                 _ => return Some(Fate::Unknown),
             }
         }

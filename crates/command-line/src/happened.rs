@@ -1,4 +1,4 @@
-//! An event in words, the same for every command.
+//! Describes events, in the same words for every command.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::output;
 
-/// Names of tools shown in one line.
+/// Names of tools in one line.
 const SHOWN_NAMES: usize = 5;
 
-/// What happened, as a word and what there is to say of it.
+/// An event as a word and a description.
 pub fn words(event: &api::Event) -> (&str, String) {
     let kind = json!({"type": event.kind, "data": event.data});
     let Ok(kind) = serde_json::from_value(kind) else {
-        // A later version's.
+        // An event of a later version.
         return (&event.kind, Value::Object(event.data.clone()).to_string());
     };
     let because = |reason: Option<String>| reason.unwrap_or_else(|| "no reason known".to_owned());

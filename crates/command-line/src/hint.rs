@@ -1,4 +1,4 @@
-//! What to do next about an error. Every error has a hint, but for an interrupt, which a person has made.
+//! Hints about errors: the next step. Every error has a hint, except for an interrupt by the user.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::{CommandError, Exit, fate::Fate, suggest};
 
-/// Where nothing else is known.
+/// The hint when no other is known.
 const LOOK: &str = "`mainstay doctor` looks for what is wrong";
 
 pub fn of(error: &CommandError) -> Option<String> {
@@ -209,7 +209,7 @@ fn of_read(path: &str, kind: io::ErrorKind) -> String {
     .to_owned()
 }
 
-/// What to do next about a disk.
+/// The hint about an error of the disk.
 fn of_disk(kind: io::ErrorKind) -> Option<String> {
     let remedy = match kind {
         io::ErrorKind::StorageFull => "free space there",
@@ -227,7 +227,7 @@ fn of_failure(failure: &Failure) -> String {
         .to_owned()
 }
 
-/// What was meant, and what to do next.
+/// The name that was probably meant, and the next step.
 fn of_client(error: &ClientError) -> String {
     let next = match error {
         ClientError::NotRunning { .. } => {
@@ -285,7 +285,7 @@ fn of_client(error: &ClientError) -> String {
     }
 }
 
-/// What to do next about a failure with this code.
+/// The hint about a failure with this code.
 fn of_code(code: &str) -> &'static str {
     match code {
         "server_not_found" | "server_not_connected" => {
@@ -338,7 +338,7 @@ fn of_code(code: &str) -> &'static str {
         }
         "log_unreadable" => "see that the folder `logs` in the state directory can be read",
         "unauthorized" | "forbidden" => "set MAINSTAY_TOKEN to a token that may do it",
-        // Also what a daemon of another version says.
+        // Also for codes of another version's daemon.
         _ => LOOK,
     }
 }
@@ -349,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    /// A failure that is added needs a hint.
+    /// Every failure has a hint of its own.
     #[test]
     fn every_failure_has_a_hint_of_its_own() {
         for kind in FailureKind::ALL {

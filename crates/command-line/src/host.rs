@@ -1,5 +1,5 @@
-//! What the program does for its commands: it starts a daemon for an occasion, and runs the other commands for
-//! the shell. The commands do not know how a daemon is made, and the shell knows no other command.
+//! The program's services for its commands: it starts a daemon for one command, and runs the other commands
+//! for the shell. The commands do not know how a daemon is made, and the shell knows no other command.
 
 use std::{pin::Pin, time::Duration};
 
@@ -9,17 +9,17 @@ use mainstay_platform::{environment::Origin, lineage::Lineage};
 
 use super::{CommandError, Exit, connect::DaemonArgs, signals::Signals};
 
-/// The program that the commands are part of.
+/// The program that runs the commands.
 pub trait Host {
-    /// Starts a daemon of this configuration, and says what is odd about it. Its calls are put on record if
-    /// they are to be `recorded`.
+    /// Starts a daemon of this configuration, and prints warnings about the configuration. With `recorded`
+    /// its calls are recorded.
     fn start(&self, origin: &Origin, recorded: bool) -> Result<Box<dyn Occasion>, CommandError>;
 
-    /// Starts a daemon of this configuration, of which nothing is kept.
+    /// Starts a daemon of this configuration that stores nothing.
     fn try_out(&self, config: &Config, lineage: Lineage)
     -> Result<Box<dyn Occasion>, CommandError>;
 
-    /// Reads the arguments of a command that was typed into the shell. It is run by this daemon.
+    /// Parses the arguments of a command that was typed into the shell. The command uses this daemon.
     fn typed<'h>(
         &'h self,
         command: Typed,
@@ -28,25 +28,25 @@ pub trait Host {
     ) -> Result<Running<'h>, clap::Error>;
 }
 
-/// A command that runs.
+/// A running command.
 pub type Running<'h> = Pin<Box<dyn Future<Output = Result<Exit, CommandError>> + 'h>>;
 
-/// Ends when what is waited for has happened.
+/// Resolves when the condition is met.
 pub type Waiting<'h> = Pin<Box<dyn Future<Output = ()> + 'h>>;
 
-/// What the shell has the commands of the command line do.
+/// Commands of the command line that the shell runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typed {
     List,
     Health,
-    /// The operation as the REST route has it.
+    /// An operation, by the name in its REST route.
     Operate(&'static str),
     Switch {
         on: bool,
     },
-    /// The tools with a word, or the tool of this name.
+    /// Searches tools by a word, or shows the tool of this name.
     Tools,
-    /// The arguments are as the shell has read them: none is a file.
+    /// The shell has parsed the arguments; no argument is a file.
     Call,
     Resources,
     Read,
@@ -57,15 +57,14 @@ pub enum Typed {
     Logs,
 }
 
-/// A daemon on a port of its own, with a token that is not shown. It touches nothing of the state directory
-/// but what is kept.
+/// A daemon on a port of its own, with a secret token. In the state directory it writes only records.
 pub trait Occasion {
     fn client(&self) -> &Client;
 
-    /// Waits until each server is up, or is known not to be for now.
+    /// Waits until each server is connected, or has failed for now.
     fn settled(&self) -> Waiting<'_>;
 
-    /// Waits for each server so long at most, until it is up and listed, or is known not to be.
+    /// Waits at most `limit` for each server, until it is connected and listed, or has failed.
     fn examined(&self, limit: Duration) -> Waiting<'_>;
 
     fn stop<'s>(

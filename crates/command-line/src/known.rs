@@ -1,16 +1,16 @@
-//! What completion knows: a snapshot of the names that the daemon has.
+//! The names for completion: a snapshot of the daemon's names.
 
 use mainstay_api as api;
 use mainstay_core::{display, message::foreign};
 use serde_json::Value;
 
-/// Names and schemas, as they were last read.
+/// Names and schemas at the time of the last query.
 #[derive(Debug, Default)]
 pub struct Known {
     pub servers: Vec<String>,
     pub tools: Vec<Offer>,
     pub prompts: Vec<Offer>,
-    /// URIs, and what is said of them.
+    /// URIs and their descriptions.
     pub resources: Vec<(String, String)>,
 }
 
@@ -27,12 +27,12 @@ pub struct Offer {
 pub struct Argument {
     pub name: String,
     pub about: String,
-    /// All values that it may have, where they are few.
+    /// All possible values, if they are few.
     pub values: Vec<String>,
 }
 
 impl Known {
-    /// Names with characters that cannot be shown are left out: they cannot be chosen either.
+    /// Leaves out names with characters that cannot be displayed, because they cannot be typed either.
     pub fn new(
         servers: &api::Servers,
         tools: &api::Tools,
@@ -82,7 +82,7 @@ impl From<&api::Prompt> for Offer {
     }
 }
 
-/// Whether a terminal shows it as it is.
+/// True if a terminal displays the text unchanged.
 fn is_plain(text: &str) -> bool {
     display::line(text) == text
 }
@@ -92,7 +92,7 @@ fn headline(text: &str) -> String {
     display::line(line.trim()).into_owned()
 }
 
-/// The arguments that a tool's schema names.
+/// The arguments in a tool's schema.
 fn of_schema(schema: &str) -> Vec<Argument> {
     let schema: Value = foreign::read(schema).unwrap_or_default();
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -104,7 +104,7 @@ fn of_schema(schema: &str) -> Vec<Argument> {
     arguments.filter(|it| is_plain(&it.name)).collect()
 }
 
-/// The values of an `enum`, a `const` or a boolean, and of what it may be instead.
+/// The values of an `enum`, a `const` or a boolean, and those of its alternatives.
 fn values(property: &Value) -> Vec<String> {
     let as_text = |value: &Value| match value {
         Value::String(text) => text.clone(),

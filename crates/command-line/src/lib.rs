@@ -1,8 +1,8 @@
-//! What all commands share: how they find their daemon, print, fail, and put into words what the daemon says.
-//! No command is here.
+//! The shared parts of all commands: finding the daemon, printing, errors, and descriptions of the daemon's
+//! answers. No command is here.
 //!
-//! Only [`screen`] writes to stdout and stderr. What only the program can do for a command, such as starting a
-//! daemon, is a trait, [`host::Host`].
+//! Only [`screen`] writes to stdout and stderr. Services of the program for its commands, such as starting a
+//! daemon, are a trait, [`host::Host`].
 
 pub mod clients;
 pub mod connect;

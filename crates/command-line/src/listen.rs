@@ -1,4 +1,4 @@
-//! Where to listen: an address, or both families of loopback.
+//! The address to listen on: one address, or both families of loopback.
 
 use std::{fmt, net::SocketAddr};
 
@@ -8,16 +8,16 @@ use mainstay_platform::loopback;
 #[error("expected ADDRESS:PORT, such as 127.0.0.1:7420, [::1]:7420 or localhost:7420")]
 pub struct BadAddress;
 
-/// Where to listen.
+/// The address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
     Address(SocketAddr),
-    /// At this port of both families of loopback, so that it does not matter which one a client takes.
+    /// This port of both families of loopback, so that clients may use either.
     Localhost(u16),
 }
 
 impl Listen {
-    /// The addresses, the one that stands in URLs first.
+    /// The addresses, the one for URLs first.
     pub fn addresses(self) -> Vec<SocketAddr> {
         match self {
             Self::Address(address) => vec![address],
@@ -36,7 +36,7 @@ impl Listen {
         }
     }
 
-    /// The same at another port.
+    /// Like `self`, with another port.
     #[must_use]
     pub fn at_port(self, port: u16) -> Self {
         match self {
@@ -61,7 +61,7 @@ impl From<SocketAddr> for Listen {
     }
 }
 
-/// An address to listen on: `127.0.0.1:7420`, `localhost:0`.
+/// Parses an address to listen on: `127.0.0.1:7420`, `localhost:0`.
 pub fn address(text: &str) -> Result<Listen, BadAddress> {
     let localhost = text
         .split_once(':')

@@ -1,4 +1,4 @@
-//! Shows on stderr what is heard of a call while it runs: one line that is replaced, and log messages above.
+//! Shows the progress of a call on stderr: one line that is replaced, with log messages above it.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
     screen,
 };
 
-/// The line of one call. Dropped, it is taken away.
+/// The line of one call. Dropping it removes the line.
 #[derive(Clone, Debug)]
 pub struct Shown(Arc<Mutex<State>>);
 
@@ -34,7 +34,7 @@ impl Shown {
     }
 
     pub fn hear(&self, news: CallNews) {
-        // Held while a line is written.
+        // The lock is held while a line is written.
         let mut state = self.0.lock();
         match news {
             CallNews::Progress(progress) => state.progress = Some(progress),
@@ -45,13 +45,13 @@ impl Shown {
         }
     }
 
-    /// Shows how long it takes.
+    /// Updates the elapsed time.
     pub fn tick(&self) {
         self.0.lock().show();
     }
 }
 
-/// Does work that says nothing of how far it is.
+/// Runs work that reports no progress.
 pub async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
     let show = |took| progress::show(&format!("{what} ({})", output::span(took)));
     progress::ticking(work, show).await
@@ -92,7 +92,7 @@ fn line(what: &str, took: Duration, progress: Option<&Progress>) -> String {
     line
 }
 
-/// `info: text`, of the `params` of a log message.
+/// The line for the `params` of a log message: `info: text`.
 fn log_line(params: &Value) -> String {
     let level = params["level"].as_str().unwrap_or("log");
     match &params["data"] {

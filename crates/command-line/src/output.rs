@@ -1,4 +1,4 @@
-//! Tables, counts and spans of time, printed for people through `screen`.
+//! Prints tables, counts and durations for people through `screen`.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -11,10 +11,10 @@ use super::{
     wrap::wrapped,
 };
 
-/// The least width of a column of names that can still be told apart.
+/// Least width of a column of names, in which names stay distinguishable.
 const NAME: usize = 20;
 
-/// Text from outside as part of a line of ours.
+/// External text as part of a line of ours.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     display::line(text)
 }
@@ -24,7 +24,7 @@ pub fn headline(text: &str) -> Cow<'_, str> {
     one_line(text.trim().lines().next().unwrap_or_default().trim())
 }
 
-/// Prints rows under a head. On a terminal the last column is cut to what the others leave.
+/// Prints rows under a head. On a terminal the last column is shortened to fit.
 pub fn table<const N: usize>(
     head: [&'static str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -38,8 +38,8 @@ pub fn cut_column<const N: usize>(head: [&'static str; N], cut: usize) -> [Colum
     columns
 }
 
-/// Prints rows below the heads of columns, one line each. On a terminal they fit its width, unless they
-/// are to be wide.
+/// Prints rows under the heads of columns, one line each. On a terminal they fit its width, except for wide
+/// tables.
 pub fn rows_of<const N: usize, C: Into<Cell>>(
     columns: &[Column; N],
     rows: impl IntoIterator<Item = [C; N]>,
@@ -49,7 +49,7 @@ pub fn rows_of<const N: usize, C: Into<Cell>>(
     escaped(&lines_of(columns, rows, wide, width))
 }
 
-/// The same as lines that are ready to print, of at most this width.
+/// Like [`rows_of`], as lines that are ready to print, of at most this width.
 pub fn lines_of<const N: usize, C: Into<Cell>>(
     columns: &[Column; N],
     rows: impl IntoIterator<Item = [C; N]>,
@@ -65,7 +65,7 @@ pub fn lines_of<const N: usize, C: Into<Cell>>(
     table::laid_out(columns, rows, room)
 }
 
-/// The rows of a terminal that a line takes, broken between its words. The line is escaped already.
+/// Breaks a line between words into rows of the terminal. The line is escaped already.
 pub fn rows(line: &str) -> Vec<String> {
     rows_within(line, width().unwrap_or(usize::MAX).saturating_sub(1))
 }
@@ -92,7 +92,7 @@ fn in_rows(line: &str, width: usize) -> Vec<String> {
     rows
 }
 
-/// What a character takes at most.
+/// The largest width of a character.
 fn columns(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }

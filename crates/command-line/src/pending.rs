@@ -1,4 +1,4 @@
-//! A server that waits for approval in words: what would be started, and what is doubtful about it.
+//! Describes a server that waits for approval: the command that would run, and doubts about it.
 
 use chrono::{DateTime, Local};
 use mainstay_api as api;
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::{output, time};
 
-/// Doubtful characters that are named. Their words are escaped wherever they stand.
+/// Doubtful characters that are named. All of them are escaped anyway.
 const MAX_DOUBTS: usize = 10;
 
-/// Bytes of a command that fit on any screen. Below a longer one the program is shown again.
+/// Bytes of a command that fits on any screen. The program is repeated below a longer one.
 const LONG_COMMAND: usize = 1000;
 
-/// One line with what would be started: as a person would type it, with the names of its variables.
+/// One line with the command as a person would type it, and the names of its variables.
 pub fn wanted(pending: &api::Pending) -> String {
     let mut said = started(pending);
     if let Some(cwd) = &pending.cwd {
@@ -32,8 +32,8 @@ fn started(pending: &api::Pending) -> String {
     words.map(|text| word(text)).collect::<Vec<_>>().join(" ")
 }
 
-/// All that was given, a line each. The command comes last, so that nothing of the rest, however long,
-/// scrolls it away; above it stands what is doubtful.
+/// All settings, a line each. The command comes last, so that long settings do not scroll it away. Doubts
+/// stand above it.
 pub fn whole(pending: &api::Pending) -> Vec<String> {
     let mut lines = Vec::new();
     for (key, value) in &pending.entry {
@@ -70,7 +70,7 @@ pub fn whole(pending: &api::Pending) -> Vec<String> {
     lines
 }
 
-/// Which client wants it, and since when.
+/// The client that requests the server, and the time.
 fn requested(pending: &api::Pending) -> Option<String> {
     let by = pending.requested_by.as_ref()?;
     let client = by.client.as_deref().map_or("a client".into(), word);
@@ -85,7 +85,7 @@ fn requested(pending: &api::Pending) -> Option<String> {
     ))
 }
 
-/// What the name led to before.
+/// The server that the name meant before.
 fn before(formerly: &api::Formerly) -> String {
     let words = formerly.command.iter().chain(&formerly.url);
     let mut said = words.map(|text| word(text)).collect::<Vec<_>>().join(" ");
@@ -107,7 +107,7 @@ fn told(value: &Value) -> String {
     }
 }
 
-/// What is not what it looks like.
+/// Doubts about texts that look like others.
 fn doubts(pending: &api::Pending) -> Vec<String> {
     let mut doubts: Vec<String> = pending
         .url
@@ -137,7 +137,7 @@ fn doubts(pending: &api::Pending) -> Vec<String> {
     doubts
 }
 
-/// Hosts that are easily taken for others.
+/// Doubts about hosts that are easily mistaken for others.
 fn doubts_of_host(url: &str) -> Vec<String> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -166,7 +166,7 @@ fn doubts_of_host(url: &str) -> Vec<String> {
     doubts
 }
 
-/// The texts in a value, its keys among them.
+/// The texts in a value, including its keys.
 fn gather<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
     match value {
         Value::String(text) => texts.push(text),
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// What runs is not the command alone: `PATH`, `LD_PRELOAD` and the like are shown with their values.
+    /// The environment matters, too: `PATH`, `LD_PRELOAD` and the like are shown with their values.
     #[test]
     fn everything_is_shown_and_nothing_hides() {
         let entry = json!({

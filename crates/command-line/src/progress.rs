@@ -1,5 +1,5 @@
-//! The line on stderr that says what is under way, on a terminal only. It is drawn by `indicatif`, above which
-//! everything else is written.
+//! The progress line on stderr, on a terminal only. `indicatif` draws it, and all other output is written
+//! above it.
 
 use std::{
     env,
@@ -15,16 +15,16 @@ use tokio::time::{Instant, interval};
 
 use super::style::Palette;
 
-/// What takes longer is told of.
+/// Work that takes longer is shown.
 pub const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often it is shown how long something takes.
+/// Time between two updates of the elapsed time.
 const TICK: Duration = Duration::from_millis(100);
 
 /// There is one terminal.
 static LINE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Whether lines of this kind can be shown.
+/// True if progress lines can be shown.
 fn is_shown() -> bool {
     let is_dumb = || env::var_os("TERM").is_some_and(|term| term == "dumb");
     is_terminal() && !is_dumb()
@@ -35,7 +35,7 @@ fn is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Shows a line in the place of the last one. It is escaped, and cut to one row.
+/// Shows a line in place of the last one. It is escaped, and cut to one row.
 pub fn show(line: &str) {
     if !is_shown() {
         return;
@@ -55,18 +55,18 @@ fn bar() -> ProgressBar {
         "|/-\\ "
     };
     let style = ProgressStyle::with_template("{spinner} {wide_msg}");
-    // The template is known to be right.
+    // The template is valid.
     style.map_or(bar.clone(), |style| bar.with_style(style.tick_chars(turns)))
 }
 
-/// Takes the line away, if there is one.
+/// Removes the line, if there is one.
 pub fn clear() {
     if let Some(bar) = LINE.lock().take() {
         bar.finish_and_clear();
     }
 }
 
-/// Writes to the terminal while the line is away.
+/// Writes to the terminal while the line is removed.
 pub fn beside<T>(write: impl FnOnce() -> T) -> T {
     match &*LINE.lock() {
         Some(bar) => bar.suspend(write),
@@ -74,7 +74,7 @@ pub fn beside<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Takes the line away when it is dropped, also where its work is given up.
+/// Removes the line when it is dropped, also when its work is cancelled.
 struct Cleared;
 
 impl Drop for Cleared {
@@ -83,7 +83,7 @@ impl Drop for Cleared {
     }
 }
 
-/// Does work, and calls `tick` again and again once it takes longer than [`PATIENCE`].
+/// Runs work, and calls `tick` repeatedly once it takes longer than [`PATIENCE`].
 pub async fn ticking<T>(work: impl Future<Output = T>, mut tick: impl FnMut(Duration)) -> T {
     let begun = Instant::now();
     let mut ticks = interval(TICK);

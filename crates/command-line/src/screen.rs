@@ -1,10 +1,10 @@
-//! The only way to stdout and stderr. What is printed here may hold text from outside, so all of it is
-//! shown by [`mainstay_core::display`]: a terminal gets no character that it would obey or hide.
-//! `clippy.toml` forbids the handles everywhere else; what is under way is drawn by `progress`.
+//! All output to stdout and stderr. Output may contain external text, so all of it is escaped by
+//! [`mainstay_core::display`]: a terminal gets no character that it would interpret or hide. `clippy.toml`
+//! forbids the handles everywhere else. `progress` draws the progress line.
 //!
-//! Text for people is shown so wherever stdout leads, for it may be a pager. Data (`data`, `bytes`, `json`)
-//! keeps its bytes unless stdout is a terminal. stderr has no data. Colours are put around text
-//! that was escaped.
+//! Text for people is escaped even if stdout is not a terminal, because it may be a pager. Data (`data`,
+//! `bytes`, `json`) keeps its bytes unless stdout is a terminal. stderr has no data. Colours are put around
+//! escaped text.
 #![expect(clippy::disallowed_methods, reason = "this module is the way")]
 
 use std::{
@@ -39,13 +39,13 @@ use super::{
 
 pub type Protocol = Box<dyn AsyncWrite + Unpin + Send>;
 
-/// Bytes of the protocol between its writer and a terminal.
+/// Bytes of the pipe between the protocol's writer and a terminal.
 const PIPE: usize = 64 * 1024;
 
-/// How long the end of the program waits for its last lines on stderr.
+/// Time that the program's end waits for its last lines on stderr.
 const STDERR_LIMIT: Duration = Duration::from_secs(1);
 
-/// A picture is written in one go.
+/// Size of the buffer for one screen, so that it is written at once.
 const CANVAS: usize = 64 * 1024;
 
 pub fn stdout_is_terminal() -> bool {
@@ -56,20 +56,19 @@ pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Stdout for a program that draws the whole screen. Text from outside on it must have gone through
-/// [`display::line`].
+/// Stdout for a program that draws the whole screen. External text must be escaped by [`display::line`].
 pub fn canvas() -> io::BufWriter<io::Stdout> {
     io::BufWriter::with_capacity(CANVAS, io::stdout())
 }
 
-/// The width of the terminal. `None` where a program reads, which gets whole lines.
+/// The width of the terminal. `None` if stdout is not a terminal: programs get whole lines.
 pub fn width() -> Option<usize> {
     let size = terminal_size::terminal_size_of(io::stdout());
     let (terminal_size::Width(width), _) = size.filter(|_| stdout_is_terminal())?;
     Some(width.into()).filter(|width| *width > 0)
 }
 
-/// What stdout can show.
+/// The colours and symbols that stdout supports.
 pub fn palette() -> Palette {
     Palette::of(stdout_is_terminal())
 }
@@ -79,18 +78,18 @@ pub fn escaped(lines: &[String]) -> Result<(), CommandError> {
     print(lines.join("\n").as_bytes(), true)
 }
 
-/// Lines that are shown again and again: in place on a terminal, elsewhere below each other.
+/// Lines that are updated: in place on a terminal, otherwise below each other.
 #[derive(Default)]
 pub struct Redraw {
-    /// What is shown now.
+    /// The lines on the screen.
     shown: Vec<String>,
-    /// The width of the terminal at that time.
+    /// The width of the terminal when they were printed.
     width: Option<usize>,
 }
 
 impl Redraw {
-    /// Shows lines whose parts were escaped, unless they are there already. A terminal gets no more of
-    /// them than fit its height, so that the first one can be reached again.
+    /// Prints lines whose parts were escaped, unless they are unchanged. A terminal gets only as many lines
+    /// as it is high, so that the first one can be overwritten.
     pub fn show(&mut self, mut lines: Vec<String>) -> Result<(), CommandError> {
         let (width, height) = (width(), height());
         if let Some(height) = height {
@@ -119,7 +118,7 @@ impl Redraw {
         Ok(())
     }
 
-    /// Prints something else than lines, unless it is what was printed last.
+    /// Prints other output, unless it is unchanged.
     pub fn once(
         &mut self,
         text: String,
@@ -145,7 +144,7 @@ pub fn line(text: &str) -> Result<(), CommandError> {
     print(display::line(text).as_bytes(), true)
 }
 
-/// Prints a sentence for people on stdout, escaped. A terminal gets it broken between its words.
+/// Prints a sentence for people on stdout, escaped. On a terminal it is broken between words.
 pub fn sentence(text: &str) -> Result<(), CommandError> {
     let shown = display::line(text);
     let shown = match width() {
@@ -155,13 +154,13 @@ pub fn sentence(text: &str) -> Result<(), CommandError> {
     print(shown.as_bytes(), true)
 }
 
-/// Prints lines for people on stdout. Text from outside in one of them must have gone through
-/// [`display::line`]: otherwise it could pass for another line.
+/// Prints lines for people on stdout. External text in a line must be escaped by [`display::line`], because
+/// it could otherwise look like another line.
 pub fn text(text: &str) -> Result<(), CommandError> {
     print(display::lines(text).as_bytes(), true)
 }
 
-/// Prints text that programs read on stdout, as it is unless that is a terminal.
+/// Prints text for programs on stdout. It is unchanged unless stdout is a terminal.
 pub fn data(text: &str) -> Result<(), CommandError> {
     let shown = if stdout_is_terminal() {
         display::lines(text)
@@ -171,7 +170,7 @@ pub fn data(text: &str) -> Result<(), CommandError> {
     print(shown.as_bytes(), true)
 }
 
-/// Prints lines that programs read, of text or of JSON. Says whether there is still a reader.
+/// Prints lines of text or JSON for programs. Breaks if the reader is gone.
 pub fn stream(lines: &str, are_json: bool) -> Result<ControlFlow<()>, CommandError> {
     let shown = match (stdout_is_terminal(), are_json) {
         (false, _) => Cow::Borrowed(lines),
@@ -181,7 +180,7 @@ pub fn stream(lines: &str, are_json: bool) -> Result<ControlFlow<()>, CommandErr
     write(shown.as_bytes(), true)
 }
 
-/// Prints bytes, JSON or not: a pipe gets exactly these.
+/// Prints bytes, JSON or not. A pipe gets exactly these.
 pub fn bytes(bytes: &[u8]) -> Result<(), CommandError> {
     if !stdout_is_terminal() {
         return print(bytes, false);
@@ -194,14 +193,14 @@ pub fn bytes(bytes: &[u8]) -> Result<(), CommandError> {
     }
 }
 
-/// Prints data as one line of JSON on stdout; raw parts keep their bytes. On a terminal it is JSON of
-/// the same meaning.
+/// Prints data as one line of JSON on stdout; raw parts keep their bytes. On a terminal it is equivalent
+/// JSON.
 pub fn json(data: &impl Serialize) -> Result<(), CommandError> {
     let text = serde_json::to_string(data).map_err(|error| CommandError::Output(error.into()))?;
     json_text(&message::one_line(&text))
 }
 
-/// The same value on many lines.
+/// Like [`json`], on several lines.
 pub fn pretty(data: &serde_json::Value) -> Result<(), CommandError> {
     json_text(&format!("{data:#}"))
 }
@@ -215,12 +214,12 @@ fn json_text(text: &str) -> Result<(), CommandError> {
     print(shown.as_bytes(), true)
 }
 
-/// A reader that has seen enough (`| head`) is no error.
+/// A reader that closes the pipe early (`| head`) is no error.
 fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
     write(bytes, ends_line).map(drop)
 }
 
-/// Breaks where the reader has gone.
+/// Breaks if the reader is gone.
 fn write(bytes: &[u8], ends_line: bool) -> Result<ControlFlow<()>, CommandError> {
     let end: &[u8] = if ends_line && !bytes.ends_with(b"\n") {
         b"\n"
@@ -240,20 +239,21 @@ fn write(bytes: &[u8], ends_line: bool) -> Result<ControlFlow<()>, CommandError>
     }
 }
 
-/// The width of the terminal on stderr, where there is one.
+/// The width of the terminal on stderr, if it is one.
 fn width_of_stderr() -> Option<usize> {
     let size = terminal_size::terminal_size_of(io::stderr());
     let (terminal_size::Width(width), _) = size.filter(|_| stderr_is_terminal())?;
     Some(width.into()).filter(|width| *width > 0)
 }
 
-/// Lines in sentences, which a terminal gets broken between words. Others are shown to be read to the letter.
+/// Beginnings of lines that are sentences, which are broken between words on a terminal. Other lines are
+/// printed exactly.
 const SENTENCES: [&str; 4] = ["error:", "warning:", "note:", "  hint:"];
 
-/// Whether lines for people are JSON, too.
+/// True if lines for people are JSON, too.
 static NOTES_ARE_JSON: AtomicBool = AtomicBool::new(false);
 
-/// From now on each line for people on stderr is JSON, unless a person reads it there.
+/// Prints later lines for people on stderr as JSON, unless stderr is a terminal.
 pub fn notes_as_json() {
     NOTES_ARE_JSON.store(!stderr_is_terminal(), Ordering::Relaxed);
 }
@@ -269,7 +269,7 @@ fn note_as_json(line: &str) -> Value {
     known.next().unwrap_or_else(|| json!({"note": line}))
 }
 
-/// A line on stderr. The word that says what it is has a colour.
+/// Prints a line on stderr. The word that classifies it is coloured.
 pub fn complain(line: &str) {
     if NOTES_ARE_JSON.load(Ordering::Relaxed) {
         complain_json(&note_as_json(line));
@@ -297,15 +297,15 @@ pub fn complain(line: &str) {
     write_to_stderr(&line);
 }
 
-/// JSON as a line on stderr.
+/// Prints JSON as a line on stderr.
 pub(crate) fn complain_json(value: &serde_json::Value) {
     write_to_stderr(&display::json(&value.to_string()));
 }
 
-/// The lines of a program that serves others, on their way to stderr.
+/// The queue of lines for stderr, in a program that serves others.
 static STDERR_QUEUE: OnceLock<&'static LineQueue> = OnceLock::new();
 
-/// From now on a thread of its own writes to stderr: nothing else waits for a terminal, a pipe or a disk.
+/// Starts a thread that writes to stderr, so that no other code waits for a terminal, a pipe or a disk.
 pub(crate) fn queue_stderr() -> io::Result<()> {
     let queue: &LineQueue = Box::leak(Box::default());
     thread::Builder::new()
@@ -315,7 +315,7 @@ pub(crate) fn queue_stderr() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits a moment for lines that are on their way to stderr.
+/// Waits a moment for queued lines to be written.
 pub(crate) fn flush_stderr() {
     if let Some(queue) = STDERR_QUEUE.get() {
         queue.flush(STDERR_LIMIT);
@@ -325,23 +325,23 @@ pub(crate) fn flush_stderr() {
 fn write_to_stderr(line: &str) {
     match STDERR_QUEUE.get() {
         Some(queue) => queue.push(line),
-        // Without stderr there is no place to report to.
+        // Without stderr the error cannot be reported.
         None => drop(progress::beside(|| {
             writeln!(io::stderr().lock(), "{line}").ok()
         })),
     }
 }
 
-/// A question on stderr, whose answer is typed behind it.
+/// Prints a question on stderr. The answer is typed behind it.
 pub fn ask(question: &str) {
     // The answer is typed on the same row.
     progress::clear();
-    // With stderr gone the question is not seen.
+    // Without stderr the question is not visible.
     write!(io::stderr().lock(), "{} ", display::line(question)).ok();
 }
 
-/// Says why the arguments are wrong, which may have been copied from a server's words; or prints the
-/// help that was asked for.
+/// Prints an error about the arguments, which may be copied from a server's text; or the help that was
+/// requested.
 pub fn usage(mut error: clap::Error) -> ExitCode {
     escape_arguments(&mut error);
     let text = error.render().to_string();
@@ -356,14 +356,14 @@ pub fn usage(mut error: clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Escapes the arguments that an error quotes: a line break in one would begin another line. Of several commands
-/// that may have been meant, the nearest is named.
+/// Escapes the arguments that an error quotes, because a line break in one would begin another line. Of
+/// several suggested commands, the nearest is named.
 fn escape_arguments(error: &mut clap::Error) {
     let escaped = |text: &String| display::line(text).into_owned();
     let context = error.context().filter_map(|(kind, value)| {
         Some(match value {
             ContextValue::String(text) => (kind, ContextValue::String(escaped(text))),
-            // They come with the nearest last.
+            // clap puts the nearest last.
             ContextValue::Strings(texts) if kind == ContextKind::SuggestedSubcommand => {
                 let nearest = texts.iter().rev().take(1).map(escaped).collect();
                 (kind, ContextValue::Strings(nearest))
@@ -381,7 +381,7 @@ fn escape_arguments(error: &mut clap::Error) {
     }
 }
 
-/// Whether `--json` or `-o json` is among the arguments, and not among those of a server's command.
+/// True if `--json` or `-o json` is among the arguments, before those of a server's command.
 fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
     let ours = arguments.take_while(|argument| argument != "--");
     let ours: Vec<OsString> = ours.collect();
@@ -396,8 +396,8 @@ fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
         || after("--output")
 }
 
-/// An error of clap as one of ours. The message is its first paragraph; the hint is what the next ones advise, or
-/// the usage.
+/// Turns an error of clap into ours. The message is its first paragraph. The hint is the advice in the next
+/// ones, or the usage.
 fn usage_error(text: &str) -> CommandError {
     let paragraph = |text: &str| {
         let words = text.lines().map(str::trim);
@@ -422,8 +422,8 @@ fn usage_error(text: &str) -> CommandError {
     }
 }
 
-/// The place where the protocol is written, and the task that shows it there until it is dropped. On a
-/// terminal a person tries it out by hand: messages are shown as JSON of the same meaning.
+/// The output of the protocol, and the task that prints it on a terminal until it is dropped. On a terminal a
+/// person tries the protocol by hand, so messages are printed as equivalent JSON.
 pub fn protocol() -> (Protocol, impl Future<Output = ()> + Send) {
     let is_terminal = stdout_is_terminal();
     let (writer, reader) = tokio::io::duplex(PIPE);
@@ -437,7 +437,7 @@ pub fn protocol() -> (Protocol, impl Future<Output = ()> + Send) {
             return;
         }
         let mut messages = BufReader::new(reader).split(b'\n');
-        // It ends with the writer.
+        // The task ends with the writer.
         while let Ok(Some(message)) = messages.next_segment().await {
             let message = String::from_utf8_lossy(&message);
             if print(display::json(&message).as_bytes(), true).is_err() {
@@ -457,10 +457,10 @@ pub async fn gone() {
         io::Errno,
     };
     let (tell, told) = tokio::sync::oneshot::channel();
-    // Files can be polled nowhere but here. The thread ends with the process.
+    // Files must be polled on a separate thread. It ends with the process.
     std::thread::spawn(move || {
         let stdout = io::stdout();
-        // No event is asked for: errors and the other end's close are reported anyway.
+        // No event is requested: errors and the other end's close are always reported.
         let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
         let is_gone = loop {
             match poll(&mut stdout, None) {
@@ -482,13 +482,13 @@ pub async fn gone() {
     std::future::pending().await
 }
 
-/// Lines of the log on stderr.
+/// Writes lines of the log to stderr.
 pub(crate) struct Log {
     colours: bool,
 }
 
 impl Log {
-    /// Coloured where stderr can show it.
+    /// With colours if stderr supports them.
     pub fn new() -> Self {
         Self {
             colours: Palette::of(io::stderr().is_terminal()).colours,
@@ -512,7 +512,7 @@ impl MakeWriter<'_> for Log {
 
 /// One line: the subscriber writes a whole event at a time.
 pub(crate) struct LogLine {
-    /// The level, where its word is to be coloured.
+    /// The level, if its word is coloured.
     level: Option<Level>,
 }
 
@@ -533,7 +533,7 @@ impl Write for LogLine {
     }
 }
 
-/// The word of the level stands behind the time, and so is the first of its kind.
+/// The level's word stands behind the time, and is the first of its kind in the line.
 fn coloured(line: &str, level: Level) -> String {
     let colour = match level {
         Level::ERROR => 31,

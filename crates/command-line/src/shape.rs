@@ -1,4 +1,4 @@
-//! `-o` and `--format`: in which form a command prints what it lists.
+//! `-o` and `--format`: the output format of commands that list.
 
 use clap::{Args, ValueEnum};
 use mainstay_core::message::foreign;
@@ -40,32 +40,32 @@ pub enum Form {
     Name,
 }
 
-/// Tells that a table is to be printed.
+/// The options of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tabular {
-    /// With all columns, nothing cut.
+    /// All columns, nothing cut.
     pub wide: bool,
 }
 
-/// What a command found, with the items in it.
+/// A command's result, and the items in it.
 pub struct Found<'v, T> {
     pub whole: &'v T,
-    /// The members that hold arrays of items, or objects of items by their names; none where the whole is
-    /// one item.
+    /// The members that hold arrays of items, or objects of items by name. Empty if the whole result is one
+    /// item.
     pub items: &'static [&'static str],
-    /// The fields that name an item, such as `server.name`: the first that it has.
+    /// The fields that may name an item, such as `server.name`. The first existing one is used.
     pub names: &'static [&'static str],
     /// The fields that an item may have.
     pub fields: Vec<String>,
 }
 
 impl Shape {
-    /// Whether errors are JSON, too.
+    /// True if errors are JSON, too.
     pub fn is_json(&self) -> bool {
         self.output == Some(Form::Json)
     }
 
-    /// Whether to print JSON, for what is no list.
+    /// True if the output is JSON. For results that are no list.
     pub fn only_json(&self, json: bool) -> Result<bool, CommandError> {
         match (self.output, &self.format) {
             (Some(Form::Yaml | Form::Wide | Form::Name), _) | (_, Some(_)) => {
@@ -78,7 +78,7 @@ impl Shape {
         }
     }
 
-    /// What `--watch` shows: a table, or `None` for lines of JSON.
+    /// The output of `--watch`: a table, or `None` for lines of JSON.
     pub fn watched(&self, json: bool) -> Result<Option<Tabular>, CommandError> {
         match self.output.unwrap_or(Form::Table) {
             _ if json => Ok(None),
@@ -92,7 +92,7 @@ impl Shape {
         }
     }
 
-    /// Whether items that come one after the other can be printed so.
+    /// Checks that items can be printed one after the other.
     pub fn followed(&self) -> Result<(), CommandError> {
         if self.output != Some(Form::Yaml) {
             return Ok(());
@@ -103,12 +103,12 @@ impl Shape {
         })
     }
 
-    /// Whether it prints names or lines of a template, and nothing around them.
+    /// True for names or lines of a template, which are printed without anything around them.
     pub fn is_of_items(&self) -> bool {
         self.format.is_some() || self.output == Some(Form::Name)
     }
 
-    /// Prints what was found, unless a table is wanted, which is left to the caller.
+    /// Prints the result, except for a table, which the caller prints.
     pub fn print<T: Serialize>(
         &self,
         json: bool,
@@ -142,7 +142,7 @@ impl Shape {
 }
 
 impl<'v, T: Serialize> Found<'v, T> {
-    /// Items of a type of the REST API in a member of the whole.
+    /// A list of items of a type of the REST API in a member of the result.
     pub fn list<I: PartialSchema>(
         whole: &'v T,
         items: &'static [&'static str],
@@ -156,7 +156,7 @@ impl<'v, T: Serialize> Found<'v, T> {
         }
     }
 
-    /// One item.
+    /// A single item.
     pub fn one(whole: &'v T, names: &'static [&'static str]) -> Self
     where
         T: PartialSchema,
@@ -182,7 +182,7 @@ impl<'v, T: Serialize> Found<'v, T> {
     }
 }
 
-/// An item with the name by which it is known.
+/// An item with its name as a field.
 fn with_name((name, mut item): (String, Value)) -> Value {
     if let Some(item) = item.as_object_mut() {
         item.shift_insert(0, "name".to_owned(), name.into());
@@ -190,14 +190,14 @@ fn with_name((name, mut item): (String, Value)) -> Value {
     item
 }
 
-/// It goes through text, since raw parts serialize to nothing else.
+/// Converts through text, because raw parts serialize to nothing else.
 pub fn value(whole: &impl Serialize) -> Result<Value, CommandError> {
     let text = serde_json::to_string(whole);
     let value = text.and_then(|text| foreign::read(&text));
     value.map_err(|error| CommandError::Output(error.into()))
 }
 
-/// The fields of a type of the REST API, by its schema.
+/// The fields of a type of the REST API, from its schema.
 fn fields_of<T: PartialSchema>() -> Vec<String> {
     let schema = serde_json::to_value(T::schema()).unwrap_or_default();
     let mut parts = vec![&schema];

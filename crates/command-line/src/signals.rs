@@ -1,15 +1,14 @@
-//! The signals that end Mainstay.
+//! The signals that stop Mainstay.
 
 use std::{io, time::Duration};
 
 use tokio::time::Instant;
 
-/// Service managers signal every process of a unit, so the daemon hears a signal from them and from its
-/// guardian; clients kill Mainstay and close its stdin in one go. Within this time two signals count as
-/// one.
+/// Time within which two signals count as one. Service managers signal every process of a unit, so the daemon
+/// gets a signal from them and from its guardian. Clients kill Mainstay and close its stdin at the same time.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// A signal that came.
+/// A signal that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
     pub name: &'static str,
@@ -17,27 +16,27 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Daemons read their configuration again at it (`kill -HUP`).
+    /// True for SIGHUP: daemons reload their configuration.
     pub const fn is_hangup(self) -> bool {
         self.number == 1
     }
 
-    /// Ctrl-C.
+    /// True for Ctrl-C.
     pub const fn is_interrupt(self) -> bool {
         self.number == 2
     }
 
-    /// How shells report a program that this signal ended.
+    /// The exit code that shells report for this signal.
     pub const fn exit_code(self) -> u8 {
         128 + self.number
     }
 }
 
-/// From its making on, the signals no longer end the process by themselves.
+/// Receives signals. While it exists, they do not end the process by themselves.
 #[derive(Debug)]
 pub struct Signals {
     incoming: imp::Signals,
-    /// The last time that we were asked to end, and by which signal, if by one.
+    /// The time of the last request to stop, and its signal, if it was one.
     asked: Option<(Option<Signal>, Instant)>,
 }
 
@@ -49,7 +48,7 @@ impl Signals {
         })
     }
 
-    /// The next signal; one that comes twice in a moment counts once.
+    /// The next signal. A repeated signal within a moment counts once.
     pub async fn next(&mut self) -> Signal {
         loop {
             let signal = self.incoming.next().await;
@@ -59,8 +58,8 @@ impl Signals {
         }
     }
 
-    /// The next one that asks for the end while we are at it. A hangup does not: where the terminal has
-    /// gone we end anyway, and there is nothing to be read again.
+    /// The next signal to stop while the process is stopping. Ignores SIGHUP: without a terminal the process
+    /// stops anyway, and a reload is pointless.
     pub async fn next_end(&mut self) -> Signal {
         loop {
             let signal = self.incoming.next().await;
@@ -76,12 +75,12 @@ impl Signals {
         before.is_some_and(|(by, at)| by.is_none_or(|it| it == signal) && now - at < ECHO)
     }
 
-    /// The last one asked for something else than the end: the same again is not its echo.
+    /// Notes that the last signal was no request to stop, so that a repetition is not ignored.
     pub fn was_no_end(&mut self) {
         self.asked = None;
     }
 
-    /// We were asked to end by other means: a signal of this moment says the same once more.
+    /// Notes a request to stop by other means. A signal within a moment is a repetition of it.
     pub fn asked_otherwise(&mut self) {
         self.asked = Some((None, Instant::now()));
     }
@@ -99,7 +98,7 @@ mod imp {
     pub struct Signals {
         interrupt: unix::Signal,
         terminate: unix::Signal,
-        /// The terminal has gone.
+        /// SIGHUP: the terminal is gone, or a reload is requested.
         hangup: unix::Signal,
     }
 

@@ -1,5 +1,5 @@
-//! Shared by the commands that start servers, or have them started: how often silent servers are asked, and
-//! warnings about a configuration.
+//! Shared by the commands that start servers: the interval of health checks, and warnings about a
+//! configuration.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -21,7 +21,7 @@ impl HealthInterval {
         self.health_interval.is_some()
     }
 
-    /// A configuration that is read with this in mind.
+    /// The configuration that is read with these options.
     pub fn origin(self, flag: Option<PathBuf>, clients: Clients) -> Origin {
         let interval = |seconds| (seconds > 0).then(|| Duration::from_secs(seconds));
         Origin {
@@ -32,7 +32,7 @@ impl HealthInterval {
     }
 }
 
-/// Says on stderr what is wrong or odd about a configuration that can be used.
+/// Prints warnings about a valid configuration on stderr.
 pub fn tell_findings(loaded: &Loaded) {
     for finding in loaded.findings() {
         complain(&finding);

@@ -1,4 +1,4 @@
-//! Writes to stderr: the log, panics, and lines for people.
+//! Writes the log, panics and lines for people to stderr.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -23,8 +23,8 @@ use super::{
     time,
 };
 
-/// `MAINSTAY_LOG` (filter directives, such as `debug` or `mainstay_gateway::calls=trace`) wins over
-/// `--verbose`. A quiet command says itself what a warning would.
+/// Starts the log. `MAINSTAY_LOG` (filter directives, such as `debug` or `mainstay_gateway::calls=trace`)
+/// overrides `--verbose`. A quiet command reports errors by itself, so it logs no warnings.
 pub fn start(verbose: u8, quiet: bool) {
     let level = match verbose {
         0 if quiet => "error",
@@ -47,32 +47,32 @@ pub fn start(verbose: u8, quiet: bool) {
         .with_ansi(false)
         .with_target(false)
         .with_timer(LocalTime::new())
-        // It would panic where stderr cannot be written.
+        // It would panic if stderr cannot be written.
         .log_internal_errors(false)
         .init();
     panic::set_hook(Box::new(tell_panic));
 }
 
-/// From now on lines are written by a thread of their own, for a program that serves others.
+/// Starts a thread that writes lines, for a program that serves others.
 pub fn queue() {
     if let Err(error) = screen::queue_stderr() {
         tracing::warn!(%error, "there is no thread for stderr; a terminal that is stopped will hold everything up");
     }
 }
 
-/// Waits a moment for lines on their way. To be called before the program ends.
+/// Waits a moment for queued lines. Call it before the program ends.
 pub fn flush() {
     screen::flush_stderr();
 }
 
-/// The log's times: local, as commands print them, and with the offset of the time zone.
+/// Formats the log's times: local times as in the output of commands, with the offset of the time zone.
 struct LocalTime(Arc<Zone>);
 
-/// The time zone's offset, as it was looked up last.
+/// The last known offset of the time zone.
 #[derive(Default)]
 struct Zone {
     seconds: AtomicI32,
-    /// When, in quarters of an hour: offsets change on the quarter.
+    /// The time of the last lookup in quarters of an hour, because offsets change on the quarter.
     quarter: AtomicI64,
 }
 
@@ -92,8 +92,8 @@ impl LocalTime {
         Self(Arc::new(zone))
     }
 
-    /// Looks the offset up again once in a quarter of an hour, on a thread that may block. Lines that are
-    /// written meanwhile have the one before.
+    /// The local time. Looks the offset up again every quarter of an hour, on a thread that may block. Lines
+    /// that are written meanwhile use the old offset.
     fn of(&self, time: DateTime<Utc>) -> DateTime<FixedOffset> {
         let zone = &self.0;
         if zone.quarter.swap(quarter(time), Relaxed) != quarter(time) {
@@ -118,7 +118,7 @@ impl FormatTime for LocalTime {
     }
 }
 
-/// Reads the directives of `MAINSTAY_LOG`. The error quotes them.
+/// Parses the directives of `MAINSTAY_LOG`. The error quotes them.
 fn filter(directives: OsString) -> Result<EnvFilter, ParseError> {
     let text = directives.into_string().map_err(|_| ParseError::NotText)?;
     Ok(EnvFilter::builder()
@@ -134,7 +134,7 @@ enum ParseError {
     Directive(#[from] Invalid),
 }
 
-/// Says what the usual hook says. The message of a panic may quote text from outside.
+/// Prints the message of the standard hook, escaped, because it may quote external text.
 fn tell_panic(panic: &panic::PanicHookInfo) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("<unnamed>");
@@ -153,10 +153,10 @@ mod tests {
 
     use super::*;
 
-    /// The offset is that of the time zone, and another one is looked up beside the runtime.
+    /// Times have the offset of the time zone, and the lookup runs off the runtime.
     #[test]
     fn times_are_local() {
-        // The other thread is held, so that it has not looked it up when the first line is written.
+        // The other thread is blocked, so that the lookup is not finished when the first line is written.
         let (runtime, release) = mainstay_testkit::runtime_that_waits();
         runtime.block_on(async {
             let (clock, now) = (LocalTime::new(), Utc::now());

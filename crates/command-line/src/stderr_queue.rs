@@ -1,6 +1,6 @@
-//! Lines on their way to stderr in a program that serves others: a bounded queue, and a thread that writes them. A
-//! terminal that is stopped, a pipe that nobody reads and a disk that is full hold nothing else up. Lines that could
-//! not be written are counted, and the count is written where they are missing.
+//! The queue of lines for stderr in a program that serves others: it is bounded, and a thread writes the
+//! lines. A stopped terminal, a pipe without a reader and a full disk block nothing else. Lines that could
+//! not be written are counted, and the count is written in their place.
 
 use std::{
     io::{self, Write},
@@ -10,13 +10,13 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-/// The most that waits to be written, in bytes. Later lines are dropped.
+/// Bytes that wait to be written at most. Later lines are dropped.
 const MOST_WAITING: usize = 1024 * 1024;
 
-/// How long to wait where a shared pipe was set not to block, and is full.
+/// Pause while a shared pipe is non-blocking and full.
 const FULL_PIPE_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often it is tried again to tell of lines that could not be written.
+/// Time between two attempts to report lines that could not be written.
 const RETRY: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
@@ -28,9 +28,9 @@ pub(crate) struct LineQueue {
 
 #[derive(Default)]
 struct Waiting {
-    /// Whole lines.
+    /// Complete lines.
     lines: String,
-    /// How many lines were dropped behind these.
+    /// Number of lines that were dropped after these.
     dropped: u64,
     is_writing: bool,
 }
@@ -44,7 +44,7 @@ impl Waiting {
 impl LineQueue {
     pub fn push(&self, line: &str) {
         let mut waiting = self.waiting.lock();
-        // Behind a dropped line there is no other one, so that the count stands in the right place.
+        // No line follows a dropped one, so that the count stands in the right place.
         if waiting.dropped > 0 || waiting.lines.len() + line.len() >= MOST_WAITING {
             waiting.dropped += 1;
         } else {
@@ -54,7 +54,7 @@ impl LineQueue {
         self.came.notify_one();
     }
 
-    /// Waits until everything that came was written, or could not be.
+    /// Waits until all queued lines are written, or cannot be.
     pub fn flush(&self, limit: Duration) {
         let end = Instant::now() + limit;
         let mut waiting = self.waiting.lock();
@@ -65,7 +65,7 @@ impl LineQueue {
         }
     }
 
-    /// Writes what comes, for ever.
+    /// Writes lines forever.
     pub fn write_to(&self, to: impl Write) {
         let mut lines = LineWriter {
             to,
@@ -83,8 +83,8 @@ impl LineQueue {
         }
     }
 
-    /// Takes the lines that wait, and the count of those that were dropped behind them. Both are empty when it is
-    /// time to tell again of lines that could not be written.
+    /// Takes the waiting lines, and the number of lines that were dropped after them. Returns nothing when it
+    /// is time to retry the report of missing lines.
     fn next(&self, tries_again: bool) -> (String, u64) {
         let mut waiting = self.waiting.lock();
         while waiting.is_empty() {
@@ -104,9 +104,9 @@ impl LineQueue {
 
 struct LineWriter<W> {
     to: W,
-    /// How many lines are missing behind the last one that was written.
+    /// Number of lines that are missing after the last written one.
     unwritten: u64,
-    /// The last line may have been written in part.
+    /// True if the last line may be incomplete.
     is_torn: bool,
 }
 
@@ -160,7 +160,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// Takes as many bytes as it is allowed to, then fails or waits.
+    /// Takes as many bytes as allowed, and then fails or blocks.
     #[derive(Default)]
     struct Disk {
         room: Mutex<usize>,

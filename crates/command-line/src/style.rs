@@ -1,6 +1,6 @@
-//! Colours and symbols: whether a stream gets them, and what each status looks like.
+//! Colours and symbols: whether a stream gets them, and the look of each status.
 //!
-//! A colour never stands alone: the word beside it says the same. Only escapes of this module reach a
+//! A colour always comes with a word of the same meaning. Only escape sequences of this module reach a
 //! terminal, around text that `screen` has escaped.
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
-/// When colours are shown (`--color`).
+/// The value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum When {
     /// On a terminal, unless `NO_COLOR` is set; elsewhere if `CLICOLOR_FORCE` is set
@@ -22,18 +22,18 @@ pub enum When {
     Never,
 }
 
-/// What `--color` said. It belongs to the process, as its streams do.
+/// The value of `--color`. It is global, like the process's streams.
 static WHEN: AtomicU8 = AtomicU8::new(When::Auto as u8);
 
 impl When {
-    /// Makes it hold for all output from now on.
+    /// Applies to all later output.
     pub fn hold(self) {
         #[cfg(windows)]
         anstyle_query::windows::enable_ansi_colors();
         WHEN.store(self as u8, Relaxed);
     }
 
-    /// What the arguments of the process say, before they are parsed.
+    /// The value of `--color` in the process's arguments, before they are parsed.
     pub fn of_arguments() -> Self {
         let ours: Vec<OsString> = env::args_os().take_while(|it| it != "--").collect();
         let parse = |word: &str| Self::from_str(word, false).ok();
@@ -64,27 +64,27 @@ impl From<When> for clap::ColorChoice {
     }
 }
 
-/// What a piece of text means.
+/// The meaning of a text, which decides its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     #[default]
     Plain,
     /// The head of a table.
     Head,
-    /// It is well.
+    /// Healthy.
     Good,
-    /// It is on its way, or not quite well.
+    /// In progress, or degraded.
     Busy,
-    /// It is down, or failed.
+    /// Down or failed.
     Bad,
-    /// Nobody wants it, or it matters less.
+    /// Off, or less important.
     Off,
     /// Advice.
     Hint,
 }
 
 impl Tone {
-    /// The tone of a status word: of servers, of health, of calls.
+    /// The tone of a status word of servers, health or calls.
     pub fn of(status: &str) -> Self {
         match status {
             "connected" | "healthy" | "ok" | "on" => Self::Good,
@@ -111,7 +111,7 @@ impl Tone {
         }
     }
 
-    /// One place wide. Each tone has a shape of its own, for readers who see no colours.
+    /// A symbol one column wide. Each tone has a different shape, for readers who see no colours.
     pub fn symbol(self) -> Option<&'static str> {
         match self {
             Self::Good => Some("●"),
@@ -123,7 +123,7 @@ impl Tone {
     }
 }
 
-/// What a stream can show.
+/// The colours and symbols that a stream supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Palette {
     pub colours: bool,
@@ -131,13 +131,13 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// Text and nothing else.
+    /// Text only.
     pub const PLAIN: Self = Self {
         colours: false,
         symbols: false,
     };
 
-    /// What a stream of this process can show.
+    /// The palette of a stream of this process.
     pub fn of(is_terminal: bool) -> Self {
         let var = |name: &str| env::var_os(name);
         Self {
@@ -146,7 +146,7 @@ impl Palette {
         }
     }
 
-    /// Text that was escaped, in the colour of its tone.
+    /// Escaped text in the colour of its tone.
     pub fn paint(self, text: &str, tone: Tone) -> String {
         let style = tone.style();
         if !self.colours || text.is_empty() || style == Style::new() {
@@ -155,7 +155,7 @@ impl Palette {
         format!("{style}{text}{style:#}")
     }
 
-    /// A status word behind its symbol, if there are symbols.
+    /// A status word behind its symbol, if symbols are supported.
     #[cfg(test)]
     pub fn word(self, status: &str) -> String {
         match Tone::of(status).symbol().filter(|_| self.symbols) {
@@ -165,7 +165,7 @@ impl Palette {
     }
 }
 
-/// The option wins, then <https://no-color.org>, then <https://bixense.com/clicolors>.
+/// The option comes first, then <https://no-color.org>, then <https://bixense.com/clicolors>.
 fn has_colours(when: When, is_terminal: bool, var: impl Fn(&str) -> Option<OsString>) -> bool {
     let set = |name| var(name).filter(|value| !value.is_empty());
     let is_dumb = || set("TERM").is_some_and(|term| term == "dumb");
@@ -179,7 +179,7 @@ fn has_colours(when: When, is_terminal: bool, var: impl Fn(&str) -> Option<OsStr
     }
 }
 
-/// Terminals whose character set is UTF-8 by the locale (POSIX, "Environment Variables").
+/// True for a terminal whose character set is UTF-8 by the locale (POSIX, "Environment Variables").
 fn has_symbols(is_terminal: bool, var: impl Fn(&str) -> Option<OsString>) -> bool {
     let set = |name: &str| var(name).filter(|value| !value.is_empty());
     if !is_terminal || set("TERM").is_some_and(|term| term == "dumb" || term == "linux") {
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// A colour alone says nothing: each status has a tone, and each such tone a symbol.
+    /// Each status has a tone, and each such tone a symbol, because a colour alone is not accessible.
     #[test]
     fn every_status_of_a_server_has_a_symbol() {
         let palette = Palette {

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::CommandError;
 
-/// The member of an error that holds it.
+/// The member of an error that holds the suggestion.
 pub(crate) const MEMBER: &str = "did_you_mean";
 
-/// The member of a failure that holds a hint of its own.
+/// The member of a failure that holds its own hint.
 pub(crate) const HINT: &str = "hint";
 
-/// Adds which servers the file has to an error about one that it does not have.
+/// Adds the file's servers to an error about an unknown server.
 pub fn in_file(file: Option<&Config>, name: &str, failure: Failure) -> Failure {
     if failure.kind != FailureKind::ServerNotFound {
         return failure;
@@ -31,7 +31,7 @@ pub fn in_file(file: Option<&Config>, name: &str, failure: Failure) -> Failure {
     failure.with(HINT, hint)
 }
 
-/// Adds it to an error of the daemon.
+/// Adds a suggestion to an error of the daemon.
 pub async fn completed<T>(
     client: &Client,
     mut outcome: Result<T, CommandError>,
@@ -42,7 +42,7 @@ pub async fn completed<T>(
     outcome
 }
 
-/// Where the lists cannot be had, the error stays as it is.
+/// Adds a suggestion. If the lists are not available, the error stays unchanged.
 async fn complete(client: &Client, error: &mut CommandError) {
     let CommandError::Client(ClientError::Refused { body, .. }) = error else {
         return;
@@ -79,7 +79,7 @@ async fn complete(client: &Client, error: &mut CommandError) {
             let (Some(name), Ok(known)) = (said("tool"), client.tools().await) else {
                 return;
             };
-            // The error names the server apart, whether the name has it or not.
+            // The error has the server in a field of its own, in addition to the name.
             let server = said("server").map(|server| format!("{server}/"));
             match server.filter(|server| !name.starts_with(server)) {
                 Some(server) => tool(&(server + name), &known.tools),
@@ -93,7 +93,7 @@ async fn complete(client: &Client, error: &mut CommandError) {
     }
 }
 
-/// The tool that was probably meant: of the server that was named, or of any if none was.
+/// The tool that was probably meant: of the named server, or of any server.
 pub fn tool(name: &str, known: &[api::Tool]) -> Option<String> {
     let Some((server, name)) = name.split_once('/') else {
         let found = nearest_of(name, known.iter(), |tool| &tool.original_name)?;
@@ -104,7 +104,7 @@ pub fn tool(name: &str, known: &[api::Tool]) -> Option<String> {
     Some(found.name.clone())
 }
 
-/// Which of these was meant, or which there are.
+/// The name that was probably meant, or all names.
 pub fn among(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(meant) => format!("did you mean {}?", word(meant)),
@@ -115,7 +115,7 @@ pub fn among(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// The nearest of some names, if it is near enough to be a slip of the finger.
+/// The nearest name, if it is near enough for a typing error.
 pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     nearest_of(name, known, |name| *name)
 }

@@ -1,5 +1,5 @@
-//! Tables that fit the width of the terminal: a row is one line, columns are shortened with `…` or
-//! left out in order. Where no terminal is, or `-o wide` asks for it, nothing is cut.
+//! Tables that fit the width of the terminal: a row is one line, and columns are shortened with `…` or left
+//! out in order. Without a terminal, or with `-o wide`, nothing is cut.
 
 use std::fmt::Write as _;
 
@@ -8,28 +8,28 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::style::{Palette, Tone};
 
-/// The blanks between two columns.
+/// Blanks between two columns.
 const GAP: usize = 2;
 
-/// What is left of a column that may be shortened, at least.
+/// Least width of a column that is shortened.
 const LEAST: usize = 10;
 
-/// What a column gives up where there is little room.
+/// A column, and its behaviour in a narrow terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     head: &'static str,
-    /// The least width that is of use; `None` shows it whole.
+    /// Least width of the column; `None` means that it is never shortened.
     least: Option<usize>,
     /// Columns of a higher rank are left out first. Rank 0 always stays.
     rank: u8,
-    /// Whether only `-o wide` shows it.
+    /// True if only `-o wide` shows the column.
     wide: bool,
-    /// Whether its cells end below each other, as numbers do.
+    /// True if its cells are right-aligned, as for numbers.
     right: bool,
 }
 
 impl Column {
-    /// A column that is shown whole, always.
+    /// A column that is always shown whole.
     pub const fn new(head: &'static str) -> Self {
         Self {
             head,
@@ -40,28 +40,28 @@ impl Column {
         }
     }
 
-    /// A column of numbers, which end below each other.
+    /// Aligns the cells to the right, for numbers.
     #[must_use]
     pub const fn right(mut self) -> Self {
         self.right = true;
         self
     }
 
-    /// It may be cut, but not below this width. Columns to the left are given room first.
+    /// Allows the column to be shortened, but not below this width. Columns to the left get more space first.
     #[must_use]
     pub const fn cut_to(mut self, least: usize) -> Self {
         self.least = Some(least);
         self
     }
 
-    /// It may be left out; higher ranks go first.
+    /// Allows the column to be left out; higher ranks first.
     #[must_use]
     pub const fn rank(mut self, rank: u8) -> Self {
         self.rank = rank;
         self
     }
 
-    /// It is shown by `-o wide` only.
+    /// Shows the column by `-o wide` only.
     #[must_use]
     pub const fn wide(mut self) -> Self {
         self.wide = true;
@@ -69,7 +69,7 @@ impl Column {
     }
 }
 
-/// The text of a cell and what it means.
+/// The text of a cell, and its tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     text: String,
@@ -78,7 +78,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A status word, with the symbol and the colour that it has.
+    /// A status word with its symbol and colour.
     pub fn status(word: &str) -> Self {
         Self {
             text: word.to_owned(),
@@ -109,24 +109,24 @@ impl From<&str> for Cell {
     }
 }
 
-/// How wide a table may be, and what it may show.
+/// The width and the style of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// `None` cuts nothing.
     pub width: Option<usize>,
-    /// Whether columns of `-o wide` are shown.
+    /// True if columns of `-o wide` are shown.
     pub wide: bool,
     pub palette: Palette,
 }
 
-/// A table in lines that are ready to print: text from outside is escaped.
+/// Formats a table as lines that are ready to print: external text is escaped.
 pub fn laid_out<const N: usize, C: Into<Cell>>(
     columns: &[Column; N],
     rows: impl IntoIterator<Item = [C; N]>,
     room: Room,
 ) -> Vec<String> {
     let palette = room.palette;
-    // Escaped before it is measured.
+    // Escape before measuring.
     let shown = |cell: Cell| {
         let text = display::line(&cell.text).into_owned();
         let symbol = cell
@@ -180,7 +180,7 @@ fn fitted(columns: &[Column], natural: &[usize], width: usize, all: bool) -> Vec
         shown.iter().map(|index| least(*index)).sum::<usize>() + gaps
     };
     while needed(&shown) > width {
-        // Of the same rank, the right one goes first.
+        // Of the same rank, the rightmost column goes first.
         let leaving = shown
             .iter()
             .copied()
@@ -201,7 +201,8 @@ fn fitted(columns: &[Column], natural: &[usize], width: usize, all: bool) -> Vec
     widths
 }
 
-/// On terminals too narrow for what must stay, the widest columns give way, and then the right ones.
+/// Makes mandatory columns fit a very narrow terminal: the widest columns are shortened first, and then the
+/// right ones.
 fn squeeze(widths: &mut Vec<(usize, usize)>, room: usize) {
     let total = |widths: &[(usize, usize)]| {
         widths.iter().map(|(_, width)| width).sum::<usize>() + GAP * (widths.len() - 1)
@@ -241,7 +242,7 @@ fn line(
             blanks += std::mem::take(&mut room);
         }
         if !text.is_empty() {
-            // Padding stands between cells only: no line ends in blanks.
+            // Padding is only between cells, so that no line ends in blanks.
             write!(line, "{:blanks$}{}", "", palette.paint(&text, *tone)).ok();
             blanks = 0;
         }
@@ -250,7 +251,7 @@ fn line(
     line
 }
 
-/// At most so many places, the last of which is `…` where something was cut.
+/// Cuts a text to this width. The last column is `…` if anything was cut.
 pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -343,7 +344,7 @@ mod tests {
         assert!(!laid_out(&columns, rows(), room(None))[0].contains('B'));
     }
 
-    /// Wide characters take two places, marks none, and escapes what they are long.
+    /// Wide characters take two columns, marks none, and escapes their length.
     #[test]
     fn columns_stand_below_each_other_whatever_is_in_them() {
         let row = |cell: &str| [cell.to_owned(), "|".to_owned()];

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::{CommandError, suggest};
 
-/// A template that was understood.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    /// The way to a value.
+    /// The path to a value.
     Field(Vec<String>),
 }
 
@@ -50,7 +50,7 @@ impl FromStr for Template {
                             Some(_) | None => return Err(BadTemplate::Open),
                         }
                     }
-                    // A dot in front is usual in templates of Go.
+                    // Templates of Go usually have a leading dot.
                     let field = field.trim().trim_start_matches('.').to_owned();
                     let path: Vec<String> = field.split('.').map(str::to_owned).collect();
                     if path.iter().any(String::is_empty) {
@@ -59,7 +59,7 @@ impl FromStr for Template {
                     parts.push(Part::Text(std::mem::take(&mut text)));
                     parts.push(Part::Field(path));
                 }
-                // Shells pass these on as they are typed.
+                // Shells pass these on unchanged.
                 '\\' if rest.next_if_eq(&'t').is_some() => text.push('\t'),
                 '\\' if rest.next_if_eq(&'n').is_some() => text.push('\n'),
                 c => text.push(c),
@@ -74,7 +74,7 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// Refuses fields that neither the type of the items nor any item has.
+    /// Rejects fields that neither the items' type nor any item has.
     pub fn check(&self, known: &[String], items: &[Value]) -> Result<(), CommandError> {
         let fields = self.0.iter().filter_map(|part| match part {
             Part::Field(path) => path.first(),
@@ -94,7 +94,7 @@ impl Template {
         Ok(())
     }
 
-    /// The text for one item. What it lacks is empty; `shown` makes a value fit to be shown.
+    /// The text for one item. Missing fields are empty; `shown` escapes a value for display.
     pub fn fill(&self, item: &Value, shown: impl Fn(&str) -> String) -> String {
         let filled = self.0.iter().map(|part| match part {
             Part::Text(text) => text.clone(),
@@ -107,7 +107,7 @@ impl Template {
     }
 }
 
-/// The text of a value in an item; `null` is none.
+/// The text of a value in an item; `None` for `null`.
 pub fn field<'p>(item: &Value, mut path: impl Iterator<Item = &'p str>) -> Option<String> {
     let value = path.try_fold(item, |value, key| match value {
         Value::Array(elements) => elements.get(key.parse::<usize>().ok()?),

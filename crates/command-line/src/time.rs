@@ -1,4 +1,4 @@
-//! Times as commands print them for people: in the machine's time zone. JSON keeps UTC.
+//! Formats times for people, in the machine's time zone. JSON keeps UTC.
 
 use chrono::{DateTime, FixedOffset, Local};
 

@@ -1,4 +1,4 @@
-//! A server's status in words, the same for every command.
+//! Describes a server's status, in the same words for every command.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use mainstay_core::trouble as words;
 
 use super::{output, time};
 
-/// The canonical word of its status, or `disabled`.
+/// The status word of the server, or `disabled`.
 pub fn word(server: &Server) -> &str {
     if server.enabled || server.pending.is_some() {
         &server.status
@@ -16,8 +16,8 @@ pub fn word(server: &Server) -> &str {
     }
 }
 
-/// Why it is not connected, or not well, and what comes next. `None` where it is well, or down as its
-/// operator wants it.
+/// The reason that a server is not connected or not healthy, and the next step. `None` if it is healthy, or
+/// if its operator has stopped it.
 pub fn trouble(server: &Server) -> Option<String> {
     let attempt = server.reconnect_attempt.unwrap_or_default();
     let next_retry = server.next_retry_ms.map(Duration::from_millis);
@@ -63,7 +63,7 @@ pub fn trouble(server: &Server) -> Option<String> {
     )
 }
 
-/// Why a server is down, or its status if nothing is wrong.
+/// The reason that a server is down, or its status if nothing is wrong.
 pub fn detail(server: &Server) -> String {
     let name = &server.name;
     if !server.enabled {
@@ -94,7 +94,7 @@ pub fn detail(server: &Server) -> String {
         })
 }
 
-/// What a server asks, whom, and since when.
+/// A server's question, the client that is asked, and the time.
 fn open_question(question: &OpenQuestion) -> String {
     let OpenQuestion {
         method, asked_at, ..
@@ -125,7 +125,7 @@ pub fn asked_client(question: &OpenQuestion) -> String {
     }
 }
 
-/// Whether it is being connected, rather than waiting for that.
+/// True if the server is being connected, and does not wait for that.
 fn is_under_way(server: &Server) -> bool {
     server.status == "reconnecting" && server.next_retry_ms.is_none()
 }

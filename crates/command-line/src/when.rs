@@ -1,5 +1,5 @@
-//! Points in time as people type them after `--since` and `--until`: every form that a command prints, and some
-//! that are shorter. They are in the machine's time zone, unless they name another.
+//! Points in time as people type them after `--since` and `--until`: every form that a command prints, and
+//! some shorter ones. They are in the machine's time zone, unless they name another.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use super::{CommandError, time};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A point in time, and whether only its time of day was typed.
+/// A point in time. The flag tells whether only a time of day was typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
     at: SystemTime,
@@ -28,7 +28,7 @@ pub enum BadTime {
     BareNumber(String),
 }
 
-/// Reads a point in time.
+/// Parses a point in time.
 pub fn when(text: &str) -> Result<When, BadTime> {
     read(text, &Local::now())
 }
@@ -39,8 +39,8 @@ impl When {
     }
 }
 
-/// The end of the period that begins at `since`. Where only a time of day was typed, it is the first one after
-/// the beginning.
+/// The end of the period that begins at `since`. A time of day alone means the first such time after the
+/// beginning.
 pub fn end(since: Option<When>, until: Option<When>) -> Result<Option<When>, CommandError> {
     let (Some(since), Some(until)) = (since, until) else {
         return Ok(until);
@@ -76,7 +76,7 @@ fn read<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Result<When, BadTime> {
     if let Some(time) = time_of_day(text) {
         let today = now.date_naive();
         let at = local(today.and_time(time), now);
-        // A time of day that is still to come was meant of the day before.
+        // A time of day in the future means the day before.
         let at = match at {
             Some(at) if at > SystemTime::from(now.to_utc()) => {
                 let before = today.checked_sub_days(Days::new(1));
@@ -124,7 +124,7 @@ fn time_of_day(text: &str) -> Option<NaiveTime> {
 /// A day with or without a time of day: `yesterday`, `yesterday 23:50`, `2026-11-28`, `2026-11-28 14:03`,
 /// `2026-11-28T14:03:05Z`, `2026-11-28 14:03:05.123 +01:00`.
 fn on_a_day<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<SystemTime> {
-    // The T of RFC 3339 stands behind a digit.
+    // The T of RFC 3339 follows a digit.
     let is_digit = |at: &usize| text[..*at].ends_with(|c: char| c.is_ascii_digit());
     let end = text
         .find(' ')
@@ -155,7 +155,7 @@ fn on_a_day<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<SystemTime> {
     }
 }
 
-/// A time of day, and its distance from UTC.
+/// Splits a text into a time of day and its distance from UTC.
 fn parted(text: &str) -> (&str, Option<&str>) {
     match text.find(['Z', 'z', '+', '-'].as_slice()) {
         Some(at) => (text[..at].trim_end(), Some(&text[at..])),
@@ -163,7 +163,8 @@ fn parted(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Of a time that clocks repeat the earlier one; of one that they skip the time an hour later.
+/// Converts a local time. Of a time that clocks repeat, takes the earlier one. For a time that they skip,
+/// takes the time an hour later.
 fn local<Z: TimeZone>(time: NaiveDateTime, now: &DateTime<Z>) -> Option<SystemTime> {
     let zone = now.timezone();
     let at = |time: &NaiveDateTime| zone.from_local_datetime(time).earliest();
@@ -184,7 +185,7 @@ mod tests {
         time.expect("a time of RFC 3339").into()
     }
 
-    /// What is read at this time of the 28th.
+    /// The result of parsing at this time of the 28th.
     fn read_at(now: &str, text: &str) -> Result<SystemTime, BadTime> {
         let now = DateTime::<FixedOffset>::parse_from_rfc3339(&format!("2026-11-28T{now}+01:00"));
         let now = now.expect("a time").with_timezone(&zone());

@@ -1,12 +1,12 @@
-//! Breaks lines for people between their words.
+//! Breaks lines for people between words.
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// What follows the first line of a text stands further in.
+/// The indentation of all lines after the first.
 const INDENT: &str = "    ";
 
-/// The lines of a text that is wider than so many columns. It is broken at blanks, but not within a command in
-/// backquotes; a word or a command that is wider than a line is left to the terminal.
+/// Breaks a text into lines of at most `columns`. It is broken at blanks, but not within a command in
+/// backquotes. A word or a command that is longer than a line is left to the terminal.
 pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     if text.width() <= columns {
         return vec![text.to_owned()];
@@ -36,7 +36,7 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The words of a text, of which one is empty where two blanks stand together. A command in backquotes is one
+/// The words of a text. Two adjacent blanks have an empty word between them. A command in backquotes is one
 /// word.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
@@ -89,7 +89,7 @@ mod tests {
         );
         // Blanks within a line stay.
         assert_eq!(wrapped("a  b   c", 5), ["a  b", "    c"]);
-        // A backquote that is not closed.
+        // An unclosed backquote.
         assert_eq!(wrapped("a `b c d", 4), ["a", "    `b c d"]);
     }
 }

@@ -16,7 +16,7 @@ pub fn document(value: &Value) -> String {
     yaml
 }
 
-/// A collection in lines of its own. `inline`: the first one continues a line that has begun.
+/// A collection on lines of its own. With `inline`, the first one continues the current line.
 fn block(value: &Value, depth: usize, mut inline: bool, to: &mut String) {
     let mut indent = |to: &mut String| {
         if !std::mem::take(&mut inline) {
@@ -72,7 +72,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Plain where no reader takes it for anything but text, else in double quotes.
+/// A plain text if every reader takes it for text, or else a text in double quotes.
 fn text(text: &str) -> String {
     if is_plain(text) {
         return text.to_owned();
@@ -86,7 +86,7 @@ fn text(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             '\r' => quoted.push_str("\\r"),
-            // What a terminal would obey or hide.
+            // Characters that a terminal would interpret or hide.
             _ if display::line(same) != *same => match u32::from(c) {
                 code @ 0..=0xff => write!(quoted, "\\x{code:02x}").unwrap_or_default(),
                 code @ 0x100..=0xffff => write!(quoted, "\\u{code:04x}").unwrap_or_default(),
@@ -99,7 +99,7 @@ fn text(text: &str) -> String {
 }
 
 fn is_plain(text: &str) -> bool {
-    /// Words that are something else to YAML 1.1 or 1.2.
+    /// Words that are not text in YAML 1.1 or 1.2.
     const WORDS: [&str; 10] = [
         "true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan",
     ];

@@ -8,7 +8,7 @@ use mainstay_command_line::{
     table::Column,
 };
 use mainstay_install::{
-    listing::{Listed, Status},
+    listing::{ListedServer, ListingStatus},
     offer::{Offer, offers},
 };
 use mainstay_platform::environment::Origin;
@@ -72,7 +72,8 @@ impl Search {
             .await?;
         // A registry may send more than was asked for.
         page.servers.truncate(limit);
-        page.servers.retain(|it| it.status != Status::Deleted);
+        page.servers
+            .retain(|it| it.status != ListingStatus::Deleted);
         let servers: Vec<_> = page.servers.iter().map(as_json).collect();
         let whole = json!({"servers": servers, "nextCursor": page.next});
         let found = Found {
@@ -114,7 +115,7 @@ pub(super) const COLUMNS: [Column; 4] = [
     Column::new("WHAT").cut_to(20),
 ];
 
-fn best(listed: &Listed) -> Option<Offer> {
+fn best(listed: &ListedServer) -> Option<Offer> {
     offers(&listed.server, is_here).0.into_iter().next()
 }
 
@@ -135,7 +136,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn row(listed: &Listed) -> [String; 4] {
+fn row(listed: &ListedServer) -> [String; 4] {
     let server = &listed.server;
     let what = shortened(&server.description);
     [
@@ -143,13 +144,13 @@ fn row(listed: &Listed) -> [String; 4] {
         shortened(&server.version),
         best(listed).map_or_else(|| "-".to_owned(), |offer| shortened(&runs(&offer))),
         match listed.status {
-            Status::Active => what,
+            ListingStatus::Active => what,
             status => format!("{}: {what}", status.word()),
         },
     ]
 }
 
-fn as_json(listed: &Listed) -> Value {
+fn as_json(listed: &ListedServer) -> Value {
     let (offers, _) = offers(&listed.server, is_here);
     let offers = offers.iter().map(|offer| {
         json!({

@@ -1,5 +1,5 @@
-//! What the server lists, in the order it lists it, and the bytes it hands out.
-//! Names and schemas are fixed by the suite; `catalog.json` holds them as data.
+//! The server's lists in order, and the content of its resources. The suite defines the names and schemas;
+//! `catalog.json` holds them as data.
 
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::Deserialize;

@@ -1,7 +1,7 @@
-//! What the server asks of a client: sampling, elicitation and roots. Since
-//! 2026-07-28 as an `InputRequiredResult`, answered by the retry of the call
-//! (SEP-2322); up to 2025-11-25 as requests of its own while the call runs. Tools
-//! and prompts know the newer way only, and [`put`] turns it into the older.
+//! Requests to the client: sampling, elicitation and roots. Since 2026-07-28 they are an
+//! `InputRequiredResult`, answered by the retry of the call (SEP-2322). Up to 2025-11-25 they are requests of
+//! the server while the call runs. Tools and prompts use only the newer way, and [`put`] translates it to the
+//! older.
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -44,15 +44,15 @@ pub fn roots() -> InputRequest {
     InputRequest::ListRoots(typed(json!({ "method": "roots/list" })))
 }
 
-/// How often a client that keeps a session is asked: one that declines is asked again.
+/// Number of rounds in which a client with a session is asked: a client that declines is asked again.
 pub const MAX_ROUNDS: usize = 5;
 
 pub fn unanswered() -> ErrorData {
     ErrorData::internal_error("the client gave no answer that would do", None)
 }
 
-/// Puts the questions to a client that keeps a session, on the stream of the
-/// running request, and returns what its retry would bring.
+/// Sends the questions to a client with a session, on the stream of the running request. Returns the answers
+/// in the form of a retry.
 pub async fn put(
     context: &RequestContext<RoleServer>,
     asked: InputRequiredResult,
@@ -80,7 +80,7 @@ async fn ask(
     context.peer.send_request(request).await
 }
 
-/// Leaves the questions to the client, unless it did not declare to answer such.
+/// Returns the questions to the client, unless it has not declared that it can answer them.
 pub fn required<const N: usize>(
     context: &RequestContext<RoleServer>,
     requests: [(&str, InputRequest); N],
@@ -117,7 +117,7 @@ fn needed(request: &InputRequest) -> ClientCapabilities {
     }
 }
 
-/// The client's answers, which it may have got wrong.
+/// The client's answers, which may be invalid.
 pub struct Answers<'a>(Option<&'a InputResponses>);
 
 impl<'a> Answers<'a> {
@@ -146,7 +146,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// The tools that need input. `None`: there is no such tool.
+/// Calls a tool that needs input. `None` for an unknown tool.
 pub fn call(
     params: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
@@ -293,7 +293,7 @@ pub fn name_form() -> InputRequest {
     elicitation("What is your name?", &properties, &["name"])
 }
 
-/// The state of the round before, which must be the one handed out.
+/// The state of the round before, which must be the one that was sent.
 fn open_state(
     params: &CallToolRequestParams,
     seal: &RequestStateCodec,
@@ -305,7 +305,7 @@ fn open_state(
         .map_err(|error| ErrorData::invalid_params(error.to_string(), None))
 }
 
-/// rmcp's models of requests are long to build by hand and short as JSON.
+/// rmcp's models of requests are long to build in code and short as JSON.
 fn typed<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the literal matches the model")
 }

@@ -1,8 +1,8 @@
-//! Lets a tool close the event stream of its own call and wait until the client
-//! has come back for the rest with `Last-Event-ID` (SEP-1699).
+//! Lets a tool close the event stream of its own call, and wait until the client has reopened it with
+//! `Last-Event-ID` (SEP-1699).
 //!
-//! rmcp keeps a closed stream's events but does not tell a handler which stream
-//! is its own, so the cut happens one layer out, on the HTTP body.
+//! rmcp keeps a closed stream's events but does not tell a handler which stream is its own. So the stream is
+//! cut one layer out, on the HTTP body.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,12 +20,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::state::Shared;
 
-/// How long a call waits for its client to come back.
+/// Time that a call waits for its client to reconnect.
 const RETURN_LIMIT: Duration = Duration::from_secs(20);
 const SESSION_ID: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// In a request's extensions: cancelling it ends the response body.
+/// An extension of a request: cancelling it ends the response body.
 #[derive(Clone)]
 struct Cut(CancellationToken);
 
@@ -45,8 +45,8 @@ pub async fn layer(
     response.map(|body| cuttable(body.into_data_stream(), cut))
 }
 
-/// Ends this call's event stream, then returns once the client has reopened it.
-/// A client that does not come back in time has lost its answer.
+/// Ends this call's event stream, and returns after the client has reopened it. A client that does not
+/// reconnect in time loses its answer.
 pub async fn break_stream(shared: &Shared, context: &RequestContext<RoleServer>) {
     let Some(parts) = context.extensions.get::<Parts>() else {
         return;
@@ -62,7 +62,7 @@ pub async fn break_stream(shared: &Shared, context: &RequestContext<RoleServer>)
         // An error is lag, which the time limit covers: `shared` keeps the channel open.
         while resumed.recv().await.as_deref().map(str::as_bytes) != Ok(session_id.as_bytes()) {}
     };
-    // Either way the result is due now.
+    // In either case the result is due now.
     let _ = time::timeout(RETURN_LIMIT, returned).await;
 }
 
@@ -73,8 +73,8 @@ fn resumed_session(request: &Request) -> Option<String> {
     Some(session_id.to_str().ok()?.to_owned())
 }
 
-/// The body up to the cut, but at least its first chunk: the priming event,
-/// without which a client has no event id to resume from.
+/// The body up to the cut, but at least its first chunk: without the priming event a client has no event id
+/// to resume from.
 fn cuttable(body: BodyDataStream, Cut(cut): Cut) -> Body {
     let primed = false;
     Body::from_stream(stream::unfold(

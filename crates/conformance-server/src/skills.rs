@@ -11,7 +11,7 @@ use rmcp::{
 use serde_json::json;
 
 const NAME: &str = "field-notes";
-/// As in the frontmatter of the file.
+/// The description, as in the frontmatter of the file.
 const DESCRIPTION: &str = "How to take notes in the field";
 const ROOT: &str = "skill://field-notes";
 const MANIFEST: &str = "skill://field-notes/SKILL.md";

@@ -1,4 +1,4 @@
-//! What all sessions share, and what one session has.
+//! The state that all sessions share, and the state of one session.
 
 #![expect(deprecated, reason = "logging is part of the handshake revisions")]
 
@@ -24,11 +24,11 @@ pub enum Change {
     Prompts,
 }
 
-/// What all sessions and stateless requests have in common.
+/// State that all sessions and stateless requests share.
 pub struct Shared {
     pub era: Era,
     pub catalog: Catalog,
-    /// To every session, and every open `subscriptions/listen`.
+    /// Notifies every session and every open `subscriptions/listen`.
     pub changes: broadcast::Sender<Change>,
     /// Session ids whose client has reopened an event stream.
     pub resumed: broadcast::Sender<String>,
@@ -91,7 +91,7 @@ impl Conformance {
     }
 }
 
-/// Whether the request follows 2026-07-28 or later: no handshake, no session.
+/// True if the request follows 2026-07-28 or later: no handshake, no session.
 pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context
         .protocol_version()

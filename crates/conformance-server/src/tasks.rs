@@ -19,13 +19,13 @@ use tokio::time::sleep;
 
 use crate::input::{self, Answers};
 
-/// How often a client should ask: tests are not patient.
+/// The interval at which a client should poll: tests are not patient.
 const POLL_INTERVAL_MS: u64 = 100;
 
-/// How a task's work ends.
+/// The result of a task's work.
 type Outcome = Result<CallToolResult, TaskExit>;
 
-/// The task-supporting tools. `None`: there is no such tool.
+/// The tools that support tasks. `None` for an unknown tool.
 pub async fn call(
     params: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
@@ -113,7 +113,7 @@ async fn ask_twice(task: TaskContext) -> Outcome {
     Ok(done(format!("{first} {second}")))
 }
 
-/// Asks in rounds of the call itself (SEP-2322), and becomes a task with the last.
+/// Asks in rounds of the call itself (SEP-2322), and becomes a task with the last one.
 fn ask_then_start(
     params: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,

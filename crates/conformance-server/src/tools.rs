@@ -128,7 +128,7 @@ async fn report_progress(
     Ok(text("Reported progress, if asked to"))
 }
 
-/// Puts one question to the client, and shows its answer.
+/// Sends one question to the client, and returns its answer as text.
 fn ask(
     params: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
@@ -183,7 +183,7 @@ fn form_with_enums() -> InputRequest {
     input::elicitation("Please choose", &form, &[])
 }
 
-/// A notification could not be sent: the client has gone, and so will this error.
+/// A notification could not be sent: the client is gone, so it will not see this error either.
 #[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
 fn gone(error: ServiceError) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)

@@ -1,8 +1,8 @@
 //! Settings that are one of a few words.
 
 /// A type whose values are words in a configuration.
-pub trait Words: Copy + 'static {
-    /// The words, in the order of [`Words::VALUES`].
+pub trait SettingWords: Copy + 'static {
+    /// The words, in the order of [`SettingWords::VALUES`].
     const WORDS: &'static [&'static str];
     const VALUES: &'static [Self];
 }
@@ -19,7 +19,7 @@ macro_rules! words {
             }
         }
 
-        impl $crate::words::Words for $type {
+        impl $crate::words::SettingWords for $type {
             const WORDS: &'static [&'static str] = &[$($word),+];
             const VALUES: &'static [Self] = &[$(Self::$variant),+];
         }

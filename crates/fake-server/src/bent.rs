@@ -1,4 +1,4 @@
-//! What bends ([`Bend`]) make of requests before they reach a transport or an era.
+//! Applies bends ([`Bend`]) to requests before they reach a transport or an era.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, SET_COOKIE};
@@ -10,16 +10,16 @@ use crate::reply::{Reply, header, json, plain};
 use crate::script::Script;
 use crate::service::{Received, Service};
 
-/// The only revision that a fake speaks which refuses others.
+/// The only revision of a fake that refuses others.
 const REVISION: &str = "2025-03-26";
 
-/// What [`Bend::StickyCookie`] sets.
+/// The cookie of [`Bend::StickyCookie`].
 const COOKIE: &str = "node=a1";
 
-/// What [`Bend::SessionRedirect`] puts behind a path.
+/// The suffixes that [`Bend::SessionRedirect`] adds to paths.
 const MOVED: [(&str, &str); 2] = [("/mcp", "/moved"), ("/messages", "&moved")];
 
-/// Answers a request in place of the fake, or changes what it is taken for.
+/// Answers a request in place of the fake, or changes the request.
 pub(crate) fn answer(script: &Script, received: &mut Received) -> Option<Reply> {
     let method = received.method();
     let method = method.as_deref();
@@ -46,7 +46,7 @@ pub(crate) fn answer(script: &Script, received: &mut Received) -> Option<Reply> 
     None
 }
 
-/// Whether a request opens a session.
+/// True if a request opens a session.
 fn opens(received: &Received) -> bool {
     match received.verb.as_str() {
         "GET" => received.path.starts_with("/sse"),
@@ -57,7 +57,7 @@ fn opens(received: &Received) -> bool {
     }
 }
 
-/// Redirects a request, or takes one that was redirected for what it is.
+/// Redirects a request, or restores one that was redirected.
 fn redirect(received: &mut Received) -> Option<Reply> {
     let (_, moved) = MOVED
         .into_iter()
@@ -73,7 +73,7 @@ fn redirect(received: &mut Received) -> Option<Reply> {
     Some(reply)
 }
 
-/// How a session is refused that is not known: with 404, or as real servers do.
+/// The refusal of an unknown session: 404, or the answer of a real server.
 pub(crate) fn lost_session(script: &Script, received: &Received) -> Reply {
     let error = |id: &str| {
         let error = RpcError::new(-32000, "Bad Request: No valid session ID provided");
@@ -111,7 +111,7 @@ pub(crate) fn change(script: &Script, received: &Received, reply: &mut Reply) {
     }
 }
 
-/// What a bend makes of a legacy request in place of its answer.
+/// The actions of a bend for a legacy request, in place of its answer.
 pub(crate) fn act(
     service: &Service,
     script: &Script,
@@ -128,7 +128,7 @@ pub(crate) fn act(
         }
         _ if is_probed && script.bends(Bend::SpoiledAnswers) => Some(Ok(vec![Action::Hang])),
         "initialize" if is_probed && script.bends(Bend::SpoiledInitialize) => {
-            // A process is spoiled for good, and ended for it. A server over HTTP lives on.
+            // A process stays spoiled, and is ended for it. A server over HTTP lives on.
             service.shared().probed = false;
             Some(Err(RpcError::new(
                 -32600,

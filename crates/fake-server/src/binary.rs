@@ -1,6 +1,5 @@
-//! Where the built program lies. Cargo tells only this package's own tests, so
-//! those of other packages look next to themselves, and build it where it is
-//! absent or older than its sources.
+//! The path of the built program. Cargo gives it only to this package's own tests. Tests of other packages
+//! look beside themselves, and build the program if it is missing or older than its sources.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +8,7 @@ use std::time::SystemTime;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The path of the program `fake-server`, of the profile and target directory of the caller.
+/// The path of the program `fake-server`, of the caller's profile and target directory.
 ///
 /// Test processes that build at the same time wait for each other on cargo's own lock.
 pub fn binary() -> PathBuf {
@@ -30,7 +29,8 @@ fn find() -> PathBuf {
     binary
 }
 
-/// Sources that cannot be read (a test archive moved elsewhere) make nothing stale.
+/// True if the program is older than its sources. Unreadable sources (of a test archive that was moved) do
+/// not count.
 fn is_stale(binary: &Path) -> bool {
     let Some(built) = modified(binary) else {
         return true;
@@ -58,7 +58,7 @@ fn build(profile: &Path) {
         .parent()
         .expect("a profile lies in a target directory");
     let name = match profile.file_name().and_then(|name| name.to_str()) {
-        // Cargo's names for the directory and for the profile differ here only.
+        // Only here the names of the directory and the profile differ.
         Some("debug") | None => "dev",
         Some(name) => name,
     };

@@ -9,31 +9,31 @@ use tokio::sync::mpsc;
 
 use crate::session::Outgoing;
 
-/// The connection is broken off on purpose.
+/// The error of a connection that is broken on purpose.
 #[derive(Debug, thiserror::Error)]
 #[error("stream cut")]
 pub(crate) struct Cut;
 
-/// How far a stream is from being cut.
+/// The progress of cutting a stream.
 enum End {
     Open,
-    /// Once what came before has been written, for an error would overtake it.
+    /// After the earlier messages were written, because an error would overtake them.
     Soon,
     Now,
 }
 
 pub(crate) struct Events {
     source: mpsc::UnboundedReceiver<Outgoing>,
-    /// What was taken off the channel before the stream began.
+    /// A message that was received before the stream began.
     first: Option<Outgoing>,
-    /// Encoded, not yet written.
+    /// Encoded text that is not written yet.
     chunk: String,
-    /// Everything in one write, at the end.
+    /// True to write everything at once, at the end.
     coalesce: bool,
     end: End,
-    /// Messages are written as they are: one JSON document, of which only a half may come.
+    /// True to write messages without framing: one JSON document, which may be cut in half.
     bare: bool,
-    /// The last message lacks the blank line behind it.
+    /// True to leave out the last blank line.
     unfinished: bool,
 }
 
@@ -59,7 +59,7 @@ impl Events {
         }
     }
 
-    /// A stream that ends behind this text.
+    /// A stream that ends after this text.
     pub fn ended(text: &str) -> Self {
         let (_, nothing) = mpsc::unbounded_channel();
         Self {
@@ -68,7 +68,7 @@ impl Events {
         }
     }
 
-    /// The last message lacks the blank line behind it.
+    /// Leaves out the blank line after the last message.
     pub fn unfinished(mut self, unfinished: bool) -> Self {
         self.unfinished = unfinished;
         self
@@ -84,7 +84,7 @@ impl Events {
         self
     }
 
-    /// The event that opens a stream of the 2024-11-05 transport.
+    /// Adds the event that opens a stream of the 2024-11-05 transport.
     pub fn with_endpoint(mut self, url: &str) -> Self {
         self.chunk = format!("event: endpoint\ndata: {url}\n\n");
         self

@@ -1,5 +1,5 @@
-//! The fake as a test sees it: in-process, on a loopback port of its own, with
-//! counters to read and knobs to turn while it runs.
+//! The fake for tests: in-process, on its own loopback port, with counters and settings that can change while
+//! it runs.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use crate::listener::{self, Door};
 use crate::script::Script;
 use crate::service::{Command, Host, Received, Service};
 
-/// How long [`Fake::until`] waits before it fails the test.
+/// Time that [`Fake::until`] waits before it fails the test.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A running fake. Dropped, it stops without being waited for.
+/// A running fake. Dropping it stops it without waiting.
 pub struct Fake {
     service: Arc<Service>,
     commands: mpsc::UnboundedSender<Command>,
@@ -59,12 +59,12 @@ impl Fake {
         self.address
     }
 
-    /// Everything that came, in order.
+    /// Everything that was received, in order.
     pub fn received(&self) -> Vec<Received> {
         self.service.received().borrow().clone()
     }
 
-    /// How often this JSON-RPC method came.
+    /// Number of received messages with this JSON-RPC method.
     pub fn count(&self, method: &str) -> usize {
         let received = self.service.received();
         let received = received.borrow();
@@ -72,42 +72,42 @@ impl Fake {
         received.iter().filter(of_method).count()
     }
 
-    /// How often this tool ran.
+    /// Number of runs of this tool.
     pub fn runs(&self, tool: &str) -> u64 {
         let shared = self.service.shared();
         shared.runs.get(tool).copied().unwrap_or_default()
     }
 
-    /// How often this tool, prompt or resource (by its URI) came to its end: a call
-    /// that asks its client and is retried ends once, whatever it ran.
+    /// Number of calls of this tool, prompt or resource (by its URI) that have ended. A call that asks its
+    /// client and is retried ends once, however often it ran.
     pub fn finished(&self, subject: &str) -> u64 {
         let shared = self.service.shared();
         shared.ends.get(subject).copied().unwrap_or_default()
     }
 
-    /// Modern subscriptions that are open now.
+    /// Number of open modern subscriptions.
     pub fn listens(&self) -> usize {
         let shared = self.service.shared();
         shared.listens.iter().filter(|it| it.is_open()).count()
     }
 
-    /// Raw ids of the requests that were cancelled: by a notification, or by closing their stream.
+    /// Raw ids of the requests that were cancelled by a notification, or by closing their stream.
     pub fn cancelled(&self) -> Vec<String> {
         self.service.shared().cancelled.clone()
     }
 
-    /// Sessions that are alive now.
+    /// Number of live sessions.
     pub fn sessions(&self) -> usize {
         self.service.sessions().len()
     }
 
-    /// Sessions whose own stream (GET) is open now.
+    /// Number of sessions with an open stream (GET).
     pub fn streams(&self) -> usize {
         let sessions = self.service.sessions();
         sessions.iter().filter(|it| it.is_attached()).count()
     }
 
-    /// Waits until what came satisfies the condition; fails the test after ten seconds.
+    /// Waits until the received messages satisfy the condition. Fails the test after ten seconds.
     pub async fn until(&self, condition: impl Fn(&[Received]) -> bool) {
         let mut received = self.service.received();
         let met = received.wait_for(|all| condition(all));
@@ -119,7 +119,7 @@ impl Fake {
         );
     }
 
-    /// Changes the script from the next message on.
+    /// Changes the script for the messages that follow.
     pub fn edit(&self, change: impl FnOnce(&mut Script)) {
         self.service.edit(change);
     }
@@ -131,12 +131,12 @@ impl Fake {
         }
     }
 
-    /// Answers nothing any more, on no connection; or goes on where it stopped.
+    /// Stops answering on all connections, or continues.
     pub fn hang(&self, hangs: bool) {
         self.service.hang(hangs);
     }
 
-    /// Breaks every open stream off: those of GET and those of calls.
+    /// Breaks every open stream: those of GET and those of calls.
     pub fn drop_streams(&self) {
         self.service.cut_streams();
     }
@@ -146,7 +146,7 @@ impl Fake {
         self.service.close_sessions();
     }
 
-    /// Forgets every session, and leaves its stream open.
+    /// Forgets every session, but leaves its stream open.
     pub fn lose_sessions(&self) {
         self.service.lose_sessions();
     }
@@ -161,7 +161,7 @@ impl Fake {
         outcome.await.map_err(|_| gone())?
     }
 
-    /// Ends all sessions and connections, and waits for it.
+    /// Ends all sessions and connections, and waits until they are closed.
     pub async fn stop(mut self) -> io::Result<()> {
         self.end();
         match self.listener.take() {
@@ -172,7 +172,7 @@ impl Fake {
 
     fn end(&self) {
         self.service.forget();
-        // It may have stopped by an error of its own, which `stop` reports.
+        // The task may have ended by an error, which `stop` reports.
         let _ = self.commands.send(Command::Stop);
     }
 }

@@ -1,5 +1,5 @@
-//! Many backends that share one fate: one fake, and a port of its own for each behind a gate. They are
-//! lost and come back at once, and attempts to open a session are counted.
+//! Many backends that fail together: one fake, with a port behind a gate for each backend. They are lost and
+//! come back at once, and attempts to open a session are counted.
 
 use std::io;
 use std::time::Instant;
@@ -8,14 +8,14 @@ use crate::Script;
 use crate::fake::Fake;
 use crate::gate::{Gate, Mode};
 
-/// A running fleet. Dropped, it stops without being waited for.
+/// A running fleet. Dropping it stops it without waiting.
 pub struct Fleet {
     backend: Fake,
     gates: Vec<Gate>,
 }
 
 impl Fleet {
-    /// Streamable HTTP on so many ports.
+    /// Streamable HTTP on this number of ports.
     pub async fn http(size: usize, script: Script) -> io::Result<Self> {
         #[cfg(unix)]
         raise_file_limit()?;
@@ -30,7 +30,7 @@ impl Fleet {
         self.gates.iter().map(url)
     }
 
-    /// Every port closes, what is open is reset, and no session is known any more.
+    /// Closes every port, resets open connections, and forgets all sessions.
     pub async fn lose(&self) -> io::Result<()> {
         self.set(Mode::Closed).await?;
         self.gates.iter().for_each(Gate::reset);
@@ -45,8 +45,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// When attempts to open a session came, in order: `initialize` came, or found a gate that resets.
-    /// A closed port counts nothing.
+    /// Times of attempts to open a session, in order: an `initialize`, or a connection to a gate that resets.
+    /// A closed port does not count.
     pub fn attempts(&self) -> Vec<Instant> {
         let received = self.backend.received();
         let greetings = received
@@ -57,7 +57,7 @@ impl Fleet {
         in_order(greetings.chain(refusals))
     }
 
-    /// When connections came, for whatever purpose, in order.
+    /// Times of all connections, in order.
     pub fn connections(&self) -> Vec<Instant> {
         in_order(self.gates.iter().flat_map(Gate::attempts))
     }
@@ -69,8 +69,8 @@ fn in_order(times: impl Iterator<Item = Instant>) -> Vec<Instant> {
     times
 }
 
-/// As many files as we may have, here and in what is started later: a connection through a gate takes
-/// three.
+/// Raises the limit of open files to its maximum, here and for child processes: a connection through a gate
+/// takes three.
 #[cfg(unix)]
 fn raise_file_limit() -> io::Result<()> {
     use rustix::process::{Resource, getrlimit, setrlimit};

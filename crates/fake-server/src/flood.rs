@@ -1,32 +1,32 @@
-//! Output that no request asked for, and lines on stderr.
+//! Unsolicited output, and lines on stderr.
 #![expect(clippy::print_stderr, reason = "the fake complains as told")]
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// A line on stderr.
+/// Writes a line to stderr.
 pub(crate) fn complain(text: &str) {
     eprintln!("{text}");
 }
 
-/// Output that no request asked for.
+/// Unsolicited output.
 #[derive(Debug)]
 pub(crate) struct Flood {
     pub to: Pipe,
-    /// How its first line begins.
+    /// The beginning of its first line.
     pub begin: &'static str,
     pub bytes: usize,
-    /// What is repeated.
+    /// The text that is repeated.
     pub text: FloodText,
-    /// Goes on for as long, however many bytes that is.
+    /// The duration of the flood, for any number of bytes.
     pub time: Option<Duration>,
 }
 
 #[derive(Debug)]
 pub(crate) enum FloodText {
-    /// Lines of 80 that mean nothing.
+    /// Meaningless lines of 80 characters.
     Junk,
-    /// One line: it has no end within the flood.
+    /// One line without an end within the flood.
     Endless,
     /// This line.
     Line(String),
@@ -38,7 +38,7 @@ pub(crate) enum Pipe {
     Stderr,
 }
 
-/// Floods beside everything else. If it is not read, it must not stop the answers.
+/// Writes the flood on a separate thread. If it is not read, it must not stop the answers.
 pub(crate) async fn pour(it: Flood) {
     let poured = tokio::task::spawn_blocking(move || {
         let mut to: Box<dyn Write> = match it.to {
@@ -48,17 +48,17 @@ pub(crate) async fn pour(it: Flood) {
         to.write_all(it.begin.as_bytes())?;
         let until = it.time.map(|time| Instant::now() + time);
         flood(&mut to, it.bytes, &it.text, until)?;
-        // Whatever comes next is a message of its own.
+        // The next message starts on a new line.
         if matches!(it.text, FloodText::Endless) {
             to.write_all(b"\n")?;
         }
         io::Result::Ok(())
     });
-    // A pipe whose reader is gone takes no flood.
+    // A pipe without a reader takes no flood.
     let _ = poured.await.expect("a flood does not panic");
 }
 
-/// Writes the text over and over: so many bytes, or until then.
+/// Writes the text repeatedly: this number of bytes, or until this time.
 pub(crate) fn flood(
     mut to: impl Write,
     bytes: usize,
@@ -71,7 +71,7 @@ pub(crate) fn flood(
         FloodText::Endless => {}
         FloodText::Line(text) => line = format!("{text}\n").into_bytes(),
     }
-    // As fast as the reader: a write for each line would be slower than any reader.
+    // A write for each line would be slower than any reader.
     let lines = line.repeat((64_000 / line.len()).max(1));
     let mut left = bytes;
     while left > 0 || until.is_some_and(|until| Instant::now() < until) {
@@ -81,7 +81,7 @@ pub(crate) fn flood(
             left.min(lines.len())
         };
         left = left.saturating_sub(size);
-        // The last line ends too. Lines that mean something are whole.
+        // The last line ends too. Meaningful lines are complete.
         let size = match text {
             FloodText::Line(_) => size.div_ceil(line.len()) * line.len(),
             FloodText::Junk | FloodText::Endless => size,

@@ -1,5 +1,5 @@
-//! A TCP gate between a gateway and a backend: it forwards a port, and can close it, reset what is
-//! open, or go silent, as networks do. It counts attempts to connect.
+//! A TCP gate between a gateway and a backend. It forwards a port, and can close it, reset connections, or go
+//! silent, as networks do. It counts attempts to connect.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,30 +14,30 @@ use tokio::task::{JoinHandle, JoinSet};
 /// Connections that may wait to be accepted: more than any test opens at once.
 const BACKLOG: u32 = 4096;
 
-/// How long the port is asked for again: the kernel may hold it for a moment longer than we did.
+/// Time to retry the bind, because the kernel may hold the port for a moment.
 const BIND_LIMIT: Duration = Duration::from_secs(5);
 const BIND_PAUSE: Duration = Duration::from_millis(5);
 
-/// What the gate does with new connections.
+/// The treatment of new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Forward,
-    /// Accepts and moves nothing, on old connections too: no answer, no reset. What was not moved is
+    /// Accepts connections and moves no bytes, on old connections too: no answer, no reset. The bytes are
     /// moved when the gate forwards again.
     Silent,
-    /// The port is closed; what is open stays open.
+    /// The port is closed; open connections stay.
     Closed,
     /// Accepts and resets at once, on old connections too: a refusal that is counted.
     Reset,
 }
 
-/// What every connection obeys. Connections are numbered as they come.
+/// The orders for all connections. Connections are numbered in the order of arrival.
 #[derive(Debug, Clone, Copy)]
 struct Orders {
     mode: Mode,
-    /// Those below are reset.
+    /// Connections below this number are reset.
     reset_below: u64,
-    /// Those below never move anything again: half-open.
+    /// Connections below this number are half-open for good.
     stranded_below: u64,
 }
 
@@ -60,7 +60,7 @@ impl Orders {
     }
 }
 
-/// A running gate. Dropped, it closes without being waited for.
+/// A running gate. Dropping it closes it without waiting.
 #[derive(Debug)]
 pub struct Gate {
     address: SocketAddr,
@@ -70,17 +70,17 @@ pub struct Gate {
     keeper: Option<JoinHandle<()>>,
 }
 
-/// Held for a push or a copy only.
+/// The lock is held only for a push or a copy.
 type Attempts = Mutex<Vec<Attempt>>;
 
 #[derive(Debug, Clone, Copy)]
 struct Attempt {
     at: Instant,
-    /// It found a gate that resets.
+    /// True if the gate has reset the connection.
     refused: bool,
 }
 
-/// The most of these times, which are in order, within any span of this length.
+/// The largest number of these ordered times within any span of this length.
 pub fn most_within(at: &[Instant], span: Duration) -> usize {
     let count = |(first, begun): (usize, &Instant)| {
         at[first..].partition_point(|it| it.duration_since(*begun) < span)
@@ -101,7 +101,8 @@ enum Event {
 }
 
 impl Gate {
-    /// Forwards a free loopback port to `backend`, which need not listen yet. Called in a runtime.
+    /// Forwards a free loopback port to `backend`, which may start to listen later. Must be called in a
+    /// runtime.
     pub fn open(backend: SocketAddr) -> io::Result<Self> {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
@@ -133,7 +134,7 @@ impl Gate {
         self.address
     }
 
-    /// Takes effect before this returns: after `Closed` connections are refused, after the others they
+    /// Takes effect before this returns: after `Closed`, connections are refused; after the other modes they
     /// are accepted again, on the same port.
     pub async fn set(&self, mode: Mode) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();
@@ -144,14 +145,14 @@ impl Gate {
         outcome.await.map_err(|_| gone())?
     }
 
-    /// Resets (RST) every connection that is open.
+    /// Resets (RST) every open connection.
     pub fn reset(&self) {
         let next = self.next();
         self.orders.send_modify(|orders| orders.reset_below = next);
     }
 
-    /// Makes every connection that is open half-open, for good; new ones work. So it is after a sleep,
-    /// or when a NAT has forgotten them.
+    /// Makes every open connection half-open for good; new ones work. This happens after a sleep, or when a
+    /// NAT has forgotten connections.
     pub fn strand(&self) {
         let next = self.next();
         self.orders
@@ -162,26 +163,26 @@ impl Gate {
         self.attempts.lock().len() as u64
     }
 
-    /// When connections were accepted. One that found the port closed never came here.
+    /// Times of accepted connections. Connections to a closed port are not counted.
     pub fn attempts(&self) -> Vec<Instant> {
         self.attempts.lock().iter().map(|it| it.at).collect()
     }
 
-    /// When connections were accepted to be reset at once ([`Mode::Reset`]).
+    /// Times of connections that were accepted to be reset at once ([`Mode::Reset`]).
     pub fn refusals(&self) -> Vec<Instant> {
         let attempts = self.attempts.lock();
         let refused = attempts.iter().filter(|it| it.refused);
         refused.map(|it| it.at).collect()
     }
 
-    /// The most attempts within any span of this length.
+    /// The largest number of attempts within any span of this length.
     pub fn most_attempts_within(&self, span: Duration) -> usize {
         most_within(&self.attempts(), span)
     }
 
-    /// Closes the port and resets what is open, and waits for it.
+    /// Closes the port, resets open connections, and waits for both.
     pub async fn stop(mut self) {
-        // It may have ended by a panic, which is reported below.
+        // The task may have ended by a panic, which is reported below.
         let _ = self.commands.send(Command::Stop);
         if let Some(keeper) = self.keeper.take()
             && let Err(error) = keeper.await
@@ -212,7 +213,7 @@ impl Keeper {
             };
             match event {
                 Event::Came(Ok(stream)) => self.admit(stream),
-                // The peer has gone already; nothing else fails on loopback.
+                // The peer is gone; nothing else fails on loopback.
                 Event::Came(Err(_)) | Event::Left => {}
                 Event::Commanded(Some(Command::Mode(mode, done))) => {
                     // The test may not wait for it.
@@ -264,7 +265,7 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
-    // Connections of the port's last life may linger.
+    // Earlier connections of the port may linger.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -284,7 +285,7 @@ async fn listen_again(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Moves bytes both ways for as long as the orders say so.
+/// Moves bytes both ways as long as the orders allow it.
 async fn connection(
     number: u64,
     client: TcpStream,
@@ -293,12 +294,12 @@ async fn connection(
 ) {
     let connected = until(&mut orders, number, TcpStream::connect(backend)).await;
     let Some(Ok(mut backend)) = connected else {
-        // No backend is behind the gate, so the gate is gone, too.
+        // Without a backend behind the gate, the connection is reset.
         return reset(&client);
     };
     let mut client = client;
     for stream in [&client, &backend] {
-        // Costs only time where it fails.
+        // A failure only costs time.
         let _ = stream.set_nodelay(true);
     }
     let moving = tokio::io::copy_bidirectional(&mut client, &mut backend);
@@ -308,7 +309,7 @@ async fn connection(
     }
 }
 
-/// Drives `work` while the fate of the connection is to move; `None` once it is to be reset.
+/// Polls `work` while the connection may move bytes; `None` when it must be reset.
 async fn until<T>(
     orders: &mut watch::Receiver<Orders>,
     number: u64,
@@ -321,7 +322,7 @@ async fn until<T>(
             return None;
         }
         tokio::select! {
-            // A fate that has changed goes first: what comes after a command obeys it.
+            // A new order comes first, so that bytes after a command obey it.
             biased;
             changed = orders.changed() => changed.ok()?,
             done = &mut work, if fate == Fate::Move => return Some(done),
@@ -329,9 +330,9 @@ async fn until<T>(
     }
 }
 
-/// Makes the end of the stream a reset.
+/// Turns the end of the stream into a reset.
 fn reset(stream: &TcpStream) {
-    // Where it fails, the end is a FIN: a broken connection all the same.
+    // If that fails, the end is a FIN, which also breaks the connection.
     let _ = stream.set_zero_linger();
 }
 

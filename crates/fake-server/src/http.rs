@@ -29,9 +29,9 @@ const VERSION_SINCE: &str = "2025-06-18";
 enum Refusal {
     Plain(StatusCode, String),
     Message(Invalid),
-    /// As a bend has it.
+    /// The refusal of a bend.
     Bent(Box<Reply>),
-    /// With the methods that are allowed.
+    /// The methods that are allowed.
     Method(&'static str),
 }
 
@@ -159,7 +159,7 @@ fn delete(service: &Service, script: &Script, received: &Received) -> Result<Rep
     Ok(plain(StatusCode::OK, ""))
 }
 
-/// The session a request belongs to: 400 without an id, 404 for an unknown one.
+/// The session of a request: 400 without an id, 404 for an unknown one.
 fn find(service: &Service, script: &Script, received: &Received) -> Result<Arc<Session>, Refusal> {
     if script.stateless {
         return Ok(service.only_session());
@@ -184,7 +184,7 @@ fn find(service: &Service, script: &Script, received: &Received) -> Result<Arc<S
     Ok(session)
 }
 
-/// Counts a message of the session, which may be one too many.
+/// Counts a message of the session, which may exceed a limit.
 fn count(
     service: &Service,
     script: &Script,

@@ -1,4 +1,5 @@
-//! An endpoint that the daemon does not have: which server or profile was meant by it.
+//! The error about an endpoint that the daemon does not have, with the server or profile that was probably
+//! meant.
 
 use mainstay_command_line::{
     connect::{self, Found},
@@ -9,18 +10,18 @@ use mainstay_platform::environment::Origin;
 
 use super::daemon::Finder;
 
-/// What is not there.
+/// The name that is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} not found; {hint}")]
 pub struct Absent {
-    /// The word for programs.
+    /// The error code for programs.
     pub kind: &'static str,
     pub what: String,
     pub hint: String,
 }
 
 impl Absent {
-    /// Looks for names that may have been meant. Where they cannot be had, none is suggested.
+    /// Finds similar names. Without access to the names it suggests none.
     pub async fn at(finder: &Finder) -> Self {
         let path = &finder.path;
         let server = path.strip_prefix("/servers/");
@@ -66,7 +67,7 @@ fn hint(meant: Option<&str>, next: &str) -> String {
     format!("{meant}{next}")
 }
 
-/// The configuration of a daemon of this machine.
+/// The configuration of a daemon on this machine.
 fn config_of(found: Found) -> Option<Config> {
     let origin = Origin {
         flag: Some(found.file?.config?.into()),

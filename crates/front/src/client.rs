@@ -1,5 +1,5 @@
-//! What the client says on stdin: to the door of a Mainstay with servers of its own, which may hand the client
-//! over to a front, and to the front.
+//! The client's stdin, which is read first for the door of a Mainstay with servers of its own, and later for
+//! a front, if the client is handed over.
 
 use std::{
     collections::VecDeque,
@@ -19,33 +19,33 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::ClientSession;
 
-/// Bytes of requests that are held back; beyond them stdin is not read.
+/// Bytes of requests that are held back. Above them stdin is not read.
 const MAX_HELD: usize = 16 * 1024 * 1024;
 
-/// By so much more than the limit a line is certainly too long: a reader reads less at once.
+/// Bytes above the limit at which a line is certainly too long. A reader reads less at once.
 const MARGIN: usize = 256 * 1024;
 
-/// The lines of a client, and what the client has made of its session.
+/// The lines of a client, and the state of its session.
 pub struct ClientInput<R> {
     lines: LineReader<R>,
     max_message: usize,
-    /// Requests that no door was given.
+    /// Requests that were not given to a door.
     held: VecDeque<Bytes>,
     held_bytes: usize,
     pub session: ClientSession,
 }
 
-/// When a door is to be left.
+/// Signals for leaving a door.
 #[derive(Default)]
 pub struct Leaving {
-    /// Cancelled when the client is to be handed over.
+    /// Cancelled when the client will be handed over.
     pub asked: CancellationToken,
-    /// Cancelled when the door has all that it will be asked.
+    /// Cancelled when the door has got its last line.
     pub leave: CancellationToken,
 }
 
 impl<R: AsyncRead + Unpin> ClientInput<R> {
-    /// Lines of at most so many bytes.
+    /// Reads lines of at most `max_message` bytes.
     pub fn new(input: R, max_message: usize) -> Self {
         Self {
             lines: LineReader::new(input, max_message),
@@ -56,7 +56,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// The next line: first those that were held back.
+    /// The next line. Lines that were held back come first.
     pub async fn next(&mut self) -> io::Result<Option<Line>> {
         match self.held.pop_front() {
             Some(held) => Ok(Some(Line::Whole(held))),
@@ -64,8 +64,8 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// Gives a door what the client says, until the client or the door has ended. When the client is to be
-    /// handed over, requests are held back; what belongs to requests at work still goes to the door.
+    /// Gives the client's lines to a door, until the client or the door has ended. When the client will be
+    /// handed over, requests are held back, and messages about running requests still go to the door.
     pub async fn feed(&mut self, mut door: DoorFeed, leaving: &Leaving) {
         let mut is_leaving = false;
         loop {
@@ -87,7 +87,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                     self.session.sent(&line);
                     Some(line)
                 }
-                // The door finds it too long, too, and says so.
+                // The door finds the line too long, too, and answers that.
                 Ok(Some(Line::TooLong { .. })) => {
                     Some(vec![b'x'; self.max_message.saturating_add(MARGIN)].into())
                 }
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// Holds a request back. Returns a line that goes to the door all the same.
+    /// Holds a request back. Returns a line that must go to the door.
     fn hold(&mut self, line: Bytes) -> Option<Bytes> {
         let frame = Frame::read(line.clone());
         let kind = frame.as_ref().map(|frame| frame.envelope().kind);
@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                 self.session.notified(method);
                 return Some(line);
             }
-            // A batch, or what cannot be read: the front knows what to do with it.
+            // Batches and unreadable lines are left to the front.
             Ok(Kind::Request { .. }) | Err(_) => {}
         }
         self.held_bytes += line.len();
@@ -121,7 +121,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         None
     }
 
-    /// Drops a request of this id that was held back. Says whether there was one.
+    /// Drops a held request with this id. Returns whether there was one.
     fn drop_held(&mut self, id: Option<&str>) -> bool {
         let is_it = |line: &Bytes| {
             Frame::read(line.clone()).is_ok_and(|frame| frame.id().is_some() && frame.id() == id)
@@ -135,30 +135,30 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
     }
 }
 
-/// The end of a [`DoorInput`] to which lines are given.
+/// The end of a [`DoorInput`] that takes lines.
 pub struct DoorFeed {
     lines: mpsc::Sender<Bytes>,
     given: u64,
-    /// How many lines the door has dealt with.
+    /// Number of lines that the door has processed.
     dealt_with: watch::Receiver<u64>,
 }
 
 impl DoorFeed {
     async fn give(&mut self, line: Bytes) {
         self.given += 1;
-        // A door that has ended is noticed by its closing.
+        // A door that has ended is noticed when its stream closes.
         self.lines.send(line).await.ok();
     }
 
-    /// Waits until the door has dealt with all lines, or has ended.
+    /// Waits until the door has processed all lines, or has ended.
     async fn taken(&mut self) {
         let given = self.given;
         self.dealt_with.wait_for(|count| *count >= given).await.ok();
     }
 }
 
-/// Lines as a stream of bytes for a door. The stream has one line at a time: a door that reads on has dealt
-/// with the line before.
+/// Lines as a stream of bytes for a door. The stream has one line at a time: a door that reads on has
+/// processed the line before.
 pub struct DoorInput {
     lines: mpsc::Receiver<Bytes>,
     line: Bytes,
@@ -227,8 +227,8 @@ mod tests {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"x"}}}}"#)
     }
 
-    /// What the door was given before the handing over stays the door's; requests after it are kept, less
-    /// those that the client has cancelled, and what belongs to requests at work reaches the door.
+    /// Requests before the handover stay with the door. Later requests are held back, except for those that
+    /// the client cancels. Messages about running requests reach the door.
     #[tokio::test]
     async fn requests_are_held_back_while_the_door_is_left() {
         let (mut client, stdin) = duplex(MAX);
@@ -254,7 +254,7 @@ mod tests {
                 let method = "notifications/cancelled";
                 format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"requestId":{id}}}}}"#)
             };
-            // The door has dealt with the last line as soon as it reads on.
+            // A door that reads on has processed the last line.
             let line = {
                 let mut reading = pin!(door.next_line());
                 tokio::select! {
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(input.next().await.expect("the end"), None);
     }
 
-    /// A door that is still at a line is not left.
+    /// A door that still processes a line is not left.
     #[tokio::test]
     async fn a_door_is_left_when_it_has_dealt_with_every_line() {
         let (mut client, stdin) = duplex(MAX);
@@ -315,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_too_long_is_too_long_for_the_door() {
-        // More than is read at once.
+        // More than one read returns.
         const LIMIT: usize = 1024 * 1024;
         let (mut client, stdin) = duplex(MAX);
         let mut input = ClientInput::new(stdin, LIMIT);

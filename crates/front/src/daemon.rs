@@ -1,4 +1,4 @@
-//! The daemon as a front reaches it: where it is, and the requests that it gets.
+//! The daemon as a front uses it: its address, and requests to it.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -17,42 +17,42 @@ use mainstay_transport::{
     http1::{Client, Error, Responding, Response},
 };
 
-/// How long it may take from the end of a connection to its reset. The daemon closes a connection right after
-/// it has ended its side; a machine may be busy in between.
+/// Time between the end of a connection and its reset. The daemon closes a connection right after it has
+/// ended its side, but a machine may be busy.
 const RESET_WAIT: Duration = Duration::from_secs(1);
 
-/// Whether the daemon takes no work at the moment, and has not taken this request. In a session it says so with the
-/// status of an answer.
+/// True if the daemon does not take work at the moment, and has not taken this request. In a session the
+/// status of the answer says so.
 pub fn is_put_off(response: &Response) -> bool {
     let head = &response.head;
     head.status == 503
         || head.status == 200 && !head.is_event_stream && head.get("retry-after").is_some()
 }
 
-/// How a front finds its daemon, each time anew: a restarted one may listen elsewhere.
+/// Finds the daemon, anew each time: after a restart it may listen elsewhere.
 #[derive(Clone, Debug)]
 pub struct Finder {
-    /// A daemon that was named, by an option or by the environment.
+    /// The URL of a daemon that an option or the environment names.
     pub url: Option<String>,
     /// The path of the endpoint.
     pub path: String,
-    /// Only a daemon that serves this configuration will do.
+    /// Requires a daemon that serves this configuration.
     pub config: Option<String>,
 }
 
 /// One run of the daemon, or at least one connection to it.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Counts the daemons of this front.
+    /// The number of this daemon in this front.
     pub epoch: u64,
-    /// Its process, where its state directory tells.
+    /// The daemon's process id, if its state directory has it.
     pub pid: Option<u32>,
     client: Arc<Client>,
     url: String,
     path: String,
-    /// The header lines of each request. They hold the token.
+    /// Header lines of each request. They contain the token.
     common: Common,
-    /// Whether connections end at the daemon itself, and not at a proxy or a tunnel.
+    /// True if connections end at the daemon itself, and not at a proxy or a tunnel.
     is_direct: bool,
     /// The client's session; `None` before `initialize`.
     pub session: Option<Session>,
@@ -62,11 +62,11 @@ pub struct Daemon {
 #[derive(Clone, Debug)]
 pub struct Session {
     pub id: String,
-    /// For `MCP-Protocol-Version`.
+    /// The value of `MCP-Protocol-Version`.
     pub version: Option<String>,
 }
 
-/// Header lines, hidden in debug output.
+/// Header lines, which are hidden in debug output.
 #[derive(Clone)]
 struct Common(String);
 
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Common {
     }
 }
 
-/// Why there is no daemon to be had now.
+/// An error that there is no daemon now.
 #[derive(Debug, thiserror::Error)]
 pub enum NoDaemon {
     #[error(transparent)]
@@ -135,7 +135,7 @@ impl Daemon {
             }
             let _ = write!(common, "authorization: Bearer {}\r\n", token.expose());
         }
-        // A Mainstay above us is found by the daemon, so that no front leads it back to itself.
+        // The daemon detects a Mainstay above this one, so that no front leads it back to itself.
         let chain = std::env::var(CHAIN).unwrap_or_default();
         if !chain.is_empty() && chain.bytes().all(|byte| byte.is_ascii_graphic()) {
             let _ = write!(common, "{CHAIN_HEADER}: {chain}\r\n");
@@ -166,7 +166,7 @@ impl Daemon {
         }
     }
 
-    /// Whether another is the same process, as far as can be told.
+    /// True if the other daemon is the same process, as far as that is known.
     pub fn is_same_run(&self, other: &Self) -> bool {
         self.pid.is_some() && self.pid == other.pid
     }
@@ -175,7 +175,7 @@ impl Daemon {
         &self.url
     }
 
-    /// Whether the daemon itself says that lists may have changed when it revives a session.
+    /// True if the daemon itself announces that lists may have changed when it revives a session.
     pub fn tells_changes(&self) -> bool {
         !self.path.starts_with("/servers/")
     }
@@ -184,7 +184,7 @@ impl Daemon {
         format!("{method} {} HTTP/1.1\r\n{}", self.path, self.common.0)
     }
 
-    /// The header lines that name the session.
+    /// The header lines of the session.
     fn session_lines(&self, head: &mut String) {
         let Some(session) = &self.session else {
             return;
@@ -202,11 +202,11 @@ impl Daemon {
         self.client.send(whole(head, text))
     }
 
-    /// Posts a request that belongs to no session (2026-07-28).
+    /// Posts a request without a session (2026-07-28).
     pub fn post_modern(&self, frame: &Frame) -> Responding {
         let mut head = self.head("POST");
         let meta = modern::request_meta(frame.text(), frame.envelope());
-        // The daemon says what is wrong with one that cannot be read.
+        // For an unreadable message the daemon reports the error.
         if let (Ok(meta), Kind::Request { .. }) = (meta, frame.envelope().kind) {
             let named = |member| message::named(frame.text(), frame.envelope(), member);
             let method = frame.method_name();
@@ -239,10 +239,10 @@ impl Daemon {
         self.client.send(head.into_bytes())
     }
 
-    /// Whether a request without an answer has certainly not been taken.
+    /// True if a request without an answer was certainly not taken.
     ///
-    /// The system resets a connection whose process ends, or closes it, before all was read. A request
-    /// that was not read whole was not taken. A proxy may reset a connection for other reasons.
+    /// The system resets a connection whose process ends, or closes it, before all bytes were read. A request
+    /// that was not read completely was not taken. A proxy may reset a connection for other reasons.
     pub fn has_not_taken(&self, error: &Error) -> bool {
         match error {
             Error::Connect(_) | Error::NotWritten(_) => true,

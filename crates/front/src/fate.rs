@@ -2,42 +2,42 @@
 
 use mainstay_core::message::Method;
 
-/// What is known of a message without an answer.
+/// The knowledge about a message without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The daemon has not taken it: no connection, a request that was not read whole, a session that
-    /// the daemon does not know, or a daemon that is stopping.
+    /// The daemon has not taken it: there was no connection, the request was not read completely, the daemon
+    /// does not know the session, or the daemon is stopping.
     NotTaken,
-    /// The daemon may have taken it, and a stream that may still bring the answer broke off.
+    /// The daemon may have taken it, and the stream broke that may still bring the answer.
     Resumable,
     /// The daemon may have taken it.
     Taken,
 }
 
-/// What to do with the message.
+/// The next step for the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Send it to the daemon that comes next.
+    /// Send it to the next daemon.
     Again,
-    /// Ask the daemon for the rest of the stream.
+    /// Request the rest of the stream from the daemon.
     Resume,
     /// Answer that it may or may not have run.
     Unknown,
-    /// Nobody waits for it.
+    /// Nobody waits for the answer.
     Dropped,
 }
 
-/// What is sent to the daemon.
+/// A message to the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outgoing {
     Request(Method),
     Notification(Method),
-    /// Several messages in one (2025-03-26): at least one of them may be a call.
+    /// Several messages in one (2025-03-26). At least one of them may be a call.
     Batch,
 }
 
-/// What follows `loss`. Nothing that may have run is sent again, unless it only reads or sets what the
-/// session is set to anyway.
+/// The next step after `loss`. A message that may have run is not sent again, unless it only reads, or sets a
+/// value that the session already has.
 pub fn of(message: Outgoing, loss: Loss, is_cancelled: bool) -> Fate {
     match (message, loss) {
         _ if is_cancelled => Fate::Dropped,
@@ -50,7 +50,7 @@ pub fn of(message: Outgoing, loss: Loss, is_cancelled: bool) -> Fate {
     }
 }
 
-/// Whether a request may be made twice: it reads, or it sets what is set already.
+/// True if a request may run twice: it reads, or it sets a value that is already set.
 fn repeats_safely(method: Method) -> bool {
     match method {
         Method::Initialize
@@ -99,16 +99,16 @@ mod tests {
 
     use super::*;
 
-    /// What became of one attempt, as only an onlooker sees it.
+    /// The real course of one attempt, which the front cannot see.
     #[derive(Clone, Copy, Debug)]
     enum Attempt {
-        /// Nobody listened, the daemon was stopping, or it died before it had read all.
+        /// Nobody listened, the daemon was stopping, or it died before it had read everything.
         Unread,
-        /// It ran, and the answer was lost.
+        /// The message ran, and the answer was lost.
         RanUnheard,
-        /// It was taken, and the daemon died before it ran.
+        /// The daemon took the message, and died before running it.
         TakenInVain,
-        /// It ran; the stream of its answer broke.
+        /// The message ran, and the stream of its answer broke.
         RanOnABrokenStream,
         RanAndAnswered,
     }
@@ -121,7 +121,7 @@ mod tests {
             )
         }
 
-        /// What the front sees of it.
+        /// The part that the front can observe.
         fn seen(self) -> Option<Loss> {
             match self {
                 Self::Unread => Some(Loss::NotTaken),
@@ -143,7 +143,7 @@ mod tests {
         prop::collection::vec(attempt, 1..12)
     }
 
-    /// How a message fares: how often it ran, and whether its sender was told.
+    /// Simulates a message. Returns how often it ran, and whether the client got an answer.
     fn course(message: Outgoing, attempts: &[Attempt], resumes: bool) -> (usize, bool) {
         let mut ran = 0;
         for attempt in attempts {
@@ -153,7 +153,7 @@ mod tests {
             };
             match of(message, loss, false) {
                 Fate::Again => {}
-                // The daemon that has the stream brings the answer; any other refuses.
+                // The daemon with the stream brings the answer. Any other refuses.
                 Fate::Resume if resumes => return (ran, true),
                 Fate::Resume => match of(message, Loss::Taken, false) {
                     Fate::Again => {}

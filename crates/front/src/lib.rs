@@ -45,40 +45,41 @@ use self::{
     session::{ClientSession, Unsent},
 };
 
-/// The largest message. The daemon has limits of its own, which are smaller.
+/// Largest message. The daemon has its own, smaller limits.
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// Bytes of messages that wait to be sent; beyond them stdin is not read.
+/// Bytes of messages that wait to be sent. Above them stdin is not read.
 const MAX_QUEUED: usize = 16 * 1024 * 1024;
 
-/// Requests that may wait for their answers; one more is refused. Far more than clients have in flight.
+/// Number of requests that may wait for answers; more are refused. It is far above the number of a real
+/// client.
 const MAX_UNANSWERED: usize = 1024;
 
-/// How long a message waits for a daemon, once there was one. A restart takes seconds, and clients have
+/// Time that a message waits for a daemon, after there was one. A restart takes seconds, and clients have
 /// time limits of their own.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long it waits when the client has closed stdin.
+/// Time that a message waits after the client has closed stdin.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the end of the session may take.
+/// Time limit for ending the session.
 const DELETE_LIMIT: Duration = Duration::from_secs(2);
 
-/// What all tasks of a front share.
+/// State that all tasks of a front share.
 struct Front {
     finder: Finder,
     output: LineWriter,
     link: watch::Sender<Link>,
-    /// The last epoch of which a message found that its daemon is gone.
+    /// The last epoch whose daemon was found to be gone.
     lost: watch::Sender<u64>,
-    /// A session was opened.
+    /// Notified when a session was opened.
     opened: Notify,
     state: Mutex<State>,
-    /// The client has closed stdin.
+    /// Cancelled when the client has closed stdin.
     ending: CancellationToken,
-    /// There was no daemon when we started, and we do not wait any longer.
+    /// Cancelled when there was no daemon at the start, and the waiting time is over.
     hopeless: CancellationToken,
-    /// The daemon has no such endpoint.
+    /// Cancelled when the daemon has no such endpoint.
     nowhere: CancellationToken,
     /// The tasks that wait for answers.
     tasks: TaskTracker,
@@ -87,25 +88,25 @@ struct Front {
 #[derive(Default)]
 struct State {
     session: ClientSession,
-    /// The session that the daemon knows, or knew.
+    /// The current or last session of the daemon.
     held: Option<Session>,
     questions: Questions<Arc<Daemon>>,
     /// Requests by their ids (JSON text).
     in_flight: HashMap<String, InFlight>,
     /// The serial number of the last request.
     last_serial: u64,
-    /// Why there is no daemon.
+    /// The reason that there is no daemon.
     why: Option<Unattached>,
-    /// There was a daemon.
+    /// True if there was a daemon.
     was_attached: bool,
-    /// A request was refused because there was no daemon.
+    /// True if a request was refused because there was no daemon.
     is_unserved: bool,
-    /// The same for requests that cannot be sent.
+    /// The reason that requests cannot be sent.
     reason: Option<Unsent>,
 }
 
 impl State {
-    /// Why requests were refused, where there never was a daemon.
+    /// The reason that requests were refused, if there never was a daemon.
     fn absence(&mut self) -> Option<Unattached> {
         let is_absent = self.is_unserved && !self.was_attached;
         is_absent.then(|| self.why.take().unwrap_or(Unattached::Late))
@@ -114,36 +115,36 @@ impl State {
 
 /// A request that waits for its answer.
 struct InFlight {
-    /// The client expects no answer.
+    /// True if the client expects no answer.
     is_cancelled: bool,
-    /// The daemon that it was sent to.
+    /// The daemon that the request was sent to.
     at: Option<Arc<Daemon>>,
     is_modern: bool,
     serial: u64,
-    /// It has no answer before one side ends it.
+    /// True if the request stays open until one side ends it.
     is_stream: bool,
-    /// The client's own cancellation, once it has come.
+    /// The client's own cancellation.
     cancellation: Option<String>,
     /// Cancelled to give up the attempt.
     give_up: CancellationToken,
 }
 
-/// A message of the client that waits for its turn, and its share of the queue.
+/// A message of the client in the queue, and its share of the queue's bytes.
 struct Queued {
     message: Message,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// What is done with a line of the client.
+/// The next step for a line of the client.
 enum Sorted {
     Queue(Message),
-    /// It has been dealt with.
+    /// The line is processed.
     Done,
-    /// It is answered at once.
+    /// The answer to send at once.
     Answer(String),
 }
 
-/// Serves the client on stdin and stdout. `wait` is how long it waits for a daemon at the start. With a
+/// Serves the client on stdin and stdout. `wait` is the time that it waits for a daemon at the start. With a
 /// `starter`, a daemon that does not come back is replaced.
 pub async fn run(
     finder: Finder,
@@ -155,7 +156,7 @@ pub async fn run(
     Box::pin(serve(client, finder, wait, starter, signals)).await
 }
 
-/// Serves a client that may have been served otherwise before; see [`run`].
+/// Serves a client that another door may have served before; see [`run`].
 pub async fn serve(
     mut client: ClientInput<impl AsyncRead + Unpin>,
     finder: Finder,
@@ -208,16 +209,16 @@ pub async fn serve(
 
 impl Front {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Held for map operations, never across an await.
+        // The lock is held for operations on maps, never across an await.
         self.state.lock()
     }
 
-    /// Sends a line to the client. One that has gone gets nothing; its going is noticed elsewhere.
+    /// Sends a line to the client. If the client is gone, another task notices that.
     async fn say(&self, line: &str) {
         self.output.send(line).await.ok();
     }
 
-    /// A daemon could not be had.
+    /// Notes the reason that there is no daemon.
     fn note(&self, why: Unattached) {
         let mut state = self.state();
         let kind = match &why {
@@ -236,7 +237,7 @@ impl Front {
         }
     }
 
-    /// A message found that this daemon is gone.
+    /// Notes that this daemon is gone.
     fn lose(&self, daemon: &Daemon) {
         self.link.send_if_modified(|link| {
             let is_it = link.daemon().is_some_and(|it| it.epoch == daemon.epoch);
@@ -252,7 +253,7 @@ impl Front {
         });
     }
 
-    /// The daemon, once there is one, or why there is none.
+    /// Waits for a daemon. Returns an error if there is none.
     async fn up(&self) -> Result<Arc<Daemon>, Unsent> {
         let mut link = self.link.subscribe();
         let last = async {
@@ -286,20 +287,20 @@ impl Front {
         }
     }
 
-    /// A request is over. Says whether its client expects no answer.
+    /// Removes a finished request. Returns true if its client expects no answer.
     fn forget(&self, message: &Message) -> bool {
         let mut state = self.state();
         let own = state.in_flight.get(message.id());
         if own.is_none_or(|request| request.serial != message.serial) {
-            // A batch has no entry. A request that was abandoned has none any more.
+            // Batches have no entry, and neither have abandoned requests.
             return message.cancelled.is_cancelled();
         }
         let over = state.in_flight.remove(message.id());
         over.is_some_and(|request| request.is_cancelled)
     }
 
-    /// Abandons what the client has asked for in its session: it opens another one, and may give the same ids
-    /// to other requests. The end of the session cancels what runs.
+    /// Abandons the requests of a client that opens another session, because it may use the same ids again.
+    /// The end of the session cancels them.
     fn abandon(state: &mut State) {
         state.in_flight.retain(|_, request| {
             if !request.is_modern {
@@ -309,13 +310,13 @@ impl Front {
         });
     }
 
-    /// Serves the client until it closes stdin and is answered.
+    /// Serves the client until it has closed stdin and has its answers.
     async fn serve(
         self: &Arc<Self>,
         client: ClientInput<impl AsyncRead + Unpin>,
         wait: Duration,
     ) -> Result<Exit, CommandError> {
-        // The messages' bytes are bounded by the room that they hold.
+        // The bytes of the messages are bounded by their permits.
         let (queue, queued) = mpsc::unbounded_channel();
         let reading = async {
             self.read(client, queue).await;
@@ -335,7 +336,7 @@ impl Front {
                 Some(why) => Err(why.into()),
                 None => Ok(Exit::DONE),
             },
-            // What was asked for is refused before the end.
+            // Open requests are refused before the end.
             () = async {
                 waiting.await;
                 self.hopeless.cancel();
@@ -347,21 +348,21 @@ impl Front {
     /// Resolves if there is no daemon at the start.
     async fn wait_at_start(&self, wait: Duration) {
         let mut link = self.link.subscribe();
-        // What it returns locks the link, and is dropped at once.
+        // The result holds a lock on the link, and is dropped at once.
         let up = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
         tokio::select! {
             biased;
             () = up => std::future::pending().await,
-            // To wait would not bring it.
+            // Waiting would not help.
             () = self.nowhere.cancelled() => {}
             () = sleep(wait) => {}
         }
     }
 
-    /// Resolves when the requests that were waiting have been refused.
+    /// Resolves when the waiting requests were refused.
     async fn refused(&self) {
         let mut look = tokio::time::interval(Duration::from_millis(10));
-        // One look for the message that is being read just now.
+        // One pause, for a message that is being read now.
         look.tick().await;
         loop {
             look.tick().await;
@@ -371,7 +372,7 @@ impl Front {
         }
     }
 
-    /// Reads stdin to its end. What cannot wait is done at once, the rest is queued in order.
+    /// Reads stdin to its end. Urgent lines are processed at once, the others are queued in order.
     async fn read(
         self: &Arc<Self>,
         mut client: ClientInput<impl AsyncRead + Unpin>,
@@ -413,7 +414,7 @@ impl Front {
         }
     }
 
-    /// What is to be done with a line.
+    /// Decides the next step for a line.
     fn sort(self: &Arc<Self>, line: Bytes) -> Sorted {
         let cancelled = CancellationToken::new();
         if message::is_batch(&line) {
@@ -454,7 +455,7 @@ impl Front {
                 let id = frame.get(id);
                 let is_away = self.link.borrow().daemon().is_none();
                 let mut state = self.state();
-                // The client asks whether its other end is there, which it is.
+                // The client checks that its peer is alive, and the front is.
                 if method == Method::Ping && !is_modern && (is_away || state.held.is_none()) {
                     return Sorted::Answer(message::response(id, "{}"));
                 }
@@ -506,11 +507,11 @@ impl Front {
             );
             return;
         };
-        // A session that was opened meanwhile has the questions of before no more, and says so.
+        // A session that was opened meanwhile does not have the old questions, and answers so.
         self.post_aside(question.from, frame.with_id(&question.id));
     }
 
-    /// The client gives up a request.
+    /// Cancels a request for the client.
     fn cancel(&self, frame: &Frame) {
         let id = frame.param("requestId").unwrap_or("null");
         let text = frame.one_line();
@@ -535,7 +536,7 @@ impl Front {
         self.post_aside(at, text);
     }
 
-    /// The client has closed stdin: it is answered, but answers nothing.
+    /// Notes that the client has closed stdin: it gets answers, but sends none.
     fn end_input(&self) {
         self.ending.cancel();
         let (questions, streams) = {
@@ -552,13 +553,13 @@ impl Front {
         }
     }
 
-    /// Sends messages in the order in which they came. Answers are awaited by tasks.
+    /// Sends messages in the order in which they came. Other tasks wait for the answers.
     async fn send(self: &Arc<Self>, mut queued: mpsc::UnboundedReceiver<Queued>) {
         while let Some(queued) = queued.recv().await {
             let message = &queued.message;
             let kind = message.frame.as_ref().map(|frame| frame.envelope().kind);
             if let Some(Kind::Notification { method }) = kind {
-                // The daemon has taken it before it gets what follows.
+                // The daemon must take this message before the ones that follow.
                 self.carry(message, None).await;
                 self.state().session.notified(method);
                 continue;
@@ -571,7 +572,7 @@ impl Front {
                 })
             );
             if is_initialize {
-                // What follows belongs to the session that this opens.
+                // The messages that follow belong to the session that this one opens.
                 self.carry(message, None).await;
                 continue;
             }
@@ -601,7 +602,7 @@ impl Front {
     }
 }
 
-/// The JSON-RPC error that answers what could not be read.
+/// The JSON-RPC error for an unreadable message.
 fn unreadable(error: &Unreadable) -> String {
     let (code, id) = match error {
         Unreadable::Utf8 => (code::PARSE_ERROR, None),
@@ -613,7 +614,7 @@ fn unreadable(error: &Unreadable) -> String {
 impl From<Unattached> for CommandError {
     fn from(why: Unattached) -> Self {
         match why {
-            // A file that cannot be used, say.
+            // For example a file that cannot be used.
             Unattached::NoDaemon(NoDaemon::NotFound(error))
                 if error.exit() != Exit::UNREACHABLE =>
             {

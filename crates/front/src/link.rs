@@ -1,5 +1,5 @@
-//! The link to the daemon: finds it, keeps the client's session in it, and listens to what belongs to
-//! no call. When the daemon goes, the link waits for the next one.
+//! The link to the daemon: finds it, keeps the client's session in it, and receives the messages that belong
+//! to no call. When the daemon is gone, the link waits for the next one.
 
 use std::{convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
 
@@ -16,20 +16,20 @@ use super::{
     starter::Starter,
 };
 
-/// Pauses between two looks for a daemon.
+/// Pauses between two searches for a daemon.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A link that held for so long was a good one: the next pause is short.
+/// A link that lasted this long was a good one, so the next pause is short.
 const HELD: Duration = Duration::from_secs(1);
 
-/// The daemon sends a comment every 15 s. A stream that is silent for longer leads nowhere.
+/// The daemon sends a comment every 15 s. A stream that is silent for longer is broken.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// The longest time that the daemon may take to let a front in. It may start a server meanwhile.
+/// Time that the daemon may take to attach a front. It may start a server meanwhile.
 const ATTACH_LIMIT: Duration = Duration::from_mins(2);
 
-/// Whether there is a daemon to talk to.
+/// The state of the connection to a daemon.
 #[derive(Clone, Debug)]
 pub enum Link {
     Down,
@@ -45,7 +45,7 @@ impl Link {
     }
 }
 
-/// Why a daemon that was found is of no use now.
+/// The reason that a daemon cannot be used now.
 #[derive(Debug, thiserror::Error)]
 pub enum Unattached {
     #[error(transparent)]
@@ -64,7 +64,7 @@ pub enum Unattached {
     NoSession(String),
 }
 
-/// The stream of what belongs to no call, and the place in it.
+/// The stream of messages that belong to no call, and the position in it.
 struct Listening {
     daemon: Arc<Daemon>,
     events: Option<Events>,
@@ -110,7 +110,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
     }
 }
 
-/// Says on stderr with whom the client speaks now.
+/// Prints the daemon on stderr that the client now uses.
 fn tell(daemon: &Daemon, before: Option<&Listening>) {
     let url = daemon.url();
     match (before, daemon.pid) {
@@ -124,7 +124,7 @@ fn tell(daemon: &Daemon, before: Option<&Listening>) {
     }
 }
 
-/// Finds the daemon, and puts the client's session into it.
+/// Finds the daemon, and restores the client's session in it.
 async fn attach(
     front: &Arc<Front>,
     before: Option<&Listening>,
@@ -184,7 +184,7 @@ async fn settle(
     }
     match response.head.status {
         200 if response.head.is_event_stream => {
-            // The daemon revives a session, but not what it was set to.
+            // The daemon revives a session, but not its settings.
             if !is_same_run {
                 replay(front, &daemon).await?;
                 if !daemon.tells_changes() {
@@ -203,7 +203,7 @@ async fn settle(
     }
 }
 
-/// Opens a session anew, and sets it to what the client has set it to.
+/// Opens a new session, and restores the client's settings.
 async fn begin_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Listening, Unattached> {
     let daemon = open_anew(front, daemon).await?;
     let response = daemon.get(None).await?;
@@ -219,7 +219,7 @@ async fn begin_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Listening, Un
     })
 }
 
-/// Looks at the answer to a GET without a session, which says whether there is such an endpoint.
+/// Checks the answer to a GET without a session, which shows whether the endpoint exists.
 async fn check(front: &Front, response: Response) -> Result<(), Unattached> {
     let status = response.head.status;
     read(response).await?;
@@ -266,7 +266,7 @@ async fn open_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Daemon, Unatta
     Ok(daemon)
 }
 
-/// Sets the session to what the client has set it to.
+/// Restores the client's settings of the session.
 async fn replay(front: &Arc<Front>, daemon: &Daemon) -> Result<(), Unattached> {
     let requests = front.state().session.replay();
     for request in requests {
@@ -278,7 +278,7 @@ async fn replay(front: &Arc<Front>, daemon: &Daemon) -> Result<(), Unattached> {
         let answer = read(response).await?;
         let answer = Frame::read(answer).ok();
         if answer.is_none_or(|answer| answer.result().is_none()) {
-            // The server may have gone meanwhile. The client is not concerned.
+            // The server may be gone meanwhile. The client need not know.
             tracing::debug!(status, "a subscription or the log level was not taken");
         }
     }
@@ -310,7 +310,7 @@ async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
     body.map_err(|error| Unattached::NoSession(error.to_string()))
 }
 
-/// Passes on what belongs to no call, until the daemon is lost.
+/// Forwards messages that belong to no call, until the daemon is lost.
 async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
     let mut lost = front.lost.subscribe();
     let epoch = listening.daemon.epoch;
@@ -324,7 +324,7 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
         };
         let event = tokio::select! {
             _ = is_lost => return listening,
-            // The client's first session, or another one in its place.
+            // The client's first session, or one that replaces it.
             () = front.opened.notified() => {
                 let held = front.state().held.clone();
                 let daemon = Arc::new(listening.daemon.with_session(held));
@@ -334,7 +334,7 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
                     Ok(response) if response.head.status == 200 => {
                         listening.events = Some(Events::new(response, MAX_MESSAGE));
                     }
-                    // Attached anew.
+                    // The link was attached anew.
                     Ok(_) | Err(_) => return listening,
                 }
                 continue;
@@ -360,7 +360,7 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
                 if !front.has_another_session(&listening.daemon) {
                     return listening;
                 }
-                // The stream of a session that has ended. That of the next one is opened in a moment.
+                // The session of this stream has ended. The stream of the next one is opened in a moment.
                 listening.events = None;
             }
         }

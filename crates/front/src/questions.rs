@@ -1,14 +1,14 @@
-//! The requests of servers that the client has before it. Pure.
+//! Open requests of servers to the client. Pure.
 //!
-//! Each gets an id of ours: another run of the daemon begins to count anew, and a late answer must not
+//! Each gets an id of ours: another run of the daemon starts counting again, and a late answer must not
 //! answer another question.
 
 use std::collections::BTreeMap;
 
-/// Questions that one client may have before it; the oldest one goes for one more.
+/// Number of open questions of one client. One more drops the oldest.
 const MAX_OPEN: usize = 1024;
 
-/// Open questions, and `D`, the daemon that each came from.
+/// Open questions. `D` is the daemon that asked.
 #[derive(Debug)]
 pub struct Questions<D> {
     next: u64,
@@ -18,7 +18,7 @@ pub struct Questions<D> {
 /// A question of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question<D> {
-    /// The daemon's id, JSON text.
+    /// The daemon's id, as JSON text.
     pub id: String,
     pub from: D,
 }
@@ -33,7 +33,7 @@ impl<D> Default for Questions<D> {
 }
 
 impl<D> Questions<D> {
-    /// The id under which the client gets a question.
+    /// Adds a question. Returns the id that the client gets.
     pub fn ask(&mut self, id: &str, from: D) -> u64 {
         self.next += 1;
         if self.open.len() >= MAX_OPEN {
@@ -44,12 +44,12 @@ impl<D> Questions<D> {
         self.next
     }
 
-    /// The question that an answer with this id (JSON text) is for. It is answered once.
+    /// Removes the question that an answer with this id (JSON text) is for.
     pub fn answered(&mut self, id: &str) -> Option<Question<D>> {
         self.open.remove(&id.parse().ok()?)
     }
 
-    /// Our id of a question that the daemon takes back.
+    /// Removes a question that the daemon takes back. Returns our id of it.
     pub fn taken_back(&mut self, id: &str, is_from: impl Fn(&D) -> bool) -> Option<u64> {
         let found = self.open.iter();
         let found = found
@@ -60,12 +60,12 @@ impl<D> Questions<D> {
         Some(found)
     }
 
-    /// Forgets all questions, and returns them.
+    /// Removes all questions, and returns them.
     pub fn close(&mut self) -> Vec<Question<D>> {
         std::mem::take(&mut self.open).into_values().collect()
     }
 
-    /// Forgets the questions of daemons that are gone; returns our ids of them.
+    /// Removes the questions of daemons that are gone. Returns our ids of them.
     pub fn forget(&mut self, is_gone: impl Fn(&D) -> bool) -> Vec<u64> {
         let gone = self.open.iter().filter(|(_, it)| is_gone(&it.from));
         let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();

@@ -23,34 +23,34 @@ use super::{
     session::{Unsent, listen_changes, not_sent},
 };
 
-/// Until a daemon that takes no calls is asked again: it is about to stop.
+/// Pause before a daemon is asked again that takes no calls because it will stop.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Until a stream that the daemon has closed is resumed, unless the daemon says when.
+/// Pause before a stream is resumed that the daemon has closed, unless the daemon gives one.
 const RESUME_PAUSE: Duration = Duration::from_millis(200);
 const MAX_RESUME_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often a refused token is read again for one message.
+/// Number of times that a refused token is read again for one message.
 const MAX_DENIED: u32 = 3;
 
-/// One message on its way.
+/// A message of the client to the daemon.
 pub struct Message {
-    /// What is posted.
+    /// The text that is posted.
     pub text: Bytes,
-    /// `None` of a batch.
+    /// `None` for a batch.
     pub frame: Option<Frame>,
     pub is_modern: bool,
-    /// The client waits for no answer.
+    /// Cancelled when the client waits for no answer.
     pub cancelled: CancellationToken,
-    /// Tells it from another of the same id.
+    /// Distinguishes the message from another one with the same id.
     pub serial: u64,
 }
 
-/// How one attempt ended.
+/// The end of one attempt.
 enum End {
     /// The answer, on one line.
     Answer(Answer),
-    /// The daemon took it, and says nothing.
+    /// The daemon took the message, and there is no answer.
     Accepted,
     Lost(Loss),
 }
@@ -76,7 +76,7 @@ impl Attempt {
         }
     }
 
-    /// Resolves when the message has been written, or cannot be.
+    /// Resolves when the message was written, or cannot be.
     async fn written(&mut self) {
         let done = poll_fn(|context| {
             if self.responding.is_written() {
@@ -124,7 +124,7 @@ impl Message {
     fn text(&self) -> &str {
         match &self.frame {
             Some(frame) => frame.text(),
-            // It was read as text before.
+            // The text was valid UTF-8 when it was read.
             None => std::str::from_utf8(&self.text).unwrap_or_default(),
         }
     }
@@ -138,7 +138,7 @@ impl Message {
         }
     }
 
-    /// The answer of a message that may or may not have run; `None` if nobody waits for one.
+    /// The answer for a message that may or may not have run; `None` if nobody waits for one.
     fn unknown(&self) -> Option<String> {
         let said = format!("Mainstay was restarted or lost during the call. {MAY_HAVE_RUN}");
         let failure = |id: &str, method: Option<Method>| {
@@ -158,7 +158,7 @@ impl Message {
         self.each(failure)
     }
 
-    /// The answer of a message that was not sent.
+    /// The answer for a message that was not sent.
     fn not_sent(&self, why: &Unsent) -> Option<String> {
         self.each(|id, _| not_sent(id, why))
     }
@@ -175,7 +175,7 @@ impl Message {
         }
     }
 
-    /// The same answer to each request in it.
+    /// The same answer for each request in the message.
     fn each(&self, answer: impl Fn(&str, Option<Method>) -> String) -> Option<String> {
         if let Some(frame) = &self.frame {
             return match frame.envelope().kind {
@@ -198,7 +198,7 @@ impl Message {
 }
 
 impl Front {
-    /// Writes a message to the daemon. `None` if there is no daemon now, or nobody waits for it.
+    /// Writes a message to the daemon. `None` if there is no daemon now, or nobody waits for the answer.
     pub async fn begin(&self, message: &Message) -> Option<Attempt> {
         let begun = async {
             let daemon = self.up().await.ok()?;
@@ -214,8 +214,8 @@ impl Front {
         }
     }
 
-    /// Sends a message until it has an answer, and gives that to the client. `begun` is the first
-    /// attempt, where it has begun.
+    /// Sends a message until it has an answer, and gives that to the client. `begun` is the first attempt, if
+    /// it was already made.
     pub async fn carry(&self, message: &Message, begun: Option<Attempt>) {
         // Dropping the attempt closes its connection, which cancels a modern request.
         let answer = tokio::select! {
@@ -285,7 +285,7 @@ impl Front {
         }
     }
 
-    /// What the daemon answers to one attempt.
+    /// Waits for the daemon's answer to one attempt.
     async fn receive(
         &self,
         message: &Message,
@@ -299,7 +299,7 @@ impl Front {
             return self.follow(message, daemon, response, acknowledged).await;
         }
         if is_put_off(&response) {
-            // The daemon takes no calls because it is about to stop. The link hears of its end.
+            // The daemon takes no calls because it is stopping. The link will notice its end.
             if message.is_modern {
                 self.lose(daemon);
             }
@@ -326,7 +326,7 @@ impl Front {
             }
             return End::Answer(answer);
         }
-        // The session is unknown: it was idle for too long, or is one of an earlier daemon.
+        // The session is unknown: it was idle for too long, or belongs to an earlier daemon.
         if status == 404 && daemon.session.is_some() && !message.is_modern {
             self.lose(daemon);
             return End::Lost(Loss::NotTaken);
@@ -337,7 +337,7 @@ impl Front {
         }
     }
 
-    /// Passes on a stream until the answer has come. A stream that breaks off is resumed where it can be.
+    /// Forwards a stream until the answer has come. A broken stream is resumed if possible.
     async fn follow(
         &self,
         message: &Message,
@@ -371,7 +371,7 @@ impl Front {
                         continue;
                     };
                     events.finish();
-                    // The daemon ends such a stream when it stops. The client's stream goes on.
+                    // The daemon ends such a stream when it stops. The client's stream continues.
                     if message.is_listen() && frame.result().is_some() {
                         self.lose(&from);
                         return End::Lost(Loss::NotTaken);
@@ -411,7 +411,7 @@ impl Front {
         }
     }
 
-    /// The daemon may have heard the cancellation before it heard of the call.
+    /// Cancels a request again, because the daemon may have got the cancellation before the call.
     fn cancel_again(&self, id: &str, daemon: &Arc<Daemon>) {
         let cancellation = {
             let state = self.state();
@@ -423,7 +423,7 @@ impl Front {
         }
     }
 
-    /// Gives the client what the daemon says; returns a response.
+    /// Forwards a message of the daemon to the client. Returns a response.
     pub async fn pass_on(&self, daemon: &Arc<Daemon>, data: Bytes) -> Option<Frame> {
         let frame = match Frame::of_server_aside(data).await {
             Ok(frame) => frame,
@@ -467,7 +467,7 @@ impl Front {
         self.post_aside(Arc::clone(daemon), answer);
     }
 
-    /// Posts a message that waits for no turn, and of which nothing is heard again.
+    /// Posts a message out of turn, and ignores the answer.
     pub fn post_aside(&self, daemon: Arc<Daemon>, text: String) {
         self.tasks.spawn(async move {
             if let Err(error) = daemon.post(&text).await {
@@ -476,14 +476,14 @@ impl Front {
         });
     }
 
-    /// Whether the client has opened a session in the place of this one.
+    /// True if the client has replaced this session by another.
     pub fn has_another_session(&self, than: &Daemon) -> bool {
         let id = |session: &Option<Session>| session.as_ref().map(|session| session.id.clone());
         let held = id(&self.state().held);
         held.is_some() && held != id(&than.session)
     }
 
-    /// Ends a session that the client has no more. If that fails, the session ends by being idle.
+    /// Ends a session that the client no longer has. If that fails, the session ends by being idle.
     fn end_session(&self, daemon: Arc<Daemon>) {
         self.tasks.spawn(async move {
             if let Err(error) = daemon.delete().await {
@@ -492,7 +492,7 @@ impl Front {
         });
     }
 
-    /// The rest of a stream, from the daemon that has the session now.
+    /// Requests the rest of a stream from the daemon that has the session now.
     async fn resume(
         &self,
         from: &Daemon,
@@ -528,7 +528,7 @@ impl Front {
         }
     }
 
-    /// `initialize` was answered: from now on there is a session.
+    /// Notes the session that `initialize` has opened.
     fn open(&self, message: &Message, daemon: &Arc<Daemon>, id: String, answer: &Answer) {
         let (Some(request), Some(frame)) = (&message.frame, &answer.frame) else {
             return;
@@ -537,7 +537,7 @@ impl Front {
             let mut state = self.state();
             state.session.forget();
             state.session.answered(request, frame);
-            // Nobody answers what the session before was asked.
+            // The new session cannot answer the questions of the old one.
             state.questions.forget(|_| true);
             let version = state.session.version_header().map(str::to_owned);
             let session = Session { id, version };
@@ -566,8 +566,8 @@ fn lost_by(daemon: &Daemon, error: &Error) -> Loss {
     }
 }
 
-/// A stream that listens was opened anew: instead of another acknowledgement, the client hears that the
-/// lists may have changed. `None` for any other message.
+/// Handles the acknowledgement of a listening stream that was opened anew: the client gets a notification
+/// that the lists may have changed instead. `None` for any other message.
 fn again_acknowledged(
     message: &Message,
     data: &Bytes,
@@ -582,7 +582,7 @@ fn again_acknowledged(
     before.then(|| listen_changes(listen))
 }
 
-/// The answer in a body, which is on one line already.
+/// The answer in a body that is one line already.
 fn answer(message: &Message, body: Bytes) -> Option<Answer> {
     if message.frame.is_none() {
         let text = String::from_utf8(body.into()).ok()?;
@@ -598,7 +598,7 @@ fn answer(message: &Message, body: Bytes) -> Option<Answer> {
     })
 }
 
-/// The answer that a refusal over HTTP becomes: its JSON-RPC error under the id of the request.
+/// The JSON-RPC error for a refusal over HTTP, with the id of the request.
 fn refusal(message: &Message, status: u16, body: &Bytes) -> Option<String> {
     let said = Frame::read(body.clone()).ok();
     let error = said.as_ref().and_then(Frame::error);

@@ -1,5 +1,4 @@
-//! What the client has made of its session: enough to put a new session of the daemon in the place of
-//! the old one. Pure.
+//! The client's settings of its session: enough to replace the daemon's session by a new one. Pure.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +9,10 @@ use mainstay_core::{
 };
 use mainstay_transport::Frame;
 
-/// Subscriptions that are remembered: as many as the daemon keeps for one session.
+/// Number of subscriptions that are stored: as many as the daemon allows for one session.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// The longest line that sets something of a session, and the words of which it has one.
+/// Longest line that changes a session's settings, and the words that such a line contains.
 const MAX_SETTING: usize = 64 * 1024;
 const SETTINGS: [&str; 4] = [
     "initialize",
@@ -26,13 +25,13 @@ const SETTINGS: [&str; 4] = [
 #[derive(Debug, Default)]
 pub struct ClientSession {
     opened: Option<Opened>,
-    /// `notifications/initialized` was sent.
+    /// True if `notifications/initialized` was sent.
     is_initialized: bool,
     /// The params of the last `logging/setLevel` (JSON text).
     level: Option<String>,
     /// URIs, as JSON text.
     subscriptions: BTreeSet<String>,
-    /// For requests of our own.
+    /// The number of the next request of our own.
     next_id: u64,
 }
 
@@ -42,14 +41,14 @@ struct Opened {
     /// The client's own request.
     initialize: String,
     version: String,
-    /// The lists whose changes the client was promised to hear of.
+    /// The lists whose changes the server promised to announce.
     promised: Vec<Method>,
 }
 
 impl ClientSession {
-    /// Notes a line that a door was given whose answers are not seen. A request counts as answered.
+    /// Notes a line for a door whose answers are not seen. A request counts as answered.
     pub fn sent(&mut self, line: &[u8]) {
-        // Most lines do not have to be read for it.
+        // Most lines contain none of these words, and need no parsing.
         let is_said = |word: &&str| line.windows(word.len()).any(|it| it == word.as_bytes());
         if line.len() > MAX_SETTING || !SETTINGS.iter().any(is_said) {
             return;
@@ -69,7 +68,7 @@ impl ClientSession {
         }
     }
 
-    /// The client opens another session: what it has made of the last one does not belong to it.
+    /// Resets the settings, because the client opens another session.
     pub fn forget(&mut self) {
         *self = Self {
             next_id: self.next_id,
@@ -77,7 +76,7 @@ impl ClientSession {
         };
     }
 
-    /// Whether the client has opened a session.
+    /// True if the client has opened a session.
     pub fn is_open(&self) -> bool {
         self.opened.is_some()
     }
@@ -122,25 +121,25 @@ impl ClientSession {
         self.is_initialized |= method == Method::Initialized;
     }
 
-    /// The `initialize` that opens this session anew, if the client has opened one.
+    /// The `initialize` for a new session, if the client has opened one before.
     pub fn initialize(&self) -> Option<String> {
         Some(self.opened.as_ref()?.initialize.clone())
     }
 
-    /// The revision, for `MCP-Protocol-Version`; `None` where the revision knows no such header.
+    /// The revision, for `MCP-Protocol-Version`; `None` if the revision has no such header.
     pub fn version_header(&self) -> Option<&str> {
         let version = self.opened.as_ref()?.version.as_str();
         let sends = Revision::parse_legacy(version).is_some_and(Revision::sends_version_header);
         sends.then_some(version)
     }
 
-    /// What follows `initialize` in a session that is opened anew.
+    /// The message that follows `initialize` in a new session.
     pub fn initialized(&self) -> Option<String> {
         let text = || message::request(None, Method::Initialized.name(), None);
         self.is_initialized.then(text)
     }
 
-    /// The requests that set a session to what the client has set it to.
+    /// The requests that restore the client's settings in a new session.
     pub fn replay(&mut self) -> Vec<String> {
         let level = self.level.clone().map(|params| (Method::SetLevel, params));
         let subscriptions = self.subscriptions.iter();
@@ -151,7 +150,7 @@ impl ClientSession {
             .into_iter()
             .map(|(method, params)| {
                 self.next_id += 1;
-                // No client makes ids like these.
+                // Clients do not use such ids.
                 let id = format!(r#""mainstay-front-{}""#, self.next_id);
                 let method = method.name();
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
@@ -159,7 +158,7 @@ impl ClientSession {
             .collect()
     }
 
-    /// What a client is told whose lists may have changed.
+    /// The notifications for a client whose lists may have changed.
     pub fn list_changes(&self) -> Vec<String> {
         let promised = self.opened.iter().filter(|_| self.is_initialized);
         promised
@@ -169,7 +168,7 @@ impl ClientSession {
     }
 }
 
-/// The lists whose changes the result of an `initialize` promises to tell of.
+/// The lists whose changes the result of an `initialize` promises to announce.
 fn promised(result: &str) -> Vec<Method> {
     let capabilities = message::member(result, "capabilities").unwrap_or("{}");
     [
@@ -186,8 +185,8 @@ fn promised(result: &str) -> Vec<Method> {
     .collect()
 }
 
-/// What a stream that listens is told when it is opened anew: the lists that it asked for may have
-/// changed. `listen` is the request (2026-07-28).
+/// The notifications for a listening stream that was opened anew: the lists of its request may have changed.
+/// `listen` is the request (2026-07-28).
 pub fn listen_changes(listen: &Frame) -> Vec<String> {
     let id = listen.id().unwrap_or("null");
     let wanted = listen.param("notifications").unwrap_or("{}");
@@ -208,10 +207,10 @@ pub fn listen_changes(listen: &Frame) -> Vec<String> {
     .collect()
 }
 
-/// Why a request was not sent.
+/// The reason that a request was not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
-    /// The word for programs.
+    /// The error code for programs.
     pub kind: &'static str,
     pub why: String,
 }
@@ -220,7 +219,7 @@ impl Unsent {
     pub const UNREACHABLE: &str = "daemon_unreachable";
 }
 
-/// The answer to a request that was not sent and is not tried any more.
+/// The answer to a request that was not sent, and will not be.
 pub fn not_sent(id: &str, unsent: &Unsent) -> String {
     let text = format!("{}; the request was not sent", unsent.why);
     let data = serde_json::json!({"kind": unsent.kind});
@@ -261,7 +260,7 @@ mod tests {
     }
 
     proptest! {
-        /// A session that is set up anew is set to what the client last set, and to nothing else.
+        /// A replay restores exactly the client's last settings.
         #[test]
         fn a_replay_sets_what_the_client_has_set(
             steps in prop::collection::vec((0..3u8, 0..6u8, any::<bool>()), 0..40)

@@ -1,5 +1,5 @@
-//! Starts a daemon for a front whose daemon does not come back: the `mainstay mcp` that started the
-//! servers has ended, say. Of several fronts that do so, the one that gets the state directory has it.
+//! Starts a daemon for a front whose daemon does not come back, for example because the `mainstay mcp` that
+//! ran the servers has ended. Of several fronts that do so, the one that gets the state directory succeeds.
 
 use std::{
     io,
@@ -14,13 +14,13 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How long the daemon may be away before another is started: one that is restarted is back sooner.
+/// Time without a daemon before another one is started. A restart takes less.
 const AWAY: Duration = Duration::from_secs(2);
 
-/// Until a daemon that could not be started is started again.
+/// Pause before a daemon is started again after a failure.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// How long a daemon may take to end. Its servers have their time.
+/// Time that a daemon may take to end, including its servers.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// The configuration that is served, and the daemon that was started for it.
@@ -41,12 +41,12 @@ impl Starter {
         }
     }
 
-    /// There is a daemon.
+    /// Notes that there is a daemon.
     pub fn is_back(&mut self) {
         self.since = None;
     }
 
-    /// There is no daemon. Starts one if that has been so for a while.
+    /// Notes that there is no daemon. Starts one if that has lasted for a while.
     pub fn is_away(&mut self) {
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
@@ -80,7 +80,7 @@ impl Starter {
         }
     }
 
-    /// The daemon ends with us: by the end of its stdin, however we end.
+    /// Starts a daemon. It ends together with this process, because its stdin ends.
     fn start(&self) -> io::Result<Child> {
         Command::new(std::env::current_exe()?)
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])

@@ -1,10 +1,10 @@
-//! What is shown on a terminal: any bytes, as text, as a line, as a word, and as a string of JSON,
-//! against a list of what a terminal obeys or hides.
+//! Text on a terminal: any bytes, as text, as a line, as a word, and as a JSON string, against a list of
+//! characters that a terminal interprets or hides.
 
 use mainstay_core::display::{self, MAX_MARKS};
 use serde_json::{Value, json};
 
-/// Shows the bytes in every way.
+/// Displays the bytes in every way.
 pub fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let lines = display::lines(&text);
@@ -26,7 +26,7 @@ pub fn check(data: &[u8]) {
     shows_json(&text);
 }
 
-/// Valid JSON stays valid, and means the same.
+/// Valid JSON stays valid, and keeps its meaning.
 fn shows_json(text: &str) {
     let shown = display::json(text);
     harmless(&shown);

@@ -1,15 +1,15 @@
-//! Server-sent events: [`EventParser`] against the algorithm of WHATWG HTML, section 9.2.6, carried
-//! out on the whole stream at once.
+//! Server-sent events: [`EventParser`] against the algorithm of WHATWG HTML, section 9.2.6, applied to the
+//! whole stream at once.
 
 use bytes::Bytes;
 use mainstay_platform::event_stream::{Event, EventParser, TooLarge};
 
 use crate::Input;
 
-/// How much of an oversized event is kept.
+/// Bytes of an oversized event that are kept.
 const HEAD: usize = 1024;
 
-/// Reads the events of a stream.
+/// Parses the events of a stream.
 pub fn check(data: &[u8]) {
     let Some(input) = Input::new(data) else {
         return;
@@ -44,16 +44,16 @@ fn read(input: &Input) -> Vec<Result<Event, TooLarge>> {
     events
 }
 
-/// What stands before a blank line.
+/// The lines before a blank line.
 #[derive(Debug, Default, PartialEq)]
 struct Block {
     event: Event,
-    /// The length of its lines, their ends and comments not counted.
+    /// The length of its lines, without line ends and comments.
     size: usize,
 }
 
 impl Block {
-    /// Whether it is given on: it says something, or is too large to know.
+    /// True if the block is returned: it is not empty, or too large.
     fn counts(&self, limit: usize) -> bool {
         self.event != Event::default() || self.size > limit
     }
@@ -74,7 +74,7 @@ fn blocks(stream: &[u8]) -> Vec<Block> {
     blocks
 }
 
-/// Ended by CR LF, LF or CR; what has no end is left out.
+/// Complete lines, ended by CR LF, LF or CR.
 fn lines(stream: &[u8]) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     let mut line = Vec::new();
@@ -103,7 +103,7 @@ fn field(event: &mut Event, line: &[u8]) {
         b"event" => event.name = Some(text),
         b"id" if !text.contains('\0') => event.id = Some(text),
         b"retry" if !text.is_empty() && text.chars().all(|it| it.is_ascii_digit()) => {
-            // A number beyond all clocks is none.
+            // A number that does not fit is ignored.
             event.retry = text.parse().ok().or(event.retry);
         }
         b"data" => {

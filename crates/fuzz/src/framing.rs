@@ -1,5 +1,4 @@
-//! The framing of stdio, and what is read of a message: [`LineReader`], [`Frame`],
-//! [`message::batch`].
+//! The framing of stdio, and the parts of a message: [`LineReader`], [`Frame`], [`message::batch`].
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +15,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::Input;
 
-/// How much of an oversized line is kept.
+/// Bytes of an oversized line that are kept.
 const HEAD: usize = 1024;
 
 /// Reads the lines of a stream, and each line as a message.
@@ -71,7 +70,7 @@ fn read(input: &Input) -> Vec<Line> {
     std::iter::from_fn(|| now(reader.next()).expect(MEMORY)).collect()
 }
 
-/// The outcome of a future that waits for nothing but its turn.
+/// Polls a future that is ready at once, or after a yield.
 fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(std::task::Waker::noop());
@@ -82,15 +81,14 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Lines without their ends, and what comes after the last.
+/// Lines without their ends, and the rest after the last.
 fn split(bytes: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     let unfinished = lines.pop().expect("a split has a last part");
     (lines, unfinished)
 }
 
-/// What begins as a message is read as it is without noise; everything else is noise, as it was
-/// written and in order.
+/// A message is read as it would be without noise. All other text is noise, unchanged and in order.
 fn check_noise(input: &Input) {
     let mut reader = input.reader();
     let (mut found, mut noise) = (Vec::new(), Vec::new());
@@ -112,7 +110,7 @@ fn check_noise(input: &Input) {
         messages.iter().map(Vec::as_slice).collect::<Vec<_>>(),
         unfinished.as_slice(),
     );
-    // Blanks count only once it is known what they come before.
+    // Blanks count only after the text behind them is known.
     let before = messages
         .iter()
         .chain([&unfinished])
@@ -128,13 +126,13 @@ fn check_noise(input: &Input) {
     );
 }
 
-/// What means nothing before a message.
+/// Bytes before a message that have no meaning.
 fn blanks(line: &[u8]) -> usize {
     lenient::margin(line).unwrap_or(line.len())
 }
 
-/// The messages, the noise, and a message without an end. Noise ends at a carriage return, too; what means
-/// nothing may begin a message or noise.
+/// The messages, the noise, and an incomplete message. Noise ends at a carriage return, too. Blanks may start
+/// a message or noise.
 fn sorted(mut rest: &[u8]) -> (Vec<Vec<u8>>, Vec<u8>, Vec<u8>) {
     let (mut messages, mut noise) = (Vec::new(), Vec::new());
     loop {
@@ -159,20 +157,20 @@ fn sorted(mut rest: &[u8]) -> (Vec<Vec<u8>>, Vec<u8>, Vec<u8>) {
     }
 }
 
-/// The longest line that may be delivered: what one read brings may pass the limit.
+/// The longest line that may be delivered: one read may exceed the limit.
 fn most(input: &Input) -> usize {
     input.limit + input.longest_piece()
 }
 
-/// What the end of input makes of a line without an end.
+/// The treatment of a line without an end at the end of input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unfinished {
     Line,
-    /// A line if it is a whole message, else nothing.
+    /// A line if it is a complete message, else nothing.
     Message,
 }
 
-/// Every line is delivered as it was written and in order, unless it is longer than allowed.
+/// Every line is delivered unchanged and in order, unless it is too long.
 fn check_lines(
     input: &Input,
     found: &[Line],
@@ -266,7 +264,7 @@ fn check_batch(text: &str) {
     assert_eq!(items, expected);
 }
 
-/// What the reader's spans say against what is there.
+/// Compares the reader's spans with the members.
 fn check_members(frame: &Frame, members: &Members) {
     match frame.envelope().kind {
         Kind::Request { id, .. } => {
@@ -288,7 +286,7 @@ fn check_members(frame: &Frame, members: &Members) {
     assert_eq!(Some(frame.method_name()), members.method);
 }
 
-/// Where it can be read, it says what a plain reader finds.
+/// Compares the address with the result of a plain reader, if it can be read.
 fn check_address(frame: &Frame, members: &Members) {
     let params: Pairs = members.params.and_then(Pairs::read).unwrap_or_default();
     let Ok(address) = message::address(frame.text(), frame.envelope()) else {
@@ -309,7 +307,7 @@ fn check_address(frame: &Frame, members: &Members) {
     assert_eq!(address.progress_token.map(|token| frame.get(token)), token);
 }
 
-/// A message as a plain reader sees it, by the rules of JSON-RPC and MCP alone.
+/// A message as a plain reader parses it, by the rules of JSON-RPC and MCP only.
 struct Members<'a> {
     id: Option<&'a RawValue>,
     method: Option<String>,
@@ -320,13 +318,13 @@ struct Members<'a> {
 
 impl<'a> Members<'a> {
     fn read(text: &'a str) -> Option<Self> {
-        // Control characters in a key are no JSON, which reading a key as bytes does not see.
+        // Control characters in a key are invalid JSON, which reading a key as bytes does not detect.
         let _: &RawValue = serde_json::from_str(text).ok()?;
         let pairs: Pairs<'a> = serde_json::from_str(text).ok()?;
         let one = |name| {
             let mut found = pairs.0.iter().filter(move |(key, _)| key == name);
             let first = found.next().map(|(_, value)| *value);
-            // A member that occurs twice makes it no message.
+            // A message must not have a member twice.
             found.next().is_none().then_some(first)
         };
         let version = one("jsonrpc")?;
@@ -363,7 +361,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The members of `params`, and of `_meta`, that others must not look like.
+/// The members of `params` and `_meta` that others must not look like.
 const PARAMS: [&str; 12] = [
     "name",
     "uri",
@@ -386,7 +384,7 @@ const META: [&str; 5] = [
     "io.modelcontextprotocol/logLevel",
 ];
 
-/// An object as its members stand.
+/// The members of an object in order.
 #[derive(Default)]
 struct Pairs<'a>(Vec<(String, &'a RawValue)>);
 
@@ -395,7 +393,7 @@ impl<'a> Pairs<'a> {
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// Whether a member would be one of these to a reader that takes no notice of case.
+    /// True if a member equals one of these to a reader that ignores case.
     fn has_lookalike(&self, known: &[&str]) -> bool {
         let plain = |name: &str| {
             name.replace('\u{17f}', "s")
@@ -409,7 +407,7 @@ impl<'a> Pairs<'a> {
         })
     }
 
-    /// Whether these `params` have no such member.
+    /// True if these `params` have no such member.
     fn are_plain(&self) -> bool {
         let metas = self.0.iter().filter(|(name, _)| name == "_meta");
         let mut metas = metas.filter_map(|(_, meta)| Pairs::read(meta));
@@ -444,7 +442,7 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
     }
 }
 
-/// The key of a member, in which half of a surrogate pair is as good as any other character.
+/// The key of a member. Half of a surrogate pair counts as a character.
 struct Key(String);
 
 impl<'de> Deserialize<'de> for Key {

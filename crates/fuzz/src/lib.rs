@@ -1,9 +1,8 @@
-//! What reads bytes from outside, checked against readers that are too simple to be wrong, and what
-//! shows them on a terminal, against rules that are: each `check` takes any bytes, and panics where the
-//! two differ.
+//! Checks of the readers of external bytes against simple readers, and of the display on a terminal against
+//! its rules. Each `check` takes any bytes, and panics if the two differ.
 //!
-//! `crates/fuzz/run` looks for such bytes, guided by coverage; the tests of this crate replay those
-//! that were found or are typical (`corpus/`).
+//! `crates/fuzz/run` searches for such bytes, guided by coverage. The tests of this crate replay bytes that
+//! were found or are typical (`corpus/`).
 
 pub mod display;
 pub mod events;
@@ -11,7 +10,7 @@ pub mod framing;
 pub mod names;
 pub mod references;
 
-/// The first bytes of an input say how it is read: the limit, and in which pieces it comes.
+/// An input. Its first bytes define the limit, and the pieces in which the rest is read.
 struct Input<'a> {
     limit: usize,
     pieces: Vec<&'a [u8]>,
@@ -26,7 +25,7 @@ impl<'a> Input<'a> {
         let mut pieces = Vec::new();
         let (mut rest, mut state) = (bytes, u32::from(*seed));
         while !rest.is_empty() {
-            // Knuth's; a seed of 0 gives everything in one piece.
+            // Knuth's generator. A seed of 0 gives everything in one piece.
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let length = if *seed == 0 {
                 rest.len()

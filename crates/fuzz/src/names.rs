@@ -1,5 +1,5 @@
-//! Names that clients give, against the rule that they follow: a name leads to the server that it names, or
-//! nowhere, whatever the servers list and in whatever state they are. [`Catalog`], [`Claims`].
+//! Names from clients, against their rule: a name leads to the server that it names, or nowhere, for any
+//! lists and any states of the servers. [`Catalog`], [`Claims`].
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -17,11 +17,11 @@ use mainstay_core::{
 };
 use serde_json::{Map, Value, json};
 
-/// Servers, and items of a list, at most: the spellings of all of them are tried.
+/// Number of servers, and of items in a list, at most: the spellings of all of them are tried.
 const MAX_SERVERS: usize = 4;
 const MAX_ITEMS: usize = 4;
 
-/// Pieces that a name or URI is made of, at most.
+/// Number of pieces of a name or URI at most.
 const MAX_PIECES: usize = 6;
 
 const SERVERS: [&str; 12] = [
@@ -74,7 +74,7 @@ const PIECES: [&str; 32] = [
     "\"",
 ];
 
-/// Whole names and URIs, so that servers often list the same.
+/// Complete names and URIs, so that servers often list the same.
 const COMMON: [&str; 8] = [
     "push",
     "x",
@@ -93,7 +93,7 @@ const NAMINGS: [(&str, Naming); 4] = [
     ("mcp_prefix", Naming::McpPrefix),
 ];
 
-/// Reads a world, and asks it for everything by every spelling.
+/// Parses a world, and resolves everything in it by every spelling.
 pub fn check(data: &[u8]) {
     let Some(world) = World::read(&mut Bytes(data.iter())) else {
         return;
@@ -101,20 +101,20 @@ pub fn check(data: &[u8]) {
     world.check();
 }
 
-/// What becomes of a server before the names are resolved.
+/// The state of a server before the names are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Up,
     /// Stopped or disabled after it was listed.
     Stopped,
     Removed,
-    /// Configured, and never listed in this run.
+    /// Configured, and not listed in this run.
     NotListed,
-    /// Known from an earlier run alone.
+    /// Known only from an earlier run.
     Former,
     /// Up, and not in the profile.
     Denied,
-    /// Up, in the profile, and its tools are not.
+    /// Up and in the profile, but its tools are not.
     ToolsDenied,
 }
 
@@ -135,7 +135,7 @@ struct Lists([Vec<String>; ListKind::ALL.len()]);
 struct Server {
     name: ServerName,
     state: State,
-    /// What it listed first, and what it lists now where it is up.
+    /// Its first lists, before the current ones.
     before: Lists,
     now: Lists,
 }
@@ -153,7 +153,7 @@ impl Server {
         !matches!(self.state, State::NotListed | State::Former)
     }
 
-    /// Whether the profile has its items of this kind.
+    /// True if the profile has its items of this kind.
     fn is_in_profile(&self, kind: ListKind) -> bool {
         match self.state {
             State::Denied => false,
@@ -166,7 +166,7 @@ impl Server {
         self.is_up() && self.is_in_profile(kind) && has(&self.now, kind, key)
     }
 
-    /// Whether it lists the item, or did in this run.
+    /// True if it lists the item, or did in this run.
     fn had(&self, kind: ListKind, key: &str) -> bool {
         let before = self.was_listed() && has(&self.before, kind, key);
         self.is_in_profile(kind) && (before || self.lists(kind, key))
@@ -211,9 +211,9 @@ struct World {
     naming: Naming,
     max_length: usize,
     profile: Profile,
-    /// The tools that have a given name, if they may have it.
+    /// The tools with a given name, if they may have it.
     renamed: BTreeSet<String>,
-    /// More that is asked for.
+    /// Additional names that are resolved.
     asked: Vec<String>,
 }
 
@@ -262,7 +262,7 @@ impl World {
         })
     }
 
-    /// What a client sees at the end of the world's history.
+    /// The catalog of a client at the end of the world's history.
     fn catalog(&self) -> Catalog {
         let of = |is_one: fn(&Server) -> bool| self.servers.iter().filter(move |it| is_one(it));
         let names = |is_one| of(is_one).map(|it| it.name.clone()).collect::<Vec<_>>();
@@ -298,7 +298,7 @@ impl World {
         }
     }
 
-    /// Every item has one name of its builtin, and leads to itself by it.
+    /// Every item has one exposed name, which leads to the item.
     fn check_list(&self, catalog: &Catalog, kind: ListKind) {
         let mut seen = HashSet::new();
         for (exposed, target) in catalog.names(kind) {
@@ -349,11 +349,11 @@ impl World {
         }
         let own = target.server.as_str();
         for other in self.servers.iter().filter(|it| it.name != target.server) {
-            // Where only case tells two apart, the case counts.
+            // If only case distinguishes two servers, the case counts.
             if other.name.as_str().eq_ignore_ascii_case(own) && name.contains(own) {
                 continue;
             }
-            // The prefix of a spelling comes before a server that is called `mcp`.
+            // The prefix of a spelling has precedence over a server named `mcp`.
             if other.name.as_str().eq_ignore_ascii_case("mcp") && reads_as_behind_mcp(name, own) {
                 continue;
             }
@@ -373,7 +373,7 @@ impl World {
         if name != exposed {
             assert!(!builtin::is_tool(name), "{name:?} is an own tool's");
         }
-        // What does not say its server is not had by two. A name that reads as the target's own says it.
+        // A name without a server cannot belong to two. A name that reads as the target's own has its server.
         let says_nobody = (name != exposed || self.naming == Naming::None) && !reads_as(name, own);
         if name == original && says_nobody {
             let others = self.servers.iter().filter(|it| it.name != target.server);
@@ -472,7 +472,7 @@ impl World {
                 continue;
             }
             assert_eq!(*target.original, *uri);
-            // Those that are gone for good come first.
+            // Servers that are gone for good come first.
             let (configured, gone): (Vec<_>, Vec<_>) =
                 self.servers.iter().partition(|it| it.is_configured());
             let mut servers = gone.into_iter().chain(configured);
@@ -488,7 +488,7 @@ impl World {
     }
 }
 
-/// Every listed resource is found by the URI that it is listed by.
+/// Every listed resource is found by its URI.
 fn check_listed_resources(catalog: &Catalog) {
     for (item, target) in catalog
         .items(ListKind::Resources)
@@ -513,12 +513,12 @@ fn resolve(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unre
     found.cloned()
 }
 
-/// Whether a careless reader takes a name for one of this server's.
+/// True if a careless reader takes a name for one of this server's.
 fn reads_as(name: &str, server: &str) -> bool {
     behind(&folded(name), &server.to_lowercase()).is_some() || reads_as_behind_mcp(name, server)
 }
 
-/// Whether a name is a careless spelling of `mcp__server__item`.
+/// True if a name is a careless spelling of `mcp__server__item`.
 fn reads_as_behind_mcp(name: &str, server: &str) -> bool {
     let (name, server) = (folded(name), server.to_lowercase());
     behind(&name, "mcp").is_some_and(|rest| behind(rest, &server).is_some())
@@ -533,7 +533,7 @@ fn folded(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-/// What stands behind a prefix and a separator.
+/// The rest behind a prefix and a separator.
 fn behind<'a>(folded: &'a str, prefix: &str) -> Option<&'a str> {
     let separators = ['_', '/'];
     let rest = folded.trim_start_matches(separators).strip_prefix(prefix)?;
@@ -541,7 +541,7 @@ fn behind<'a>(folded: &'a str, prefix: &str) -> Option<&'a str> {
     is_separated.then(|| rest.trim_start_matches(separators))
 }
 
-/// Where no file can be read.
+/// An environment without readable files.
 struct Nowhere;
 
 impl Environment for Nowhere {
@@ -558,7 +558,7 @@ impl Environment for Nowhere {
     }
 }
 
-/// The profile of a world, if its names can be given.
+/// The profile of a world, if its names are valid.
 fn profile(
     servers: &[Server],
     naming: &str,
@@ -590,7 +590,7 @@ fn profile(
     profiles.find(|profile| profile.name.as_str() == "world")
 }
 
-/// Choices out of bytes; zeros where there are no more.
+/// Choices from bytes; zeros after the last one.
 struct Bytes<'a>(std::slice::Iter<'a, u8>);
 
 impl Bytes<'_> {

@@ -1,9 +1,8 @@
-//! References in the texts of an entry: [`parse_entry`] against a reader that takes them character by
-//! character.
+//! References in the texts of an entry: [`parse_entry`] against a reader that works character by character.
 //!
-//! The first byte says which kind of server it is, and whether its references are replaced. Each line
-//! after it is a text: `eNAME=…` of its environment, `pNAME=…` of its parameters, any other an argument
-//! or the value of a header.
+//! The first byte defines the type of server, and whether its references are replaced. Each following line is
+//! a text: `eNAME=…` of its environment, `pNAME=…` of its parameters, any other an argument or the value of a
+//! header.
 
 use std::{
     cell::Cell,
@@ -14,10 +13,10 @@ use mainstay_config::{Environment, MAX_EXPANDED, References, Source, Unreadable,
 use mainstay_core::{config::Launch, ids::ServerName};
 use serde_json::{Map, Value, json};
 
-/// The file beside which the entry is read.
+/// The file of the entry.
 const FILE: &str = r#"{"mcpServers": {}, "inputs": [{"id": "key", "default": "asked"}]}"#;
 
-/// An environment and files; counts how often it is asked.
+/// An environment with files. Counts the accesses.
 #[derive(Default)]
 struct World {
     asked: Cell<usize>,
@@ -65,7 +64,7 @@ struct Texts {
     others: Vec<String>,
 }
 
-/// Reads the texts of an entry.
+/// Parses the texts of an entry.
 pub fn check(data: &[u8]) {
     let Some((first, text)) = data.split_first() else {
         return;
@@ -103,7 +102,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// The texts of a launch: its environment, by name, and its arguments or headers.
+/// The texts of a launch: its environment by name, and its arguments or headers.
 fn found(launch: Launch) -> Option<Vec<String>> {
     match launch {
         Launch::Stdio(launch) => {
@@ -162,7 +161,7 @@ impl Texts {
         entry
     }
 
-    /// What the launch has, by a plain reader; nothing where the entry is wrong.
+    /// The launch according to a plain reader; `None` if the entry is invalid.
     fn expected(&self) -> Option<Vec<String>> {
         let mut reader = Reader {
             texts: self,
@@ -200,9 +199,9 @@ impl Texts {
 
 struct Reader<'t> {
     texts: &'t Texts,
-    /// What stands above the text that is read.
+    /// Variables above the text that is parsed.
     env: Vec<(String, String)>,
-    /// What all texts come to.
+    /// The length of all texts.
     bytes: usize,
 }
 
@@ -218,7 +217,7 @@ impl Reader<'_> {
                 let (reference, after) = after.split_once('}')?;
                 let value = self.value(reference)?;
                 self.bytes += reference.len() + 3 + value.len();
-                // What is too long is not to be held either.
+                // Texts that are too long are not stored.
                 (self.bytes <= MAX_EXPANDED).then_some(())?;
                 expanded.push_str(&value);
                 rest = after;
@@ -239,12 +238,12 @@ impl Reader<'_> {
         (!expanded.contains('\0')).then_some(expanded)
     }
 
-    /// What JetBrains' name at the beginning stands for, and what comes after it; nothing where it is not
-    /// known.
+    /// The folder that JetBrains' variable at the beginning stands for, and the rest of the text; `None` for
+    /// an unknown variable.
     fn folder<'t>(&self, text: &'t str) -> Option<(Option<&'static str>, &'t str)> {
         let name = text.strip_prefix('$').and_then(|it| it.split_once('$'));
         let (name, after) = name.filter(|_| !self.texts.is_kept)?;
-        // There the second `$` begins a reference, or keeps one from being one.
+        // There the second `$` begins a reference, or escapes one.
         if after.starts_with('{') || after.starts_with("${") {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Decides whether the entries of a bundle may be unpacked, and under which paths.
+//! Decides whether the entries of a bundle may be unpacked, and to which paths.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,38 +7,38 @@ use crate::{
     zip::{Entry, Method},
 };
 
-/// The manifest's name in a bundle.
+/// The name of the manifest in a bundle.
 pub const MANIFEST: &str = "manifest.json";
 
-/// The most entries of a bundle. `node_modules` of large servers have ten thousand.
+/// Number of entries in a bundle at most. `node_modules` of large servers has ten thousand.
 pub const MAX_ENTRIES: usize = 20_000;
 
-/// The most that a bundle may unpack to, in bytes. Python bundles carry whole environments.
+/// Unpacked size of a bundle at most, in bytes. Python bundles contain whole environments.
 pub const MAX_TOTAL: u64 = 1024 * 1024 * 1024;
 
-/// The most that a file may unpack to for each byte in the bundle. Source text reaches 20, deflate ends at
-/// 1032.
+/// Unpacked bytes of a file for each byte in the bundle at most. OfferSource text reaches 20; the limit of deflate
+/// is 1032.
 const MAX_RATIO: u64 = 200;
 
-/// Files up to this size may have any ratio: empty tables compress well.
+/// Files up to this size may have any ratio, because empty tables compress well.
 const ANY_RATIO: u64 = 1024 * 1024;
 
-/// The longest path of an entry, in bytes.
+/// Longest path of an entry, in bytes.
 const MAX_PATH: usize = 512;
 
-/// The most folders that an entry may stand in.
+/// Number of nested folders at most.
 const MAX_DEPTH: usize = 40;
 
-/// Bits of a Unix mode: the kind of file, and the kinds that are taken.
+/// Bits of a Unix mode: the type of file, and the types that are accepted.
 const KIND: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 const EXECUTABLE: u32 = 0o111;
 
-/// Why a bundle is refused.
+/// The reason that a bundle is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum BundleRefusal {
     #[error("it has {0} entries, more than {MAX_ENTRIES}")]
     TooMany(usize),
     #[error("it would unpack to more than {} MiB", MAX_TOTAL / 1024 / 1024)]
@@ -69,11 +69,11 @@ pub enum Refused {
     NoManifest,
 }
 
-/// What is unpacked, in the order of the directory.
+/// The files and folders to unpack, in the order of the directory.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct UnpackPlan {
     pub files: Vec<PlannedFile>,
-    /// Folders that stand in the bundle by themselves.
+    /// Folders that are entries of the bundle.
     pub folders: Vec<Vec<String>>,
     /// Bytes of all files.
     pub total: u64,
@@ -81,34 +81,38 @@ pub struct Plan {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct PlannedFile {
-    /// The entry's place in the directory.
+    /// The entry's index in the directory.
     pub index: usize,
-    /// Its path, part by part. Each part is a plain name.
+    /// The components of its path. Each is a plain name.
     pub path: Vec<String>,
     pub executable: bool,
 }
 
 /// Checks all entries before the first byte is written.
-pub fn plan(entries: &[Entry], overlaps: bool, system: System) -> Result<Plan, Refused> {
+pub fn plan(
+    entries: &[Entry],
+    overlaps: bool,
+    system: System,
+) -> Result<UnpackPlan, BundleRefusal> {
     if entries.len() > MAX_ENTRIES {
-        return Err(Refused::TooMany(entries.len()));
+        return Err(BundleRefusal::TooMany(entries.len()));
     }
     if overlaps {
-        return Err(Refused::Overlap);
+        return Err(BundleRefusal::Overlap);
     }
-    let mut plan = Plan {
+    let mut plan = UnpackPlan {
         files: Vec::new(),
         folders: Vec::new(),
         total: 0,
     };
-    let mut taken: HashMap<String, bool> = HashMap::new();
+    let mut kinds: HashMap<String, bool> = HashMap::new();
     let mut parents = HashSet::new();
     for (index, entry) in entries.iter().enumerate() {
         let path = parts(&entry.name, system)?;
         check(entry)?;
         plan.total = plan.total.saturating_add(entry.size);
         if plan.total > MAX_TOTAL {
-            return Err(Refused::TooLarge);
+            return Err(BundleRefusal::TooLarge);
         }
         let folded = path.iter().map(|part| system.folded(part));
         let folded: Vec<_> = folded.collect();
@@ -116,8 +120,8 @@ pub fn plan(entries: &[Entry], overlaps: bool, system: System) -> Result<Plan, R
             parents.insert(folded[..end].join("/"));
         }
         let key = folded.join("/");
-        if taken.insert(key, entry.is_folder()).is_some() {
-            return Err(Refused::Twice(entry.name.clone()));
+        if kinds.insert(key, entry.is_folder()).is_some() {
+            return Err(BundleRefusal::Twice(entry.name.clone()));
         }
         if entry.is_folder() {
             plan.folders.push(path);
@@ -129,41 +133,44 @@ pub fn plan(entries: &[Entry], overlaps: bool, system: System) -> Result<Plan, R
             });
         }
     }
-    let crossed = taken
+    let crossed = kinds
         .iter()
         .find(|(path, is_folder)| !**is_folder && parents.contains(*path));
     if let Some((path, _)) = crossed {
-        return Err(Refused::FileAndFolder(path.clone()));
+        return Err(BundleRefusal::FileAndFolder(path.clone()));
     }
     if !plan.files.iter().any(|file| file.path == [MANIFEST]) {
-        return Err(Refused::NoManifest);
+        return Err(BundleRefusal::NoManifest);
     }
     Ok(plan)
 }
 
-/// What is wrong with an entry beside its path.
-fn check(entry: &Entry) -> Result<(), Refused> {
+/// Checks an entry, except for its path.
+fn check(entry: &Entry) -> Result<(), BundleRefusal> {
     let name = || entry.name.clone();
     if entry.encrypted {
-        return Err(Refused::Encrypted(name()));
+        return Err(BundleRefusal::Encrypted(name()));
     }
     if let Method::Other(method) = entry.method {
-        return Err(Refused::Method(name(), method));
+        return Err(BundleRefusal::Method(name(), method));
     }
     match entry.mode.map_or(0, |mode| mode & KIND) {
         0 | REGULAR | FOLDER => {}
-        LINK => return Err(Refused::Link(name())),
-        _ => return Err(Refused::Special(name())),
+        LINK => return Err(BundleRefusal::Link(name())),
+        _ => return Err(BundleRefusal::Special(name())),
     }
     if entry.size > ANY_RATIO && entry.size / entry.packed.max(1) > MAX_RATIO {
-        return Err(Refused::Bomb(name(), entry.size / entry.packed.max(1)));
+        return Err(BundleRefusal::Bomb(
+            name(),
+            entry.size / entry.packed.max(1),
+        ));
     }
     Ok(())
 }
 
-/// The parts of a path. Each is a plain name.
-fn parts(name: &str, system: System) -> Result<Vec<String>, Refused> {
-    let refuse = |why| Err(Refused::Path(name.to_owned(), why));
+/// The components of a path. Each is a plain name.
+fn parts(name: &str, system: System) -> Result<Vec<String>, BundleRefusal> {
+    let refuse = |reason| Err(BundleRefusal::Path(name.to_owned(), reason));
     if name.len() > MAX_PATH {
         return refuse("it is too long");
     }
@@ -171,13 +178,13 @@ fn parts(name: &str, system: System) -> Result<Vec<String>, Refused> {
         return refuse("it has a backslash");
     }
     if name.starts_with('/') || name.as_bytes().get(1) == Some(&b':') {
-        return Err(Refused::Absolute(name.to_owned()));
+        return Err(BundleRefusal::Absolute(name.to_owned()));
     }
     let path = name.strip_suffix('/').unwrap_or(name);
     let mut parts = Vec::new();
     for part in path.split('/') {
         match part {
-            ".." => return Err(Refused::Traversal(name.to_owned())),
+            ".." => return Err(BundleRefusal::Traversal(name.to_owned())),
             "" | "." => return refuse("a part of it is empty"),
             _ if part.chars().any(char::is_control) => return refuse("it has a control character"),
             _ if system != System::Windows => parts.push(part.to_owned()),
@@ -197,7 +204,7 @@ fn parts(name: &str, system: System) -> Result<Vec<String>, Refused> {
     Ok(parts)
 }
 
-/// Names that Windows keeps for devices, with any extension.
+/// True for names that Windows reserves for devices, with any extension.
 fn is_device(part: &str) -> bool {
     let stem = part
         .split('.')
@@ -215,9 +222,11 @@ fn is_device(part: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn planned(names: &[&str]) -> Result<Plan, Refused> {
-        let names = names.iter().chain(&[MANIFEST]);
-        let entries: Vec<_> = names.map(|name| Entry::named(name, 10, 5, None)).collect();
+    fn planned(names: &[&str]) -> Result<UnpackPlan, BundleRefusal> {
+        let all_names = names.iter().chain(&[MANIFEST]);
+        let entries: Vec<_> = all_names
+            .map(|name| Entry::named(name, 10, 5, None))
+            .collect();
         plan(&entries, false, System::Windows)
     }
 
@@ -235,7 +244,7 @@ mod tests {
         let files: Vec<_> = plan
             .files
             .iter()
-            .map(|it| (it.path.join("/"), it.executable))
+            .map(|file| (file.path.join("/"), file.executable))
             .collect();
         assert_eq!(
             files,
@@ -251,10 +260,18 @@ mod tests {
     fn paths_that_leave_the_bundle_are_refused() {
         let out = |name: &str| planned(&[name]).expect_err(name);
         for name in ["../x", "a/../../x", "a/..", ".."] {
-            assert_eq!(out(name), Refused::Traversal(name.to_owned()), "{name}");
+            assert_eq!(
+                out(name),
+                BundleRefusal::Traversal(name.to_owned()),
+                "{name}"
+            );
         }
         for name in ["/etc/passwd", "C:/x", "c:x"] {
-            assert_eq!(out(name), Refused::Absolute(name.to_owned()), "{name}");
+            assert_eq!(
+                out(name),
+                BundleRefusal::Absolute(name.to_owned()),
+                "{name}"
+            );
         }
         for name in [
             "..\\x",
@@ -274,26 +291,29 @@ mod tests {
         ] {
             let refused = out(name);
             assert!(
-                matches!(refused, Refused::Path(..) | Refused::Absolute(_)),
+                matches!(
+                    refused,
+                    BundleRefusal::Path(..) | BundleRefusal::Absolute(_)
+                ),
                 "{name:?}: {refused}"
             );
         }
-        assert!(matches!(out(&"a/".repeat(60)), Refused::Path(..)));
-        assert!(matches!(out(&"a".repeat(600)), Refused::Path(..)));
+        assert!(matches!(out(&"a/".repeat(60)), BundleRefusal::Path(..)));
+        assert!(matches!(out(&"a".repeat(600)), BundleRefusal::Path(..)));
     }
 
     #[test]
     fn names_stand_once() {
         for names in [&["a", "a"][..], &["A/b", "a/B"], &["a", "a/"]] {
             assert!(
-                matches!(planned(names), Err(Refused::Twice(_))),
+                matches!(planned(names), Err(BundleRefusal::Twice(_))),
                 "{names:?}"
             );
         }
         for names in [&["a", "a/b"][..], &["A/b", "a"]] {
             let refused = planned(names).expect_err("crossed");
             assert!(
-                matches!(refused, Refused::FileAndFolder(_)),
+                matches!(refused, BundleRefusal::FileAndFolder(_)),
                 "{names:?}: {refused}"
             );
         }
@@ -309,18 +329,18 @@ mod tests {
         let twice = [MANIFEST, MANIFEST].map(|name| Entry::named(name, 10, 5, None));
         assert_eq!(
             plan(&twice, false, System::Linux),
-            Err(Refused::Twice(MANIFEST.to_owned()))
+            Err(BundleRefusal::Twice(MANIFEST.to_owned()))
         );
     }
 
     #[test]
     fn special_files_are_refused() {
         for (mode, expected) in [
-            (0o120_777, Refused::Link("x".to_owned())),
-            (0o020_666, Refused::Special("x".to_owned())),
-            (0o060_666, Refused::Special("x".to_owned())),
-            (0o010_666, Refused::Special("x".to_owned())),
-            (0o140_666, Refused::Special("x".to_owned())),
+            (0o120_777, BundleRefusal::Link("x".to_owned())),
+            (0o020_666, BundleRefusal::Special("x".to_owned())),
+            (0o060_666, BundleRefusal::Special("x".to_owned())),
+            (0o010_666, BundleRefusal::Special("x".to_owned())),
+            (0o140_666, BundleRefusal::Special("x".to_owned())),
         ] {
             let entries = [Entry::named("x", 10, 5, Some(mode))];
             assert_eq!(
@@ -333,13 +353,13 @@ mod tests {
         encrypted.encrypted = true;
         assert_eq!(
             plan(&[encrypted], false, System::Linux),
-            Err(Refused::Encrypted("x".to_owned()))
+            Err(BundleRefusal::Encrypted("x".to_owned()))
         );
         let mut other = Entry::named("x", 10, 5, None);
         other.method = Method::Other(12);
         assert_eq!(
             plan(&[other], false, System::Linux),
-            Err(Refused::Method("x".to_owned(), 12))
+            Err(BundleRefusal::Method("x".to_owned(), 12))
         );
     }
 
@@ -353,20 +373,26 @@ mod tests {
                 System::Linux,
             )
         };
-        assert_eq!(one(500 * MIB, MIB), Err(Refused::Bomb("x".to_owned(), 500)));
-        assert_eq!(one(MAX_TOTAL + 1, MAX_TOTAL), Err(Refused::TooLarge));
-        // Small files may compress well.
-        assert_eq!(one(MIB, 10), Err(Refused::NoManifest));
+        assert_eq!(
+            one(500 * MIB, MIB),
+            Err(BundleRefusal::Bomb("x".to_owned(), 500))
+        );
+        assert_eq!(one(MAX_TOTAL + 1, MAX_TOTAL), Err(BundleRefusal::TooLarge));
+        // Small files may have any ratio.
+        assert_eq!(one(MIB, 10), Err(BundleRefusal::NoManifest));
         let many: Vec<_> = (0..=MAX_ENTRIES)
-            .map(|it| Entry::named(&it.to_string(), 0, 0, None))
+            .map(|number| Entry::named(&number.to_string(), 0, 0, None))
             .collect();
         assert_eq!(
             plan(&many, false, System::Linux),
-            Err(Refused::TooMany(MAX_ENTRIES + 1))
+            Err(BundleRefusal::TooMany(MAX_ENTRIES + 1))
         );
         let halves =
             ["x", "y", "z"].map(|name| Entry::named(name, MAX_TOTAL / 2, MAX_TOTAL / 2, None));
-        assert_eq!(plan(&halves, false, System::Linux), Err(Refused::TooLarge));
-        assert_eq!(plan(&[], true, System::Linux), Err(Refused::Overlap));
+        assert_eq!(
+            plan(&halves, false, System::Linux),
+            Err(BundleRefusal::TooLarge)
+        );
+        assert_eq!(plan(&[], true, System::Linux), Err(BundleRefusal::Overlap));
     }
 }

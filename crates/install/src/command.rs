@@ -1,18 +1,18 @@
-//! An offer with its answers becomes the command or the URL that runs it.
+//! Turns an offer and its answers into the command or the URL that runs the server.
 
 use crate::{
     inputs::{self, BadInput},
     listing::{Package, Transport},
-    offer::{Kind, Offer, Source},
+    offer::{Offer, OfferKind, OfferSource},
     question::Answers,
     recipe::{Recipe, Text},
 };
 
-/// The recipe of an offer. A bundle has its own: see [`crate::manifest::Manifest::recipe`].
+/// The recipe of an offer. Bundles have their own: see [`crate::manifest::Manifest::recipe`].
 pub fn recipe(offer: &Offer, answers: &Answers) -> Result<Recipe, BadInput> {
     match &offer.source {
-        Source::Remote(transport) => Ok(remote(transport, answers)),
-        Source::Package(package) => command(offer, package, answers),
+        OfferSource::Remote(transport) => Ok(remote(transport, answers)),
+        OfferSource::Package(package) => command(offer, package, answers),
     }
 }
 
@@ -35,12 +35,15 @@ fn remote(transport: &Transport, answers: &Answers) -> Recipe {
     }
 }
 
-/// The package as its runtime is told of it, with its version.
-pub fn reference(kind: Kind, package: &Package) -> String {
+/// The package with its version, as its runtime spells it.
+pub fn reference(kind: OfferKind, package: &Package) -> String {
     let identifier = &package.identifier;
-    let version = package.version.as_deref().filter(|it| !it.is_empty());
+    let version = package
+        .version
+        .as_deref()
+        .filter(|version| !version.is_empty());
     match (kind, version) {
-        (Kind::Oci, Some(version)) => {
+        (OfferKind::Oci, Some(version)) => {
             let last = identifier.rsplit('/').next().unwrap_or_default();
             if last.contains([':', '@']) {
                 identifier.clone()
@@ -48,7 +51,9 @@ pub fn reference(kind: Kind, package: &Package) -> String {
                 format!("{identifier}:{version}")
             }
         }
-        (Kind::Npm | Kind::Pypi | Kind::Nuget, Some(version)) => format!("{identifier}@{version}"),
+        (OfferKind::Npm | OfferKind::Pypi | OfferKind::Nuget, Some(version)) => {
+            format!("{identifier}@{version}")
+        }
         _ => identifier.clone(),
     }
 }
@@ -65,7 +70,7 @@ fn command(offer: &Offer, package: &Package, answers: &Answers) -> Result<Recipe
     for argument in &package.runtime_arguments {
         of_runtime.extend(inputs::words(argument, answers)?);
     }
-    let says = |words: &[&str]| {
+    let starts_with = |words: &[&str]| {
         of_runtime
             .iter()
             .any(|text| words.contains(&text.value.as_str()))
@@ -73,18 +78,18 @@ fn command(offer: &Offer, package: &Package, answers: &Answers) -> Result<Recipe
     let mut args: Vec<Text> = Vec::new();
     let reference = match offer.runtime {
         "npx" => {
-            if !says(&["-y", "--yes"]) {
+            if !starts_with(&["-y", "--yes"]) {
                 args.push(Text::open("-y"));
             }
             reference(offer.kind, package)
         }
-        // With --from, what follows is a command of that package and has no version.
-        "uvx" if says(&["--from"]) => package.identifier.clone(),
+        // With --from, the next argument is a command of that package and has no version.
+        "uvx" if starts_with(&["--from"]) => package.identifier.clone(),
         "pipx" => {
             if of_runtime.first().is_none_or(|text| text.value != "run") {
                 args.push(Text::open("run"));
             }
-            // pipx has pip's spelling.
+            // pipx spells versions like pip.
             reference(offer.kind, package).replace('@', "==")
         }
         "docker" | "podman" => {
@@ -92,31 +97,31 @@ fn command(offer: &Offer, package: &Package, answers: &Answers) -> Result<Recipe
             if of_runtime.first().is_some_and(|text| text.value == "run") {
                 of_runtime.remove(0);
             }
-            let says = |words: &[&str]| {
+            let starts_with = |words: &[&str]| {
                 of_runtime
                     .iter()
                     .any(|text| words.contains(&text.value.as_str()))
             };
-            if !says(&["-i", "--interactive", "-it"]) {
+            if !starts_with(&["-i", "--interactive", "-it"]) {
                 args.push(Text::open("-i"));
             }
-            if !says(&["--rm"]) {
+            if !starts_with(&["--rm"]) {
                 args.push(Text::open("--rm"));
             }
             reference(offer.kind, package)
         }
         "dnx" => {
-            if !says(&["--yes", "-y"]) {
+            if !starts_with(&["--yes", "-y"]) {
                 args.push(Text::open("--yes"));
             }
             reference(offer.kind, package)
         }
         _ => reference(offer.kind, package),
     };
-    let is_container = offer.kind == Kind::Oci;
+    let is_container = offer.kind == OfferKind::Oci;
     args.extend(of_runtime);
     if is_container {
-        // The values stand in the environment of the command, where `ps` does not show them.
+        // The values are in the environment of the command, where `ps` does not show them.
         args.extend(
             env.iter()
                 .flat_map(|(name, _)| [Text::open("-e"), Text::open(name.as_str())]),

@@ -1,6 +1,6 @@
-//! Inputs of server.json: what is asked of them, and the texts that they become.
+//! Inputs of server.json: the questions that they become, and their texts after the answers.
 //!
-//! An input has a `value`, which nobody may change but for the variables in it, or it is asked for.
+//! An input either has a fixed `value`, in which only variables can be set, or the person is asked for it.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::{
     recipe::Text,
 };
 
-/// The most inputs of one package or remote.
+/// Number of inputs of one package or remote at most.
 const MAX_INPUTS: usize = 200;
 
-/// The longest name of an input.
+/// Longest name of an input.
 const MAX_KEY: usize = 200;
 
-/// Why an input cannot be used.
+/// The reason that an input cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadInput {
     #[error("it has more than {MAX_INPUTS} inputs")]
@@ -30,9 +30,9 @@ pub enum BadInput {
     Argument(String),
 }
 
-/// What becomes of an argument.
+/// The form of an argument on the command line.
 enum Shape {
-    /// The name alone, if it is wanted.
+    /// The name alone, if it is switched on.
     Switch,
     /// The name and a value.
     Named,
@@ -86,7 +86,7 @@ impl Questions {
             return Err(BadInput::Nameless);
         }
         match shape {
-            // A switch that is required is no question.
+            // A required switch needs no question.
             Shape::Switch if argument.is_required || argument.value.is_some() => Ok(()),
             Shape::Switch => self.ask(Question {
                 format: Format::Boolean,
@@ -115,15 +115,19 @@ impl Questions {
         Ok(())
     }
 
-    /// Inputs of the same name have the same answer: it is asked for once.
+    /// Adds a question. Inputs of the same name share one answer.
     fn ask(&mut self, question: Question) -> Result<(), BadInput> {
         if question.key.is_empty() || question.key.len() > MAX_KEY {
             return Err(BadInput::Nameless);
         }
-        if let Some(known) = self.0.iter_mut().find(|known| known.key == question.key) {
-            known.required |= question.required;
-            known.secret |= question.secret;
-            known.repeated |= question.repeated;
+        if let Some(earlier) = self
+            .0
+            .iter_mut()
+            .find(|earlier| earlier.key == question.key)
+        {
+            earlier.required |= question.required;
+            earlier.secret |= question.secret;
+            earlier.repeated |= question.repeated;
             return Ok(());
         }
         if self.0.len() >= MAX_INPUTS {
@@ -141,8 +145,8 @@ fn question(key: &str, input: &Input) -> Question {
         description: input.description.clone().unwrap_or_default(),
         required: input.is_required,
         secret: input.is_secret,
-        // A stranger's words hold no references.
-        default: fixed.take(1).map(|it| literal(it)).collect(),
+        // The publisher's text must not contain references.
+        default: fixed.take(1).map(|value| literal(value)).collect(),
         choices: input.choices.clone(),
         placeholder: input.placeholder.clone().unwrap_or_default(),
         format: match input.format.as_deref() {
@@ -201,8 +205,8 @@ pub fn words(argument: &Input, answers: &Answers) -> Result<Vec<Text>, BadInput>
         Shape::Switch => {
             let always =
                 argument.format.is_none() && (argument.is_required || argument.value.is_some());
-            let wanted = texts.first().is_some_and(|text| text.value == "true");
-            if always || wanted {
+            let is_on = texts.first().is_some_and(|text| text.value == "true");
+            if always || is_on {
                 vec![name()]
             } else {
                 Vec::new()
@@ -213,7 +217,7 @@ pub fn words(argument: &Input, answers: &Answers) -> Result<Vec<Text>, BadInput>
     })
 }
 
-/// The values of an input: none if there is nothing to say, several if it is repeated.
+/// The values of an input: none if it is unset, several if it is repeated.
 pub fn texts(key: &str, input: &Input, answers: &Answers) -> Vec<Text> {
     let Some(value) = &input.value else {
         let question = question(key, input);
@@ -230,7 +234,7 @@ pub fn texts(key: &str, input: &Input, answers: &Answers) -> Vec<Text> {
             let question = question(name, variable);
             let values = question.values(answers).to_vec();
             if values.is_empty() {
-                // A variable that nobody needs leaves out what it stands in.
+                // A text with an unset variable is left out.
                 return Vec::new();
             }
             variables.insert(
@@ -286,7 +290,7 @@ pub fn url(transport: &Transport, answers: &Answers) -> Text {
     })
 }
 
-/// A stranger's text with the variables in braces replaced; unknown ones stay.
+/// The publisher's text with its variables replaced. Unknown variables stay.
 fn filled(template: &str, value: impl Fn(&str) -> Option<Text>) -> Text {
     let mut out = Text::default();
     let mut rest = template;
@@ -321,7 +325,7 @@ fn is_variable(name: &str) -> bool {
         && name.bytes().all(is_good)
 }
 
-/// A token (RFC 9110, 5.6.2).
+/// True for a token (RFC 9110, 5.6.2).
 fn is_header(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.len() <= MAX_KEY && name.bytes().all(is_good)

@@ -1,8 +1,8 @@
-//! Turns what a stranger publishes into an entry of a configuration.
+//! Turns published servers into entries of a configuration. The publishers are not trusted.
 //!
-//! A registry's answer ([`listing`]) has [`offer`]s, a bundle has a [`manifest`]. Both ask [`question`]s;
-//! with the answers they become a [`recipe`], which is the entry. All of this is pure. Only [`unpack`]
-//! touches files, and nothing here touches the network.
+//! A registry's answer ([`listing`]) has [`offer`]s, a bundle has a [`manifest`]. Both ask [`question`]s.
+//! With the answers they become a [`recipe`], which is the entry. All of this is pure. Only [`unpack`]
+//! touches files, and nothing here uses the network.
 
 pub mod bundle;
 pub mod command;

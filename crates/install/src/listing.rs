@@ -1,5 +1,5 @@
-//! Answers of an MCP registry (API v0 and v0.1), read leniently: what a server says beside what is
-//! needed to run it may be anything.
+//! Answers of an MCP registry (API v0 and v0.1), parsed leniently: fields that are not needed to run a server
+//! may have any value.
 //!
 //! <https://github.com/modelcontextprotocol/registry/blob/main/docs/reference/api/openapi.yaml>
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
 
-/// The longest name of a server (server.json).
+/// Longest name of a server (server.json).
 const MAX_NAME: usize = 200;
 
 /// The extension of the official registry.
@@ -17,31 +17,31 @@ const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
 /// A page of servers.
 #[derive(Debug, Default)]
 pub struct Page {
-    pub servers: Vec<Listed>,
-    /// How many of its servers could not be read.
+    pub servers: Vec<ListedServer>,
+    /// Number of servers that could not be parsed.
     pub unreadable: usize,
     pub next: Option<String>,
 }
 
 /// A server of a registry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
+pub struct ListedServer {
     pub server: Server,
-    pub status: Status,
-    /// Why the status is what it is.
+    pub status: ListingStatus,
+    /// The reason for the status.
     pub message: Option<String>,
     pub published: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Status {
+pub enum ListingStatus {
     #[default]
     Active,
     Deprecated,
     Deleted,
 }
 
-impl Status {
+impl ListingStatus {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -73,7 +73,7 @@ pub struct Server {
     pub packages: Vec<Package>,
     #[serde(deserialize_with = "or_default")]
     pub remotes: Vec<Transport>,
-    /// Where registries before v0.1 had it.
+    /// The status in registries before v0.1.
     status: Option<String>,
 }
 
@@ -113,11 +113,11 @@ pub struct Transport {
     pub variables: BTreeMap<String, Input>,
 }
 
-/// An argument, an environment variable, a header or a variable in one of these.
+/// An argument, an environment variable, a header, or a variable in one of these.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Input {
-    /// `positional` or `named`, of arguments.
+    /// `positional` or `named`, for arguments.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     pub name: Option<String>,
@@ -138,14 +138,14 @@ pub struct Input {
     pub variables: BTreeMap<String, Input>,
 }
 
-/// `null` is as good as nothing.
+/// Treats `null` like a missing field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     from: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// Publishers write numbers and booleans where the schema wants texts.
+/// Accepts numbers and booleans for texts, because publishers write them.
 fn scalar<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(from)? {
         Value::Null => Ok(None),
@@ -155,7 +155,7 @@ fn scalar<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error
     }
 }
 
-/// Why an answer cannot be read.
+/// The reason that an answer cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     #[error("the answer is not that of a registry: {0}")]
@@ -179,7 +179,7 @@ struct Metadata {
     next: Option<String>,
 }
 
-/// A server with the registry's own words about it. Registries before v0.1 have no wrapper.
+/// A server with the registry's metadata. Registries before v0.1 have no wrapper.
 #[derive(Deserialize)]
 struct Wrapped<'a> {
     #[serde(borrow)]
@@ -188,7 +188,7 @@ struct Wrapped<'a> {
     meta: Option<BTreeMap<String, Value>>,
 }
 
-/// Reads a list of servers. One that cannot be read does not spoil the others.
+/// Parses a list of servers. Servers that cannot be parsed are counted.
 pub fn page(text: &str) -> Result<Page, Unreadable> {
     let raw: RawPage<'_> = serde_json::from_str(text)?;
     let mut page = Page {
@@ -196,7 +196,7 @@ pub fn page(text: &str) -> Result<Page, Unreadable> {
             .metadata
             .unwrap_or_default()
             .next
-            .filter(|it| !it.is_empty()),
+            .filter(|cursor| !cursor.is_empty()),
         ..Page::default()
     };
     for server in raw.servers.unwrap_or_default() {
@@ -208,8 +208,8 @@ pub fn page(text: &str) -> Result<Page, Unreadable> {
     Ok(page)
 }
 
-/// Reads the answer about the server `name`.
-pub fn one(text: &str, name: &str) -> Result<Listed, Unreadable> {
+/// Parses the answer about the server `name`.
+pub fn one(text: &str, name: &str) -> Result<ListedServer, Unreadable> {
     let listed = listed(text)?;
     if listed.server.name == name {
         Ok(listed)
@@ -218,7 +218,7 @@ pub fn one(text: &str, name: &str) -> Result<Listed, Unreadable> {
     }
 }
 
-fn listed(text: &str) -> Result<Listed, Unreadable> {
+fn listed(text: &str) -> Result<ListedServer, Unreadable> {
     let wrapped: Wrapped<'_> = serde_json::from_str(text)?;
     let server: Server = serde_json::from_str(wrapped.server.map_or(text, RawValue::get))?;
     if server.name.is_empty() || server.name.len() > MAX_NAME {
@@ -228,20 +228,22 @@ fn listed(text: &str) -> Result<Listed, Unreadable> {
     let official = meta.get(OFFICIAL).cloned().unwrap_or_default();
     let text = |key: &str| official[key].as_str().map(str::to_owned);
     let status = text("status").or_else(|| server.status.clone());
-    Ok(Listed {
-        status: status.map(|word| Status::parse(&word)).unwrap_or_default(),
+    Ok(ListedServer {
+        status: status
+            .map(|word| ListingStatus::parse(&word))
+            .unwrap_or_default(),
         message: text("statusMessage"),
         published: text("publishedAt"),
         server,
     })
 }
 
-/// Whether a text can be the name of a server in a registry: `io.github.someone/thing`.
+/// True if a text can be the name of a server in a registry: `io.github.someone/thing`.
 pub fn is_name(text: &str) -> bool {
     let Some((namespace, name)) = text.split_once('/') else {
         return false;
     };
-    let of = |part: &str, more: &[u8]| {
+    let is_part = |part: &str, more: &[u8]| {
         let is_good = |byte: &u8| byte.is_ascii_alphanumeric() || more.contains(byte);
         part.bytes().all(|byte| is_good(&byte))
             && part
@@ -249,10 +251,13 @@ pub fn is_name(text: &str) -> bool {
                 .next()
                 .is_some_and(|byte| byte.is_ascii_alphanumeric())
     };
-    text.len() <= MAX_NAME && namespace.contains('.') && of(namespace, b".-") && of(name, b"._-")
+    text.len() <= MAX_NAME
+        && namespace.contains('.')
+        && is_part(namespace, b".-")
+        && is_part(name, b"._-")
 }
 
-/// The path of a server's version below a registry's URL. An API version that the URL has wins.
+/// The path of a server's version below a registry's URL. A version of the API in the URL is kept.
 pub fn path_of_one(name: &str, version: &str) -> String {
     format!("servers/{}/versions/{}", encoded(name), encoded(version))
 }
@@ -270,7 +275,7 @@ pub fn path_of_list(search: &str, limit: usize, cursor: Option<&str>) -> String 
     path
 }
 
-/// The URL of a registry with the version of its API: v0.1 unless the URL says so itself.
+/// The URL of a registry with the version of its API: v0.1 unless the URL has one.
 pub fn base(url: &str) -> String {
     let url = url.trim_end_matches('/');
     match url.rsplit('/').next() {
@@ -279,7 +284,7 @@ pub fn base(url: &str) -> String {
     }
 }
 
-/// A text as a part of a path or a query (RFC 3986: all but the unreserved characters).
+/// Percent-encodes a text for a path or a query (RFC 3986: all but the unreserved characters).
 fn encoded(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
@@ -308,7 +313,7 @@ mod tests {
         let server = json!({"name": "io.github.a/b", "description": "it", "version": "1.0.0"});
         let wrapped = json!({"server": server, "_meta": {OFFICIAL: {"status": "deprecated", "statusMessage": "use c"}}});
         let listed = one(&wrapped.to_string(), "io.github.a/b").expect("read");
-        assert_eq!(listed.status, Status::Deprecated);
+        assert_eq!(listed.status, ListingStatus::Deprecated);
         assert_eq!(listed.message.as_deref(), Some("use c"));
         let bare = one(&server.to_string(), "io.github.a/b").expect("read");
         assert_eq!(bare.server, listed.server);

@@ -1,7 +1,7 @@
-//! Text of strangers in a configuration, where `${…}` would be a reference.
+//! Escapes published text for a configuration, where `${…}` would be a reference.
 
-/// The text in a form that a configuration reads as the text itself. Otherwise a registry could name
-/// `${file:…}` in a header and get the file.
+/// Escapes a text so that a configuration reads it literally. Otherwise a registry could put `${file:…}` into
+/// a header and get the file.
 pub fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }

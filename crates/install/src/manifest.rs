@@ -1,5 +1,4 @@
-//! The manifest of a bundle (`manifest.json`, versions 0.1 to 0.4): its checks, its questions, and the
-//! entry that it becomes.
+//! The manifest of a bundle (`manifest.json`, versions 0.1 to 0.4): its checks, its questions, and its entry.
 //!
 //! <https://github.com/modelcontextprotocol/mcpb/blob/main/MANIFEST.md>
 
@@ -18,10 +17,10 @@ use crate::{
     system::System,
 };
 
-/// The longest manifest, in bytes.
+/// Longest manifest, in bytes.
 pub const MAX_MANIFEST: u64 = 1024 * 1024;
 
-/// Why a manifest is refused.
+/// The reason that a manifest is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BadManifest {
     #[error("its manifest is not valid: {0}")]
@@ -105,7 +104,7 @@ struct Setting {
     max: Option<f64>,
 }
 
-/// Folders of the person who runs the server.
+/// Folders of the user.
 #[derive(Clone, Debug)]
 pub struct Folders {
     pub home: PathBuf,
@@ -126,7 +125,7 @@ impl Folders {
 }
 
 impl Manifest {
-    /// Reads a manifest and checks what can be checked without the other files.
+    /// Parses a manifest and checks everything that does not need the other files.
     pub fn read(text: &[u8], system: System) -> Result<Self, BadManifest> {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let manifest: Self = serde_json::from_slice(text)?;
@@ -148,13 +147,16 @@ impl Manifest {
             return Err(BadManifest::Type(manifest.server.kind.clone()));
         }
         let platforms = &manifest.compatibility.platforms;
-        if !platforms.is_empty() && !platforms.iter().any(|it| it == system.word()) {
+        if !platforms.is_empty() && !platforms.iter().any(|platform| platform == system.word()) {
             return Err(BadManifest::Platform(platforms.join(", "), system.word()));
         }
         if manifest.server.entry_point.is_empty() {
             return Err(BadManifest::Missing("server.entry_point"));
         }
-        let command = manifest.launch(system).ok().and_then(|it| it.command);
+        let command = manifest
+            .launch(system)
+            .ok()
+            .and_then(|launch| launch.command);
         match command {
             Some(command) if leads_out(&command) => Err(BadManifest::Outside(command)),
             _ => Ok(manifest),
@@ -181,15 +183,16 @@ impl Manifest {
         Err(BadManifest::EntryPoint(stated.to_owned()))
     }
 
-    /// The runtimes that it says it needs: `node >=16`.
+    /// The runtimes that the manifest requires: `node >=16`.
     pub fn runtimes(&self) -> Vec<String> {
-        let runtimes = self.compatibility.runtimes.iter();
-        runtimes
+        self.compatibility
+            .runtimes
+            .iter()
             .map(|(name, version)| format!("{name} {version}"))
             .collect()
     }
 
-    /// What a person may or must set.
+    /// The settings that a person may or must set.
     pub fn questions(&self, folders: &Folders) -> Vec<Question> {
         let variables: Vec<_> = folders.variables().collect();
         let question = |(key, setting): (&String, &Setting)| {
@@ -198,9 +201,9 @@ impl Manifest {
                 Some(value) => scalar(value).into_iter().collect(),
                 None => Vec::new(),
             };
-            let default = default
+            let defaults = default
                 .iter()
-                .map(|it: &String| literal(&substituted(it, &variables)));
+                .map(|text: &String| literal(&substituted(text, &variables)));
             let description = match (&*setting.title, &*setting.description) {
                 (title, "") => title.to_owned(),
                 ("", description) => description.to_owned(),
@@ -211,7 +214,7 @@ impl Manifest {
                 description,
                 required: setting.required,
                 secret: setting.sensitive,
-                default: default.filter(|value| !value.is_empty()).collect(),
+                default: defaults.filter(|value| !value.is_empty()).collect(),
                 format: match setting.kind.as_str() {
                     "number" => Format::Number,
                     "boolean" => Format::Boolean,
@@ -227,7 +230,7 @@ impl Manifest {
         self.user_config.iter().map(question).collect()
     }
 
-    /// How the server is started out of the folder `dir`.
+    /// The command that starts the server from the folder `dir`.
     pub fn recipe(
         &self,
         dir: &Path,
@@ -244,7 +247,7 @@ impl Manifest {
             system,
         };
         let launch = self.launch(system)?;
-        let command = launch.command.filter(|it| !it.is_empty());
+        let command = launch.command.filter(|command| !command.is_empty());
         let mut command = filler.text(&command.ok_or(BadManifest::Command)?);
         if command.value.contains(['/', '\\']) && Path::new(&command.value).is_relative() {
             command.value = dir.join(&command.value).to_string_lossy().into_owned();
@@ -257,26 +260,26 @@ impl Manifest {
         }
         let args = launch.args.unwrap_or_default();
         let args = args.iter().flat_map(|arg| filler.argument(arg)).collect();
-        let env = launch.env.unwrap_or_default();
-        let env = env
+        let settings = launch.env.unwrap_or_default();
+        let env = settings
             .iter()
-            // A setting that nobody made is no variable.
+            // An unset setting sets no variable.
             .filter(|(_, value)| !filler.is_unset(value))
             .map(|(name, value)| (name.clone(), filler.text(value)));
         Ok(Recipe::Command {
             command,
             args,
             env: env.collect(),
-            // Manifests name files relative to their bundle.
+            // Paths in manifests are relative to their bundle.
             cwd: Some(literal(&filler.dir)),
         })
     }
 
-    /// What is started here: the launch, with what this platform has instead.
+    /// The launch on this platform, with its overrides.
     fn launch(&self, system: System) -> Result<Launch, BadManifest> {
         let Some(stated) = &self.server.mcp_config else {
-            let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect();
-            // The host manages these servers.
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            // The host starts these servers by itself.
             return match self.server.kind.as_str() {
                 "uv" => Ok(Launch {
                     command: Some("uv".to_owned()),
@@ -291,19 +294,19 @@ impl Manifest {
                 _ => Err(BadManifest::Command),
             };
         };
-        let own = stated.platform_overrides.get(system.word());
-        let own = own.cloned().unwrap_or_default();
+        let overrides = stated.platform_overrides.get(system.word());
+        let overrides = overrides.cloned().unwrap_or_default();
         Ok(Launch {
-            command: own.command.or_else(|| stated.command.clone()),
-            args: own.args.or_else(|| stated.args.clone()),
-            env: own.env.or_else(|| stated.env.clone()),
+            command: overrides.command.or_else(|| stated.command.clone()),
+            args: overrides.args.or_else(|| stated.args.clone()),
+            env: overrides.env.or_else(|| stated.env.clone()),
             platform_overrides: BTreeMap::new(),
         })
     }
 }
 
-/// Whether a command that is named relative to the bundle leads out of it: it would pass for a file of the bundle.
-/// Where a setting stands in it, nothing is known of what comes before.
+/// True if a command that looks relative to the bundle leads out of it. Before a setting in it the path is
+/// unknown.
 fn leads_out(command: &str) -> bool {
     let command = command.replace('\\', "/");
     let within = command.strip_prefix("${__dirname}");
@@ -331,14 +334,14 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The text with these variables replaced; what else looks like one stays.
+/// Replaces these variables in a text. Unknown ones stay.
 fn substituted(text: &str, variables: &[(String, String)]) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, from)) = rest.split_once("${") {
         out.push_str(before);
         let found = from.split_once('}').and_then(|(name, after)| {
-            let (_, value) = variables.iter().find(|(known, _)| known == name)?;
+            let (_, value) = variables.iter().find(|(variable, _)| variable == name)?;
             Some((value, after))
         });
         match found {
@@ -356,7 +359,7 @@ fn substituted(text: &str, variables: &[(String, String)]) -> String {
     out
 }
 
-/// Puts values into the texts of a manifest.
+/// Fills values into the texts of a manifest.
 struct Filler<'a> {
     dir: String,
     folders: Vec<(String, String)>,
@@ -371,7 +374,7 @@ impl Filler<'_> {
         self.questions.iter().find(|question| question.key == key)
     }
 
-    /// The setting that this text is, and nothing else.
+    /// The setting that makes up the whole text.
     fn sole(&self, text: &str) -> Option<&Question> {
         let name = text.strip_prefix("${")?.strip_suffix('}')?;
         self.question(name)
@@ -382,7 +385,7 @@ impl Filler<'_> {
         question.is_some_and(|question| question.values(self.answers).is_empty())
     }
 
-    /// An argument that is a setting with several values becomes several arguments.
+    /// The arguments for one text: a setting with several values becomes several.
     fn argument(&self, text: &str) -> Vec<Text> {
         let Some(question) = self.sole(text) else {
             return vec![self.text(text)];
@@ -395,8 +398,8 @@ impl Filler<'_> {
         values.map(text).collect()
     }
 
-    /// The text with its variables replaced. The manifest's own words are literal; what a person gave
-    /// may hold references.
+    /// A text with its variables replaced. The manifest's text is literal; the user's values may hold
+    /// references.
     fn text(&self, text: &str) -> Text {
         let mut out = Text::default();
         let mut rest = text;
@@ -427,7 +430,7 @@ impl Filler<'_> {
             "__dirname" => self.dir.clone(),
             "pathSeparator" | "/" => self.system.separator().to_owned(),
             _ => {
-                let (_, path) = self.folders.iter().find(|(known, _)| known == name)?;
+                let (_, path) = self.folders.iter().find(|(folder, _)| folder == name)?;
                 path.clone()
             }
         };

@@ -1,4 +1,4 @@
-//! The ways to run a server of a registry: which there are, which can run here, and which is best.
+//! The ways to run a server of a registry, ordered: those that can run on this machine first.
 
 use crate::{
     inputs,
@@ -6,15 +6,15 @@ use crate::{
     question::Question,
 };
 
-/// The most packages and remotes that are looked at.
+/// Number of packages and remotes that are examined at most.
 const MAX_OFFERS: usize = 50;
 
-/// The longest identifier and version of a package.
+/// Longest identifier and version of a package.
 const MAX_IDENTIFIER: usize = 300;
 
-/// Where a server comes from.
+/// The type of a package or remote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum OfferKind {
     Npm,
     Pypi,
     Remote,
@@ -23,7 +23,7 @@ pub enum Kind {
     Mcpb,
 }
 
-impl Kind {
+impl OfferKind {
     pub const ALL: [Self; 6] = [
         Self::Npm,
         Self::Pypi,
@@ -48,7 +48,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Programs that run it, the usual one first.
+    /// Programs that run such packages, the usual one first.
     pub const fn runtimes(self) -> &'static [&'static str] {
         match self {
             Self::Npm => &["npx", "bunx"],
@@ -63,24 +63,24 @@ impl Kind {
 /// One way to run a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
-    pub kind: Kind,
-    pub source: Source,
-    /// The program that runs it; empty where none is needed.
+    pub kind: OfferKind,
+    pub source: OfferSource,
+    /// The program that runs it; empty if none is needed.
     pub runtime: &'static str,
-    /// Whether that program is here.
+    /// True if that program is installed.
     pub can_run: bool,
     pub questions: Vec<Question>,
-    /// What a person should know before it is started.
+    /// Notes for the user before the server is started.
     pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum OfferSource {
     Package(Box<Package>),
     Remote(Box<Transport>),
 }
 
-/// Why a package or a remote is no offer.
+/// The reason that a package or a remote cannot be offered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     #[error("packages of type {0:?} are not known")]
@@ -103,18 +103,18 @@ pub enum Unusable {
     Input(#[from] inputs::BadInput),
 }
 
-/// All offers of a server, the best first, and why others are none.
+/// All offers of a server, the best first, and the reasons that others are unusable.
 pub fn offers(server: &Server, has: impl Fn(&str) -> bool) -> (Vec<Offer>, Vec<Unusable>) {
-    let packages = server.packages.iter().map(|it| package(it, &has));
-    let remotes = server.remotes.iter().map(remote);
+    let from_packages = server.packages.iter().map(|one| package(one, &has));
+    let from_remotes = server.remotes.iter().map(remote);
     let (mut offers, mut unusable) = (Vec::new(), Vec::new());
-    for read in packages.chain(remotes).take(MAX_OFFERS) {
+    for read in from_packages.chain(from_remotes).take(MAX_OFFERS) {
         match read {
             Ok(offer) => offers.push(offer),
             Err(error) => unusable.push(error),
         }
     }
-    // Of two that can run here, the one that starts sooner. Sorting keeps the publisher's order.
+    // Prefer offers that can run, then the type that starts sooner. Sorting keeps the publisher's order.
     offers.sort_by_key(|offer| (!offer.can_run, offer.kind));
     (offers, unusable)
 }
@@ -127,7 +127,7 @@ fn remote(transport: &Transport) -> Result<Offer, Unusable> {
         return Err(Unusable::Transport(transport.kind.clone()));
     }
     let url = transport.url.as_deref().unwrap_or_default();
-    // A variable may be anything but the scheme.
+    // The scheme must be literal. A variable may be anywhere else.
     if !["https://", "http://"]
         .iter()
         .any(|scheme| url.starts_with(scheme))
@@ -139,22 +139,22 @@ fn remote(transport: &Transport) -> Result<Offer, Unusable> {
         notes.push("its URL is not encrypted: headers can be read on the way".to_owned());
     }
     Ok(Offer {
-        kind: Kind::Remote,
+        kind: OfferKind::Remote,
         runtime: "",
         can_run: true,
         questions: inputs::of_remote(transport)?,
         notes,
-        source: Source::Remote(Box::new(transport.clone())),
+        source: OfferSource::Remote(Box::new(transport.clone())),
     })
 }
 
 fn package(package: &Package, has: &impl Fn(&str) -> bool) -> Result<Offer, Unusable> {
     let kind = match package.registry_type.as_str() {
-        "npm" => Kind::Npm,
-        "pypi" => Kind::Pypi,
-        "oci" | "docker" => Kind::Oci,
-        "nuget" => Kind::Nuget,
-        "mcpb" => Kind::Mcpb,
+        "npm" => OfferKind::Npm,
+        "pypi" => OfferKind::Pypi,
+        "oci" | "docker" => OfferKind::Oci,
+        "nuget" => OfferKind::Nuget,
+        "mcpb" => OfferKind::Mcpb,
         other => return Err(Unusable::Type(other.to_owned())),
     };
     check(kind, package)?;
@@ -182,23 +182,23 @@ fn package(package: &Package, has: &impl Fn(&str) -> bool) -> Result<Offer, Unus
         can_run,
         questions: inputs::of_package(package)?,
         notes,
-        source: Source::Package(Box::new(package.clone())),
+        source: OfferSource::Package(Box::new(package.clone())),
     })
 }
 
-/// The program that runs a package. A hint is followed if it names a program known to run such packages:
-/// any other word would be a command of a stranger.
+/// The program that runs a package. A hint is followed only if it names a program for this type of package:
+/// any other word would be an arbitrary command.
 fn runtime(
-    kind: Kind,
+    kind: OfferKind,
     hint: Option<&str>,
     has: &impl Fn(&str) -> bool,
 ) -> (&'static str, bool, Vec<String>) {
-    let known = kind.runtimes();
-    let Some(usual) = known.first() else {
+    let runtimes = kind.runtimes();
+    let Some(usual) = runtimes.first() else {
         return ("", true, Vec::new());
     };
     let hint = hint.filter(|hint| !hint.is_empty());
-    let hinted = hint.and_then(|hint| known.iter().find(|it| **it == hint));
+    let hinted = hint.and_then(|hint| runtimes.iter().find(|runtime| **runtime == hint));
     let mut notes = Vec::new();
     if let (Some(hint), None) = (hint, hinted) {
         notes.push(format!(
@@ -206,43 +206,47 @@ fn runtime(
             kind.word()
         ));
     }
-    let wanted = hinted.unwrap_or(usual);
-    let here = [wanted].into_iter().chain(known).find(|it| has(it));
-    (here.unwrap_or(wanted), here.is_some(), notes)
+    let preferred = hinted.unwrap_or(usual);
+    let here = [preferred]
+        .into_iter()
+        .chain(runtimes)
+        .find(|runtime| has(runtime));
+    (here.unwrap_or(preferred), here.is_some(), notes)
 }
 
-/// Whether a program takes the arguments that the publisher wrote for the hinted one, or else the usual one: to
-/// another program they may mean something else (`-c` of a shell is a command line to `npx`).
-fn takes_arguments_of(kind: Kind, runtime: &str, hint: Option<&str>) -> bool {
-    let meant = hint.filter(|hint| !hint.is_empty());
-    let meant = meant.or_else(|| kind.runtimes().first().copied());
+/// True if a program takes the arguments that the publisher wrote for the hinted program, or else the usual
+/// one. To another program they may mean something else (`-c` of a shell is a command line to `npx`).
+fn takes_arguments_of(kind: OfferKind, runtime: &str, hint: Option<&str>) -> bool {
+    let intended = hint.filter(|hint| !hint.is_empty());
+    let intended = intended.or_else(|| kind.runtimes().first().copied());
     // podman takes the options of docker.
-    meant == Some(runtime)
-        || kind == Kind::Oci && meant.is_some_and(|it| kind.runtimes().contains(&it))
+    intended == Some(runtime)
+        || kind == OfferKind::Oci
+            && intended.is_some_and(|runtime| kind.runtimes().contains(&runtime))
 }
 
-fn is_pinned(kind: Kind, package: &Package) -> bool {
+fn is_pinned(kind: OfferKind, package: &Package) -> bool {
     let identifier = &package.identifier;
     let has_version = package
         .version
         .as_deref()
-        .is_some_and(|it| !it.is_empty() && it != "latest");
+        .is_some_and(|version| !version.is_empty() && version != "latest");
     match kind {
-        Kind::Oci => {
+        OfferKind::Oci => {
             let last = identifier.rsplit('/').next().unwrap_or_default();
             let tag = last.split_once(':').map(|(_, tag)| tag);
             identifier.contains('@') || tag.map_or(has_version, |tag| tag != "latest")
         }
-        Kind::Mcpb | Kind::Remote => true,
-        Kind::Npm | Kind::Pypi | Kind::Nuget => has_version,
+        OfferKind::Mcpb | OfferKind::Remote => true,
+        OfferKind::Npm | OfferKind::Pypi | OfferKind::Nuget => has_version,
     }
 }
 
-/// A name or a version must not pass for an option, a path, a URL or another package.
-fn check(kind: Kind, package: &Package) -> Result<(), Unusable> {
+/// Checks that a name or version cannot be mistaken for an option, a path, a URL or another package.
+fn check(kind: OfferKind, package: &Package) -> Result<(), Unusable> {
     let identifier = package.identifier.as_str();
     let bad = |registry| Unusable::Identifier(shortened(identifier), registry);
-    let of = |text: &str, more: &str| {
+    let has_only = |text: &str, more: &str| {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || more.as_bytes().contains(&byte);
         text.bytes()
             .next()
@@ -253,50 +257,57 @@ fn check(kind: Kind, package: &Package) -> Result<(), Unusable> {
         return Err(bad(kind.word()));
     }
     let is_good = match kind {
-        Kind::Npm => match identifier.strip_prefix('@').map(|it| it.split_once('/')) {
-            Some(Some((scope, name))) => of(scope, "-._") && of(name, "-._"),
+        OfferKind::Npm => match identifier
+            .strip_prefix('@')
+            .map(|scoped| scoped.split_once('/'))
+        {
+            Some(Some((scope, name))) => has_only(scope, "-._") && has_only(name, "-._"),
             Some(None) => false,
-            None => of(identifier, "-._"),
+            None => has_only(identifier, "-._"),
         },
-        Kind::Pypi | Kind::Nuget => of(identifier, "-._"),
-        Kind::Oci => of(identifier, "-._/:@") && !identifier.contains("//"),
-        Kind::Mcpb => identifier.starts_with("https://") || identifier.starts_with("http://"),
-        Kind::Remote => true,
+        OfferKind::Pypi | OfferKind::Nuget => has_only(identifier, "-._"),
+        OfferKind::Oci => has_only(identifier, "-._/:@") && !identifier.contains("//"),
+        OfferKind::Mcpb => identifier.starts_with("https://") || identifier.starts_with("http://"),
+        OfferKind::Remote => true,
     };
     if !is_good {
         return Err(bad(kind.word()));
     }
-    if let Some(version) = package.version.as_deref().filter(|it| !it.is_empty())
-        && !(version.len() <= MAX_IDENTIFIER && of(version, "-._+!"))
+    if let Some(version) = package
+        .version
+        .as_deref()
+        .filter(|version| !version.is_empty())
+        && !(version.len() <= MAX_IDENTIFIER && has_only(version, "-._+!"))
     {
         return Err(Unusable::Version(shortened(version)));
     }
-    if kind == Kind::Mcpb
+    if kind == OfferKind::Mcpb
         && package
             .file_sha256
             .as_deref()
-            .is_none_or(|it| !is_sha256(it))
+            .is_none_or(|digest| !is_sha256(digest))
     {
         return Err(Unusable::Unchecked(shortened(identifier)));
     }
     check_base(kind, package)
 }
 
-/// Runtimes ask the usual registry. A package of another place would be another package.
-fn check_base(kind: Kind, package: &Package) -> Result<(), Unusable> {
+/// Checks the registry of a package. Runtimes use the usual registry, where the same name would be another
+/// package.
+fn check_base(kind: OfferKind, package: &Package) -> Result<(), Unusable> {
     let usual: &[&str] = match kind {
-        Kind::Npm => &["https://registry.npmjs.org"],
-        Kind::Pypi => &["https://pypi.org", "https://pypi.org/simple"],
-        Kind::Nuget => &[
+        OfferKind::Npm => &["https://registry.npmjs.org"],
+        OfferKind::Pypi => &["https://pypi.org", "https://pypi.org/simple"],
+        OfferKind::Nuget => &[
             "https://api.nuget.org",
             "https://api.nuget.org/v3/index.json",
         ],
-        Kind::Oci | Kind::Mcpb | Kind::Remote => return Ok(()),
+        OfferKind::Oci | OfferKind::Mcpb | OfferKind::Remote => return Ok(()),
     };
     match package
         .registry_base_url
         .as_deref()
-        .map(|it| it.trim_end_matches('/'))
+        .map(|url| url.trim_end_matches('/'))
     {
         None | Some("") => Ok(()),
         Some(base) if usual.contains(&base) => Ok(()),
@@ -317,12 +328,14 @@ fn shortened(text: &str) -> String {
 }
 
 impl Offer {
-    /// How it would run, in one line: `npx -y thing@1.0.0`, or the URL.
+    /// The command or the URL in one line: `npx -y thing@1.0.0`.
     pub fn summary(&self) -> String {
         match &self.source {
-            Source::Remote(transport) => transport.url.clone().unwrap_or_default(),
-            Source::Package(package) if self.kind == Kind::Mcpb => package.identifier.clone(),
-            Source::Package(package) => {
+            OfferSource::Remote(transport) => transport.url.clone().unwrap_or_default(),
+            OfferSource::Package(package) if self.kind == OfferKind::Mcpb => {
+                package.identifier.clone()
+            }
+            OfferSource::Package(package) => {
                 format!(
                     "{} {}",
                     self.runtime,

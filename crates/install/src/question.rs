@@ -1,14 +1,14 @@
-//! What a person must or may say before a server can be started.
+//! Questions that a person must or may answer before a server can be started.
 
 use std::collections::BTreeMap;
 
-/// The most values that one question takes.
+/// Number of values for one question at most.
 pub const MAX_VALUES: usize = 100;
 
-/// The longest description that is shown, in characters.
+/// Longest description that is shown, in characters.
 const MAX_DESCRIPTION: usize = 300;
 
-/// What kind of value is asked for.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     #[default]
@@ -19,10 +19,10 @@ pub enum Format {
     Path,
 }
 
-/// One value that is asked for.
+/// A question for one setting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Question {
-    /// Its name for `--set`: that of the variable, header or option.
+    /// The name for `--set`: that of the variable, header or option.
     pub key: String,
     pub description: String,
     pub required: bool,
@@ -31,16 +31,16 @@ pub struct Question {
     pub choices: Vec<String>,
     pub placeholder: String,
     pub format: Format,
-    /// Whether it may have several values.
+    /// True if it may have several values.
     pub repeated: bool,
     pub min: Option<f64>,
     pub max: Option<f64>,
 }
 
-/// Values by the key of their question. As configurations have them: references in them count.
+/// Values by the key of their question, as in a configuration: references in them are resolved.
 pub type Answers = BTreeMap<String, Vec<String>>;
 
-/// Why a value cannot be taken.
+/// The reason that a value is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BadAnswer {
     #[error("{key} must be one of: {}", .choices.join(", "))]
@@ -60,7 +60,7 @@ pub enum BadAnswer {
 }
 
 impl Question {
-    /// The description, shortened to what a terminal can show.
+    /// The description, shortened for a terminal.
     pub fn described(&self) -> String {
         let line = self.description.split_whitespace();
         let line = line.collect::<Vec<_>>().join(" ");
@@ -70,12 +70,12 @@ impl Question {
         }
     }
 
-    /// Whether there is no server without an answer.
+    /// True if the server needs an answer and has none.
     pub fn is_open(&self, answers: &Answers) -> bool {
         self.required && self.default.is_empty() && self.values(answers).is_empty()
     }
 
-    /// The values that it has, or its default.
+    /// The values of the answer, or the default.
     pub fn values<'a>(&'a self, answers: &'a Answers) -> &'a [String] {
         match answers.get(&self.key) {
             Some(values) if !values.is_empty() => values,
@@ -83,7 +83,7 @@ impl Question {
         }
     }
 
-    /// Whether the values fit. A reference may stand for anything.
+    /// Checks the values. A reference is valid for any format.
     pub fn check(&self, values: &[String]) -> Result<(), BadAnswer> {
         if values.len() > MAX_VALUES {
             return Err(BadAnswer::TooMany(self.key.clone()));
@@ -126,24 +126,24 @@ impl Question {
     }
 }
 
-/// Checks all answers; the first that does not fit, or that nobody asks for.
+/// Checks all answers. Returns the first invalid one, or one without a question.
 pub fn check(questions: &[Question], answers: &Answers) -> Result<(), BadAnswer> {
     for (key, values) in answers {
-        let mut asked = questions
+        let mut matching = questions
             .iter()
             .filter(|question| question.key == *key)
             .peekable();
-        if asked.peek().is_none() {
+        if matching.peek().is_none() {
             return Err(BadAnswer::Unknown(key.clone()));
         }
-        for question in asked {
+        for question in matching {
             question.check(values)?;
         }
     }
     Ok(())
 }
 
-/// The questions without an answer that a server cannot do without.
+/// The required questions without an answer.
 pub fn open<'q>(questions: &'q [Question], answers: &Answers) -> Vec<&'q Question> {
     let open = questions
         .iter()

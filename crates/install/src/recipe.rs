@@ -1,16 +1,16 @@
-//! How a server is started or reached, with what of it may be shown.
+//! The command or URL of a server, with its secrets masked for display.
 
 use serde_json::{Map, Value};
 
 use crate::literal::literal;
 
-/// What is shown in the place of a secret.
+/// The text that is shown in place of a secret.
 pub const MASK: &str = "***";
 
-/// A text of a configuration and how people see it.
+/// A text of a configuration, and its form for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// As a configuration has it, with references.
+    /// The text in the configuration, with references.
     pub value: String,
     pub is_secret: bool,
 }
@@ -23,23 +23,23 @@ impl Text {
         }
     }
 
-    /// A text of a stranger, which holds no references.
+    /// A publisher's text, which holds no references.
     pub fn literal(text: &str) -> Self {
         Self::open(literal(text))
     }
 
-    /// Appends a stranger's text.
+    /// Appends a publisher's text.
     pub fn push_literal(&mut self, text: &str) {
         self.join(&literal(text));
     }
 
-    /// Appends a text as a configuration has it.
+    /// Appends a configuration's text.
     pub fn push(&mut self, text: &Self) {
         self.join(&text.value);
         self.is_secret |= text.is_secret;
     }
 
-    /// No reference comes about where two texts meet.
+    /// Appends a value so that no reference arises where two texts meet.
     fn join(&mut self, text: &str) {
         if self.value.ends_with('$') && text.starts_with('{') {
             self.value.push('$');
@@ -47,12 +47,13 @@ impl Text {
         self.value.push_str(text);
     }
 
-    pub fn shown(&self) -> &str {
+    /// The value, or [`MASK`] for a secret.
+    pub fn masked(&self) -> &str {
         if self.is_secret { MASK } else { &self.value }
     }
 }
 
-/// How a server is reached.
+/// A command to start or a URL to reach a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipe {
     Command {
@@ -74,8 +75,8 @@ impl Recipe {
     pub fn entry(&self) -> Map<String, Value> {
         let mut entry = Map::new();
         let pairs = |pairs: &[(String, Text)]| -> Value {
-            let pairs = pairs.iter();
             pairs
+                .iter()
                 .map(|(key, text)| (key.clone(), Value::from(text.value.as_str())))
                 .collect::<Map<_, _>>()
                 .into()
@@ -88,8 +89,8 @@ impl Recipe {
                 cwd,
             } => {
                 entry.insert("command".to_owned(), command.value.as_str().into());
-                let args = args.iter().map(|arg| Value::from(arg.value.as_str()));
-                entry.insert("args".to_owned(), args.collect());
+                let values = args.iter().map(|arg| Value::from(arg.value.as_str()));
+                entry.insert("args".to_owned(), values.collect());
                 if !env.is_empty() {
                     entry.insert("env".to_owned(), pairs(env));
                 }

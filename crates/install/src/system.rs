@@ -1,4 +1,4 @@
-//! The system that a server is to run on.
+//! The operating system that a server runs on.
 
 /// The systems that bundles know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl System {
         Self::Linux
     };
 
-    /// Its word in manifests, which is that of Node.js.
+    /// The system's name in manifests, which is that of Node.js.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Linux => "linux",
@@ -33,7 +33,7 @@ impl System {
         }
     }
 
-    /// The form of a name by which its files system compares it.
+    /// The form of a name by which the system's file systems compare it.
     pub fn folded(self, name: &str) -> String {
         match self {
             Self::Linux => name.to_owned(),

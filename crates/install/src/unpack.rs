@@ -1,4 +1,4 @@
-//! Unpacks a checked bundle into a folder that appears whole or not at all.
+//! Unpacks a checked bundle. The folder appears completely or not at all.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,16 +9,16 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    bundle::{self, MANIFEST, Plan, Refused},
+    bundle::{self, BundleRefusal, MANIFEST, UnpackPlan},
     manifest::{BadManifest, MAX_MANIFEST, Manifest},
     system::System,
     zip::{Archive, ZipError},
 };
 
-/// The largest bundle, in bytes.
+/// Largest bundle, in bytes.
 pub const MAX_BUNDLE: u64 = 512 * 1024 * 1024;
 
-/// Why a bundle cannot be taken.
+/// The reason that a bundle is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error("cannot read the bundle {path}")]
@@ -30,20 +30,23 @@ pub enum BundleError {
     #[error("the bundle {path} is refused")]
     Zip { path: PathBuf, source: ZipError },
     #[error("the bundle {path} is refused")]
-    Refused { path: PathBuf, source: Refused },
+    Refused {
+        path: PathBuf,
+        source: BundleRefusal,
+    },
     #[error("the bundle {path} is refused")]
     Manifest { path: PathBuf, source: BadManifest },
     #[error("cannot unpack the bundle into {path}")]
     Write { path: PathBuf, source: io::Error },
 }
 
-/// A bundle that was checked and is not unpacked yet.
+/// A bundle that is checked and not unpacked yet.
 #[derive(Debug)]
 pub struct Bundle {
     pub path: PathBuf,
     pub manifest: Manifest,
-    plan: Plan,
-    /// The server's file, which must be executable where it is a program.
+    plan: UnpackPlan,
+    /// The server's file. It must be executable if it is a program.
     entry_point: Vec<String>,
     archive: Archive<File>,
     /// The first half of the file's SHA-256, in hexadecimal.
@@ -52,14 +55,14 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Opens a bundle and checks all of it but the contents of its files.
+    /// Opens a bundle and checks everything except the contents of its files.
     pub fn open(path: &Path, system: System) -> Result<Self, BundleError> {
         let owned = || path.to_owned();
         let read = |source| BundleError::Read {
             path: path.to_owned(),
             source,
         };
-        // A pipe would not end.
+        // Reading a pipe would not end.
         let metadata = fs::metadata(path).map_err(read)?;
         if !metadata.is_file() {
             return Err(BundleError::NoFile(owned()));
@@ -84,7 +87,7 @@ impl Bundle {
         let manifest = plan.files.iter().find(|file| file.path == [MANIFEST]);
         let manifest = manifest.ok_or_else(|| BundleError::Refused {
             path: owned(),
-            source: Refused::NoManifest,
+            source: BundleRefusal::NoManifest,
         })?;
         let manifest = archive.read(manifest.index, MAX_MANIFEST).map_err(zip)?;
         let invalid = |source| BundleError::Manifest {
@@ -92,8 +95,8 @@ impl Bundle {
             source,
         };
         let manifest = Manifest::read(&manifest, system).map_err(invalid)?;
-        let files = plan.files.iter().map(|file| file.path.as_slice());
-        let entry_point = manifest.entry_point(files, system).map_err(invalid)?;
+        let paths = plan.files.iter().map(|file| file.path.as_slice());
+        let entry_point = manifest.entry_point(paths, system).map_err(invalid)?;
         Ok(Self {
             path: owned(),
             manifest,
@@ -113,7 +116,7 @@ impl Bundle {
         self.plan.total
     }
 
-    /// Unpacks it beside `to`, and then moves it there in one step. What stood there goes.
+    /// Unpacks the bundle beside `to`, and then moves it to `to` in one step. The old folder is deleted.
     pub fn unpack(&mut self, to: &Path) -> Result<(), BundleError> {
         let write = |path: &Path| {
             let path = path.to_owned();
@@ -121,14 +124,14 @@ impl Bundle {
         };
         let parent = to.parent().unwrap_or(to);
         fs::create_dir_all(parent).map_err(write(parent))?;
-        let made = tempdir(parent).map_err(write(parent))?;
-        self.write_into(&made.0)?;
+        let temporary = tempdir(parent).map_err(write(parent))?;
+        self.write_into(&temporary.0)?;
         let aside = tempdir(parent).map_err(write(parent))?;
         if to.exists() {
-            // It goes with `aside`.
+            // The old folder is deleted with `aside`.
             fs::rename(to, aside.0.join("old")).map_err(write(to))?;
         }
-        fs::rename(&made.0, to).map_err(write(to))
+        fs::rename(&temporary.0, to).map_err(write(to))
     }
 
     fn write_into(&mut self, folder: &Path) -> Result<(), BundleError> {
@@ -147,22 +150,22 @@ impl Bundle {
                 fs::create_dir_all(parent).map_err(write(parent))?;
             }
             let executable = file.executable || file.path == self.entry_point;
-            // Never an existing file: nothing in this folder was there before.
-            let made = options(executable).open(&path).map_err(write(&path))?;
-            let mut made = BufWriter::new(made);
-            let copied = self.archive.copy(file.index, left, &mut made);
+            // A new file: the folder was empty before.
+            let output = options(executable).open(&path).map_err(write(&path))?;
+            let mut output = BufWriter::new(output);
+            let copied = self.archive.copy(file.index, left, &mut output);
             copied.map_err(|source| BundleError::Zip {
                 path: self.path.clone(),
                 source,
             })?;
-            made.flush().map_err(write(&path))?;
+            output.flush().map_err(write(&path))?;
             left = left.saturating_sub(self.archive.entries[file.index].size);
         }
         Ok(())
     }
 }
 
-/// The SHA-256 of what is left of a file, in hexadecimal.
+/// The SHA-256 of the rest of a file, in hexadecimal.
 pub fn sha256(file: &mut (impl Read + Seek)) -> io::Result<String> {
     use std::fmt::Write as _;
     file.rewind()?;
@@ -202,12 +205,12 @@ fn options(executable: bool) -> OpenOptions {
     options
 }
 
-/// A folder that goes with the value, unless it was moved.
+/// A folder that is deleted with the value, unless it was moved.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // It is not there any more if it was moved.
+        // A folder that was moved is not there.
         fs::remove_dir_all(&self.0).ok();
     }
 }

@@ -1,9 +1,9 @@
 //! Reads the directory of a ZIP file and the contents of its entries.
 //!
-//! A bundle comes from a stranger, so this reads a strict subset: one directory at the end of the file,
-//! entries that are stored or deflated, no ZIP64, no encryption. Whatever two readers could read in two
-//! ways is refused: a local header that contradicts the directory, entries that overlap, a comment that
-//! hides a second directory.
+//! Bundles are not trusted, so this reads a strict subset: one directory at the end of the file, entries that
+//! are stored or deflated, no ZIP64, no encryption. Anything that two readers could interpret differently is
+//! refused: a local header that contradicts the directory, entries that overlap, a comment that hides a
+//! second directory.
 
 use std::{
     io::{self, Read, Seek, SeekFrom, Take},
@@ -17,29 +17,28 @@ const END: [u8; 4] = *b"PK\x05\x06";
 const ENTRY: [u8; 4] = *b"PK\x01\x02";
 const LOCAL: [u8; 4] = *b"PK\x03\x04";
 
-/// Lengths of the records without what follows them.
+/// Lengths of the fixed parts of the records.
 const END_LENGTH: usize = 22;
 const ENTRY_LENGTH: usize = 46;
 const LOCAL_LENGTH: usize = 30;
 
-/// The longest comment, and so the furthest that the end record can be from the end.
+/// Longest comment, and so the largest distance of the end record from the end of the file.
 const MAX_COMMENT: usize = u16::MAX as usize;
 
-/// The most that a directory may take: 100 bytes for each of [`crate::bundle::MAX_ENTRIES`] would be half
-/// of it.
+/// Largest directory: twice the size of 100 bytes for each of [`crate::bundle::MAX_ENTRIES`].
 const MAX_DIRECTORY: u32 = 4 * 1024 * 1024;
 
-/// The signature that `mcpb sign` appends behind the ZIP file.
+/// The signature that `mcpb sign` appends to the ZIP file.
 const SIGNATURE_START: &[u8] = b"MCPB_SIG_V1";
 const SIGNATURE_END: &[u8] = b"MCPB_SIG_END";
 
-/// The most that such a signature may take.
+/// Largest signature, in bytes.
 const MAX_SIGNATURE: usize = 64 * 1024;
 
 /// Flag bits of an entry.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
 
-/// Why a ZIP file cannot be read.
+/// The reason that a ZIP file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ZipError {
     #[error("it cannot be read: {0}")]
@@ -60,7 +59,7 @@ pub enum ZipError {
     Entry(String, &'static str),
 }
 
-/// How an entry is kept.
+/// The compression of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Stored,
@@ -68,23 +67,23 @@ pub enum Method {
     Other(u16),
 }
 
-/// An entry, as the directory has it.
+/// An entry of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub name: String,
     pub method: Method,
     pub encrypted: bool,
-    /// Its sizes in the file and unpacked, as the directory states them.
+    /// The packed and unpacked sizes that the directory states.
     pub packed: u64,
     pub size: u64,
-    /// The mode of Unix, where the entry was made there.
+    /// The mode of Unix, if the entry was made there.
     pub mode: Option<u32>,
     crc: u32,
     offset: u64,
 }
 
 impl Entry {
-    /// An entry for tests of decisions, which never read it.
+    /// An entry for tests that do not read it.
     #[cfg(test)]
     pub fn named(name: &str, size: u64, packed: u64, mode: Option<u32>) -> Self {
         Self {
@@ -99,7 +98,7 @@ impl Entry {
         }
     }
 
-    /// Folders are entries whose name ends with a slash.
+    /// True for a folder: its name ends with a slash.
     pub fn is_folder(&self) -> bool {
         self.name.ends_with('/')
     }
@@ -110,9 +109,9 @@ impl Entry {
 pub struct Archive<R> {
     reader: R,
     pub entries: Vec<Entry>,
-    /// Where the entries end and the directory begins.
+    /// The offset of the directory, where the entries end.
     directory: u64,
-    /// Whether a signature stands behind it.
+    /// True if a signature follows the file.
     pub is_signed: bool,
 }
 
@@ -142,7 +141,7 @@ impl<R: Read + Seek> Archive<R> {
         if size > MAX_DIRECTORY {
             return Err(ZipError::LargeDirectory(size));
         }
-        // Nothing may stand before the first entry or between the directory and its end.
+        // No bytes may stand before the first entry, or between the directory and its end.
         if u64::from(offset) + u64::from(size) != end_offset {
             return Err(ZipError::Damaged);
         }
@@ -158,14 +157,14 @@ impl<R: Read + Seek> Archive<R> {
         })
     }
 
-    /// Reads one entry; `limit` is the most that it may come to.
+    /// Reads one entry of at most `limit` bytes.
     pub fn read(&mut self, index: usize, limit: u64) -> Result<Vec<u8>, ZipError> {
         let mut bytes = Vec::new();
         self.copy(index, limit, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Writes one entry to `to`. It may come to its stated size and no more, whatever the data says.
+    /// Writes one entry to `to`. The data may not exceed its stated size.
     pub fn copy(
         &mut self,
         index: usize,
@@ -173,7 +172,7 @@ impl<R: Read + Seek> Archive<R> {
         to: &mut impl io::Write,
     ) -> Result<(), ZipError> {
         let entry = self.entries[index].clone();
-        let damaged = |why| ZipError::Entry(entry.name.clone(), why);
+        let damaged = |reason| ZipError::Entry(entry.name.clone(), reason);
         if entry.size > limit {
             return Err(damaged("it is too large"));
         }
@@ -181,8 +180,8 @@ impl<R: Read + Seek> Archive<R> {
         self.reader.seek(SeekFrom::Start(data.start))?;
         let packed = (&mut self.reader).take(data.end - data.start);
         let mut source = match entry.method {
-            Method::Stored => Source::Stored(packed),
-            Method::Deflated => Source::Deflated(DeflateDecoder::new(packed)),
+            Method::Stored => EntryReader::Stored(packed),
+            Method::Deflated => EntryReader::Deflated(DeflateDecoder::new(packed)),
             Method::Other(_) => return Err(damaged("its compression is unknown")),
         };
         let (mut crc, mut written, mut buffer) = (Crc::new(), 0_u64, vec![0; 64 * 1024]);
@@ -209,9 +208,9 @@ impl<R: Read + Seek> Archive<R> {
         Ok(())
     }
 
-    /// Where the data of an entry stands. Its local header must say what the directory says.
+    /// The range of an entry's data. Its local header must match the directory.
     fn data(&mut self, entry: &Entry) -> Result<Range<u64>, ZipError> {
-        let damaged = |why| ZipError::Entry(entry.name.clone(), why);
+        let damaged = |reason| ZipError::Entry(entry.name.clone(), reason);
         let mut header = [0; LOCAL_LENGTH];
         self.reader.seek(SeekFrom::Start(entry.offset))?;
         self.reader
@@ -236,9 +235,13 @@ impl<R: Read + Seek> Archive<R> {
         Ok(start..end)
     }
 
-    /// Whether data of two entries overlaps, by which small files unpack to huge ones.
+    /// True if data of two entries overlaps. Small files can unpack to huge ones that way.
     pub fn overlaps(&self) -> bool {
-        let mut spans: Vec<_> = self.entries.iter().map(|it| (it.offset, it)).collect();
+        let mut spans: Vec<_> = self
+            .entries
+            .iter()
+            .map(|entry| (entry.offset, entry))
+            .collect();
         spans.sort_by_key(|(offset, _)| *offset);
         let least = |entry: &Entry| (LOCAL_LENGTH + entry.name.len()) as u64 + entry.packed;
         let ends = spans.iter().map(|(offset, entry)| offset + least(entry));
@@ -249,12 +252,12 @@ impl<R: Read + Seek> Archive<R> {
 }
 
 /// The data of one entry.
-enum Source<R> {
+enum EntryReader<R> {
     Stored(Take<R>),
     Deflated(DeflateDecoder<Take<R>>),
 }
 
-impl<R: Read> Read for Source<R> {
+impl<R: Read> Read for EntryReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Stored(source) => source.read(buffer),
@@ -263,14 +266,17 @@ impl<R: Read> Read for Source<R> {
     }
 }
 
-/// Where the ZIP file ends, if a signature stands behind it.
+/// The end of the ZIP file, if a signature follows it.
 fn signature<R: Read + Seek>(reader: &mut R, length: u64) -> Result<Option<u64>, ZipError> {
     let tail = tail(reader, length, MAX_SIGNATURE)?;
     if !tail.ends_with(SIGNATURE_END) {
         return Ok(None);
     }
     let starts = tail.windows(SIGNATURE_START.len());
-    let start = starts.rev().zip(1..).find(|(it, _)| *it == SIGNATURE_START);
+    let start = starts
+        .rev()
+        .zip(1..)
+        .find(|(bytes, _)| *bytes == SIGNATURE_START);
     let (_, steps) = start.ok_or(ZipError::NoDirectory)?;
     let at = tail.len() - SIGNATURE_START.len() - (steps - 1);
     Ok(Some(length - (tail.len() - at) as u64))
@@ -285,7 +291,7 @@ fn tail<R: Read + Seek>(reader: &mut R, length: u64, most: usize) -> Result<Vec<
     Ok(tail)
 }
 
-/// The end record and where it stands. Its comment must reach to the end of the file.
+/// The end record and its offset. Its comment must reach to the end of the file.
 fn end_record<R: Read + Seek>(
     reader: &mut R,
     length: u64,

@@ -5,7 +5,7 @@ mod answers;
 use std::{error::Error as _, fs, path::PathBuf};
 
 use mainstay_install::{
-    bundle::Refused,
+    bundle::BundleRefusal,
     manifest::{BadManifest, Folders},
     recipe::{Recipe, Text},
     system::System,
@@ -46,20 +46,20 @@ fn open(bytes: &[u8]) -> (TempDir, Result<Bundle, BundleError>) {
     (folder, opened)
 }
 
-/// Opens and unpacks; what stands in the folder afterwards.
+/// Opens and unpacks a bundle. Returns the paths in the folder afterwards.
 fn unpacked(zip: &ZipFile) -> (Result<(), BundleError>, Vec<PathBuf>) {
     let (folder, bundle) = open(&zip.bytes());
     let to = folder.path().join("bundles").join("x");
     let done = bundle.and_then(|mut bundle| bundle.unpack(&to));
-    let left = fs::read_dir(folder.path().join("bundles"));
-    let left = left
+    let entries = fs::read_dir(folder.path().join("bundles"));
+    let paths = entries
         .into_iter()
         .flatten()
-        .map(|it| it.expect("an entry").path());
-    (done, left.collect())
+        .map(|entry| entry.expect("an entry").path());
+    (done, paths.collect())
 }
 
-/// What of a bundle is at fault.
+/// The part of a bundle that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
     Zip,
@@ -172,12 +172,12 @@ fn lies_about_contents_are_found_while_unpacking() {
         good().entry(entry)
     };
     for (words, zip) in [
-        ("longer than it says", lie(|it| it.size = Some(3))),
-        ("shorter than it says", lie(|it| it.size = Some(30))),
-        ("checksum", lie(|it| it.crc = Some(7))),
+        ("longer than it says", lie(|entry| entry.size = Some(3))),
+        ("shorter than it says", lie(|entry| entry.size = Some(30))),
+        ("checksum", lie(|entry| entry.crc = Some(7))),
         (
             "names differ",
-            lie(|it| it.local_name = Some(b"../y".to_vec())),
+            lie(|entry| entry.local_name = Some(b"../y".to_vec())),
         ),
     ] {
         let (refused, left) = unpacked(&zip);
@@ -233,7 +233,7 @@ fn overlapping_entries_are_refused() {
         matches!(
             &refused,
             BundleError::Refused {
-                source: Refused::Overlap,
+                source: BundleRefusal::Overlap,
                 ..
             }
         ),
@@ -245,36 +245,40 @@ fn overlapping_entries_are_refused() {
 fn bad_manifests_are_refused() {
     type Change<'a> = &'a dyn Fn(&mut Value);
     let cases: [(&str, Change<'_>); 13] = [
-        ("version \"9.0\"", &|it| {
-            it["manifest_version"] = "9.0".into()
+        ("version \"9.0\"", &|manifest| {
+            manifest["manifest_version"] = "9.0".into()
         }),
-        ("no manifest_version", &|it| {
-            it["manifest_version"] = "".into()
+        ("no manifest_version", &|manifest| {
+            manifest["manifest_version"] = "".into()
         }),
-        ("no name", &|it| it["name"] = "".into()),
-        ("not valid", &|it| it["name"] = 7.into()),
-        ("no server.entry_point", &|it| {
-            it["server"]["entry_point"] = "".into()
+        ("no name", &|manifest| manifest["name"] = "".into()),
+        ("not valid", &|manifest| manifest["name"] = 7.into()),
+        ("no server.entry_point", &|manifest| {
+            manifest["server"]["entry_point"] = "".into()
         }),
-        ("not in it", &|it| {
-            it["server"]["entry_point"] = "other.js".into()
+        ("not in it", &|manifest| {
+            manifest["server"]["entry_point"] = "other.js".into()
         }),
-        ("type \"rust\"", &|it| it["server"]["type"] = "rust".into()),
-        ("made for win32", &|it| {
-            it["compatibility"] = json!({"platforms": ["win32"]})
+        ("type \"rust\"", &|manifest| {
+            manifest["server"]["type"] = "rust".into()
         }),
-        ("not valid", &|it| it["user_config"] = json!({"x": 5})),
-        ("\"../../../bin/sh\" leads out", &|it| {
-            it["server"]["mcp_config"]["command"] = "../../../bin/sh".into()
+        ("made for win32", &|manifest| {
+            manifest["compatibility"] = json!({"platforms": ["win32"]})
         }),
-        ("leads out", &|it| {
-            it["server"]["mcp_config"]["command"] = "${__dirname}/../../bin/sh".into()
+        ("not valid", &|manifest| {
+            manifest["user_config"] = json!({"x": 5})
         }),
-        ("leads out", &|it| {
-            it["server"]["mcp_config"]["command"] = "server\\..\\..\\sh".into()
+        ("\"../../../bin/sh\" leads out", &|manifest| {
+            manifest["server"]["mcp_config"]["command"] = "../../../bin/sh".into()
         }),
-        ("leads out", &|it| {
-            it["server"]["mcp_config"]["platform_overrides"] =
+        ("leads out", &|manifest| {
+            manifest["server"]["mcp_config"]["command"] = "${__dirname}/../../bin/sh".into()
+        }),
+        ("leads out", &|manifest| {
+            manifest["server"]["mcp_config"]["command"] = "server\\..\\..\\sh".into()
+        }),
+        ("leads out", &|manifest| {
+            manifest["server"]["mcp_config"]["platform_overrides"] =
                 json!({"linux": {"command": "./server/../../sh"}})
         }),
     ];
@@ -293,24 +297,27 @@ fn bad_manifests_are_refused() {
 #[test]
 fn a_command_within_the_bundle_is_taken() {
     for command in ["server/../server/index.js", "./server/index.js", "node"] {
-        let made = recipe(
-            |it| it["server"]["mcp_config"]["command"] = command.into(),
+        let server_recipe = recipe(
+            |manifest| manifest["server"]["mcp_config"]["command"] = command.into(),
             &[],
             System::Linux,
         );
-        let Recipe::Command { command: made, .. } = made.expect("made") else {
+        let Recipe::Command {
+            command: program, ..
+        } = server_recipe.expect("made")
+        else {
             panic!("a command");
         };
         assert!(
-            made.value.ends_with(command.trim_start_matches("./")),
-            "{made:?}"
+            program.value.ends_with(command.trim_start_matches("./")),
+            "{program:?}"
         );
     }
 }
 
 fn recipe(
     change: impl FnOnce(&mut Value),
-    given: &[(&str, &str)],
+    values: &[(&str, &str)],
     system: System,
 ) -> Result<Recipe, BadManifest> {
     let mut manifest = manifest();
@@ -325,21 +332,21 @@ fn recipe(
     let bundle = opened.expect("good");
     bundle
         .manifest
-        .recipe(&PathBuf::from("/b"), &folders, &answers(given), system)
+        .recipe(&PathBuf::from("/b"), &folders, &answers(values), system)
 }
 
 #[test]
 fn variables_and_settings_are_filled_in() {
-    let made = recipe(
-        |it| {
-            it["user_config"] = json!({
+    let server_recipe = recipe(
+        |manifest| {
+            manifest["user_config"] = json!({
                 "dirs": {"type": "directory", "title": "Dirs", "description": "d", "multiple": true, "default": ["${HOME}/Desktop"]},
                 "key": {"type": "string", "title": "Key", "description": "k", "sensitive": true, "required": true},
                 "unset": {"type": "string", "title": "Unset", "description": "u"},
                 "evil": {"type": "string", "title": "E", "description": "e", "default": "${file:/etc/passwd}"},
                 "brace": {"type": "string", "title": "B", "description": "b", "default": "{file:/etc/passwd}"},
             });
-            it["server"]["mcp_config"] = json!({
+            manifest["server"]["mcp_config"] = json!({
                 "command": "node",
                 "args": ["${__dirname}/server/index.js", "${user_config.dirs}", "--key=${user_config.key}", "${user_config.unset}", "${SECRET}"],
                 "env": {
@@ -356,11 +363,11 @@ fn variables_and_settings_are_filled_in() {
         args,
         env,
         cwd,
-    } = made.expect("made")
+    } = server_recipe.expect("made")
     else {
         panic!("a command");
     };
-    let values: Vec<_> = args.iter().map(|it| it.value.as_str()).collect();
+    let values: Vec<_> = args.iter().map(|arg| arg.value.as_str()).collect();
     assert_eq!(command, Text::open("node"));
     assert_eq!(
         values,
@@ -372,10 +379,10 @@ fn variables_and_settings_are_filled_in() {
             "$${SECRET}"
         ]
     );
-    assert_eq!(args[3].shown(), "***");
+    assert_eq!(args[3].masked(), "***");
     let env: Vec<_> = env
         .iter()
-        .map(|(name, it)| (name.as_str(), it.value.as_str(), it.shown()))
+        .map(|(name, text)| (name.as_str(), text.value.as_str(), text.masked()))
         .collect();
     assert_eq!(
         env,
@@ -391,8 +398,8 @@ fn variables_and_settings_are_filled_in() {
 
 #[test]
 fn platforms_have_their_own_launch() {
-    let change = |it: &mut Value| {
-        it["server"] = json!({
+    let change = |manifest: &mut Value| {
+        manifest["server"] = json!({
             "type": "binary",
             "entry_point": "server/index.js",
             "mcp_config": {
@@ -421,15 +428,15 @@ fn platforms_have_their_own_launch() {
 
 #[test]
 fn uv_needs_no_launch() {
-    let made = recipe(
-        |it| it["server"] = json!({"type": "uv", "entry_point": "server/index.js"}),
+    let server_recipe = recipe(
+        |manifest| manifest["server"] = json!({"type": "uv", "entry_point": "server/index.js"}),
         &[],
         System::Linux,
     );
-    let Recipe::Command { command, args, .. } = made.expect("made") else {
+    let Recipe::Command { command, args, .. } = server_recipe.expect("made") else {
         panic!("a command");
     };
-    let values: Vec<_> = args.iter().map(|it| it.value.as_str()).collect();
+    let values: Vec<_> = args.iter().map(|arg| arg.value.as_str()).collect();
     assert_eq!(command.value, "uv");
     assert_eq!(values, ["run", "--directory", "/b", "server/index.js"]);
 }
@@ -438,11 +445,11 @@ fn uv_needs_no_launch() {
 #[test]
 fn every_version_of_the_specification_is_read() {
     for version in ["0.1", "0.2", "0.3", "0.4"] {
-        let change = |it: &mut Value| it["manifest_version"] = version.into();
+        let change = |manifest: &mut Value| manifest["manifest_version"] = version.into();
         assert!(recipe(change, &[], System::Linux).is_ok(), "{version}");
     }
-    let first = |it: &mut Value| {
-        let members = it.as_object_mut().expect("an object");
+    let first = |manifest: &mut Value| {
+        let members = manifest.as_object_mut().expect("an object");
         let version = members.remove("manifest_version").expect("it is there");
         members.insert("dxt_version".to_owned(), version);
     };
@@ -453,7 +460,7 @@ fn every_version_of_the_specification_is_read() {
 /// the bundle.
 #[test]
 fn the_fields_of_hosts_are_no_trouble() {
-    let change = |it: &mut Value| {
+    let change = |manifest: &mut Value| {
         let more = json!({
             "display_name": "Thing", "long_description": "…", "icon": "icon.png",
             "icons": [{"src": "i.png", "size": "16x16", "theme": "light"}],
@@ -467,16 +474,16 @@ fn the_fields_of_hosts_are_no_trouble() {
             },
             "_meta": {"com.example": {"static_responses": {}}},
         });
-        let members = it.as_object_mut().expect("an object");
+        let members = manifest.as_object_mut().expect("an object");
         members.extend(more.as_object().expect("an object").clone());
-        it["server"]["mcp_config"]["args"] =
+        manifest["server"]["mcp_config"]["args"] =
             json!(["server/index.js", "${pathSeparator}", "${DOCUMENTS}"]);
     };
-    let made = recipe(change, &[], System::Linux).expect("made");
-    let Recipe::Command { args, cwd, .. } = made else {
+    let server_recipe = recipe(change, &[], System::Linux).expect("made");
+    let Recipe::Command { args, cwd, .. } = server_recipe else {
         panic!("a command");
     };
-    let values: Vec<_> = args.iter().map(|it| it.value.as_str()).collect();
+    let values: Vec<_> = args.iter().map(|arg| arg.value.as_str()).collect();
     assert_eq!(values, ["server/index.js", "/", "/home/me/Documents"]);
     assert_eq!(cwd.as_deref(), Some("/b"));
 }

@@ -5,7 +5,7 @@ mod answers;
 use mainstay_install::{
     command::recipe,
     listing::{self, Server},
-    offer::{Kind, Offer, offers},
+    offer::{Offer, OfferKind, offers},
     question::{self, Answers},
     recipe::Recipe,
 };
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use answers::answers;
 
-fn server(of: &Value) -> Server {
+fn server(fields: &Value) -> Server {
     let mut whole = json!({"name": "io.github.a/b", "description": "it", "version": "1.0.0"});
-    for (key, value) in of.as_object().expect("an object") {
+    for (key, value) in fields.as_object().expect("an object") {
         whole[key] = value.clone();
     }
     listing::one(&whole.to_string(), "io.github.a/b")
@@ -23,9 +23,9 @@ fn server(of: &Value) -> Server {
         .server
 }
 
-fn package(of: &Value) -> Server {
+fn package(fields: &Value) -> Server {
     let mut package = json!({"registryType": "npm", "identifier": "thing", "version": "1.2.3", "transport": {"type": "stdio"}});
-    for (key, value) in of.as_object().expect("an object") {
+    for (key, value) in fields.as_object().expect("an object") {
         package[key] = value.clone();
     }
     server(&json!({"packages": [package]}))
@@ -40,34 +40,34 @@ fn offered(server: &Server) -> Offer {
 }
 
 /// The command line of a package, or the reason why there is none.
-fn line(of: &Value, given: &[(&str, &str)]) -> String {
-    let server = package(of);
+fn line(fields: &Value, values: &[(&str, &str)]) -> String {
+    let server = package(fields);
     let (offers, unusable) = offers(&server, |_| true);
     let Some(offer) = offers.first() else {
         return unusable[0].to_string();
     };
-    let given = answers(given);
-    if let Err(error) = question::check(&offer.questions, &given) {
+    let values = answers(values);
+    if let Err(error) = question::check(&offer.questions, &values) {
         return error.to_string();
     }
     let Recipe::Command {
         command, args, env, ..
-    } = recipe(offer, &given).expect("a recipe")
+    } = recipe(offer, &values).expect("a recipe")
     else {
         panic!("a command");
     };
-    let env = env
+    let variables = env
         .iter()
         .map(|(name, text)| format!("{name}={}", text.value));
     let words = std::iter::once(&command)
         .chain(&args)
-        .map(|it| it.value.clone());
-    env.chain(words).collect::<Vec<_>>().join(" ")
+        .map(|word| word.value.clone());
+    variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn packages_are_run_by_their_runtimes() {
-    for (of, expected) in [
+    for (fields, expected) in [
         (json!({}), "npx -y thing@1.2.3"),
         (json!({"identifier": "@a/b.c_d"}), "npx -y @a/b.c_d@1.2.3"),
         (json!({"runtimeHint": "bunx"}), "bunx thing@1.2.3"),
@@ -115,13 +115,13 @@ fn packages_are_run_by_their_runtimes() {
             "dnx --yes thing@1.2.3 -- mcp",
         ),
     ] {
-        assert_eq!(line(&of, &[]), expected, "{of}");
+        assert_eq!(line(&fields, &[]), expected, "{fields}");
     }
 }
 
 #[test]
 fn what_could_be_an_injection_is_no_offer() {
-    for of in [
+    for fields in [
         json!({"identifier": "--version"}),
         json!({"identifier": "-e"}),
         json!({"identifier": "a b"}),
@@ -154,12 +154,12 @@ fn what_could_be_an_injection_is_no_offer() {
         json!({"packageArguments": [{"type": "named", "name": "--x --y"}]}),
         json!({"packageArguments": [{"type": "other", "name": "--x"}]}),
         json!({"packageArguments": vec![json!({"type": "positional", "valueHint": "x"}); 1]
-            .into_iter().chain((0..300).map(|it| json!({"type": "positional", "valueHint": it.to_string()}))).collect::<Vec<_>>()}),
+            .into_iter().chain((0..300).map(|number| json!({"type": "positional", "valueHint": number.to_string()}))).collect::<Vec<_>>()}),
     ] {
-        let server = package(&of);
+        let server = package(&fields);
         let (offers, unusable) = offers(&server, |_| true);
-        assert!(offers.is_empty(), "{of}: {offers:?}");
-        assert_eq!(unusable.len(), 1, "{of}");
+        assert!(offers.is_empty(), "{fields}: {offers:?}");
+        assert_eq!(unusable.len(), 1, "{fields}");
     }
 }
 
@@ -182,14 +182,14 @@ fn unknown_runtimes_are_not_run() {
 fn arguments_for_another_program_are_left_out() {
     let shell = json!([{"type": "named", "name": "-c", "value": "touch /tmp/x"}]);
     for hint in ["bash", "node"] {
-        let of = json!({"runtimeHint": hint, "runtimeArguments": shell});
-        assert_eq!(line(&of, &[]), "npx -y thing@1.2.3", "{hint}");
-        let notes = offered(&package(&of)).notes;
+        let fields = json!({"runtimeHint": hint, "runtimeArguments": shell});
+        assert_eq!(line(&fields, &[]), "npx -y thing@1.2.3", "{hint}");
+        let notes = offered(&package(&fields)).notes;
         let words = "the publisher's arguments for another program are not given to npx";
         assert!(notes.iter().any(|note| note == words), "{notes:?}");
     }
-    let own = json!({"runtimeHint": "npx", "runtimeArguments": [{"type": "positional", "value": "--no-audit"}]});
-    assert_eq!(line(&own, &[]), "npx -y --no-audit thing@1.2.3");
+    let hinted = json!({"runtimeHint": "npx", "runtimeArguments": [{"type": "positional", "value": "--no-audit"}]});
+    assert_eq!(line(&hinted, &[]), "npx -y --no-audit thing@1.2.3");
 }
 
 /// The values that a person gives.
@@ -197,7 +197,7 @@ type Given = &'static [(&'static str, &'static str)];
 
 #[test]
 fn arguments_take_their_forms() {
-    let of = |argument: Value| json!({"packageArguments": [argument]});
+    let with_argument = |argument: Value| json!({"packageArguments": [argument]});
     let cases: &[(Value, Given, &str)] = &[
         (
             json!({"type": "positional", "value": "a b; c"}),
@@ -315,7 +315,11 @@ fn arguments_take_their_forms() {
             }
             words => (*words).to_owned(),
         };
-        assert_eq!(line(&of(argument.clone()), answers), expected, "{argument}");
+        assert_eq!(
+            line(&with_argument(argument.clone()), answers),
+            expected,
+            "{argument}"
+        );
     }
 }
 
@@ -330,7 +334,10 @@ fn required_variables_are_questions_and_secrets_are_hidden() {
     let offer = offered(&server);
     let mut answers = Answers::new();
     let open = question::open(&offer.questions, &answers);
-    let open: Vec<_> = open.iter().map(|it| (it.key.as_str(), it.secret)).collect();
+    let open: Vec<_> = open
+        .iter()
+        .map(|question| (question.key.as_str(), question.secret))
+        .collect();
     assert_eq!(open, [("KEY", true), ("host", false)]);
     answers.insert("KEY".to_owned(), vec!["s3cret".to_owned()]);
     answers.insert("host".to_owned(), vec!["h".to_owned()]);
@@ -339,7 +346,7 @@ fn required_variables_are_questions_and_secrets_are_hidden() {
     };
     let env: Vec<_> = env
         .iter()
-        .map(|(name, it)| (name.as_str(), it.value.as_str(), it.shown()))
+        .map(|(name, text)| (name.as_str(), text.value.as_str(), text.masked()))
         .collect();
     assert_eq!(
         env,
@@ -403,32 +410,32 @@ fn hostile_remotes_are_no_offers() {
 
 #[test]
 fn the_best_that_can_run_here_comes_first() {
-    let of = |kind: &str, identifier: &str| json!({"registryType": kind, "identifier": identifier, "version": "1", "transport": {"type": "stdio"}});
+    let package_of = |kind: &str, identifier: &str| json!({"registryType": kind, "identifier": identifier, "version": "1", "transport": {"type": "stdio"}});
     let server = server(&json!({
-        "packages": [of("oci", "image"), of("pypi", "thing"), of("npm", "thing")],
+        "packages": [package_of("oci", "image"), package_of("pypi", "thing"), package_of("npm", "thing")],
         "remotes": [{"type": "sse", "url": "https://x"}],
     }));
     let kinds = |has: &dyn Fn(&str) -> bool| -> Vec<_> {
         offers(&server, has)
             .0
             .iter()
-            .map(|it| (it.kind, it.can_run))
+            .map(|offer| (offer.kind, offer.can_run))
             .collect()
     };
     assert_eq!(
-        kinds(&|it| it == "podman" || it == "uvx"),
+        kinds(&|runtime| runtime == "podman" || runtime == "uvx"),
         [
-            (Kind::Pypi, true),
-            (Kind::Remote, true),
-            (Kind::Oci, true),
-            (Kind::Npm, false)
+            (OfferKind::Pypi, true),
+            (OfferKind::Remote, true),
+            (OfferKind::Oci, true),
+            (OfferKind::Npm, false)
         ]
     );
-    assert_eq!(kinds(&|_| false)[0], (Kind::Remote, true));
-    let (offers, _) = offers(&server, |it| it == "podman");
+    assert_eq!(kinds(&|_| false)[0], (OfferKind::Remote, true));
+    let (offers, _) = offers(&server, |runtime| runtime == "podman");
     let oci = offers
         .iter()
-        .find(|it| it.kind == Kind::Oci)
+        .find(|offer| offer.kind == OfferKind::Oci)
         .expect("there");
     assert_eq!(oci.summary(), "podman image:1");
 }

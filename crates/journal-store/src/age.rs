@@ -1,47 +1,47 @@
-//! The time by which records grow old. The machine's clock may jump by weeks for a minute, and records
-//! that were deleted by such a clock would not come back. So a jump is believed after an hour only;
-//! until then time goes on from where it was.
+//! The time by which records grow old. A machine's clock may jump by weeks for a minute, and records that
+//! were deleted because of the jump would be lost. So this clock follows a jump only after an hour. Until
+//! then it runs on from its last value.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use super::time::{micros, span};
 
-/// Further than this from where it should be, a clock has jumped, or the machine has slept. Clocks that are
-/// put right go in smaller steps.
+/// The difference between a clock and its expected value that counts as a jump (or as a sleep of the
+/// machine). Time synchronisation corrects clocks in smaller steps.
 const JUMP: Duration = Duration::from_mins(1);
 
-/// How long a clock that has jumped must go on evenly.
+/// Time for which a clock must run evenly after a jump before its value is used.
 const BELIEVED_AFTER: Duration = Duration::from_hours(1);
 
-/// See the module. Times are microseconds since 1970.
+/// The clock by which records grow old. Times are microseconds since 1970.
 #[derive(Debug)]
 pub struct Age {
-    /// The last look: by the machine's clock, and by one that only goes on.
+    /// The last reading of the machine's clock, and of a monotonic clock.
     wall: i64,
     at: Instant,
-    /// The time that counts.
+    /// The time by which records grow old.
     now: i64,
-    /// Since when the machine's clock has gone on evenly, while it is not believed.
+    /// The start of the even run of the machine's clock after a jump, until its value is used.
     doubted_since: Option<Instant>,
 }
 
 impl Age {
-    /// `seen` is the time that the journal last saw, in this run or one before.
-    pub fn new(seen: Option<i64>) -> Self {
-        Self::at(seen, micros(SystemTime::now()), Instant::now())
+    /// `last_seen` is the last time that the journal recorded, in this run or an earlier one.
+    pub fn new(last_seen: Option<i64>) -> Self {
+        Self::at(last_seen, micros(SystemTime::now()), Instant::now())
     }
 
-    fn at(seen: Option<i64>, wall: i64, at: Instant) -> Self {
-        let seen = seen.unwrap_or(wall);
+    fn at(last_seen: Option<i64>, wall: i64, at: Instant) -> Self {
+        let last_seen = last_seen.unwrap_or(wall);
         Self {
             wall,
             at,
-            now: wall.min(seen),
-            doubted_since: (wall - seen > span(JUMP)).then_some(at),
+            now: wall.min(last_seen),
+            doubted_since: (wall - last_seen > span(JUMP)).then_some(at),
         }
     }
 
-    /// The time that counts.
+    /// The current time by which records grow old.
     pub fn now(&mut self) -> i64 {
         self.look(micros(SystemTime::now()), Instant::now())
     }
@@ -70,7 +70,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_mins(1);
     const DAY: Duration = Duration::from_hours(24);
 
-    /// A clock that is looked at every minute.
+    /// A clock that is read every minute.
     struct Watched {
         age: Age,
         wall: i64,
@@ -78,9 +78,9 @@ mod tests {
     }
 
     impl Watched {
-        fn new(seen: Option<i64>, wall: i64) -> Self {
+        fn new(last_seen: Option<i64>, wall: i64) -> Self {
             let at = Instant::now();
-            let age = Age::at(seen, wall, at);
+            let age = Age::at(last_seen, wall, at);
             Self { age, wall, at }
         }
 
@@ -105,7 +105,7 @@ mod tests {
         for minutes in 1..=200 {
             assert_eq!(clock.minutes(1), minutes * span(MINUTE));
         }
-        // One that is put right in small steps.
+        // A clock that is corrected in small steps.
         clock.wall += span(MINUTE / 2);
         assert_eq!(clock.minutes(1), clock.wall);
     }
@@ -131,14 +131,14 @@ mod tests {
         assert_eq!(clock.minutes(1), 61 * span(MINUTE) + 40 * span(DAY));
     }
 
-    /// A run that begins while the clock is wrong goes on from what the one before has seen.
+    /// A run that starts while the clock is wrong continues from the last time of the run before.
     #[test]
     fn a_run_begins_with_what_was_seen() {
-        let seen = span(DAY);
-        let mut clock = Watched::new(Some(seen), 41 * span(DAY));
-        assert_eq!(clock.minutes(59), seen + 59 * span(MINUTE));
+        let last_seen = span(DAY);
+        let mut clock = Watched::new(Some(last_seen), 41 * span(DAY));
+        assert_eq!(clock.minutes(59), last_seen + 59 * span(MINUTE));
         assert_eq!(clock.minutes(1), clock.wall);
-        // A clock that was put back is followed.
-        assert_eq!(Watched::new(Some(seen), 0).minutes(1), span(MINUTE));
+        // A clock that was set back is followed.
+        assert_eq!(Watched::new(Some(last_seen), 0).minutes(1), span(MINUTE));
     }
 }

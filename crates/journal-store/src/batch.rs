@@ -1,4 +1,4 @@
-//! One transaction: turns calls into rows.
+//! Writes calls as rows, in one transaction.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use mainstay_core::{
 };
 use mainstay_journal::{
     Finished, Outcome,
-    store::{Call, Ending, Keep, Noted, Rest},
+    store::{Ending, Keep, PendingTransition, RecordedCall, Rest},
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -18,26 +18,26 @@ use super::{
     bounds::Bounds,
     call_packs::{CallPacker, CallRow},
     database::{Database, Memory},
-    facets::{Facet, Standing},
+    facets::{CallStanding, Facet},
     history,
     objects::{Content, Failed, Insert},
-    rollup::Ended,
+    rollup::EndedCall,
     schema::integer,
     time::{micros, span},
 };
 
-/// Where a call stands in the database.
+/// The row of a call, and what later writes of the same call need.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct WrittenCall {
     pub id: i64,
     pub state: State,
-    /// The target under which its statistics are kept.
+    /// The target that the call's statistics are added to.
     pub series: u32,
-    /// The holder of what the call brings.
+    /// The holder of the call's objects.
     pub holder: u32,
 }
 
-/// One transaction's writing.
+/// The writes of one transaction.
 pub struct Batch<'s> {
     connection: &'s Connection,
     memory: &'s mut Memory,
@@ -77,8 +77,13 @@ impl<'s> Batch<'s> {
         })
     }
 
-    /// Writes a call for the first time, ended or open.
-    pub fn insert(&mut self, call: &Call, state: State, rest: &Rest) -> Result<Row, Failed> {
+    /// Writes a call for the first time. The call may be open or ended.
+    pub fn insert(
+        &mut self,
+        call: &RecordedCall,
+        state: State,
+        rest: &Rest,
+    ) -> Result<WrittenCall, Failed> {
         let RowIds {
             target,
             series,
@@ -121,12 +126,12 @@ impl<'s> Batch<'s> {
             started_at,
             target,
             origin,
-            standing: Standing::new(ended.status, state),
+            standing: CallStanding::new(ended.status, state),
         };
         self.memory.facets.push(self.connection, id, facet)?;
         self.memory.next_call += 1;
         self.earlier(id, &ended, call)?;
-        let row = Row {
+        let row = WrittenCall {
             id,
             state,
             series,
@@ -136,8 +141,14 @@ impl<'s> Batch<'s> {
         Ok(row)
     }
 
-    /// Writes the end of a call that was written as open.
-    pub fn end(&mut self, call: &Call, row: Row, state: State, rest: &Rest) -> Result<Row, Failed> {
+    /// Writes the end of a call whose row says that it is open.
+    pub fn end(
+        &mut self,
+        call: &RecordedCall,
+        row: WrittenCall,
+        state: State,
+        rest: &Rest,
+    ) -> Result<WrittenCall, Failed> {
         let ended = self.ended(state, rest.ending.as_ref(), call, row.holder)?;
         self.update.execute(params![
             row.id,
@@ -153,23 +164,23 @@ impl<'s> Batch<'s> {
             ended.words,
         ])?;
         self.earlier(row.id, &ended, call)?;
-        let standing = Standing::new(ended.status, state);
+        let standing = CallStanding::new(ended.status, state);
         self.memory.facets.change(row.id, standing);
         self.roll_up(call, row, &ended);
-        Ok(Row { state, ..row })
+        Ok(WrittenCall { state, ..row })
     }
 
-    /// Writes how far an open call has got.
-    pub fn reached(&mut self, row: Row, state: State) -> rusqlite::Result<Row> {
-        let standing = Standing::new(Status::Open, state);
+    /// Writes the new state of an open call.
+    pub fn reached(&mut self, row: WrittenCall, state: State) -> rusqlite::Result<WrittenCall> {
+        let standing = CallStanding::new(Status::Open, state);
         self.memory.facets.change(row.id, standing);
         self.connection
             .prepare_cached("UPDATE calls SET state = ? WHERE id = ?")?
             .execute(params![state.code(), row.id])?;
-        Ok(Row { state, ..row })
+        Ok(WrittenCall { state, ..row })
     }
 
-    /// Stores a text that more than a record is to lead to.
+    /// Stores a text as an object that is not part of a record.
     pub fn keep(&mut self, keep: &Keep) -> Result<Cid, Failed> {
         let secrets = keep.secrets.as_deref();
         let RowIds { holder, .. } = self.place(&keep.origin, (&keep.target, true), secrets)?;
@@ -180,11 +191,11 @@ impl<'s> Batch<'s> {
     }
 
     /// Writes a change of a server's status.
-    pub fn note(&self, noted: &Noted) -> rusqlite::Result<()> {
-        history::write(self.connection, self.redactor, noted)
+    pub fn note(&self, transition: &PendingTransition) -> rusqlite::Result<()> {
+        history::write(self.connection, self.redactor, transition)
     }
 
-    /// The numbers of the caller and of the target.
+    /// The ids of the caller and of the target.
     fn place(
         &mut self,
         origin: &Origin,
@@ -192,11 +203,13 @@ impl<'s> Batch<'s> {
         secrets: Option<&Secrets>,
     ) -> rusqlite::Result<RowIds> {
         let connection = self.connection;
-        let shown = shown(self.redactor, target, secrets);
-        let target = shown.as_ref().unwrap_or(target);
+        let redacted_target = redacted_target(self.redactor, target, secrets);
+        let target = redacted_target.as_ref().unwrap_or(target);
         let redactor = self.redactor;
         let origins = &mut self.memory.origins;
-        let origin_id = origins.id_as(connection, origin, |origin| declared(redactor, origin))?;
+        let origin_id = origins.id_as(connection, origin, |origin| {
+            redacted_origin(redactor, origin)
+        })?;
         let (target_id, series) = self.memory.target(connection, target, is_listed)?;
         let holders = &mut self.memory.holders;
         let holder = holders.id(connection, (target_id, target), (origin_id, origin))?;
@@ -208,7 +221,7 @@ impl<'s> Batch<'s> {
         })
     }
 
-    /// What is to be written beside the calls, before the commit. Returns the bytes of new files.
+    /// Writes packs and facets, before the commit. Returns the bytes of new files.
     pub fn settle(mut self) -> rusqlite::Result<u64> {
         self.calls.write(self.connection)?;
         self.objects.packer.write(self.connection)?;
@@ -220,7 +233,7 @@ impl<'s> Batch<'s> {
         &mut self,
         state: State,
         ending: Option<&'e Ending>,
-        call: &Call,
+        call: &RecordedCall,
         holder: u32,
     ) -> Result<End<'e>, Failed> {
         let Some(ending) = ending else {
@@ -258,7 +271,7 @@ impl<'s> Batch<'s> {
             Outcome::Failed { status, error } => (*status, Some(error), None),
         };
         let words = match (outcome, self.payloads) {
-            // They are the result's.
+            // The error's text is part of the result, which is not stored.
             (Outcome::Answered { .. }, Payloads::Digest | Payloads::Off) => None,
             _ => error.map(|error| self.redactor.redact(&error.text, call.secrets.as_deref())),
         };
@@ -275,8 +288,8 @@ impl<'s> Batch<'s> {
         })
     }
 
-    /// The attempts before the last one, which few calls have.
-    fn earlier(&self, call_id: i64, ended: &End<'_>, call: &Call) -> rusqlite::Result<()> {
+    /// Writes the attempts before the last one. Few calls have any.
+    fn earlier(&self, call_id: i64, ended: &End<'_>, call: &RecordedCall) -> rusqlite::Result<()> {
         for (number, attempt) in (1_i64..).zip(ended.earlier) {
             let words = self
                 .redactor
@@ -295,11 +308,11 @@ impl<'s> Batch<'s> {
         Ok(())
     }
 
-    /// The number of the object that holds this text, redacted.
+    /// The id of the object that holds this text, redacted.
     fn object(
         &mut self,
         text: Option<&ByteString>,
-        call: &Call,
+        call: &RecordedCall,
         holder: u32,
     ) -> Result<Option<i64>, Failed> {
         let Some(text) = text.filter(|_| self.payloads != Payloads::Off) else {
@@ -321,11 +334,11 @@ impl<'s> Batch<'s> {
         objects.put(&mut self.objects, object, content, *next_call)
     }
 
-    fn roll_up(&mut self, call: &Call, row: Row, end: &End<'_>) {
+    fn roll_up(&mut self, call: &RecordedCall, row: WrittenCall, end: &End<'_>) {
         let Some(duration) = end.duration else {
             return;
         };
-        let ended = Ended {
+        let ended = EndedCall {
             started_at: micros(call.started_at),
             duration,
             status: end.status,
@@ -336,16 +349,16 @@ impl<'s> Batch<'s> {
     }
 }
 
-/// The numbers of the caller and of the target.
+/// The ids of the caller and of the target.
 struct RowIds {
     target: u32,
-    /// The target under which its statistics are kept.
+    /// The target that the call's statistics are added to.
     series: u32,
     origin: u32,
     holder: u32,
 }
 
-/// How a call stands, in the columns of its row.
+/// The end of a call, in the columns of its row.
 struct End<'e> {
     status: Status,
     attempts: u32,
@@ -356,7 +369,7 @@ struct End<'e> {
     result: Option<i64>,
     result_size: Option<i64>,
     error: Option<&'e RecordError>,
-    /// What is kept of its text.
+    /// The stored part of the error's text.
     words: Option<Cow<'e, str>>,
 }
 
@@ -375,8 +388,12 @@ impl End<'_> {
     };
 }
 
-/// A target whose name, which may be a URI, holds what is to be hidden.
-fn shown(redactor: &Redactor, target: &Target, secrets: Option<&Secrets>) -> Option<Target> {
+/// The target with its name redacted, if the name (it may be a URI) holds a secret.
+fn redacted_target(
+    redactor: &Redactor,
+    target: &Target,
+    secrets: Option<&Secrets>,
+) -> Option<Target> {
     match redactor.redact(&target.tool, secrets) {
         Cow::Borrowed(_) => None,
         Cow::Owned(name) => Some(Target {
@@ -386,8 +403,8 @@ fn shown(redactor: &Redactor, target: &Target, secrets: Option<&Secrets>) -> Opt
     }
 }
 
-/// An origin whose client says of itself what is to be hidden.
-fn declared(redactor: &Redactor, origin: &Origin) -> Option<Origin> {
+/// The origin with its client's name redacted, if that holds a secret.
+fn redacted_origin(redactor: &Redactor, origin: &Origin) -> Option<Origin> {
     let client = origin.client.as_ref()?.redacted(redactor)?;
     Some(Origin {
         client: Some(client),

@@ -1,7 +1,7 @@
-//! Calls that had ended when they were first written. Many of them are one row of the database, because a
-//! row of its own costs a call as much as the rest of its record.
+//! Packs of calls that had ended when they were first written. A pack holds many calls in one row of the
+//! database, because a row for each call would cost as much as the rest of its record.
 //!
-//! A call that is written while it is open is a row of `calls`, where its end can be written later. So are
+//! A call that is written while it is open has a row in `calls`, where its end can be written later. So do
 //! all calls from before version 4 of the tables.
 
 use std::borrow::Cow;
@@ -10,14 +10,15 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{StoreError, schema::integer};
 
-/// Calls of a pack, at most, and bytes from which on it takes no more. A reader of one call reads its pack.
+/// Calls in a pack at most, and bytes at which a pack is full. To read one call, a reader reads its pack.
 const MAX_CALLS: usize = 512;
 const FULL: usize = 64 * 1024;
-/// The first byte of a pack. Other bytes for a call are another format, which needs a step in `MIGRATIONS`, so
-/// that an older Mainstay leaves the journal alone; packs of this format stay readable.
+/// The first byte of a pack. A change of the encoding needs a new format and a step in `MIGRATIONS`, so that
+/// an older Mainstay does not open the journal. Packs of this format stay readable.
 const FORMAT: u8 = 1;
 
-/// A call as the database holds it. Times are microseconds, sizes bytes; the codes are those of `core::record`.
+/// A call as the database stores it. Times are microseconds, sizes are bytes, codes are those of
+/// `core::record`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRow<'r> {
     pub id: i64,
@@ -26,16 +27,16 @@ pub struct CallRow<'r> {
     pub state: u8,
     pub status: u8,
     pub attempts: u32,
-    /// Since 1970.
+    /// Microseconds since 1970.
     pub started_at: i64,
     pub queue: i64,
     pub upstream: i64,
     /// `None` while the call is open.
     pub duration: Option<i64>,
-    /// The number of the object.
+    /// The id of the object.
     pub arguments: Option<i64>,
     pub arguments_size: Option<i64>,
-    /// The number of the object.
+    /// The id of the object.
     pub result: Option<i64>,
     pub result_size: Option<i64>,
     pub error_kind: Option<Cow<'r, str>>,
@@ -47,7 +48,7 @@ const COLUMNS: &str = "id, target, origin, state, status, attempts, started_at, 
                        arguments, arguments_size, result, result_size, error_kind, error, trace";
 
 impl CallRow<'_> {
-    /// A row of `calls`, in the order of [`COLUMNS`].
+    /// Reads a row of `calls`, in the order of [`COLUMNS`].
     fn read(row: &Row<'_>) -> rusqlite::Result<CallRow<'static>> {
         let text =
             |index| Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(index)?.map(Cow::Owned));
@@ -72,7 +73,7 @@ impl CallRow<'_> {
         })
     }
 
-    /// Writes it as a row of `calls`.
+    /// Writes the call as a row of `calls`.
     pub fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
         connection
             .prepare_cached(
@@ -101,12 +102,12 @@ impl CallRow<'_> {
         Ok(())
     }
 
-    /// The time at which it ended, or began if it is open.
+    /// The end of the call, or its start if it is open.
     fn last_sign(&self) -> i64 {
         self.started_at.saturating_add(self.duration.unwrap_or(0))
     }
 
-    /// Appends it to a pack that begins with the call `first`.
+    /// Appends the call to a pack that begins with the call `first`.
     fn encode(&self, first: i64, bytes: &mut Vec<u8>) {
         let mut add = |number: u64| put(bytes, number);
         add((self.id - first).unsigned_abs());
@@ -137,7 +138,8 @@ impl CallRow<'_> {
     }
 }
 
-/// Appends a number, seven bits to a byte, the lowest first; the highest bit says that more follow.
+/// Appends a number, seven bits to a byte, the lowest first. The highest bit of a byte means that more bytes
+/// follow.
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number.to_le_bytes()[0] | 0x80);
@@ -148,10 +150,10 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
 
 const UNREADABLE: StoreError = StoreError::Corrupt("a pack of calls that cannot be read");
 
-/// The bytes of a pack that are not read yet.
-struct Unread<'b>(&'b [u8]);
+/// The unread bytes of a pack.
+struct PackReader<'b>(&'b [u8]);
 
-impl<'b> Unread<'b> {
+impl<'b> PackReader<'b> {
     fn bytes(&mut self, count: usize) -> Result<&'b [u8], StoreError> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(UNREADABLE)?;
         self.0 = rest;
@@ -217,19 +219,19 @@ impl<'b> Unread<'b> {
     }
 }
 
-/// Calls on their way into the database, in the order of their numbers.
+/// Ended calls that are not written yet, in the order of their ids.
 #[derive(Debug, Default)]
 pub struct CallPacker {
     first: i64,
     last: i64,
-    /// When the last of them started.
+    /// Start of the last call.
     until: i64,
     count: usize,
     bytes: Vec<u8>,
 }
 
 impl CallPacker {
-    /// Adds a call that has ended, with a number above all before.
+    /// Adds an ended call. Its id must be above all earlier ids.
     pub fn push(&mut self, connection: &Connection, call: &CallRow<'_>) -> rusqlite::Result<()> {
         debug_assert!(
             call.duration.is_some(),
@@ -273,7 +275,7 @@ impl CallPacker {
     }
 }
 
-/// A pack that was read.
+/// A pack after it was read.
 #[derive(Debug)]
 struct CallPack {
     first: i64,
@@ -282,11 +284,11 @@ struct CallPack {
 }
 
 impl CallPack {
-    /// From the columns `first`, `last`, `count` and `calls`.
+    /// Reads the columns `first`, `last`, `count` and `calls`.
     fn read(row: &Row<'_>) -> Result<Self, StoreError> {
         let first = row.get(0)?;
         let bytes = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-        let mut rest = Unread(bytes);
+        let mut rest = PackReader(bytes);
         if rest.bytes(1)? != [FORMAT] {
             return Err(StoreError::Corrupt("a pack of calls of another format"));
         }
@@ -304,8 +306,7 @@ impl CallPack {
     }
 }
 
-/// Finds calls by their numbers, and holds the pack that was read last: calls that came together are asked for
-/// together.
+/// Finds calls by their ids. It caches the last pack, because queries ask for neighbouring calls together.
 #[derive(Debug, Default)]
 pub struct Calls {
     held: Option<CallPack>,
@@ -320,14 +321,14 @@ impl Calls {
         let is_held = self
             .held
             .as_ref()
-            .is_some_and(|it| (it.first..=it.last).contains(&id));
+            .is_some_and(|pack| (pack.first..=pack.last).contains(&id));
         if !is_held {
             let mut packs = connection.prepare_cached(
                 "SELECT first, last, count, calls FROM call_packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
             )?;
             let mut packs = packs.query([id])?;
             self.held = match packs.next()? {
-                // Only one that reaches so far is worth being read.
+                // Decode the pack only if it reaches up to this call.
                 Some(row) if row.get::<_, i64>(1)? >= id => Some(CallPack::read(row)?),
                 Some(_) | None => None,
             };
@@ -343,7 +344,7 @@ impl Calls {
     }
 }
 
-/// All calls from one on, packed or not. Those of `calls` come last.
+/// All calls from an id on, from packs and then from `calls`.
 pub fn calls_from(
     connection: &Connection,
     id: i64,
@@ -371,7 +372,7 @@ pub fn calls_from(
     Ok(())
 }
 
-/// The number of the first call.
+/// The id of the first call.
 pub fn first_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     one_of_both(
         connection,
@@ -381,13 +382,13 @@ pub fn first_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     )
 }
 
-/// The number of the last call.
+/// The id of the last call.
 pub fn last_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let packed = "SELECT last FROM call_packs WHERE first = (SELECT max(first) FROM call_packs)";
     one_of_both(connection, "SELECT max(id) FROM calls", packed, i64::max)
 }
 
-/// When the newest call started.
+/// Start of the newest call.
 pub fn newest_start(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let packed = "SELECT max(until) FROM call_packs";
     one_of_both(
@@ -411,7 +412,7 @@ fn one_of_both(
     connection: &Connection,
     calls: &str,
     packs: &str,
-    which: impl Fn(i64, i64) -> i64,
+    choose: impl Fn(i64, i64) -> i64,
 ) -> rusqlite::Result<Option<i64>> {
     let ask = |question: &str| {
         let mut question = connection.prepare_cached(question)?;
@@ -420,7 +421,7 @@ fn one_of_both(
     };
     let (calls, packs) = (ask(calls)?, ask(packs)?);
     Ok(match (calls, packs) {
-        (Some(one), Some(other)) => Some(which(one, other)),
+        (Some(one), Some(other)) => Some(choose(one, other)),
         (one, other) => one.or(other),
     })
 }
@@ -443,8 +444,8 @@ pub fn first_between(
         .query_row([end, oldest, now], |row| row.get(0))
 }
 
-/// Deletes the calls below `end` that started before `oldest`, and returns how many they were. A pack goes as a whole: the
-/// last one may have a few calls beyond `end`, and none that started at `oldest` or later.
+/// Deletes the calls below `end` that started before `oldest`, and returns their number. Packs are deleted as
+/// a whole: the last pack may hold a few calls beyond `end`, but no call that started at `oldest` or later.
 pub fn delete(connection: &Connection, end: i64, oldest: i64) -> rusqlite::Result<i64> {
     let single = connection
         .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?
@@ -515,7 +516,7 @@ mod tests {
             for call in &calls {
                 call.encode(1, &mut bytes);
             }
-            let mut rest = Unread(&bytes);
+            let mut rest = PackReader(&bytes);
             for call in &calls {
                 prop_assert_eq!(&rest.call(1).expect("a call"), call);
             }
@@ -524,7 +525,7 @@ mod tests {
 
         #[test]
         fn bytes_of_any_kind_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut rest = Unread(&bytes);
+            let mut rest = PackReader(&bytes);
             while rest.call(1).is_ok() {}
         }
     }

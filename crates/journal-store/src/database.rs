@@ -1,4 +1,4 @@
-//! State of the writing thread: its connection, and what it must know to write the next record.
+//! State of the writing thread: its connection, and what it needs to write the next record.
 
 use std::{
     ops::ControlFlow,
@@ -23,18 +23,19 @@ use super::{
     StoreError,
     bounds::Bounds,
     call_packs,
-    facets::{self, Chunk, Facets, Standing},
+    facets::{self, CallStanding, Chunk, Facets},
     files::Files,
     history,
     holders::Holders,
     intern::{self, Interner},
-    objects::{Failed, Objects, Shared, is_in_file},
+    objects::{Failed, Objects, SharedRecent, is_in_file},
     opened_files::OpenedFiles,
-    rollup::{Ended, Rollups},
+    rollup::{EndedCall, Rollups},
     schema,
 };
 
-/// Targets with statistics of their own until these are written. Clients can make up names and URIs.
+/// Targets that have statistics of their own between two writes of statistics. The number is bounded because
+/// clients can invent names and URIs.
 const MAX_SERIES: usize = 4096;
 
 #[derive(Debug)]
@@ -46,19 +47,19 @@ pub struct Database {
     pub bounds: Bounds,
     pub redactor: Redactor,
     pub opened_files: OpenedFiles,
-    /// What is held is to be read again.
+    /// True if the memory must be loaded from the database again.
     stale: bool,
     pub published: Published,
 }
 
-/// What readers see beside the database.
+/// State that the writer shares with readers, beside the database.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
-    /// The chunk that is not complete; `None` before the journal is opened.
+    /// The incomplete last chunk. `None` before the journal is opened.
     chunk: Arc<Mutex<Option<Chunk>>>,
-    /// How often a journal was opened: connections to one before are of no use.
+    /// Counts how often a journal was opened. A connection to an earlier journal must not be used again.
     pub opened: Arc<AtomicU64>,
-    pub recent: Shared,
+    pub recent: SharedRecent,
 }
 
 impl Published {
@@ -66,13 +67,13 @@ impl Published {
         self.lock().clone()
     }
 
-    /// Held to copy a chunk, by the writer and by readers.
+    /// The lock is held while a chunk is copied, by the writer or a reader.
     fn lock(&self) -> MutexGuard<'_, Option<Chunk>> {
         self.chunk.lock()
     }
 }
 
-/// What is held of the database, and read from it again when a transaction has failed.
+/// A cache of the database's contents. It is loaded again after a failed transaction.
 #[derive(Debug)]
 pub struct Memory {
     pub next_call: i64,
@@ -84,16 +85,20 @@ pub struct Memory {
     pub rollups: Rollups,
 }
 
-/// Numbers that must not be given again, though their rows have gone; and up to which call
-/// statistics are complete.
+/// Counters that outlive their rows: ids that must not be used again, and the call up to which statistics are
+/// complete.
 const NEXT_CALL: &str = "next_call";
 const NEXT_OBJECT: &str = "next_object";
 const ROLLED_UP: &str = "rolled_up";
-/// The time that the journal last saw; see [`super::age`].
+/// The last time that the journal recorded; see [`super::age`].
 const SEEN: &str = "seen";
 
 impl Memory {
-    fn load(connection: &Connection, max_bytes: u64, recent: &Shared) -> Result<Self, StoreError> {
+    fn load(
+        connection: &Connection,
+        max_bytes: u64,
+        recent: &SharedRecent,
+    ) -> Result<Self, StoreError> {
         let last = call_packs::last_call(connection)?.unwrap_or(0);
         let next_call = counter(connection, NEXT_CALL)?.max(last + 1);
         let mut memory = Self {
@@ -114,8 +119,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Adds up what had ended, and was not in the statistics when they were last written. A call
-    /// that was written as open before that, and ended after it, is missing there if we were killed.
+    /// Adds calls to the statistics that ended after statistics were last written. After a kill, a call is
+    /// missing in the statistics if it was written as open before that time and ended after it.
     fn roll_up(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let rolled_up = counter(connection, ROLLED_UP)?;
         call_packs::calls_from(connection, rolled_up, |call| {
@@ -125,14 +130,14 @@ impl Memory {
             let Some(target) = intern::target(connection, call.target)? else {
                 return Ok(());
             };
-            let ended = Ended {
+            let ended = EndedCall {
                 started_at: call.started_at,
                 duration,
                 status: Status::from_code(call.status).unwrap_or(Status::Unknown),
                 argument_bytes: call.arguments_size.unwrap_or(0),
                 result_bytes: call.result_size.unwrap_or(0),
             };
-            // What was listed then is unknown.
+            // Whether the tool was listed then is not recorded.
             let is_listed = !is_unlisted(ended.status, call.error_kind.as_deref());
             let series = self.target(connection, &target, is_listed)?.1;
             self.rollups.add(series, ended);
@@ -140,8 +145,8 @@ impl Memory {
         })
     }
 
-    /// A target's number, and that under which its statistics are kept: URIs, and names that no server
-    /// lists, are too many to have their own.
+    /// The ids of a target and of its statistics. URIs and unlisted names are too many to have statistics of
+    /// their own.
     pub fn target(
         &mut self,
         connection: &Connection,
@@ -156,7 +161,7 @@ impl Memory {
         Ok((id, self.rest(connection, target)?))
     }
 
-    /// The number for the statistics of what has none of its own: all of a server's and a method's together.
+    /// The id for the statistics of all targets of a server and method that have none of their own.
     fn rest(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
         let all = Target {
             tool: Arc::from(""),
@@ -165,7 +170,7 @@ impl Memory {
         self.targets.id(connection, &all)
     }
 
-    /// Writes statistics, and up to where they are complete.
+    /// Writes statistics, and the call up to which they are complete.
     pub fn write_rollups(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.rollups.write(connection)?;
         for (name, value) in [
@@ -181,7 +186,7 @@ impl Memory {
     }
 }
 
-/// Whether a call was refused because of what it named or how: its name may be made up.
+/// True for a call that was refused because its name or method is wrong: a client may have invented the name.
 fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
     let of_listed = [
         FailureKind::ServerNotConnected,
@@ -203,25 +208,28 @@ fn kept_counter(connection: &Connection, name: &str) -> rusqlite::Result<Option<
         .optional()
 }
 
-/// The time that a journal last saw, in microseconds since 1970; `None` of a new one.
-pub fn seen(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    if let Some(seen) = kept_counter(connection, SEEN)? {
-        return Ok(Some(seen));
+/// The last time that the journal recorded, in microseconds since 1970. `None` for a new journal.
+pub fn last_recorded_time(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    if let Some(last_recorded_time) = kept_counter(connection, SEEN)? {
+        return Ok(Some(last_recorded_time));
     }
-    // One that was written before this was kept.
+    // An older journal has no such counter.
     call_packs::newest_start(connection)
 }
 
-/// The last time at which a run before is known to have run.
+/// The last time at which the run before is known to have been alive.
 fn last_seen(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let last_call = call_packs::last_sign(connection)?;
     Ok(last_call.max(kept_counter(connection, SEEN)?))
 }
 
-pub fn keep_seen(connection: &Connection, seen: i64) -> rusqlite::Result<()> {
+pub fn write_last_recorded_time(
+    connection: &Connection,
+    last_recorded_time: i64,
+) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO counters VALUES (?, ?)")?
-        .execute(params![SEEN, seen])?;
+        .execute(params![SEEN, last_recorded_time])?;
     Ok(())
 }
 
@@ -232,19 +240,19 @@ impl Database {
         published: Published,
     ) -> Result<Self, StoreError> {
         let redactor = Redactor::new(&settings.redact, Instant::now)?;
-        let bounds = Bounds::of(settings.max_bytes);
+        let bounds = Bounds::new(settings.max_bytes);
         let connection = schema::open(state, settings.durability, bounds)?;
         let files = Files::new(state).written(settings.durability);
         let mut memory = Memory::load(&connection, settings.max_bytes, &published.recent)?;
         close_open_calls(&connection, &mut memory)?;
         if let Err(error) = history::begin(&connection, last_seen(&connection)?) {
-            // A full disk: what is on record can be read.
+            // The disk may be full. Records can still be read.
             tracing::warn!(%error, "the journal does not say that Mainstay started");
         }
         files.sweep(|cid| is_in_file(&connection, cid))?;
         published.opened.fetch_add(1, Relaxed);
         let database = Self {
-            opened_files: OpenedFiles::of(state),
+            opened_files: OpenedFiles::new(state),
             published,
             connection,
             files,
@@ -258,14 +266,14 @@ impl Database {
         Ok(database)
     }
 
-    /// Lets readers see what has been committed.
+    /// Makes the committed state visible to readers.
     pub fn publish(&self) {
         let mut published = self.published.lock();
         let chunk = published.get_or_insert_default();
         chunk.take(&self.memory.facets.last);
     }
 
-    /// After a transaction that failed: what is held is more than the database says.
+    /// Marks the memory as stale after a failed transaction: it may hold more than the database.
     pub fn roll_back(&mut self) -> rusqlite::Result<()> {
         self.stale = true;
         if self.connection.is_autocommit() {
@@ -274,7 +282,7 @@ impl Database {
         self.connection.execute_batch("ROLLBACK")
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction. Loads the memory again if it is stale.
     pub fn begin(&mut self) -> Result<(), Failed> {
         if self.stale {
             let recent = &self.published.recent;
@@ -294,7 +302,7 @@ impl Database {
     }
 }
 
-/// What a run before left open.
+/// Closes the calls that a run before left open.
 fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), StoreError> {
     let mut open = Vec::new();
     let last = memory.facets.last.clone();
@@ -317,7 +325,7 @@ fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), 
             .prepare_cached("SELECT state FROM calls WHERE id = ?")?
             .query_row([id], |row| row.get(0))
             .optional()?;
-        // One that was too old has gone before the others of its chunk.
+        // The call was too old, and was deleted before the others of its chunk.
         let Some(state) = state else {
             continue;
         };
@@ -341,7 +349,7 @@ fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), 
             .execute(params![status.code(), kind, text, id])?;
         memory
             .facets
-            .change(id, Standing::of_codes(status.code(), state));
+            .change(id, CallStanding::of_codes(status.code(), state));
     }
     memory.facets.settle(&transaction)?;
     transaction.commit()?;

@@ -1,4 +1,4 @@
-//! What can be wrong with a journal, and what mends it.
+//! Errors of the journal's store, with hints for the user.
 
 use std::{
     io,
@@ -9,7 +9,7 @@ use mainstay_journal::JournalError;
 use mainstay_platform::state::Untrusted;
 use rusqlite::ErrorCode;
 
-/// Why the journal cannot be opened or read.
+/// An error that prevents the journal from being opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("cannot use {}", path.display())]
@@ -17,21 +17,21 @@ pub enum StoreError {
     #[error("cannot use the journal's database")]
     Database(#[from] rusqlite::Error),
     #[error(
-        "{} is of version {found}, and this Mainstay knows {known} at most: \
+        "{} is of version {found}, and this Mainstay knows {supported} at most: \
          use a newer Mainstay, or move the file away",
         path.display()
     )]
     Newer {
         path: PathBuf,
         found: i64,
-        known: i64,
+        supported: i64,
     },
     #[error("a pattern of `journal.redact` is no regular expression")]
     Pattern(#[from] regex::Error),
     #[error("the journal's database holds {0}, which was never written")]
     Corrupt(&'static str),
-    #[error("{} is {what}", path.display())]
-    Misplaced { path: PathBuf, what: &'static str },
+    #[error("{} is {actual}", path.display())]
+    Misplaced { path: PathBuf, actual: &'static str },
     #[error("{} is empty, and other files of the journal are not", .0.display())]
     Emptied(PathBuf),
     #[error("{} is not a journal", .0.display())]
@@ -42,19 +42,19 @@ pub enum StoreError {
     Removed(PathBuf),
     #[error("{} was cut short while it was written to", .0.display())]
     Cut(PathBuf),
-    /// In strict mode nothing is begun without what was recorded before.
+    /// In strict mode no new journal is started while the old one cannot be read.
     #[error("the journal in {} is damaged", path.display())]
     Unusable { path: PathBuf, source: Box<Self> },
-    /// In strict mode no call is to go unrecorded.
+    /// In strict mode every call must be recorded.
     #[error("calls cannot be put on record in {}", path.display())]
     NotOpened { path: PathBuf, source: Box<Self> },
-    /// An error that the users of a journal tell apart.
+    /// An error that users of the journal distinguish.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
 impl StoreError {
-    /// Whether what the journal holds cannot be right: it will not be read another time, either.
+    /// True if the journal's content is damaged. A second attempt to read it fails, too.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Corrupt(_)
@@ -69,13 +69,13 @@ impl StoreError {
         }
     }
 
-    /// Whether the journal may be opened another time: a disk that is full or read-only, or another
-    /// program that locks it.
+    /// True for errors that may pass, such as a full or read-only disk, or another program that locks the
+    /// journal.
     pub(super) fn may_pass(&self) -> bool {
         self.is_damage() || matches!(self, Self::Io { .. } | Self::Database(_))
     }
 
-    /// What to do next.
+    /// The hint for the user: the next step.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unusable { path, .. } => Some(format!(
@@ -87,12 +87,12 @@ impl StoreError {
         }
     }
 
-    /// What lets the journal in this folder be opened.
+    /// The step that lets the journal in this folder be opened.
     fn remedy(&self, folder: &Path) -> String {
         let code = match self {
             Self::Database(error) => error.sqlite_error_code(),
             Self::Io { source, .. } => {
-                let untrusted = source.get_ref().and_then(|it| it.downcast_ref());
+                let untrusted = source.get_ref().and_then(|error| error.downcast_ref());
                 if let Some(hint) = untrusted.and_then(Untrusted::hint) {
                     return hint;
                 }
@@ -122,7 +122,7 @@ pub(super) fn database_is_damaged(error: &rusqlite::Error) -> bool {
     match error {
         Error::SqliteFailure(error, _) => matches!(
             error.code,
-            // A table that is missing is an unknown error.
+            // SQLite reports a missing table as an unknown error.
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
         ),
         Error::SqlInputError { .. }

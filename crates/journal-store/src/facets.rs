@@ -1,9 +1,9 @@
-//! What calls are filtered and counted by, in chunks of a few bytes per call: a filter over a million
-//! of them reads 17 MB from end to end, whatever it asks for. An index for each would cost every
-//! call more than the rest of its record, and answer one question each.
+//! The columns by which calls are filtered and counted, in chunks of a few bytes per call. A filter over a
+//! million calls reads 17 MB from end to end, for any question. An index for each question would cost every
+//! call more than the rest of its record.
 //!
-//! A chunk is written when it is complete. The last one is held by the writer, and shown to readers
-//! with every commit.
+//! A chunk is written when it is complete. The writer holds the last chunk, and shows it to readers with
+//! every commit.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -12,16 +12,16 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{StoreError, call_packs, schema::integer};
 
-/// Calls in a chunk: large enough that the chunks of a million calls are read in milliseconds, small
-/// enough that one can be written again when a call of it ends late.
+/// Calls in a chunk. The chunks of a million calls are read in milliseconds, and one chunk is cheap to write
+/// again when a call in it ends late.
 pub const CHUNK: i64 = 2048;
 const CALLS: usize = CHUNK.unsigned_abs() as usize;
 
-/// The bytes of a call: its start, target, origin, and in one byte how it stands.
+/// The bytes of a call: start, target, origin, and one byte of status and state.
 const ROW: usize = 8 + 4 + 4 + 1;
-/// The byte of a number that no call has.
+/// The byte of an id that no call has.
 const VOID: u8 = u8::MAX;
-/// The lower bits of the byte are the status, the upper ones the state.
+/// The lower bits of the byte are the status, the upper bits the state.
 const STATE_BITS: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub struct Facet {
     pub started_at: i64,
     pub target: u32,
     pub origin: u32,
-    pub standing: Standing,
+    pub standing: CallStanding,
 }
 
-/// How a call ended, and how far it got: the codes of its status and its state.
+/// The codes of a call's status and state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing(u8);
+pub struct CallStanding(u8);
 
-impl Standing {
+impl CallStanding {
     const NONE: Self = Self(VOID);
 
     pub fn new(status: Status, state: State) -> Self {
@@ -61,11 +61,11 @@ impl Facet {
         started_at: 0,
         target: 0,
         origin: 0,
-        standing: Standing::NONE,
+        standing: CallStanding::NONE,
     };
 
     pub fn is_call(&self) -> bool {
-        self.standing != Standing::NONE
+        self.standing != CallStanding::NONE
     }
 
     fn encode(&self) -> [u8; ROW] {
@@ -85,19 +85,19 @@ impl Facet {
             started_at: i64::from_le_bytes(*started_at),
             target: u32::from_le_bytes(*target),
             origin: u32::from_le_bytes(*origin),
-            standing: Standing(rest[0]),
+            standing: CallStanding(rest[0]),
         }
     }
 }
 
-/// The chunk that is not complete, and what is to change in those that are.
+/// The incomplete last chunk, and pending changes of complete chunks.
 #[derive(Clone, Debug, Default)]
 pub struct Facets {
     pub last: Chunk,
-    late: BTreeMap<i64, Standing>,
+    late: BTreeMap<i64, CallStanding>,
 }
 
-/// Calls from `first` on.
+/// Columns of the calls from `first` on.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
     pub first: i64,
@@ -105,10 +105,10 @@ pub struct Chunk {
 }
 
 impl Facets {
-    /// Those of a journal in which `next` is the number of the next call.
+    /// Loads the last chunk. `next` is the id of the next call.
     pub fn load(connection: &Connection, next: i64) -> Result<Self, StoreError> {
         let mut facets = Self {
-            // One that is full is complete when the next begins.
+            // A full chunk is complete only when the next one begins.
             last: Chunk::starting((next - 1) / CHUNK * CHUNK),
             late: BTreeMap::new(),
         };
@@ -118,7 +118,7 @@ impl Facets {
                 started_at: call.started_at,
                 target: call.target,
                 origin: call.origin,
-                standing: Standing::of_codes(call.status, call.state),
+                standing: CallStanding::of_codes(call.status, call.state),
             };
             found.push((call.id, facet));
             Ok(())
@@ -130,7 +130,7 @@ impl Facets {
         Ok(facets)
     }
 
-    /// Enters a call, which is the next.
+    /// Adds the next call.
     pub fn push(&mut self, connection: &Connection, id: i64, facet: Facet) -> rusqlite::Result<()> {
         if id >= self.last.first + CHUNK {
             self.last.write(connection)?;
@@ -140,9 +140,9 @@ impl Facets {
         Ok(())
     }
 
-    pub fn change(&mut self, id: i64, standing: Standing) {
+    pub fn change(&mut self, id: i64, standing: CallStanding) {
         match usize::try_from(id - self.last.first) {
-            // One that is not there any more has gone.
+            // A chunk that is missing was deleted.
             Ok(index) => {
                 if let Some(row) = self.last.rows.get_mut(index) {
                     row.standing = standing;
@@ -154,7 +154,7 @@ impl Facets {
         }
     }
 
-    /// Writes what has changed in chunks that were complete.
+    /// Writes the pending changes of complete chunks.
     pub fn settle(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut late = std::mem::take(&mut self.late);
         while let Some((&id, _)) = late.first_key_value() {
@@ -174,7 +174,7 @@ impl Facets {
     }
 }
 
-/// Adds the states of calls to chunks from before they had them.
+/// Adds the states of calls to chunks of an older version, which has none.
 pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
     let mut chunks = connection.prepare("SELECT chunk FROM facets")?;
     let chunks: Vec<i64> = chunks
@@ -190,7 +190,7 @@ pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
         };
         let mut calls = calls.query([first, first + CHUNK])?;
         while let Some(call) = calls.next()? {
-            let standing = Standing::of_codes(call.get(1)?, call.get(2)?);
+            let standing = CallStanding::of_codes(call.get(1)?, call.get(2)?);
             let place = within(call.get(0)?, first) * ROW + ROW - 1;
             if let Some(byte) = rows.get_mut(place) {
                 *byte = standing.0;
@@ -201,7 +201,7 @@ pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The place of a call among those from `first` on; no call is before them.
+/// The index of a call in a chunk that starts at `first`. No call has a lower id than `first`.
 fn within(id: i64, first: i64) -> usize {
     usize::try_from(id - first).unwrap_or_default()
 }
@@ -221,13 +221,13 @@ impl Chunk {
         }
     }
 
-    /// Becomes as the other, in the memory that it has.
+    /// Copies the other chunk into this one's memory.
     pub fn take(&mut self, other: &Self) {
         self.first = other.first;
         self.rows.clone_from(&other.rows);
     }
 
-    /// Numbers that are left out belong to no call.
+    /// Sets a call's columns. Skipped ids belong to no call.
     fn put(&mut self, id: i64, facet: Facet) {
         self.rows.resize(within(id, self.first), Facet::NONE);
         self.rows.push(facet);
@@ -253,9 +253,9 @@ impl Chunk {
     }
 }
 
-/// Tells `see` of the calls from the newest to the oldest until it has seen enough, those aside that started
-/// outside `since..=until`, and those in chunks that begin at `before` or later. `last` is the chunk that was not complete when the connection's view began, or
-/// before.
+/// Passes calls to `see`, from the newest to the oldest, until it breaks. Skips calls that started outside
+/// `since..=until`, and chunks that begin at `before` or later. `last` is the incomplete chunk at the time
+/// when the connection's view began, or an earlier one.
 pub fn scan(
     connection: &Connection,
     last: &Chunk,

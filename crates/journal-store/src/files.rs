@@ -1,4 +1,4 @@
-//! Objects too large for the database: files named by their content, written whole or not at all.
+//! Objects too large for the database: files named by their content. A file is written whole or not at all.
 
 use std::{
     fs::{self, File},
@@ -13,24 +13,23 @@ use sha2::{Digest as _, Sha256};
 
 use super::StoreError;
 
-/// What is read of a file at once while it is checked.
+/// Bytes that are read at once while a file is checked.
 const PIECE: usize = 64 * 1024;
-/// Folders that may be new with the first file: ours, the journal's, and the state directory, which
-/// holds that.
+/// Folders that may be new with the first file: this one, the journal's, and the state directory.
 const FOLDERS: usize = 3;
-/// What is being written, until it has its name.
+/// The name of a file that is not written completely.
 const UNFINISHED: &str = "unfinished";
 
-/// `objects/` of a state directory, in which `CID` lies in the folder of its last two letters: the
-/// first are the same for all.
+/// `objects/` of the journal's folder. The file `CID` lies in a folder named by its last two letters, because
+/// the first letters of all CIDs are the same.
 #[derive(Clone, Debug)]
 pub struct Files {
     path: PathBuf,
-    /// Whether a file is to be on the disk before its record is.
+    /// True if a file must be on the disk before its record.
     synced: bool,
 }
 
-/// Where they are in the journal's folder.
+/// The path of the objects in the journal's folder.
 pub fn path(folder: &Path) -> PathBuf {
     folder.join("objects")
 }
@@ -55,8 +54,8 @@ impl Files {
         self.path.join(&name[name.len() - 2..]).join(name)
     }
 
-    /// Returns when the file has its name, and in strict mode when that is on the disk. Content that is
-    /// there is not written again.
+    /// Writes content under its name. In strict mode it returns when the file and its name are on the disk.
+    /// Content that exists already is not written again.
     pub fn write(&self, cid: &Cid, content: &[u8]) -> io::Result<()> {
         let path = self.path(cid);
         if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
@@ -72,7 +71,7 @@ impl Files {
                 .try_for_each(sync_folder)?;
         }
         let unfinished = self.path.join(UNFINISHED);
-        // What a run before was killed at.
+        // A killed run may have left an unfinished file.
         match fs::remove_file(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -92,7 +91,7 @@ impl Files {
         Ok(())
     }
 
-    /// Reads `length` bytes from `offset` on, and checks the whole on the way.
+    /// Reads `length` bytes from `offset` on, and checks the digest of the whole file.
     pub fn read(&self, cid: &Cid, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
         let path = self.path(cid);
         let failed = |source: io::Error| match source.kind() {
@@ -112,8 +111,8 @@ impl Files {
             }
             hash.update(&piece[..read]);
             let from = offset.saturating_sub(at).min(read as u64) as usize;
-            let wanted = (length - slice.len()).min(read - from);
-            slice.extend_from_slice(&piece[from..from + wanted]);
+            let length_in_piece = (length - slice.len()).min(read - from);
+            slice.extend_from_slice(&piece[from..from + length_in_piece]);
             at += read as u64;
         }
         if hash.finalize()[..] == cid.digest()[..] {
@@ -123,7 +122,7 @@ impl Files {
         }
     }
 
-    /// One that is gone is removed.
+    /// Removes a file. A missing file is no error.
     pub fn remove(&self, cid: &Cid) -> io::Result<()> {
         match fs::remove_file(self.path(cid)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -131,7 +130,7 @@ impl Files {
         }
     }
 
-    /// Removes what a run before wrote and did not get to name, or forgot and did not get to remove.
+    /// Removes files that an earlier run left behind: unfinished ones, and those that no object names.
     pub fn sweep(
         &self,
         mut is_known: impl FnMut(&Cid) -> rusqlite::Result<bool>,
@@ -151,7 +150,7 @@ impl Files {
             }
             for file in fs::read_dir(folder.path()).map_err(failed)? {
                 let file = file.map_err(failed)?;
-                // What is none of ours stays.
+                // Other programs' files stay.
                 let name = file.file_name();
                 let cid = name.to_str().and_then(|name| name.parse::<Cid>().ok());
                 if let Some(cid) = cid
@@ -165,7 +164,7 @@ impl Files {
     }
 }
 
-/// The name of a new file is safe when its folder is.
+/// Syncs a folder. The name of a new file is on the disk only when its folder is synced.
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()

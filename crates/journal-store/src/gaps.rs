@@ -1,5 +1,5 @@
-//! Times of which calls are not on record: nothing could be written, or too many calls waited. They are few, and
-//! are kept as long as calls.
+//! Periods with calls that are not recorded, because nothing could be written or too many calls waited. Gaps
+//! are few, and are stored as long as calls.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,14 +11,15 @@ use super::{
     time::{micros, span, time},
 };
 
-/// What comes so soon after a gap of the same reason belongs to it: a full disk has room now and then.
+/// Time within which a gap continues an earlier one with the same reason: a full disk has free space now and
+/// then.
 const JOINED_WITHIN: Duration = Duration::from_mins(1);
-/// Gaps that are kept, the newest.
+/// Number of gaps that are stored, the newest.
 const MAX_GAPS: i64 = 1000;
 
 const TOO_MANY_WAITED: &str = "too many calls waited to be written";
 
-/// The gap that an outage left, which has ended.
+/// The gap of an outage that has ended.
 pub fn of_outage(outage: Outage) -> Gap {
     Gap {
         since: outage.since,
@@ -75,7 +76,7 @@ pub fn write(connection: &Connection, gap: &Gap) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The gaps that have a part in this time, the oldest first.
+/// The gaps that overlap this period, oldest first.
 pub fn read(
     connection: &Connection,
     since: SystemTime,
@@ -95,11 +96,15 @@ pub fn read(
     gaps.collect()
 }
 
-/// The gaps among the calls of a page.
-pub fn among(connection: &Connection, filter: &Filter, page: &Page) -> rusqlite::Result<Vec<Gap>> {
+/// The gaps between the calls of a page.
+pub fn on_page(
+    connection: &Connection,
+    filter: &Filter,
+    page: &Page,
+) -> rusqlite::Result<Vec<Gap>> {
     let newest = page.calls.first().map(|call| call.started_at);
     let oldest = page.calls.last().map(|call| call.started_at);
-    // Those before the page are told by the page before, those behind it by the next one.
+    // A gap before or behind this page belongs to the neighbouring page.
     let until = match filter.before {
         Some(_) => newest.unwrap_or(UNIX_EPOCH),
         None => filter.until.unwrap_or_else(SystemTime::now),
@@ -112,7 +117,7 @@ pub fn among(connection: &Connection, filter: &Filter, page: &Page) -> rusqlite:
     read(connection, since.unwrap_or(UNIX_EPOCH), until)
 }
 
-/// Deletes what is older than `oldest`, and what is too much.
+/// Deletes gaps older than `oldest`, and the oldest above the limit.
 pub fn prune(connection: &Connection, oldest: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM gaps WHERE until < ? OR id <= (SELECT max(id) FROM gaps) - ?")?

@@ -1,5 +1,5 @@
-//! Latencies on a logarithmic scale: eight steps to each doubling, so that a percentile is told to
-//! within 6 %. A few dozen bytes where they are stored, and any number of them can be added up.
+//! Latencies on a logarithmic scale with eight steps to each doubling, so that a percentile is exact to 6 %.
+//! A histogram takes a few dozen bytes in the database, and histograms can be added.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const STEP_BITS: u32 = 3;
 const STEPS: u64 = 1 << STEP_BITS;
 
-/// How many microseconds calls took.
+/// Number of calls by latency step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram(BTreeMap<u16, u64>);
 
@@ -22,22 +22,22 @@ impl Histogram {
         }
     }
 
-    /// What so many percent of the calls stayed within, in microseconds; 0 if there were none.
+    /// The percentile of the latencies in microseconds; 0 without calls.
     pub fn percentile(&self, percent: u64) -> u64 {
         let total: u64 = self.0.values().sum();
         let rank = (total * percent).div_ceil(100).max(1);
-        let mut seen = 0;
+        let mut passed = 0;
         for (step, count) in &self.0 {
-            seen += count;
-            if seen >= rank {
+            passed += count;
+            if passed >= rank {
                 return middle(*step);
             }
         }
         0
     }
 
-    /// Pairs of numbers: how many steps on, and how many calls; each in groups of seven bits, the
-    /// last first.
+    /// Pairs of numbers: the distance to the previous step, and the number of calls. Each number is encoded
+    /// in groups of seven bits, the lowest first.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.0.len() * 3);
         let mut before = 0;
@@ -49,7 +49,7 @@ impl Histogram {
         bytes
     }
 
-    /// `None` for what [`Self::encode`] never wrote.
+    /// Decodes a histogram. `None` if [`Self::encode`] cannot have written these bytes.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut steps = BTreeMap::new();
         let mut step = 0_u16;
@@ -61,7 +61,7 @@ impl Histogram {
     }
 }
 
-/// Below eight each microsecond has a step of its own.
+/// The step of a latency. Below eight microseconds each microsecond has its own step.
 fn step(micros: u64) -> u16 {
     let octave = (micros | 1).ilog2().saturating_sub(STEP_BITS);
     (u64::from(octave) * STEPS + (micros >> octave)) as u16
@@ -104,8 +104,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_step_is_within_a_sixteenth(micros in 0..1_u64 << 50) {
-            let told = middle(step(micros));
-            prop_assert!(told.abs_diff(micros) * 16 <= micros.max(1), "{} {}", micros, told);
+            let estimate = middle(step(micros));
+            prop_assert!(estimate.abs_diff(micros) * 16 <= micros.max(1), "{} {}", micros, estimate);
         }
 
         #[test]
@@ -134,7 +134,7 @@ mod tests {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.percentile(50), 0);
         (1..=1000).for_each(|micros| histogram.add(micros));
-        let close = |told: u64, exact: u64| told.abs_diff(exact) * 16 <= exact;
+        let close = |estimate: u64, exact: u64| estimate.abs_diff(exact) * 16 <= exact;
         assert!(close(histogram.percentile(50), 500));
         assert!(close(histogram.percentile(99), 990));
         let mut twice = histogram.clone();

@@ -1,13 +1,13 @@
-//! The history of servers: each change of a status, and when the journal was opened and closed, which is when
-//! Mainstay ran. Rows are few next to those of calls, and have a small share of the journal.
+//! The history of servers: every change of a status, and the times at which Mainstay started and stopped. Its
+//! rows are few compared with those of calls, and have a small share of the journal.
 //!
-//! The last row before a time says what was so at that time. So the newest of the rows of a server that are too
-//! old stays, until the run of Mainstay that wrote it is over: each run begins by saying how each server is.
+//! The last row before a time gives the status at that time. So the newest row of each server is not deleted
+//! for its age while the run of Mainstay that wrote it lasts. Each run starts with a row for every server.
 
 use std::time::SystemTime;
 
 use mainstay_core::redact::Redactor;
-use mainstay_journal::{Mark, store::Noted};
+use mainstay_journal::{Mark, store::PendingTransition};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
@@ -15,12 +15,12 @@ use super::{
     time::{micros, span, time},
 };
 
-/// Rows that are looked at or deleted in one step.
+/// Rows that are read or deleted in one step.
 const STEP: i64 = 4096;
 
-/// The name under which the rows of Mainstay itself stand: no server's.
+/// The server name in rows about Mainstay itself. No server has it.
 pub(super) const DAEMON: &str = "";
-/// Joins the lines of a server's stderr; none has one.
+/// Joins the lines of a server's stderr. No line contains it.
 pub(super) const LINE_END: &str = "\n";
 
 const INSERT: &str = "
@@ -28,21 +28,29 @@ const INSERT: &str = "
         (at, server, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// Writes a transition, without secrets.
-pub fn write(connection: &Connection, redactor: &Redactor, noted: &Noted) -> rusqlite::Result<()> {
-    let Noted {
+/// Writes a transition, redacted.
+pub fn write(
+    connection: &Connection,
+    redactor: &Redactor,
+    record: &PendingTransition,
+) -> rusqlite::Result<()> {
+    let PendingTransition {
         server,
         transition,
         secrets,
-    } = noted;
-    let shown = |text| redactor.redact(text, secrets.as_deref());
-    let lines: Vec<_> = transition.stderr.iter().map(|line| shown(line)).collect();
+    } = record;
+    let redacted = |text| redactor.redact(text, secrets.as_deref());
+    let lines: Vec<_> = transition
+        .stderr
+        .iter()
+        .map(|line| redacted(line))
+        .collect();
     connection.prepare_cached(INSERT)?.execute(params![
         micros(transition.at),
         server.as_str(),
         transition.status,
         transition.degraded,
-        transition.reason.as_deref().map(shown),
+        transition.reason.as_deref().map(redacted),
         transition.exit_code,
         transition.exit_signal,
         transition.attempt,
@@ -52,7 +60,7 @@ pub fn write(connection: &Connection, redactor: &Redactor, noted: &Noted) -> rus
     Ok(())
 }
 
-/// Writes what happens to Mainstay.
+/// Writes a start or stop of Mainstay.
 pub fn mark(connection: &Connection, at: SystemTime, mark: Mark) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -62,14 +70,14 @@ pub fn mark(connection: &Connection, at: SystemTime, mark: Mark) -> rusqlite::Re
     Ok(())
 }
 
-/// Begins a run. `seen` is the last time at which the run before is known to have run.
-pub fn begin(connection: &Connection, seen: Option<i64>) -> rusqlite::Result<()> {
+/// Begins a run. `last_recorded` is the last time at which the run before is known to have been alive.
+pub fn begin(connection: &Connection, last_recorded: Option<i64>) -> rusqlite::Result<()> {
     if let Some((at, Mark::Started)) = last_mark(connection, i64::MAX)? {
         let newest: i64 = connection
             .prepare_cached("SELECT at FROM transitions ORDER BY id DESC LIMIT 1")?
             .query_row([], |row| row.get(0))?;
-        let seen = newest.max(seen.unwrap_or(at)).max(at);
-        mark(connection, time(seen), Mark::Lost)?;
+        let last_recorded = newest.max(last_recorded.unwrap_or(at)).max(at);
+        mark(connection, time(last_recorded), Mark::Lost)?;
     }
     mark(connection, SystemTime::now(), Mark::Started)
 }
@@ -94,8 +102,8 @@ pub fn rows(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT count(*) FROM transitions", [], |row| row.get(0))
 }
 
-/// Deletes some of what is older than `oldest`, or too much for `max_rows` of `rows`. Returns how many rows
-/// went: [`STEP`] means that there may be more.
+/// Deletes some of the rows that are older than `oldest`, or above `max_rows`, of `rows`. Returns the number
+/// of deleted rows: [`STEP`] means that there may be more.
 pub fn prune(
     connection: &Connection,
     oldest: i64,
@@ -132,7 +140,7 @@ pub fn prune(
     Ok(integer(gone))
 }
 
-/// Whether a step of so many rows may not have been the last.
+/// True if this number of deleted rows means that there may be more.
 pub const fn is_full_step(gone: i64) -> bool {
     gone >= STEP
 }

@@ -12,20 +12,20 @@ use super::{
     time::{duration, micros, time},
 };
 
-/// Transitions in one answer. The servers of an answer share them.
+/// Transitions in one answer, divided among its servers.
 const MAX_ANSWERED: usize = 10_000;
 impl Reader {
-    /// What happened in a period.
+    /// The history of a period.
     pub fn history(&self, period: &Period) -> Result<History, StoreError> {
         let (since, until) = (micros(period.since), micros(period.until));
         let names = match &period.server {
             Some(name) => vec![name.clone()],
             None => self.servers_with_history()?,
         };
-        // What was so when the period began was so in the run of that time only.
+        // A status from before the period holds only within the same run of Mainstay.
         let run = last_mark(&self.connection, since)?;
         let holds = |at: i64| match run {
-            Some((begun, Mark::Started)) => at >= begun,
+            Some((started_at, Mark::Started)) => at >= started_at,
             Some((_, Mark::Stopped | Mark::Lost)) => false,
             None => true,
         };
@@ -45,8 +45,10 @@ impl Reader {
             }
         }
         let (marks, truncated) = self.rows(DAEMON, since, until, period.limit)?;
-        let marks = marks.into_iter().rev().map(|(_, row)| row);
         history.daemon = marks
+            .into_iter()
+            .rev()
+            .map(|(_, row)| row)
             .filter_map(|row| Some((row.at, Mark::parse(&row.status)?)))
             .collect();
         history.truncated |= truncated;
@@ -54,7 +56,7 @@ impl Reader {
         Ok(history)
     }
 
-    /// The newest rows of a period and the last one before it, the newest first; and whether some of the
+    /// The newest rows of a period and the last one before it, newest first. The flag is true if rows of the
     /// period were left out.
     fn rows(
         &self,
@@ -82,7 +84,7 @@ impl Reader {
         Ok((found, false))
     }
 
-    /// The names of all servers that have rows, found by a step in the index for each.
+    /// The names of all servers that have rows. Each name takes one search in the index.
     fn servers_with_history(&self) -> Result<Vec<String>, StoreError> {
         let mut names = self.connection.prepare_cached(
             "WITH RECURSIVE names(name) AS (

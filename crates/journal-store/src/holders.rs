@@ -1,9 +1,9 @@
-//! Holders of objects. Content that two callers have in common is one object for each of them. So a
-//! content identifier, which can be computed from a guess, leads no client to what others sent or
+//! Holders of objects. Content that two callers have in common is stored as one object for each of them.
+//! Otherwise a client could compute a content identifier from a guess, and learn what others sent or
 //! received.
 //!
-//! A holder is only what decides who may see a call: the principal, the server and the tool. So there
-//! are few holders, and an object names its holder by four bytes.
+//! A holder has only the fields that decide who may see a call: the principal, the server and the tool. So
+//! there are few holders, and an object names its holder by four bytes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,14 +16,14 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::StoreError;
 
-/// Pairs of a target and an origin whose holder is at hand. Beyond that all are looked up again, each by
-/// one search of an index.
+/// Pairs of a target and an origin whose holder is cached. Above this number the cache is cleared, and each
+/// pair costs one search of an index again.
 const MAX_KNOWN: usize = 16 * 1024;
 
-/// The number of no holder: of objects from before there were holders. They are the operator's alone.
+/// The id for objects from before there were holders. Only the operator may read them.
 pub const NOBODY: u32 = 0;
 
-/// The holder with this number.
+/// The holder with this id.
 pub fn read(connection: &Connection, id: u32) -> Result<Option<Holder>, StoreError> {
     let row = connection
         .prepare_cached("SELECT principal, server, tool FROM holders WHERE id = ?")?
@@ -41,7 +41,7 @@ pub fn read(connection: &Connection, id: u32) -> Result<Option<Holder>, StoreErr
     }))
 }
 
-/// The number of a holder.
+/// The id of a holder. Writes a row for a new one.
 fn number(connection: &Connection, holder: &Holder) -> rusqlite::Result<u32> {
     let Holder {
         principal,
@@ -53,11 +53,11 @@ fn number(connection: &Connection, holder: &Holder) -> rusqlite::Result<u32> {
         server.as_ref().map_or("", ServerName::as_str),
         tool.as_deref().unwrap_or_default(),
     ];
-    let known = connection
+    let existing = connection
         .prepare_cached("SELECT id FROM holders WHERE (principal, server, tool) = (?, ?, ?)")?
         .query_row(row, |row| row.get(0))
         .optional()?;
-    if let Some(id) = known {
+    if let Some(id) = existing {
         return Ok(id);
     }
     connection
@@ -67,7 +67,7 @@ fn number(connection: &Connection, holder: &Holder) -> rusqlite::Result<u32> {
         .query_row(row, |row| row.get(0))
 }
 
-/// The numbers of holders, by those of a call's target and origin.
+/// Ids of holders, by the ids of a call's target and origin.
 #[derive(Debug, Default)]
 pub struct Holders(HashMap<(u32, u32), u32, foldhash::fast::RandomState>);
 
@@ -89,20 +89,23 @@ impl Holders {
         Ok(id)
     }
 
-    /// Forgets the numbers, so that rows can be removed which no object names.
+    /// Clears the cache, so that unused rows can be deleted.
     pub fn forget(&mut self) {
         self.0.clear();
     }
 }
 
-/// Holders of objects, as a column has them.
+/// Encodes the holders of objects for their column.
 pub fn encode(holders: impl Iterator<Item = u32>) -> Vec<u8> {
     holders.flat_map(u32::to_le_bytes).collect()
 }
 
-/// The holders of so many objects. A missing column names no holder.
+/// Decodes the holders of `count` objects. A missing column means [`NOBODY`] for each.
 pub fn decode(column: Option<&[u8]>, count: usize) -> impl Iterator<Item = u32> {
     let (holders, _) = column.unwrap_or_default().as_chunks();
-    let holders = holders.iter().map(|holder| u32::from_le_bytes(*holder));
-    holders.chain(std::iter::repeat(NOBODY)).take(count)
+    holders
+        .iter()
+        .map(|holder| u32::from_le_bytes(*holder))
+        .chain(std::iter::repeat(NOBODY))
+        .take(count)
 }

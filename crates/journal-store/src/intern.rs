@@ -1,4 +1,4 @@
-//! Short numbers for what records have in common: callers and targets.
+//! Short ids for values that records have in common: callers and targets.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -10,30 +10,30 @@ use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
 
-/// Values whose numbers are held. Beyond that all are forgotten, and get new numbers when they come
-/// again: an extra row costs less than a lookup for every call.
+/// Values whose ids are cached. Above this number the cache is cleared, and values get new ids when they come
+/// again: an extra row costs less than a search for every call.
 const MAX_KNOWN: usize = 16 * 1024;
 
-/// The numbers of values of one kind.
+/// Ids of values of one type.
 #[derive(Debug)]
 pub struct Interner<T> {
-    known: HashMap<T, u32, foldhash::fast::RandomState>,
+    cached: HashMap<T, u32, foldhash::fast::RandomState>,
     next: u32,
 }
 
-/// What has a table of its own.
+/// A value that has a table of its own.
 pub trait Interned: Clone + Eq + Hash {
     const TABLE: &str;
     fn insert(&self, connection: &Connection, id: u32) -> rusqlite::Result<()>;
 }
 
 impl<T: Interned> Interner<T> {
-    /// Values of earlier runs get new numbers when they come again.
+    /// Starts with an empty cache: values of earlier runs get new ids.
     pub fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let newest = format!("SELECT coalesce(max(id), 0) FROM {}", T::TABLE);
         let newest: u32 = connection.query_row(&newest, [], |row| row.get(0))?;
         Ok(Self {
-            known: HashMap::default(),
+            cached: HashMap::default(),
             next: newest + 1,
         })
     }
@@ -42,30 +42,30 @@ impl<T: Interned> Interner<T> {
         self.id_as(connection, value, |_| None)
     }
 
-    /// The number of a value that is written in another form, if `shown` gives one.
+    /// The id of a value. `redact` returns the form that is written instead of the value, if they differ.
     pub fn id_as(
         &mut self,
         connection: &Connection,
         value: &T,
-        shown: impl FnOnce(&T) -> Option<T>,
+        redact: impl FnOnce(&T) -> Option<T>,
     ) -> rusqlite::Result<u32> {
-        if let Some(id) = self.known.get(value) {
+        if let Some(id) = self.cached.get(value) {
             return Ok(*id);
         }
-        if self.known.len() >= MAX_KNOWN {
-            self.known.clear();
+        if self.cached.len() >= MAX_KNOWN {
+            self.cached.clear();
         }
         let id = self.next;
-        let shown = shown(value);
-        shown.as_ref().unwrap_or(value).insert(connection, id)?;
+        let redacted = redact(value);
+        redacted.as_ref().unwrap_or(value).insert(connection, id)?;
         self.next += 1;
-        self.known.insert(value.clone(), id);
+        self.cached.insert(value.clone(), id);
         Ok(id)
     }
 
-    /// Forgets the numbers, so that rows can be removed which nothing names.
+    /// Clears the cache, so that unused rows can be deleted.
     pub fn forget(&mut self) {
-        self.known.clear();
+        self.cached.clear();
     }
 }
 
@@ -96,7 +96,7 @@ impl Interned for Origin {
     }
 }
 
-/// The origin with this number.
+/// The origin with this id.
 pub fn origin(connection: &Connection, id: u32) -> Result<Option<Origin>, StoreError> {
     let mut origins = connection.prepare_cached(
         "SELECT door, profile, client, version, principal, session FROM origins WHERE id = ?",
@@ -136,7 +136,7 @@ impl Interned for Target {
     }
 }
 
-/// The target with this number.
+/// The target with this id.
 pub fn target(connection: &Connection, id: u32) -> Result<Option<Target>, StoreError> {
     let mut targets =
         connection.prepare_cached("SELECT server, method, tool FROM targets WHERE id = ?")?;
@@ -144,7 +144,7 @@ pub fn target(connection: &Connection, id: u32) -> Result<Option<Target>, StoreE
     targets.next()?.map(read_target).transpose()
 }
 
-/// A target in the first three columns.
+/// Reads a target from the first three columns.
 pub fn read_target(row: &Row<'_>) -> Result<Target, StoreError> {
     let server: String = row.get(0)?;
     let method: String = row.get(1)?;

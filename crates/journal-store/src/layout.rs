@@ -1,5 +1,5 @@
-//! Checks what stands in the journal's places before SQLite looks: SQLite follows links, waits at
-//! pipes, and begins a new database, without its log, where the old one is empty.
+//! Checks the journal's paths before SQLite opens them: SQLite follows links, blocks at pipes, and starts a
+//! new database without its log where the old one is empty.
 
 use std::{
     fs::{self, Metadata},
@@ -9,11 +9,11 @@ use std::{
 
 use super::{StoreError, files, schema, unwritten_gap};
 
-/// A folder of its own in the state directory. If the configuration lies there too, its watcher would
-/// otherwise be woken for every page that is written.
+/// A folder of its own in the state directory. Otherwise a watcher of a configuration in that directory would
+/// wake for every page that is written.
 pub const FOLDER: &str = "journal";
 
-/// Whether each file and folder of a journal is one, where there are any.
+/// Checks that the existing files and folders of a journal are files and folders.
 pub fn check(folder: &Path) -> Result<(), StoreError> {
     check_folder(folder)?;
     let database = check_file(schema::path(folder))?;
@@ -28,7 +28,7 @@ pub fn check(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a run before has left objects.
+/// True if an earlier run has left objects.
 pub fn holds_objects(folder: &Path) -> Result<bool, StoreError> {
     let path = files::path(folder);
     match fs::read_dir(&path) {
@@ -38,37 +38,37 @@ pub fn holds_objects(folder: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// A link to a folder is one, if it can be trusted: that is looked at when it is used.
+/// Checks a folder. A link to a folder counts as one; whether it can be trusted is checked when it is used.
 fn check_folder(path: &Path) -> Result<(), StoreError> {
-    if found(path.to_owned())?.is_some() && !path.is_dir() {
+    if metadata(path.to_owned())?.is_some() && !path.is_dir() {
         return Err(StoreError::Misplaced {
             path: path.to_owned(),
-            what: "not a folder",
+            actual: "not a folder",
         });
     }
     Ok(())
 }
 
 fn check_file(path: PathBuf) -> Result<Option<Metadata>, StoreError> {
-    let Some(found) = found(path.clone())? else {
+    let Some(metadata) = metadata(path.clone())? else {
         return Ok(None);
     };
-    let what = if found.is_symlink() {
+    let actual = if metadata.is_symlink() {
         "a link"
-    } else if found.is_dir() {
+    } else if metadata.is_dir() {
         "a folder"
-    } else if !found.is_file() {
+    } else if !metadata.is_file() {
         "not a regular file"
     } else {
-        return Ok(Some(found));
+        return Ok(Some(metadata));
     };
-    Err(StoreError::Misplaced { path, what })
+    Err(StoreError::Misplaced { path, actual })
 }
 
-/// What is there itself, wherever it leads.
-fn found(path: PathBuf) -> Result<Option<Metadata>, StoreError> {
+/// The metadata of the path itself, not of a link's target.
+fn metadata(path: PathBuf) -> Result<Option<Metadata>, StoreError> {
     match fs::symlink_metadata(&path) {
-        Ok(found) => Ok(Some(found)),
+        Ok(metadata) => Ok(Some(metadata)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(StoreError::Io { path, source }),
     }

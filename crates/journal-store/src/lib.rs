@@ -1,13 +1,12 @@
 //! The store of the journal: records and objects in SQLite, with one writing thread (docs/dev/design.md,
-//! "Journal"). [`open`] makes the [`Journal`] that the gateway takes.
+//! "Journal"). [`open`] returns the [`Journal`] for the gateway.
 //!
-//! The thread looks every few milliseconds at what has gathered, hashes it, and commits it in one
-//! transaction. Readers have connections of their own.
+//! Every few milliseconds the thread takes the calls that have gathered, hashes their payloads, and commits
+//! them in one transaction. Readers have connections of their own.
 //!
-//! Everything is written at the end of something, because SQLite does that at almost no cost. Calls and
-//! objects are numbered as they come. What would be an index at random places is written in sorted
-//! runs: the digests of objects ([`objects`]), and the columns by which calls are filtered and counted
-//! ([`facets`]).
+//! All writes append to tables, because SQLite does that at almost no cost. Calls and objects are numbered in
+//! the order of arrival. Data that would need an index at random places is written in sorted runs: the
+//! digests of objects ([`objects`]), and the columns by which calls are filtered and counted ([`facets`]).
 
 mod age;
 mod batch;
@@ -46,26 +45,26 @@ mod writer;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use mainstay_core::config;
-use mainstay_journal::{Journal, store::Queue};
+use mainstay_journal::{Journal, store::JournalQueue};
 
 use self::{database::Published, layout::FOLDER, opening::Opening, sqlite::Sqlite};
 pub use self::{error::StoreError, read::Reader};
 
-/// How long a journal that cannot be opened is left alone before it is tried again.
+/// Time between two attempts to open a journal that cannot be opened.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// Opens the journal in a state directory, which must be ours, and starts its thread. What a run
-/// before left open has ended: it is `unknown` if it was sent, else `cancelled`.
+/// Opens the journal in a state directory, which must belong to this user, and starts its thread. Calls that
+/// an earlier run left open are closed: as `unknown` if they were sent, else as `cancelled`.
 ///
-/// In strict mode a journal that cannot be opened is an error. In relaxed mode a damaged one is set
-/// aside; where no journal can be opened at all, calls are lost, and it is tried again when calls come,
+/// In strict mode a journal that cannot be opened is an error. In relaxed mode a damaged journal is set
+/// aside. If no journal can be opened at all, calls are not recorded, and later calls cause a new attempt
 /// once a minute.
 pub fn open(state: &Path, settings: &config::Journal) -> Result<Journal, StoreError> {
     open_patiently(state, settings, RETRY_AFTER)
 }
 
-/// Opens the journal if the settings want one.
-pub fn open_if_wanted(
+/// Opens the journal if the settings enable it.
+pub fn open_if_enabled(
     state: &Path,
     settings: &config::Journal,
 ) -> Result<Option<Arc<Journal>>, StoreError> {
@@ -79,7 +78,7 @@ fn open_patiently(
     retry_after: Duration,
 ) -> Result<Journal, StoreError> {
     let folder = state.join(FOLDER);
-    let queue = Arc::new(Queue::new(settings.durability));
+    let queue = Arc::new(JournalQueue::new(settings.durability));
     let store = Sqlite::start(Opening {
         folder: folder.clone(),
         settings: settings.clone(),

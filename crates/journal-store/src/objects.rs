@@ -1,11 +1,11 @@
 //! Arguments and results by their content, each stored once.
 //!
-//! Objects are numbered as they come, in runs. Content that comes again within two runs is the same
-//! object. Later it is stored once more, or, if it is a file, finds that file. So a run can go as soon
-//! as the calls have gone that came while it or the next was filled: no references are counted, and no
-//! call looks anything up on the disk.
+//! Objects are numbered in the order of arrival, in runs. Content that comes again within two runs is the
+//! same object. Later it is stored once more, or, if it is a file, refers to that file. So a run can be
+//! deleted as soon as all calls are deleted that came while it or the next run was filled. No references are
+//! counted, and no call searches the disk.
 //!
-//! The same content is an object of its own for each of its holders (see [`super::holders`]).
+//! The same content is a separate object for each of its holders (see [`super::holders`]).
 
 use std::{collections::HashMap, io, mem, sync::Arc};
 
@@ -22,22 +22,21 @@ use super::{
     schema::integer,
 };
 
-/// Objects in a run, at most. The digests of two are held, 5 MB when they are full; and a lookup by
-/// content asks every run that is kept, each for a microsecond or two.
+/// Objects in a run at most. The digests of two runs are in memory (5 MB when they are full). A search by
+/// content reads every run, at a microsecond or two for each.
 pub const RUN: i64 = 32 * 1024;
-/// The digests of a run are written in so many rows, by their first bits: few rows, and little to read
-/// in one.
+/// Rows in which the digests of a run are written, by their first bits. They are few, and each is short.
 const BUCKETS: i64 = 2048;
-/// An object in its bucket: the first bytes of its digest, and its place in the run.
+/// An object in its bucket: the first bytes of its digest, and its index in the run.
 const ENTRY: usize = 8 + 2;
-/// The share of the journal's size that a run may hold: content is deleted by runs.
+/// The share of the journal's size that a run may hold, because content is deleted by runs.
 const RUNS_IN_JOURNAL: u64 = 32;
 
-/// Larger objects are files. Below 100 KiB a database is read faster than a file system
-/// (sqlite.org/intern-v-extern-blob.html), and writes without a sync of its own.
+/// Largest object in the database, in bytes; larger objects are files. Below 100 KiB a database is read
+/// faster than a file system (sqlite.org/intern-v-extern-blob.html), and needs no sync for each object.
 pub const INLINE_BYTES: usize = 64 * 1024;
 
-/// Where an object's bytes are. The numbers are stored.
+/// The storage of an object's bytes. The numbers are stored in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
     Nowhere = 0,
@@ -61,14 +60,14 @@ type ByContent<T> = HashMap<Cid, T, foldhash::fast::RandomState>;
 /// The objects of a run, by content and holder.
 #[derive(Debug, Default)]
 struct Numbers {
-    first: ByContent<Held>,
-    /// Further holders of the same content: `{}` is what many tools are called with.
+    first: ByContent<HeldObject>,
+    /// Other holders of the same content: many tools are called with `{}`.
     more: ByContent<HashMap<u32, i64>>,
 }
 
 /// An object and its holder.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct HeldObject {
     pub id: i64,
     pub holder: u32,
 }
@@ -82,7 +81,7 @@ impl Numbers {
         self.more.get(cid)?.get(&holder).copied()
     }
 
-    fn insert(&mut self, cid: Cid, held: Held) {
+    fn insert(&mut self, cid: Cid, held: HeldObject) {
         let first = self.first.entry(cid).or_insert(held);
         if first.holder != held.holder {
             let more = self.more.entry(cid).or_default();
@@ -95,28 +94,30 @@ impl Numbers {
         self.more.clear();
     }
 
-    /// All with this content.
-    fn with(&self, cid: &Cid) -> impl Iterator<Item = Held> {
+    /// All objects with this content.
+    fn with(&self, cid: &Cid) -> impl Iterator<Item = HeldObject> {
         let more = self.more.get(cid).into_iter().flatten().map(held);
         self.first.get(cid).copied().into_iter().chain(more)
     }
 
-    fn all(&self) -> impl Iterator<Item = (&Cid, Held)> {
-        let first = self.first.iter().map(|(cid, held)| (cid, *held));
-        let more = self.more.iter();
-        first.chain(more.flat_map(|(cid, more)| more.iter().map(move |one| (cid, held(one)))))
+    fn all(&self) -> impl Iterator<Item = (&Cid, HeldObject)> {
+        let firsts = self.first.iter().map(|(cid, held)| (cid, *held));
+        let others = self.more.iter();
+        firsts.chain(
+            others.flat_map(|(cid, holders)| holders.iter().map(move |one| (cid, held(one)))),
+        )
     }
 }
 
-fn held((holder, id): (&u32, &i64)) -> Held {
-    Held {
+fn held((holder, id): (&u32, &i64)) -> HeldObject {
+    HeldObject {
         id: *id,
         holder: *holder,
     }
 }
 
-/// The objects of the run that is not complete, and of the one before, by content. Readers have no
-/// other way to find the former; they may see some that are not committed yet.
+/// The objects of the incomplete run and of the run before, by content. Readers have no other way to find
+/// objects of the incomplete run. They may see some that are not committed yet.
 #[derive(Debug, Default)]
 pub struct Recent {
     run: Numbers,
@@ -125,39 +126,39 @@ pub struct Recent {
 
 impl Recent {
     fn get(&self, cid: &Cid, holder: u32) -> Option<i64> {
-        let known = self.run.get(cid, holder);
-        known.or_else(|| self.run_before.get(cid, holder))
+        let existing = self.run.get(cid, holder);
+        existing.or_else(|| self.run_before.get(cid, holder))
     }
 
-    /// All with this content, the newest run's first.
-    pub fn with(&self, cid: &Cid) -> impl Iterator<Item = Held> {
+    /// All objects with this content, those of the incomplete run first.
+    pub fn with(&self, cid: &Cid) -> impl Iterator<Item = HeldObject> {
         self.run.with(cid).chain(self.run_before.with(cid))
     }
 
-    /// The holders of the objects in the run that is not complete.
+    /// The holders of the objects in the incomplete run.
     pub fn holders(&self) -> impl Iterator<Item = u32> {
         self.run.all().map(|(_, held)| held.holder)
     }
 }
 
-pub type Shared = Arc<Mutex<Recent>>;
+pub type SharedRecent = Arc<Mutex<Recent>>;
 
-/// Held for an operation on its maps.
-pub fn lock(shared: &Shared) -> MutexGuard<'_, Recent> {
+/// The lock is held for one operation on the maps.
+pub fn lock(shared: &SharedRecent) -> MutexGuard<'_, Recent> {
     shared.lock()
 }
 
-/// How objects get their numbers.
+/// Assigns ids to objects.
 #[derive(Debug)]
 pub struct Objects {
     next: i64,
-    recent: Shared,
-    /// Bytes of the run.
+    recent: SharedRecent,
+    /// Bytes of the incomplete run.
     bytes: u64,
     max_bytes: u64,
 }
 
-/// Why an object could not be stored.
+/// An error by which an object could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
     #[error("cannot write an object's file")]
@@ -166,7 +167,7 @@ pub enum Failed {
     Database(#[from] rusqlite::Error),
     #[error("what was written before cannot be read again")]
     Memory(#[from] Box<StoreError>),
-    /// What is written goes nowhere.
+    /// The files of the journal were removed or replaced.
     #[error(transparent)]
     Lost(StoreError),
 }
@@ -176,7 +177,7 @@ impl Failed {
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::File(_) => false,
-            // A table that is missing may come back. Where it stays so, what is held is not read again, either.
+            // A missing table may come back. Until then the memory is not loaded again.
             Self::Database(error) => {
                 database_is_damaged(error) && error.sqlite_error_code() != Some(ErrorCode::Unknown)
             }
@@ -187,12 +188,12 @@ impl Failed {
 }
 
 impl Objects {
-    /// Those of a journal in which `next` is the number of the next object, at least.
+    /// Loads the runs of a journal. `next` is the lowest id for the next object.
     pub fn load(
         connection: &Connection,
         next: i64,
         max_bytes: u64,
-        recent: &Shared,
+        recent: &SharedRecent,
     ) -> Result<Self, StoreError> {
         let last: i64 = connection.query_row(
             "SELECT coalesce(max(first + count), 1) FROM packs",
@@ -201,9 +202,9 @@ impl Objects {
         )?;
         let next = next.max(last);
         let (mut run, mut bytes) = (Numbers::default(), 0);
-        // A run that is full is complete when the next begins.
+        // A full run is complete only when the next one begins.
         packs::heads_from(connection, (next - 1) / RUN * RUN, |id, head, holder| {
-            run.insert(Cid::from_digest(head.digest), Held { id, holder });
+            run.insert(Cid::from_digest(head.digest), HeldObject { id, holder });
             bytes += head.size;
         })?;
         *lock(recent) = Recent {
@@ -222,8 +223,8 @@ impl Objects {
         self.next
     }
 
-    /// The number of the object with this content for this holder. `next_call` is the call
-    /// that names it, or the next one after that.
+    /// The id of the object with this content for this holder. `next_call` is the call that names the object,
+    /// or the call after it.
     pub fn put(
         &mut self,
         insert: &mut Insert<'_>,
@@ -231,12 +232,12 @@ impl Objects {
         content: Content<'_>,
         next_call: i64,
     ) -> Result<i64, Failed> {
-        let known = lock(&self.recent).get(&cid, holder);
-        if let Some(id) = known {
+        let existing = lock(&self.recent).get(&cid, holder);
+        if let Some(id) = existing {
             return Ok(id);
         }
         if self.bytes >= self.max_bytes {
-            // Numbers that are left out do no harm.
+            // Skipped ids do no harm.
             self.next = (self.next + RUN - 1) / RUN * RUN;
         }
         let id = self.next;
@@ -244,14 +245,14 @@ impl Objects {
             insert.packer.write(insert.connection)?;
             self.turn(insert.connection, id / RUN, next_call)?;
         }
-        let held = Held { id, holder };
+        let held = HeldObject { id, holder };
         self.bytes += insert.object(held, &cid, content)?;
         self.next += 1;
         lock(&self.recent).run.insert(cid, held);
         Ok(id)
     }
 
-    /// The run before `run` is complete.
+    /// Completes the run before `run`.
     fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
         let mut complete: Vec<(u64, i64, u32)> = {
             let recent = lock(&self.recent);
@@ -277,7 +278,7 @@ impl Objects {
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
             .execute([run, next_call])?;
         let mut recent = lock(&self.recent);
-        // The maps keep their memory: growing again would cost more than all lookups of a run.
+        // Swap the maps to reuse their memory: growing them again would cost more than all searches of a run.
         let mut empty = mem::take(&mut recent.run_before);
         empty.clear();
         recent.run_before = mem::replace(&mut recent.run, empty);
@@ -286,18 +287,18 @@ impl Objects {
     }
 }
 
-/// The prefix by which a digest is found in a run. A match is compared in full.
+/// The prefix by which a digest is found in a run. Matches are then compared in full.
 fn prefix(cid: &Cid) -> u64 {
     let (prefix, _) = cid.digest().split_first_chunk().expect("32 bytes");
     u64::from_be_bytes(*prefix)
 }
 
-/// The prefix's first bits.
+/// The first bits of the prefix.
 fn bucket(prefix: u64) -> i64 {
     integer(prefix >> (u64::BITS - BUCKETS.trailing_zeros()))
 }
 
-/// The row of a run's digests in which such a one is.
+/// The row of a run that holds digests with this prefix.
 fn row_of(run: i64, prefix: u64) -> i64 {
     run * BUCKETS + bucket(prefix)
 }
@@ -307,10 +308,10 @@ pub fn first_row_of(run: i64) -> i64 {
     row_of(run, 0)
 }
 
-/// Whether the holder of an object matters.
+/// Selects objects by their holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// It does not, and no object has a holder.
+    /// Any object, as long as no object has a holder.
     Anybodys,
     Held,
 }
@@ -330,12 +331,12 @@ impl Search {
     }
 }
 
-/// The newest object with this content in the runs that are complete; `is_it` compares in full.
+/// The newest object with this content in the complete runs. `is_it` compares in full.
 pub fn find(
     connection: &Connection,
     cid: &Cid,
     search: Search,
-    mut is_it: impl FnMut(Held) -> Result<bool, StoreError>,
+    mut is_it: impl FnMut(HeldObject) -> Result<bool, StoreError>,
 ) -> Result<Option<i64>, StoreError> {
     let prefix = prefix(cid);
     let mut runs = connection.prepare_cached(search.sql())?;
@@ -353,7 +354,7 @@ pub fn find(
                 continue;
             }
             let id = run * RUN + i64::from(u16::from_le_bytes([place[0], place[1]]));
-            if is_it(Held { id, holder })? {
+            if is_it(HeldObject { id, holder })? {
                 return Ok(Some(id));
             }
         }
@@ -361,7 +362,7 @@ pub fn find(
     Ok(None)
 }
 
-/// Whether an object with this content is a file.
+/// True if an object with this content is a file.
 pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> {
     let found = connection
         .prepare_cached("SELECT 1 FROM files WHERE digest = ? LIMIT 1")?
@@ -373,11 +374,11 @@ pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> 
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'t> {
     Kept(&'t str),
-    /// Only the digest is kept; the number is the size.
+    /// Only the digest is stored; the number is the size.
     Hashed(usize),
 }
 
-/// How objects are written during one transaction; what is packed is written at its end.
+/// Writes objects during one transaction. Packs are written at its end.
 pub struct Insert<'c> {
     pub connection: &'c Connection,
     pub files: &'c Files,
@@ -396,10 +397,10 @@ impl<'c> Insert<'c> {
         }
     }
 
-    /// Returns its size.
+    /// Writes an object and returns its size.
     fn object(
         &mut self,
-        Held { id, holder }: Held,
+        HeldObject { id, holder }: HeldObject,
         cid: &Cid,
         content: Content<'_>,
     ) -> Result<u64, Failed> {

@@ -1,5 +1,5 @@
-//! Notices that the files that the journal is written to are not those of its folder any more. A file that is
-//! removed while it is open takes what is written, and nobody finds that again.
+//! Detects that the journal's open files are no longer those of its folder. Data that is written to a file
+//! after its removal is lost.
 
 use std::{
     fs::{self, Metadata},
@@ -18,44 +18,44 @@ const FILES: [&str; 3] = ["journal.db", "journal.db-wal", "journal.db-shm"];
 /// Device and inode.
 type Identity = (u64, u64);
 
-/// The files of a journal as they were when it was opened.
+/// The files of a journal at the time when it was opened.
 #[derive(Debug)]
 pub struct OpenedFiles {
     folder: PathBuf,
-    known: [Option<Identity>; FILES.len()],
-    /// Bytes of the database after the last checkpoint: only a checkpoint writes to it.
+    identities: [Option<Identity>; FILES.len()],
+    /// Bytes of the database after the last checkpoint. Only a checkpoint writes to it.
     bytes: AtomicU64,
 }
 
 impl OpenedFiles {
-    pub fn of(folder: &Path) -> Self {
-        let known = FILES.map(|name| {
+    pub fn new(folder: &Path) -> Self {
+        let identities = FILES.map(|name| {
             let found = found(&folder.join(name)).ok().flatten();
             found.as_ref().and_then(identity)
         });
         Self {
             folder: folder.to_owned(),
-            known,
+            identities,
             bytes: AtomicU64::new(bytes(folder)),
         }
     }
 
-    /// The log was brought into the database, which may be shorter now.
+    /// Notes the database's size after a checkpoint, which may have made it shorter.
     pub fn checkpointed(&self) {
         self.bytes.store(bytes(&self.folder), Ordering::Relaxed);
     }
 
-    /// Whether what is written comes into the files of the folder.
+    /// Checks that the folder's files are the open ones, and that the database was not cut short.
     pub fn check(&self, connection: &Connection) -> Result<(), StoreError> {
-        for (name, known) in FILES.iter().zip(self.known) {
+        for (name, opened) in FILES.iter().zip(self.identities) {
             let path = self.folder.join(name);
             let found = match found(&path) {
                 Ok(found) => found,
-                // That does not say that it has gone.
+                // The file may still exist.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
                 Err(source) => return Err(StoreError::Io { path, source }),
             };
-            if known.is_some() && found.as_ref().and_then(identity) != known {
+            if opened.is_some() && found.as_ref().and_then(identity) != opened {
                 return Err(StoreError::Removed(path));
             }
             if *name == FILES[0]
@@ -65,7 +65,7 @@ impl OpenedFiles {
                 if found.len() < needed(connection) {
                     return Err(StoreError::Cut(path));
                 }
-                // Another program has made it smaller in good order.
+                // Another program has made the database smaller correctly (vacuum).
                 self.bytes.store(found.len(), Ordering::Relaxed);
             }
         }
@@ -73,7 +73,7 @@ impl OpenedFiles {
     }
 }
 
-/// Bytes that the database takes with its log. Another program may have made it smaller in good order.
+/// Bytes of the database according to its own header. Another program may have made it smaller correctly.
 fn needed(connection: &Connection) -> u64 {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     match (pragma("page_count"), pragma("page_size")) {
@@ -86,7 +86,7 @@ fn bytes(folder: &Path) -> u64 {
     fs::metadata(schema::path(folder)).map_or(0, |found| found.len())
 }
 
-/// `None` where there is no such file.
+/// The metadata of a file; `None` if there is no such file.
 fn found(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),

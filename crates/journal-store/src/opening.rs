@@ -1,4 +1,4 @@
-//! Opens the journal, and decides what to do about a damaged one and about none.
+//! Opens the journal, and decides what happens to a damaged or missing one.
 
 use std::{
     error::Error,
@@ -9,7 +9,7 @@ use std::{
 };
 
 use mainstay_core::config::{self, Durability};
-use mainstay_journal::store::Queue;
+use mainstay_journal::store::JournalQueue;
 use mainstay_platform::{state::private_dir, utc};
 
 use super::{
@@ -20,18 +20,19 @@ use super::{
     work::Work,
 };
 
-/// What it takes to open the journal, now or later.
+/// Everything that is needed to open the journal, now or later.
 #[derive(Debug)]
 pub struct Opening {
     pub folder: PathBuf,
     pub settings: config::Journal,
     pub published: Published,
-    pub queue: Arc<Queue>,
+    pub queue: Arc<JournalQueue>,
     pub retry_after: Duration,
 }
 
 impl Opening {
-    /// `None` where it must be tried again later; in strict mode that is an error.
+    /// Opens the journal. In relaxed mode `None` means that a later attempt may succeed; in strict mode that
+    /// is an error.
     pub fn begin(&self) -> Result<Option<Work>, StoreError> {
         match (self.work(), self.settings.durability) {
             (Err(error), Durability::Strict) if error.may_pass() => Err(self.refusal(error)),
@@ -47,7 +48,7 @@ impl Opening {
         }
     }
 
-    /// Tries once more, if the last attempt failed.
+    /// Tries again to open the journal.
     pub fn retry(&self) -> Option<Work> {
         match self.work() {
             Ok(mut work) => {
@@ -65,7 +66,7 @@ impl Opening {
         }
     }
 
-    /// Begins anew after the journal was lost while it was open. What is left of a damaged one is set aside.
+    /// Opens a new journal after the open one was lost. A damaged one is set aside.
     pub fn replace(&self, is_damaged: bool) -> Option<Work> {
         if is_damaged
             && self.folder.exists()
@@ -78,7 +79,7 @@ impl Opening {
         self.retry()
     }
 
-    /// Sets a damaged journal aside, unless a person has to do that.
+    /// Opens the journal. Sets a damaged one aside, unless strict mode leaves that to a person.
     fn work(&self) -> Result<Work, StoreError> {
         match self.open() {
             Err(damage)
@@ -117,8 +118,7 @@ fn private(folder: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Gives a damaged journal another name. A person may still get records out of it, so nothing of it is
-/// deleted.
+/// Renames a damaged journal. Nothing is deleted, because records may still be recovered from it.
 fn set_aside(folder: &Path, damage: &StoreError) -> Result<(), StoreError> {
     let now = utc::rfc3339(SystemTime::now()).replace([':', '.'], "-");
     let aside = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));

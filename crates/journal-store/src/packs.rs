@@ -1,8 +1,8 @@
-//! Objects in the database. Objects that come together are one row, because a row has its price and a
-//! call brings two objects.
+//! Objects in the database. Objects that come together share a row, because each row has a cost and a call
+//! brings two objects.
 //!
-//! A pack holds the heads of its objects (digest, size, place), and behind them the bytes of those that
-//! are not elsewhere.
+//! A pack holds the heads of its objects (digest, size, storage), followed by the bytes of those that it
+//! stores itself.
 
 use std::mem;
 
@@ -10,14 +10,14 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{StoreError, holders, objects::Storage, schema::integer};
 
-/// The bytes of a head: digest, size and place.
+/// The bytes of a head: digest, size and storage.
 const HEAD: usize = 32 + 8 + 1;
-/// Objects of a pack, at most, and bytes from which on it takes no more. A reader of one object reads
-/// its pack, and a page of records needs a pack or two.
+/// Objects in a pack at most, and bytes at which a pack is full. A reader of one object reads its pack, and a
+/// page of records needs a pack or two.
 const MAX_OBJECTS: usize = 512;
 const FULL: usize = 64 * 1024;
 
-/// Objects with consecutive numbers on their way into the database.
+/// Objects with consecutive ids that are not written yet.
 #[derive(Debug, Default)]
 pub struct Packer {
     first: i64,
@@ -27,7 +27,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Adds the object with the next number.
+    /// Adds the object with the next id.
     pub fn push(
         &mut self,
         connection: &Connection,
@@ -68,7 +68,7 @@ impl Packer {
     }
 }
 
-/// What is known of an object without its bytes.
+/// An object without its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     pub digest: [u8; 32],
@@ -87,7 +87,7 @@ impl Head {
         })
     }
 
-    /// The bytes that it has in its pack.
+    /// The length of the object's bytes in its pack.
     fn length(&self) -> usize {
         match self.place {
             Storage::Database => usize::try_from(self.size).unwrap_or(usize::MAX),
@@ -96,19 +96,19 @@ impl Head {
     }
 }
 
-/// A pack that was read.
+/// A pack after it was read.
 #[derive(Debug)]
 pub struct Pack {
     first: i64,
     count: usize,
     objects: Vec<u8>,
-    /// Where the bytes of each object begin, once one was asked for.
+    /// Offsets of the objects' bytes, computed at the first use.
     starts: Vec<usize>,
 }
 
 impl Pack {
-    /// The one with this object.
-    pub fn of(connection: &Connection, object: i64) -> rusqlite::Result<Option<Self>> {
+    /// Reads the pack that holds this object.
+    pub fn find(connection: &Connection, object: i64) -> rusqlite::Result<Option<Self>> {
         let pack = connection
             .prepare_cached(
                 "SELECT first, count, objects FROM packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
@@ -131,7 +131,7 @@ impl Pack {
         object >= self.first && object < self.first + integer(self.count)
     }
 
-    /// An object that it has, and its bytes, where they are here.
+    /// The head of an object, and its bytes if the pack stores them.
     pub fn get(&mut self, object: i64) -> Result<(Head, &[u8]), StoreError> {
         if self.starts.is_empty() {
             self.starts = self.starts()?;
@@ -158,7 +158,7 @@ impl Pack {
             .collect()
     }
 
-    /// Its objects, by their numbers.
+    /// The heads of the pack's objects, by id.
     pub fn heads(&self) -> impl Iterator<Item = Result<(i64, Head), StoreError>> {
         let (heads, _) = self.objects.as_chunks::<HEAD>();
         (self.first..)
@@ -169,7 +169,7 @@ impl Pack {
 
 const CUT_SHORT: StoreError = StoreError::Corrupt("a pack of objects that is cut short");
 
-/// Whether an object is there to be read.
+/// True if the object can be read.
 pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
     let end: Option<i64> = connection
         .prepare_cached(
@@ -180,13 +180,13 @@ pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
     Ok(end.is_some_and(|end| object < end))
 }
 
-/// All heads from an object's on, and their holders.
+/// All heads from an object on, with their holders.
 pub fn heads_from(
     connection: &Connection,
     object: i64,
     mut see: impl FnMut(i64, Head, u32),
 ) -> Result<(), StoreError> {
-    // A journal that is only read may be of the version that had no holders.
+    // A journal that is only read may have an older version without holders.
     let packs = |holders| {
         let packs = format!("SELECT first, count, objects, {holders} FROM packs WHERE first >= ?");
         connection.prepare(&packs)

@@ -1,4 +1,4 @@
-//! Readers: connections of their own, each a view of what was committed when its question began.
+//! Readers: each has a connection of its own, and a view of the data that was committed when its query began.
 
 use std::{
     borrow::Cow,
@@ -12,7 +12,7 @@ use std::{
 use mainstay_core::record::{
     Attempt, Cid, Payload, Record, RecordError, RecordId, State, Status, TraceId,
 };
-use mainstay_journal::{Filter, Holder, JournalError, Page, Span, Whose};
+use mainstay_journal::{Filter, Holder, JournalError, Page, RecordsSpan, Whose};
 use mainstay_platform::state::trusted_dir;
 use parking_lot::Mutex;
 use rusqlite::{Connection, types::Value};
@@ -26,24 +26,24 @@ use super::{
     gaps, holders,
     intern::{origin, target},
     layout::FOLDER,
-    objects::{self, Held, Objects, Search, Storage},
+    objects::{self, HeldObject, Objects, Search, Storage},
     packs::{self, Head, Pack},
     schema,
     search::{CallSearch, Candidate, PATIENCE},
     time::{duration, micros, time},
 };
 
-/// Connections that are kept open for the next question.
+/// Idle connections that are pooled for later queries.
 const MAX_KEPT: usize = 4;
-/// Bytes of arguments that are shown with their record, so that a page of them stays a page.
+/// Bytes of arguments that are shown with their record. The bound keeps a page of records small.
 const ARGUMENTS_SHOWN: u64 = 1024;
 
-/// The connections that are not in use.
+/// The idle connections.
 #[derive(Debug)]
 pub struct Readers {
     state: PathBuf,
     published: Published,
-    /// With the number of the journal that they are of; see [`Published::opened`].
+    /// Each connection with the number of its journal; see [`Published::opened`].
     idle: Mutex<Vec<(u64, Connection)>>,
 }
 
@@ -60,18 +60,19 @@ impl Readers {
         &self,
         ask: impl FnOnce(&mut Reader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // Both are held to take something, and to put it back.
+        // The lock is held only to take a connection and to put it back.
         let idle = || self.idle.lock();
-        // First: what is committed later is left out, and nothing that was committed is.
+        // Take the chunk first: calls that are committed later are left out, and no committed call is
+        // missing.
         let last = self.published.chunk();
         let last = last.ok_or_else(|| JournalError::Absent(self.state.clone()))?;
         let opened = self.published.opened.load(Relaxed);
-        let kept = {
+        let pooled = {
             let mut idle = idle();
-            idle.retain(|(of, _)| *of == opened);
+            idle.retain(|(journal, _)| *journal == opened);
             idle.pop()
         };
-        let connection = match kept {
+        let connection = match pooled {
             Some((_, connection)) => connection,
             None => schema::open_to_read(&self.state)?,
         };
@@ -96,30 +97,33 @@ impl Readers {
     }
 }
 
-/// What a row has to meet: with one of these values.
+/// A condition on a row: it has one of these values.
 struct Condition {
-    what: &'static str,
+    expression: &'static str,
     values: Vec<Value>,
 }
 
 impl Condition {
-    fn one_of(what: &'static str, values: &[String]) -> Self {
+    fn one_of(expression: &'static str, values: &[String]) -> Self {
         let values = values.iter().cloned().map(Value::Text).collect();
-        Self { what, values }
+        Self { expression, values }
     }
 
-    fn words(&self) -> String {
-        format!("({})", vec![self.what; self.values.len()].join(" OR "))
+    fn sql(&self) -> String {
+        format!(
+            "({})",
+            vec![self.expression; self.values.len()].join(" OR ")
+        )
     }
 }
 
-/// Some codes of a closed set of words.
+/// A set of codes.
 #[derive(Clone, Copy)]
 struct Codes(u16);
 
 impl Codes {
-    /// None are all.
-    fn of(codes: impl Iterator<Item = u8>) -> Self {
+    /// Without codes, the set has all.
+    fn new(codes: impl Iterator<Item = u8>) -> Self {
         let bits = codes.fold(0, |bits, code| bits | 1 << code);
         Self(if bits == 0 { u16::MAX } else { bits })
     }
@@ -129,34 +133,34 @@ impl Codes {
     }
 }
 
-/// One question's view.
+/// The view of one query.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) connection: Connection,
     files: Files,
     last: Chunk,
-    recent: objects::Shared,
+    recent: objects::SharedRecent,
     calls: Calls,
-    /// The pack that was read last: what came together is asked for together.
+    /// A cache of the last pack, because queries ask for neighbouring objects together.
     pack: Option<Pack>,
-    /// For how long a search reads calls.
+    /// Time for which a search reads calls.
     pub(super) patience: Duration,
 }
 
-/// The records that fit, as far as they were looked for.
+/// The matching records that were found so far.
 struct FoundRecords {
     before: i64,
     limit: usize,
     uncounted: bool,
-    /// Of the page, the newest first.
+    /// Ids of the page, newest first.
     ids: Vec<i64>,
     total_count: u64,
-    /// More fit than the page takes.
+    /// True if more records match than the page takes.
     truncated: bool,
 }
 
 impl FoundRecords {
-    /// Adds the next one. Breaks where no more are needed.
+    /// Adds the next record. Breaks when no more are needed.
     fn add(&mut self, id: i64) -> ControlFlow<()> {
         self.total_count += 1;
         if id < self.before {
@@ -174,8 +178,8 @@ impl FoundRecords {
 }
 
 impl Reader {
-    /// The journal in a state directory as it is now, even while it is being written; `None` if there
-    /// is none. What its writer holds beside the database is made anew.
+    /// Opens the journal in a state directory for reading, even while another process writes it. `None` if
+    /// there is no journal. The parts that only the writer has in memory are rebuilt.
     pub fn open(state: &Path) -> Result<Option<Self>, StoreError> {
         let folder = state.join(FOLDER);
         let path = schema::path(&folder);
@@ -198,7 +202,7 @@ impl Reader {
         }
         schema::fill_in(&connection, version)?;
         let newest = call_packs::last_call(&connection)?.unwrap_or(0);
-        let recent = objects::Shared::default();
+        let recent = objects::SharedRecent::default();
         Objects::load(&connection, 1, u64::MAX, &recent)?;
         Ok(Some(Self {
             last: Facets::load(&connection, newest + 1)?.last,
@@ -211,8 +215,8 @@ impl Reader {
         }))
     }
 
-    /// The newest records that the filter lets through. A search that reads calls ends early once it
-    /// `is_awaited` no more.
+    /// The newest records that match the filter. A search that reads calls ends early when `is_awaited`
+    /// becomes false.
     pub fn records(
         &mut self,
         filter: &Filter,
@@ -224,8 +228,8 @@ impl Reader {
         let origins = self.origins(filter)?;
         let first = first_call(&self.connection)?.unwrap_or(i64::MAX);
         let before = filter.before.map_or(i64::MAX, |id| id.0);
-        let statuses = Codes::of(filter.statuses.iter().map(|it| it.code()));
-        let states = Codes::of(filter.states.iter().map(|it| it.code()));
+        let statuses = Codes::new(filter.statuses.iter().map(|status| status.code()));
+        let states = Codes::new(filter.states.iter().map(|state| state.code()));
         let lets_through = |id: i64, facet: &Facet| {
             id >= first
                 && statuses.has(facet.standing.status())
@@ -233,7 +237,7 @@ impl Reader {
                 && targets.as_ref().is_none_or(|ids| ids.has(facet.target))
                 && origins.as_ref().is_none_or(|ids| ids.has(facet.origin))
         };
-        let mut search = CallSearch::of(filter, self.patience);
+        let mut search = CallSearch::new(filter, self.patience);
         let connection = &self.connection;
         // Counting would take a search as long as reading all calls.
         let uncounted = filter.uncounted || search.is_some();
@@ -284,7 +288,7 @@ impl Reader {
         })?;
         failed?;
         if let Some(search) = search.as_mut().filter(|_| cut.is_none()) {
-            // What is left of the last batch.
+            // The rest of the last batch.
             let (_flow, _last) = read(search, &mut found)?;
         }
         let FoundRecords {
@@ -293,7 +297,7 @@ impl Reader {
             truncated,
             ..
         } = found;
-        // A page that is full goes on behind itself, wherever its search ended.
+        // After a full page the next page starts behind it, wherever the search ended.
         let cut = cut.filter(|_| !truncated);
         let next = if truncated {
             ids.last().copied()
@@ -312,24 +316,24 @@ impl Reader {
             searched_back_to: cut.map(|last| time(last.started_at)),
             gaps: Vec::new(),
         };
-        let gaps = gaps::among(&self.connection, filter, &page)?;
+        let gaps = gaps::on_page(&self.connection, filter, &page)?;
         Ok(Page { gaps, ..page })
     }
 
-    /// How many calls there are, and since when.
-    pub fn span(&self) -> Result<Span, StoreError> {
+    /// The number of calls, and the time of the oldest one.
+    pub fn span(&self) -> Result<RecordsSpan, StoreError> {
         let (first, last) = (
             first_call(&self.connection)?,
             call_packs::last_call(&self.connection)?,
         );
         let Some((first, last)) = first.zip(last) else {
-            return Ok(Span {
+            return Ok(RecordsSpan {
                 records: 0,
                 oldest: None,
             });
         };
         let oldest = Calls::default().get(&self.connection, first)?;
-        Ok(Span {
+        Ok(RecordsSpan {
             records: (last - first + 1).unsigned_abs(),
             oldest: oldest.map(|call| time(call.started_at)),
         })
@@ -365,7 +369,7 @@ impl Reader {
         Ok(Some(record))
     }
 
-    /// An object's bytes, checked against its identifier.
+    /// The bytes of an object, checked against its identifier.
     pub fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreError> {
         let (content, _) = self.object_slice(cid, 0, usize::MAX)?;
         Ok(content)
@@ -403,14 +407,14 @@ impl Reader {
         Ok((content, head.size))
     }
 
-    /// The number of the newest object with this content.
+    /// The id of the newest object with this content.
     fn find(&mut self, cid: &Cid) -> Result<Option<i64>, StoreError> {
         self.find_held(cid, Search::Anybodys, |_, _| Ok(true))
     }
 
     /// See [`mainstay_journal::Journal::is_held`].
     pub fn is_held(&mut self, cid: Cid, may: impl Fn(&Holder) -> bool) -> Result<bool, StoreError> {
-        // Few: most content has one holder.
+        // Most content has one holder, so this map stays small.
         let mut decided: HashMap<u32, bool> = HashMap::new();
         let found = self.find_held(&cid, Search::Held, |connection, held| {
             if let Some(is_held) = decided.get(&held.holder) {
@@ -424,13 +428,13 @@ impl Reader {
         Ok(found.is_some())
     }
 
-    /// The number of the newest object with this content among those that are `wanted`. Others are not
-    /// compared in full, so that they cost as little as those that are not there.
+    /// The id of the newest object with this content that `is_match` accepts. Other objects are not compared
+    /// in full, so that they cost no more time than missing ones.
     fn find_held(
         &mut self,
         cid: &Cid,
         search: Search,
-        mut wanted: impl FnMut(&Connection, Held) -> Result<bool, StoreError>,
+        mut is_match: impl FnMut(&Connection, HeldObject) -> Result<bool, StoreError>,
     ) -> Result<Option<i64>, StoreError> {
         let Self {
             connection,
@@ -438,15 +442,15 @@ impl Reader {
             recent,
             ..
         } = self;
-        let recent: Vec<Held> = objects::lock(recent).with(cid).collect();
+        let recent: Vec<HeldObject> = objects::lock(recent).with(cid).collect();
         for held in recent {
-            // It may not have been committed when this view began.
-            if wanted(connection, held)? && packs::has(connection, held.id)? {
+            // The object may not have been committed when this view began.
+            if is_match(connection, held)? && packs::has(connection, held.id)? {
                 return Ok(Some(held.id));
             }
         }
         objects::find(connection, cid, search, |held| {
-            if !wanted(connection, held)? {
+            if !is_match(connection, held)? {
                 return Ok(false);
             }
             let found = look_up(connection, pack, Some(held.id))?;
@@ -454,7 +458,7 @@ impl Reader {
         })
     }
 
-    /// `None` lets all through.
+    /// The targets that match the filter; `None` if all do.
     fn targets(&self, filter: &Filter) -> Result<Option<Ids>, StoreError> {
         self.ids(
             "targets",
@@ -465,7 +469,7 @@ impl Reader {
         )
     }
 
-    /// Those whose names have the text; none where there is no text.
+    /// The targets whose names contain the text. Empty without a text.
     fn named(&self, filter: &Filter) -> Result<Ids, StoreError> {
         let contained = filter.text.as_ref().map(|text| {
             let escaped = text
@@ -495,21 +499,25 @@ impl Reader {
                 Condition::one_of("client = ?", &filter.clients),
                 Condition::one_of("session = ?", filter.session.as_slice()),
                 Condition {
-                    what: "principal IS ?",
+                    expression: "principal IS ?",
                     values: principal.into_iter().collect(),
                 },
             ],
         )
     }
 
-    /// The rows of a table that meet all conditions that have a value.
+    /// The rows of a table that meet all conditions. A condition without values is skipped.
     fn ids(&self, table: &str, conditions: &[Condition]) -> Result<Option<Ids>, StoreError> {
-        let with_values = || conditions.iter().filter(|it| !it.values.is_empty());
-        let words: Vec<String> = with_values().map(Condition::words).collect();
+        let with_values = || {
+            conditions
+                .iter()
+                .filter(|condition| !condition.values.is_empty())
+        };
+        let words: Vec<String> = with_values().map(Condition::sql).collect();
         if words.is_empty() {
             return Ok(None);
         }
-        let values = with_values().flat_map(|it| &it.values);
+        let values = with_values().flat_map(|condition| &condition.values);
         let rows = format!("SELECT id FROM {table} WHERE {}", words.join(" AND "));
         let mut rows = self.connection.prepare_cached(&rows)?;
         let mut ids = Ids::default();
@@ -520,22 +528,22 @@ impl Reader {
     }
 }
 
-/// An object and its bytes, where they are in the database. `held` is the pack that was read last.
+/// An object, and its bytes if they are in the database. `cached` is the pack that was read last.
 pub(super) fn look_up<'p>(
     connection: &Connection,
-    held: &'p mut Option<Pack>,
+    cached: &'p mut Option<Pack>,
     object: Option<i64>,
 ) -> Result<Option<(Head, &'p [u8])>, StoreError> {
     let Some(object) = object else {
         return Ok(None);
     };
-    if !held.as_ref().is_some_and(|pack| pack.has(object)) {
-        *held = Pack::of(connection, object)?;
+    if !cached.as_ref().is_some_and(|pack| pack.has(object)) {
+        *cached = Pack::find(connection, object)?;
     }
-    held.as_mut().map(|pack| pack.get(object)).transpose()
+    cached.as_mut().map(|pack| pack.get(object)).transpose()
 }
 
-/// A set of short numbers: a million questions of it take a millisecond or two.
+/// A set of short ids. A million lookups take a millisecond or two.
 #[derive(Debug, Default)]
 struct Ids(Vec<u64>);
 
@@ -554,7 +562,7 @@ impl Ids {
     }
 }
 
-/// A call's record, with the sizes of its payloads alone; `None` where its target or origin has gone.
+/// The record of a call, with the sizes of its payloads only. `None` if its target or origin was deleted.
 fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, StoreError> {
     let status = Status::from_code(call.status).ok_or(StoreError::Corrupt("a status"))?;
     let state = State::from_code(call.state).ok_or(StoreError::Corrupt("a state"))?;
@@ -613,7 +621,7 @@ fn payload(size: Option<i64>) -> Option<Payload> {
     Some(Payload { cid: None, size })
 }
 
-/// Redacted or not, it was text.
+/// Objects of calls are UTF-8 text, redacted or not.
 fn text(bytes: &[u8]) -> Result<String, StoreError> {
     let text = String::from_utf8(bytes.to_vec());
     text.map_err(|_| StoreError::Corrupt("arguments that are no text"))

@@ -1,4 +1,4 @@
-//! Deletes what is too old or too much, a little at a time, between commits.
+//! Deletes records that are too old or too many, a few at a time, between commits.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 use super::{
     StoreError,
     age::Age,
-    batch::Row,
+    batch::WrittenCall,
     call_packs::{self, first_call},
     database::{self, Database},
     facets, gaps, history, holders,
@@ -22,51 +22,52 @@ use super::{
     time::{HOUR, MINUTE, span},
 };
 
-/// How often it is looked at what is too old, or too much.
+/// Time between two checks of age and size.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Calls that go in one step: about 5 ms, and more than come in a window at saturation.
+/// Calls that are deleted in one step. A step takes about 5 ms, and deletes more calls than one turn writes
+/// under full load.
 const CALLS: i64 = 4096;
-/// Objects that go in one step: twice as many, as they came.
+/// Objects that are deleted in one step: two for each call.
 const OBJECTS: i64 = 2 * CALLS;
-/// Pages that are given back in one step, each of which may move another.
+/// Free pages that are returned to the file system in one step. Each may move another page.
 const PAGES: i64 = 512;
-/// Calls that go before unused names are looked for, which reads all facets.
+/// Deleted calls between two sweeps for unused names. A sweep reads all facets.
 const SWEEP_AFTER: i64 = 256 * 1024;
 
-/// How often the time is kept for the next run.
+/// Time between two writes of the time that the journal last recorded.
 const KEEP_SEEN: i64 = MINUTE;
 
-/// Moments of this run at which it is known which calls had come.
+/// Moments of this run for which the next call's id is noted.
 const MARKS: u32 = 64;
 
 #[derive(Debug)]
 pub struct Retention {
     age: Age,
-    /// The time that was kept last.
-    kept: i64,
-    /// Of objects in files.
+    /// The time that was written last.
+    written_time: i64,
+    /// Bytes of objects in files.
     file_bytes: u64,
     looked: Instant,
-    /// Bytes that were written since, about. A thread that sleeps until the next call would otherwise
-    /// leave too much.
+    /// Bytes that were written since the last check, about. A thread that sleeps until the next call would
+    /// otherwise leave the journal too large.
     grown: u64,
     busy: bool,
-    /// Calls that went since the last sweep.
+    /// Calls that were deleted since the last sweep.
     gone: i64,
-    /// What records and objects took at the last look.
+    /// Bytes of records and objects at the last check.
     bytes: u64,
     /// Rows of the history of servers.
     history_rows: i64,
     run: Run,
 }
 
-/// How old the calls of this run are, by a clock that only goes on: the machine's may have been wrong when it
-/// dated them.
+/// The age of this run's calls by a monotonic clock. The machine's clock may have been wrong when they
+/// started.
 #[derive(Debug)]
 struct Run {
-    /// The first call that came after each of these moments, in order.
+    /// Moments, each with the id of the first call that came after it, in order.
     marks: VecDeque<(i64, Instant)>,
-    /// Before it all calls of this run are younger than records may grow.
+    /// All calls of this run with a lower id are older than the retention.
     first: i64,
 }
 
@@ -78,7 +79,7 @@ impl Run {
         }
     }
 
-    /// The first call that may not go for its age, where `next` is the next one to come.
+    /// The id of the first call that is too young to be deleted. `next` is the id of the next call.
     fn first_young(&mut self, next: i64, retention: Duration, now: Instant) -> i64 {
         let newest = self.marks.back().map(|(_, at)| *at);
         if newest.is_none_or(|at| now.duration_since(at) >= retention / MARKS) {
@@ -99,12 +100,12 @@ impl Retention {
         let files = "SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM files)";
         let bytes: i64 = database.connection.query_row(files, [], |row| row.get(0))?;
         Ok(Self {
-            age: Age::new(database::seen(&database.connection)?),
-            kept: 0,
+            age: Age::new(database::last_recorded_time(&database.connection)?),
+            written_time: 0,
             file_bytes: bytes.unsigned_abs(),
             looked: Instant::now(),
             grown: 0,
-            // What has gathered since the last run.
+            // The data of an earlier run may need a step.
             busy: true,
             gone: 0,
             bytes: used_bytes(&database.connection)? + bytes.unsigned_abs(),
@@ -113,33 +114,33 @@ impl Retention {
         })
     }
 
-    /// What records and objects took at the last look.
+    /// Bytes of records and objects at the last check.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether there is something to do, now or soon.
+    /// True if there is work to do, now or soon.
     pub fn is_busy(&self) -> bool {
         self.busy || self.grown > 0
     }
 
-    /// `bytes` were written, about, and `file_bytes` of them into files.
-    pub fn grew(&mut self, bytes: u64, file_bytes: u64) {
+    /// Adds bytes that were written, about. `file_bytes` of them are in files.
+    pub fn add_bytes(&mut self, bytes: u64, file_bytes: u64) {
         self.file_bytes += file_bytes;
         self.grown += bytes;
     }
 
-    /// So many changes of servers' statuses were written.
-    pub fn noted(&mut self, rows: usize) {
+    /// Adds rows that were written to the history of servers.
+    pub fn add_history_rows(&mut self, rows: usize) {
         self.history_rows += integer(rows);
     }
 
-    /// One step, or as many as it takes to remove more than has come. `in_use` are calls that are not
-    /// written to their end.
+    /// Does one step, or as many as it takes to delete more than was written. `in_use` are calls that are not
+    /// completely written.
     pub fn step(
         &mut self,
         database: &mut Database,
-        in_use: impl Iterator<Item = Row>,
+        in_use: impl Iterator<Item = WrittenCall>,
     ) -> Result<(), StoreError> {
         let is_due =
             self.looked.elapsed() >= LOOK_EVERY || self.grown >= database.bounds.between_looks;
@@ -148,21 +149,22 @@ impl Retention {
         }
         self.looked = Instant::now();
         let now = self.age.now();
-        if now - self.kept >= KEEP_SEEN {
-            database::keep_seen(&database.connection, now)?;
-            self.kept = now;
+        if now - self.written_time >= KEEP_SEEN {
+            database::write_last_recorded_time(&database.connection, now)?;
+            self.written_time = now;
         }
         let grown = std::mem::take(&mut self.grown);
-        // Where this fails it is tried again when it is time to look again, not at once.
+        // After a failure the next check tries again.
         self.busy = false;
-        // More goes than has come, so that the journal stays small however much comes.
+        // Delete more than was written, so that the journal stays within its bound under any load.
         let before = self.size(database)?;
         self.bytes = before;
         let goal = before
             .saturating_sub(2 * grown)
             .max(database.bounds.max_bytes);
         loop {
-            // Calls go for the sake of their objects: while some still can go, no more calls need to.
+            // Calls are deleted so that their objects can be deleted. While objects can still be deleted, no
+            // more calls need to be.
             let is_more = self.objects(database)?
                 || self.calls(database, now)?
                 || vacuum(&database.connection, database.bounds.spare_pages)?;
@@ -183,7 +185,7 @@ impl Retention {
         Ok(())
     }
 
-    /// The oldest changes of servers' statuses.
+    /// Deletes the oldest changes of servers' statuses.
     fn history(&mut self, database: &Database, now: i64) -> rusqlite::Result<()> {
         let (oldest, max_rows) = (oldest_kept(database, now), database.bounds.history_rows);
         let gone = history::prune(&database.connection, oldest, self.history_rows, max_rows)?;
@@ -193,7 +195,7 @@ impl Retention {
         Ok(())
     }
 
-    /// The oldest calls. `true` if there may be more.
+    /// Deletes the oldest calls. Returns `true` if there may be more.
     fn calls(&mut self, database: &mut Database, now: i64) -> Result<bool, StoreError> {
         let connection = &database.connection;
         let Some(first) = first_call(connection)? else {
@@ -207,9 +209,9 @@ impl Retention {
             None => {
                 let oldest = oldest_kept(database, now);
                 let end = first_young.min(first + CALLS);
-                // A call that came after a young one is young, whatever a clock that was wrong says.
-                let kept = call_packs::first_between(connection, end, oldest, now)?;
-                (kept.unwrap_or(end), oldest)
+                // A call that came after a young call is young, even if its recorded start is wrong.
+                let first_retained = call_packs::first_between(connection, end, oldest, now)?;
+                (first_retained.unwrap_or(end), oldest)
             }
         };
         let transaction = connection.unchecked_transaction()?;
@@ -229,7 +231,7 @@ impl Retention {
         Ok(true)
     }
 
-    /// The oldest objects of runs that no call names any more.
+    /// Deletes the oldest objects of runs that no call names.
     fn objects(&mut self, database: &mut Database) -> Result<bool, StoreError> {
         let connection = &database.connection;
         let first_call = first_call(connection)?.unwrap_or(database.memory.next_call);
@@ -239,15 +241,15 @@ impl Retention {
         let Some(turned) = turned else {
             return Ok(false);
         };
-        // The first run that may be named.
-        let kept = turned - 1;
+        // The first run that a call may name.
+        let first_retained = turned - 1;
         let oldest = "SELECT min(first) FROM packs";
         let oldest: Option<i64> = connection.query_row(oldest, [], |row| row.get(0))?;
-        let Some(oldest) = oldest.filter(|id| *id < kept * RUN) else {
+        let Some(oldest) = oldest.filter(|id| *id < first_retained * RUN) else {
             return Ok(false);
         };
-        let end = (oldest + OBJECTS).min(kept * RUN);
-        // No pack is of two runs, and one goes as a whole.
+        let end = (oldest + OBJECTS).min(first_retained * RUN);
+        // A pack belongs to one run, and is deleted as a whole.
         let end: i64 = connection
             .prepare_cached("SELECT max(first + count) FROM packs WHERE first < ?")?
             .query_row([end], |row| row.get(0))?;
@@ -273,7 +275,7 @@ impl Retention {
         transaction.commit()?;
         let files: HashSet<(Cid, i64)> = files.into_iter().collect();
         for (cid, size) in files {
-            // It may have come again.
+            // The same content may be stored again.
             if !is_in_file(connection, &cid)? {
                 database
                     .files
@@ -288,8 +290,8 @@ impl Retention {
         Ok(true)
     }
 
-    /// The first call that may stay, if the journal is too large: the oldest run of objects can go
-    /// with those before it.
+    /// The first call that may stay, if the journal is too large. The oldest run of objects can be deleted
+    /// with the calls before it.
     fn too_many(&self, database: &Database, first: i64) -> rusqlite::Result<Option<i64>> {
         if self.size(database)? <= database.bounds.max_bytes {
             return Ok(None);
@@ -300,13 +302,13 @@ impl Retention {
             .query_row([first], |row| row.get(0))?;
         Ok(match last {
             Some(last) => Some(last + 1),
-            // The records themselves are too many. Files are those of the newest calls now.
+            // The records themselves take too much. The remaining files belong to the newest calls.
             None if used_bytes(&database.connection)? > database.bounds.max_bytes => Some(i64::MAX),
             None => None,
         })
     }
 
-    /// What records and objects take.
+    /// Bytes of records and objects.
     fn size(&self, database: &Database) -> rusqlite::Result<u64> {
         Ok(used_bytes(&database.connection)? + self.file_bytes)
     }
@@ -327,7 +329,7 @@ fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     Ok((used * pragma(connection, "page_size")?).unsigned_abs())
 }
 
-/// Returns freed pages to the file system, but for so many.
+/// Returns freed pages to the file system, except for `spare_pages`.
 fn vacuum(connection: &Connection, spare_pages: i64) -> rusqlite::Result<bool> {
     let spare = pragma(connection, "freelist_count")? - spare_pages;
     if spare <= 0 {
@@ -336,7 +338,7 @@ fn vacuum(connection: &Connection, spare_pages: i64) -> rusqlite::Result<bool> {
     let pages = spare.min(PAGES);
     let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut vacuum = vacuum.query([])?;
-    // Each row is a page.
+    // Each row is one page.
     while vacuum.next()?.is_some() {}
     Ok(spare > pages)
 }
@@ -354,8 +356,11 @@ fn rollups(database: &Database, now: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes origins, targets and holders that no call, no object and no statistic names any more.
-fn sweep(database: &mut Database, in_use: impl Iterator<Item = Row>) -> Result<(), StoreError> {
+/// Removes origins, targets and holders that no call, object or statistic names.
+fn sweep(
+    database: &mut Database,
+    in_use: impl Iterator<Item = WrittenCall>,
+) -> Result<(), StoreError> {
     let Database {
         connection,
         memory,
@@ -365,7 +370,7 @@ fn sweep(database: &mut Database, in_use: impl Iterator<Item = Row>) -> Result<(
     let mut holders: HashSet<u32> = objects::lock(&published.recent).holders().collect();
     let mut targets: HashSet<u32> = memory.rollups.targets().collect();
     for row in in_use {
-        // Its statistics are yet to be written, and its result may be.
+        // Its statistics and its result may not be written yet.
         targets.insert(row.series);
         holders.insert(row.holder);
     }
@@ -419,7 +424,7 @@ fn sweep(database: &mut Database, in_use: impl Iterator<Item = Row>) -> Result<(
 mod tests {
     use super::*;
 
-    /// A call of this run goes when as much time has passed as records are kept, whatever the clock says.
+    /// A call of this run is deleted when the retention has passed by the monotonic clock.
     #[test]
     fn calls_of_this_run_grow_old_by_a_clock_that_only_goes_on() {
         const DAY: Duration = Duration::from_hours(24);

@@ -1,4 +1,4 @@
-//! Statistics by target and time, added up as calls end: minutes for two days, hours for as long as
+//! Statistics by target and time, added up as calls end: by the minute for two days, by the hour as long as
 //! records are kept.
 
 use std::collections::HashMap;
@@ -12,13 +12,13 @@ use super::{
     time::{HOUR, MINUTE},
 };
 
-/// The spans of statistics; microseconds.
+/// The spans of statistics, in microseconds.
 pub const SPANS: [i64; 2] = [MINUTE, HOUR];
 
-/// How long minutes are kept; microseconds. Longer spans are read by the hour.
+/// Retention of the statistics by the minute, in microseconds. Longer periods are read by the hour.
 pub const MINUTES_KEPT: i64 = 48 * HOUR;
 
-/// What was added up for one target over one span.
+/// The sum for one target over one span.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     pub calls: u64,
@@ -38,9 +38,9 @@ impl Sum {
     }
 }
 
-/// A call that has ended.
+/// The numbers of an ended call that statistics add up.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct EndedCall {
     pub started_at: i64,
     pub duration: i64,
     pub status: Status,
@@ -48,7 +48,7 @@ pub struct Ended {
     pub result_bytes: i64,
 }
 
-/// What was not written yet, by minute and target.
+/// Sums that are not written yet, by minute and target.
 #[derive(Clone, Debug, Default)]
 pub struct Rollups(HashMap<(i64, u32), Sum, foldhash::fast::RandomState>);
 
@@ -65,7 +65,7 @@ impl Rollups {
         self.0.is_empty()
     }
 
-    pub fn add(&mut self, target: u32, ended: Ended) {
+    pub fn add(&mut self, target: u32, ended: EndedCall) {
         let minute = ended.started_at - ended.started_at.rem_euclid(MINUTE);
         let sum = self.0.entry((minute, target)).or_default();
         sum.calls += 1;
@@ -98,14 +98,14 @@ fn write(
     target: u32,
     sum: &Sum,
 ) -> rusqlite::Result<()> {
-    let known = connection
+    let stored = connection
         .prepare_cached(
             "SELECT calls, errors, argument_bytes, result_bytes, latencies
              FROM rollups WHERE span = ? AND start = ? AND target = ?",
         )?
         .query_row(params![span, start, target], |row| read(row, 0))
         .optional()?;
-    let mut total = known.unwrap_or_default();
+    let mut total = stored.unwrap_or_default();
     total.merge(sum);
     connection
         .prepare_cached("INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
@@ -122,7 +122,7 @@ fn write(
     Ok(())
 }
 
-/// The sum in five columns from `at` on. Latencies that cannot be read count as none.
+/// Reads a sum from five columns, from `at` on. An unreadable histogram counts as empty.
 pub fn read(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Sum> {
     let number = |index| Ok::<_, rusqlite::Error>(row.get::<_, i64>(index)?.unsigned_abs());
     let latencies = row.get_ref(at + 4)?.as_blob().unwrap_or_default();

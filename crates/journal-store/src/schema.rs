@@ -8,8 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{StoreError, bounds::Bounds, facets, layout};
 
-/// Each step makes the next version of what the one before left. Steps that were released never
-/// change.
+/// Each step migrates the tables to the next version. Released steps never change.
 const MIGRATIONS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 const VERSION_1: &str = "
@@ -70,7 +69,7 @@ const VERSION_2: &str = "
     ALTER TABLE digests ADD COLUMN holders BLOB;
 ";
 
-/// [`facets::add_states`] belongs to it.
+/// [`facets::add_states`] is part of this step.
 const VERSION_3: &str = "
     -- Changes of servers' statuses, and with an empty name what happened to Mainstay itself.
     CREATE TABLE transitions (
@@ -107,28 +106,28 @@ const VERSION_5: &str = "
         reason TEXT NOT NULL
     ) STRICT;
 ";
-/// The first version that keeps gaps.
+/// The first version with gaps.
 const GAPS_KEPT: i64 = 5;
 
-/// Pages in the writer's cache. It writes at the ends of a few tables: 8 MiB.
+/// Size of the writer's cache. The writer appends to a few tables: 8 MiB.
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
-/// Each reader's: what a page of records and its facets take.
+/// Size of a reader's cache: enough for a page of records and its facets.
 const READER_CACHE_KIB: i32 = 4 * 1024;
-/// Statements that are kept: more than there are.
+/// Size of the cache of prepared statements: more than there are.
 const STATEMENTS: usize = 64;
 
 pub fn path(state: &Path) -> PathBuf {
     state.join("journal.db")
 }
 
-/// The writer's connection.
+/// Opens the writer's connection.
 pub fn open(
     state: &Path,
     durability: Durability,
     bounds: Bounds,
 ) -> Result<Connection, StoreError> {
     let path = path(state);
-    // Made here, so that no other user can read it. SQLite gives its mode to the files beside it.
+    // Created here, so that no other user can read it. SQLite gives the same mode to the files beside it.
     open_private(&path, private_options().write(true)).map_err(|source| StoreError::Io {
         path: path.clone(),
         source: source.into(),
@@ -145,7 +144,7 @@ pub fn open(
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-    // The writer chooses the moment; see there.
+    // The writer decides when to checkpoint.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", bounds.kept_log)?;
     migrate(&mut connection, &path)?;
@@ -160,8 +159,8 @@ pub fn open_to_read(state: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A journal that is only read stays of its version. Empty tables of the connection's own stand in the place of
-/// those that came later: packs of calls, gaps.
+/// Adds missing tables to a journal of an older version that is only read: empty temporary tables stand in
+/// for packs of calls and gaps.
 pub fn fill_in(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     for (since, step) in [(CALLS_PACKED, VERSION_4), (GAPS_KEPT, VERSION_5)] {
         if version < since {
@@ -172,26 +171,26 @@ pub fn fill_in(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// SQLite's integers have a sign, and nothing here is as large as that leaves room for.
+/// Converts a number for SQLite, whose integers are signed. No number here exceeds their range.
 pub fn integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-/// The version of the tables, 0 where there are none yet; one that we do not know is an error.
+/// The version of the tables, 0 for an empty database. A version above ours is an error.
 pub fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
-    let known = integer(MIGRATIONS.len());
+    let supported = integer(MIGRATIONS.len());
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if found > known {
+    if found > supported {
         return Err(StoreError::Newer {
             path: path.to_owned(),
             found,
-            known,
+            supported,
         });
     }
     Ok(found)
 }
 
-/// Whether this is a journal, or nothing yet. Nothing is written to the database of another program.
+/// Checks that the database is a journal or empty. Nothing is written to another program's database.
 fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), StoreError> {
     if version(connection, path)? > 0 {
         return Ok(());
@@ -204,16 +203,16 @@ fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), Stor
     Ok(())
 }
 
-/// Brings the tables to the version that we know.
+/// Migrates the tables to the current version.
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let found = version(connection, path)?;
     match take_steps(connection, found) {
-        // Its tables do not match its version.
+        // The tables do not match the version.
         Err(error) if error.is_damage() => Err(StoreError::OtherVersion {
             path: path.to_owned(),
             found,
         }),
-        taken => taken,
+        result => result,
     }
 }
 

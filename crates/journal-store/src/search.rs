@@ -1,8 +1,8 @@
-//! Calls by what they say: their errors and arguments, as they are kept, and their traces. No index holds these,
-//! so each call that the rest of the filter lets through is read, the newest first, in bounded time.
+//! Searches calls by text: their errors and arguments, as stored, and their traces. No index holds these. So
+//! each call that passes the rest of the filter is read, newest first, in bounded time.
 //!
-//! Calls are read in batches. The arguments of a batch are read in the order in which they are kept, so that
-//! each pack of objects is read once, wherever content that came again leads.
+//! Calls are read in batches. The arguments of a batch are read in the order in which they are stored, so
+//! that each pack of objects is read once.
 
 use std::{
     collections::HashMap,
@@ -16,27 +16,27 @@ use rusqlite::Connection;
 
 use super::{StoreError, call_packs::Calls, objects::Storage, packs::Pack, read::look_up};
 
-/// For how long one search reads. A later search can go on from where it ended.
+/// Time for which one search reads. The next search continues from its end.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Calls of the first batch, so that a search for few calls reads few; each one after it is larger.
+/// Calls of the first batch, so that a search for few calls reads few. Each further batch is larger.
 const FIRST_BATCH: usize = 32;
-/// Calls of a batch at most: as many as a pack may have. They take some ten milliseconds where each is in a
-/// pack of its own.
+/// Calls in a batch at most: as many as in a pack. They take some ten milliseconds if each is in a pack of
+/// its own.
 const BATCH: usize = 512;
-/// Objects of which it is remembered whether they fit. Arguments such as `{}` come again and again.
+/// Objects whose result is cached. Arguments such as `{}` come again and again.
 const MAX_REMEMBERED: usize = 64 * 1024;
 
-/// A text that calls are searched for, in time by the length of what is searched.
+/// A text to search for. The time is linear in the length of the searched text.
 #[derive(Debug)]
-pub struct Words {
-    /// The forms that it may have, in lower case.
+pub struct SearchText {
+    /// The forms of the text, in lower case.
     forms: Vec<Finder<'static>>,
-    /// What is searched, in lower case.
+    /// The searched text, in lower case.
     lower: Vec<u8>,
 }
 
-impl Words {
+impl SearchText {
     pub fn new(text: &str) -> Self {
         let mut forms = vec![text.as_bytes().to_ascii_lowercase()];
         for form in [escaped(text, false), escaped(text, true)] {
@@ -64,7 +64,7 @@ impl Words {
     }
 }
 
-/// A text as it stands in a JSON text; `ascii` is as some clients write it, without a letter beyond ASCII.
+/// A text as it is escaped in JSON. With `ascii`, letters beyond ASCII are escaped, as some clients do.
 fn escaped(text: &str, ascii: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for letter in text.chars() {
@@ -93,14 +93,14 @@ fn escaped(text: &str, ascii: bool) -> Vec<u8> {
 pub struct Candidate {
     pub id: i64,
     pub started_at: i64,
-    /// Whether the text is in the name of what was called.
+    /// True if the text is in the name of the tool, prompt or resource.
     pub is_named: bool,
 }
 
 /// One search.
 #[derive(Debug)]
 pub struct CallSearch {
-    words: Option<Words>,
+    words: Option<SearchText>,
     trace: Option<TraceId>,
     batch: Vec<Candidate>,
     /// Calls of the next batch.
@@ -110,14 +110,14 @@ pub struct CallSearch {
 }
 
 impl CallSearch {
-    /// `None` where no call has to be read.
-    pub fn of(filter: &Filter, patience: Duration) -> Option<Self> {
+    /// Starts a search. `None` if no call needs to be read.
+    pub fn new(filter: &Filter, patience: Duration) -> Option<Self> {
         if !filter.reads_calls() {
             return None;
         }
         let text = filter.text.as_deref().filter(|text| !text.is_empty());
         Some(Self {
-            words: text.map(Words::new),
+            words: text.map(SearchText::new),
             trace: filter.trace,
             batch: Vec::with_capacity(FIRST_BATCH),
             size: FIRST_BATCH,
@@ -126,7 +126,7 @@ impl CallSearch {
         })
     }
 
-    /// Returns whether the batch is full, and is to be read.
+    /// Adds a call. Returns true if the batch is full and must be read.
     pub fn add(&mut self, candidate: Candidate) -> bool {
         self.batch.push(candidate);
         self.batch.len() >= self.size
@@ -136,8 +136,8 @@ impl CallSearch {
         Instant::now() >= self.end
     }
 
-    /// Reads the calls of the batch, which is empty afterwards. Returns those that fit, in their order, and the
-    /// last that was read.
+    /// Reads the calls of the batch and empties it. Returns the matching calls in their order, and the last
+    /// call that was read.
     pub fn read(
         &mut self,
         connection: &Connection,
@@ -149,7 +149,7 @@ impl CallSearch {
         let mut fits = vec![false; batch.len()];
         let mut unread = Vec::new();
         for (index, candidate) in batch.iter().enumerate() {
-            // One that is not there any more has gone.
+            // A missing call was deleted.
             let Some(call) = calls.get(connection, candidate.id)? else {
                 continue;
             };
@@ -176,7 +176,8 @@ impl CallSearch {
         Ok((found, batch.last().copied()))
     }
 
-    /// Whether the text is in arguments that the database holds. Larger ones are files, which are not searched.
+    /// True if the text is in arguments that the database holds. Larger arguments are files, which are not
+    /// searched.
     fn is_in_object(
         &mut self,
         connection: &Connection,
@@ -186,8 +187,8 @@ impl CallSearch {
         let Some(words) = &mut self.words else {
             return Ok(true);
         };
-        if let Some(known) = self.remembered.get(&object) {
-            return Ok(*known);
+        if let Some(is_match) = self.remembered.get(&object) {
+            return Ok(*is_match);
         }
         let found = match look_up(connection, pack, Some(object))? {
             Some((head, data)) => head.place == Storage::Database && words.are_in(data),
@@ -205,7 +206,7 @@ impl CallSearch {
 mod tests {
     use super::*;
 
-    /// Arguments are JSON texts: what a person types is found as any client writes it.
+    /// Arguments are JSON: a text is found in each form in which a client may write it.
     #[test]
     fn a_text_is_found_in_each_form_that_json_gives_it() {
         for (text, within, expected) in [
@@ -222,12 +223,12 @@ mod tests {
             ("[a-z]", r#"{"a":"[A-Z]"}"#, true),
             ("50%", r#"{"a":"501"}"#, false),
         ] {
-            let mut words = Words::new(text);
+            let mut words = SearchText::new(text);
             assert_eq!(words.are_in(within.as_bytes()), expected, "{text} {within}");
         }
-        // As long as a URL may be, and against what it fits almost everywhere.
+        // As long as a URL may be, and matching almost everywhere.
         let long = format!("{}b", "a".repeat(64 * 1024));
-        let mut words = Words::new(&long);
+        let mut words = SearchText::new(&long);
         assert!(words.are_in(long.as_bytes()));
         assert!(!words.are_in("a".repeat(1024 * 1024).as_bytes()));
     }

@@ -1,8 +1,8 @@
-//! The store that a journal asks: its readers, and its writing thread.
+//! The store behind a journal: its readers, and its writing thread.
 
 use mainstay_core::record::{Cid, Record, RecordId};
 use mainstay_journal::{
-    Filter, History, Holder, JournalError, Page, Period, Range, Series, Span, store::Store,
+    Filter, History, Holder, JournalError, Page, Period, Range, RecordsSpan, Series, store::Store,
 };
 
 use super::{
@@ -42,7 +42,7 @@ impl Store for Sqlite {
         Ok(self.readers.with(|reader| reader.record(id))?)
     }
 
-    fn span(&self) -> Result<Span, JournalError> {
+    fn span(&self) -> Result<RecordsSpan, JournalError> {
         Ok(self.readers.with(|reader| reader.span())?)
     }
 

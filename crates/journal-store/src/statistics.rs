@@ -1,4 +1,4 @@
-//! How servers and tools fare over time, from what was added up as calls ended.
+//! Statistics of servers and tools over time, from the sums of ended calls.
 
 use std::{
     cmp::Reverse,
@@ -32,7 +32,7 @@ fn bucket_of(start: i64, sum: &Sum) -> Bucket {
 type Name = (String, String, String);
 
 impl Reader {
-    /// By server, method and tool, in this order, unless the range says otherwise.
+    /// One series for each server, method and tool, in this order unless the range has another.
     pub fn statistics(&self, range: &Range) -> Result<Vec<Series>, StoreError> {
         let (since, until) = (micros(range.since), micros(range.until));
         let minutes = until.saturating_sub(since) <= MINUTES_KEPT / 2
@@ -85,12 +85,12 @@ impl Reader {
                 }
             })
             .collect();
-        // Those that are equal stay in the order of their names.
+        // Equal series stay in the order of their names.
         match range.order {
             None => {}
-            Some(Order::Calls) => series.sort_by_key(|it| Reverse(it.total.calls)),
-            Some(Order::Errors) => series.sort_by_key(|it| Reverse(it.total.errors)),
-            Some(Order::P95) => series.sort_by_key(|it| Reverse(it.total.p95)),
+            Some(Order::Calls) => series.sort_by_key(|one| Reverse(one.total.calls)),
+            Some(Order::Errors) => series.sort_by_key(|one| Reverse(one.total.errors)),
+            Some(Order::P95) => series.sort_by_key(|one| Reverse(one.total.p95)),
         }
         series.truncate(range.limit.unwrap_or(usize::MAX));
         Ok(series)

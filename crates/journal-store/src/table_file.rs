@@ -6,9 +6,9 @@ use rusqlite::{Connection, params_from_iter, types::ToSqlOutput};
 
 use super::StoreError;
 
-/// What a column holds, in the words of SQLite.
+/// The type of a column, as SQLite names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnType {
     Text,
     Integer,
     Real,
@@ -16,14 +16,14 @@ pub enum Kind {
 
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum CellValue {
     Null,
     Text(String),
     Integer(i64),
     Real(f64),
 }
 
-impl Kind {
+impl ColumnType {
     fn word(self) -> &'static str {
         match self {
             Self::Text => "TEXT",
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-impl rusqlite::ToSql for Value {
+impl rusqlite::ToSql for CellValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match self {
             Self::Null => Ok(rusqlite::types::Null.to_sql()?),
@@ -44,7 +44,7 @@ impl rusqlite::ToSql for Value {
     }
 }
 
-/// The file while it is written. It takes part of one transaction at a time, so memory stays bounded.
+/// The file while it is written. Rows are written in parts of one transaction, so memory stays bounded.
 #[derive(Debug)]
 pub struct TableFile {
     connection: Connection,
@@ -52,10 +52,15 @@ pub struct TableFile {
 }
 
 impl TableFile {
-    /// Begins a table in an empty file. The first column is its key. Names are the program's own.
-    pub fn create(path: &Path, table: &str, columns: &[(&str, Kind)]) -> Result<Self, StoreError> {
+    /// Creates a table in an empty file. The first column is its key. The names must be the program's own,
+    /// since they are not escaped.
+    pub fn create(
+        path: &Path,
+        table: &str,
+        columns: &[(&str, ColumnType)],
+    ) -> Result<Self, StoreError> {
         let connection = Connection::open(path)?;
-        // The file is thrown away if it is not finished.
+        // An unfinished file is deleted, so it needs no journal.
         connection.pragma_update(None, "journal_mode", "OFF")?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         let definitions = columns.iter().enumerate().map(|(index, (name, kind))| {
@@ -73,7 +78,10 @@ impl TableFile {
     }
 
     /// Adds rows, each with a value for every column.
-    pub fn insert(&mut self, rows: impl IntoIterator<Item = Vec<Value>>) -> Result<(), StoreError> {
+    pub fn insert(
+        &mut self,
+        rows: impl IntoIterator<Item = Vec<CellValue>>,
+    ) -> Result<(), StoreError> {
         let transaction = self.connection.transaction()?;
         {
             let mut insert = transaction.prepare_cached(&self.insert)?;
@@ -100,20 +108,24 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("calls.sqlite");
         let columns = [
-            ("id", Kind::Text),
-            ("bytes", Kind::Integer),
-            ("ms", Kind::Real),
+            ("id", ColumnType::Text),
+            ("bytes", ColumnType::Integer),
+            ("ms", ColumnType::Real),
         ];
         let mut file = TableFile::create(&path, "calls", &columns).expect("made");
-        let row = |id: &str, bytes, ms| vec![Value::Text(id.to_owned()), bytes, ms];
+        let row = |id: &str, bytes, ms| vec![CellValue::Text(id.to_owned()), bytes, ms];
         file.insert([
-            row("a'; DROP TABLE calls", Value::Integer(7), Value::Real(0.5)),
-            row("b", Value::Null, Value::Null),
+            row(
+                "a'; DROP TABLE calls",
+                CellValue::Integer(7),
+                CellValue::Real(0.5),
+            ),
+            row("b", CellValue::Null, CellValue::Null),
         ])
         .expect("written");
-        file.insert([row("c", Value::Null, Value::Null)])
+        file.insert([row("c", CellValue::Null, CellValue::Null)])
             .expect("written");
-        file.insert([row("c", Value::Null, Value::Null)])
+        file.insert([row("c", CellValue::Null, CellValue::Null)])
             .expect_err("twice");
         file.finish().expect("closed");
         let read = Connection::open(&path).expect("opened");

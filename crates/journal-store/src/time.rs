@@ -12,7 +12,7 @@ pub fn micros(time: SystemTime) -> i64 {
     }
 }
 
-/// A time beyond the range stays at its end.
+/// A time outside the range is clamped.
 pub fn time(micros: i64) -> SystemTime {
     let span = Duration::from_micros(micros.unsigned_abs());
     let time = if micros < 0 {

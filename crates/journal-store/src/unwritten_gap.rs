@@ -1,5 +1,5 @@
-//! The gap that the database has no room for. It stands in a small file whose room is taken ahead of time, so that a
-//! full disk has a place for it. The next opening of the journal brings it into the database.
+//! The gap that the database has no room for. It is written to a small file whose space is reserved in
+//! advance, so that it fits on a full disk. The next run moves it to the database.
 
 use std::{
     fs::File,
@@ -15,29 +15,29 @@ use super::time::{micros, time};
 
 const NAME: &str = "unwritten-gap";
 
-/// The length of the file. Overwriting it takes no room on most file systems.
+/// The length of the file. Overwriting it needs no new space on most file systems.
 const LENGTH: usize = 512;
 
-/// How much of the reason is kept, in bytes.
+/// Bytes of the reason that are stored at most.
 const MAX_REASON: usize = 256;
 
-/// Between two writes while the disk stays full.
+/// Time between two writes while the disk stays full.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub fn path(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
-/// The file, and what stands in it.
+/// The file, and the gap in it.
 #[derive(Debug)]
 pub struct UnwrittenGap {
     file: File,
-    kept: Option<Gap>,
+    stored: Option<Gap>,
     written_at: Option<Instant>,
 }
 
 impl UnwrittenGap {
-    /// Opens the file, and takes its room. `None` where that is impossible: then a gap may be lost at exit.
+    /// Opens the file and reserves its space. `None` if that fails: then a gap may be lost at exit.
     pub fn open(folder: &Path) -> Option<Self> {
         Self::read(&path(folder))
             .inspect_err(|error| tracing::debug!(%error, "no gap can be kept beside the journal"))
@@ -49,36 +49,37 @@ impl UnwrittenGap {
         options.read(true).write(true).create(true).truncate(false);
         let mut file = open_private(path, &options).map_err(io::Error::other)?;
         let mut text = String::new();
-        // A text of somebody else is no gap.
+        // An unreadable text is no gap.
         (&file).take(LENGTH as u64).read_to_string(&mut text).ok();
-        let kept = parse(&text);
-        if kept.is_none() && text.len() < LENGTH {
+        let stored = parse(&text);
+        if stored.is_none() && text.len() < LENGTH {
             overwrite(&mut file, "")?;
         }
         Ok(Self {
             file,
-            kept,
+            stored,
             written_at: None,
         })
     }
 
     /// The gap that an earlier run left.
     pub fn gap(&self) -> Option<&Gap> {
-        self.kept.as_ref()
+        self.stored.as_ref()
     }
 
-    /// Has the file say what the database does not say yet. `is_last` writes at once.
+    /// Writes the gap that the database does not have yet. With `is_last` it is written at once.
     pub fn keep(&mut self, gap: Option<Gap>, is_last: bool) {
         let calls = |gap: &Option<Gap>| gap.as_ref().map(|gap| (gap.since, gap.calls));
         let is_early = self.written_at.is_some_and(|at| at.elapsed() < PAUSE);
-        if calls(&self.kept) == calls(&gap) || (is_early && !is_last && gap.is_some()) {
+        if calls(&self.stored) == calls(&gap) || (is_early && !is_last && gap.is_some()) {
             return;
         }
         let text = gap.as_ref().map(render).unwrap_or_default();
         self.written_at = Some(Instant::now());
         match overwrite(&mut self.file, &text) {
-            Ok(()) => self.kept = gap,
-            // The next look tries it again: what has been told must not be told by the next run.
+            Ok(()) => self.stored = gap,
+            // The next turn tries again. A gap that is in the database must not be reported again by the next
+            // run.
             Err(error) => tracing::debug!(%error, "a gap is not kept beside the journal"),
         }
     }
@@ -92,7 +93,8 @@ fn overwrite(file: &mut File, text: &str) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Begin and end in microseconds since 1970, calls and reason, a line each; shorter than [`LENGTH`].
+/// The lines of the file: start and end in microseconds since 1970, calls, and reason. Shorter than
+/// [`LENGTH`].
 fn render(gap: &Gap) -> String {
     let reason = &gap.reason[..gap.reason.floor_char_boundary(MAX_REASON)];
     let until = gap.until.unwrap_or(gap.since);
@@ -137,14 +139,18 @@ mod tests {
             reason: format!("disk\nis full {}", "ü".repeat(1000)),
         };
         file.keep(Some(gap.clone()), false);
-        let kept = open().gap().cloned().expect("a gap");
+        let stored = open().gap().cloned().expect("a gap");
         assert_eq!(
-            (kept.since, kept.until, kept.calls),
+            (stored.since, stored.until, stored.calls),
             (gap.since, gap.until, 7)
         );
-        assert!(kept.reason.starts_with("disk is full ü"), "{}", kept.reason);
+        assert!(
+            stored.reason.starts_with("disk is full ü"),
+            "{}",
+            stored.reason
+        );
         assert_eq!(length(), LENGTH as u64);
-        // The next one within a second waits, unless it is the last.
+        // A second write within a second waits, unless it is the last one.
         let more = Gap { calls: 8, ..gap };
         file.keep(Some(more.clone()), false);
         assert_eq!(open().gap().map(|gap| gap.calls), Some(7));

@@ -1,4 +1,4 @@
-//! Writes: tracks the calls that are not written to their end, and makes a transaction for each turn.
+//! Writes calls: tracks those that are not completely written, and makes a transaction for each turn.
 
 use std::{
     mem,
@@ -10,43 +10,42 @@ use std::{
 use mainstay_core::record::{Cid, State};
 use mainstay_journal::{
     Gap, Mark, NotWritten,
-    store::{Call, Extras, Queue, Rest, Waiter},
+    store::{Extras, JournalQueue, RecordedCall, Rest, Waiter},
 };
 
 use super::{
     StoreError,
-    batch::{Batch, Row},
+    batch::{Batch, WrittenCall},
     database::Database,
     gaps, history,
     objects::Failed,
     retention::Retention,
 };
 
-/// A call that is open for longer is written as such, so that it is on record whatever becomes of us. Calls
-/// that take so long are few, and cost a second write.
+/// Age at which an open call is written, so that it is recorded even if Mainstay is killed. Such long calls
+/// are few, and cost a second write.
 const SHOWN_OPEN_AFTER: Duration = Duration::from_millis(250);
-/// How often statistics are written: each touches two rows for every tool that was called.
+/// Time between two writes of statistics. Each touches two rows for every tool that was called.
 const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
-/// Transactions after which the length of the log is looked at: each brings a dozen pages, as a rule.
+/// Transactions between two checks of the log's length. A transaction usually adds a dozen pages.
 const TURNS_BETWEEN_LOOKS: u32 = 16;
-/// How often it is tried again to write what could not be written.
+/// Time between two attempts to write the data that an earlier attempt could not write.
 const OWED_EVERY: Duration = Duration::from_secs(1);
-/// What the record of a call takes beside its arguments and result, about.
+/// Bytes of a call's record without its arguments and result, about.
 const RECORD_BYTES: u64 = 512;
 
-/// Calls that are written in one go if no caller waits for them: a tenth of a millisecond. Then other
-/// threads may have the processor once. Otherwise the calls of that moment would wait for records that
-/// no caller waits for.
+/// Calls that are written without a pause if no caller waits for them: a tenth of a millisecond. Then the
+/// thread yields, so that calls in progress do not wait for records that no caller waits for.
 const PIECE: usize = 16;
-/// For how long a turn yields. On a busy machine records must come to the disk, too.
+/// Time for which a turn yields at most. On a busy machine records must be written, too.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How a turn is written.
+/// The pace at which a turn is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Pace {
+pub enum TurnPace {
     /// A caller waits.
     Swift,
-    /// No caller waits: other threads go first.
+    /// No caller waits, so other threads run first.
     Polite,
 }
 
@@ -54,34 +53,34 @@ pub enum Pace {
 pub struct Work {
     database: Database,
     retention: Retention,
-    queue: Arc<Queue>,
-    /// Calls whose last word is not written.
+    queue: Arc<JournalQueue>,
+    /// Calls that are not completely written.
     tracked: Vec<Tracked>,
     rolled_up: Instant,
-    /// Transactions since the log was looked at, and the bytes that they brought.
+    /// Transactions since the last check of the log, and the bytes that they wrote.
     turns: u32,
     logged: u64,
-    /// Why nothing can be written to this journal any more.
+    /// The error after which nothing can be written to this journal.
     broken: Option<Broken>,
     /// A gap that is not written yet.
     gap: Option<Gap>,
-    /// Calls that were dropped before `looked_at`, and are in a gap.
+    /// Calls that were dropped before `looked_at`, and are part of a gap.
     dropped: u64,
     looked_at: SystemTime,
-    /// When it was last tried to write what is owed.
+    /// Time of the last attempt to write `owed` data.
     tried: Option<Instant>,
-    /// What is to be done beside the writing failed the last time: that is told once, until it is over.
+    /// True after maintenance failed. The failure is logged once, until maintenance succeeds.
     neglected: bool,
 }
 
-/// Why the files of a journal cannot be used as they are.
+/// An error of the journal's files, which therefore cannot be used.
 pub struct JournalTrouble {
     pub words: String,
-    /// What is left of it cannot be used, either.
+    /// True if the remaining files are damaged, too.
     pub is_damage: bool,
 }
 
-/// The error by which a journal turned out to be damaged.
+/// The error that showed that the journal is damaged.
 #[derive(Debug)]
 struct Broken {
     words: String,
@@ -99,14 +98,14 @@ impl Broken {
 
 #[derive(Debug)]
 struct Tracked {
-    call: Arc<Call>,
-    /// The row in which it was written as open.
-    row: Option<Row>,
-    /// Nothing more is to be written of it.
+    call: Arc<RecordedCall>,
+    /// The row of the call, once it was written as open.
+    row: Option<WrittenCall>,
+    /// True when nothing more will be written of the call.
     done: bool,
 }
 
-/// What a transaction writes of a tracked call.
+/// The write of a tracked call in one transaction.
 struct Step {
     index: usize,
     state: State,
@@ -114,21 +113,21 @@ struct Step {
 }
 
 impl Step {
-    /// What it brings, about.
+    /// Bytes of the write, about.
     fn bytes(&self) -> u64 {
         RECORD_BYTES + self.rest.bytes() as u64
     }
 }
 
-/// What a transaction has written.
+/// The results of a transaction.
 struct Written {
     /// The row of each call.
-    rows: Vec<Row>,
-    kept: Vec<Cid>,
+    rows: Vec<WrittenCall>,
+    kept_cids: Vec<Cid>,
 }
 
 impl Work {
-    pub fn new(database: Database, queue: Arc<Queue>) -> Result<Self, StoreError> {
+    pub fn new(database: Database, queue: Arc<JournalQueue>) -> Result<Self, StoreError> {
         let retention = Retention::new(&database)?;
         queue.tally.bytes.store(retention.bytes(), Relaxed);
         Ok(Self {
@@ -148,7 +147,7 @@ impl Work {
         })
     }
 
-    /// Whether there is anything to look after though no call comes.
+    /// True while maintenance is due on an idle journal.
     pub fn is_busy(&self) -> bool {
         !self.tracked.is_empty()
             || !self.database.memory.rollups.is_empty()
@@ -157,21 +156,25 @@ impl Work {
             || self.queue.owes()
     }
 
-    /// Writes what has happened to these calls and to those before them.
+    /// Writes the progress of these new calls and of tracked ones.
     pub fn turn(
         &mut self,
-        begun: Vec<Arc<Call>>,
+        new_calls: Vec<Arc<RecordedCall>>,
         extras: Extras,
-        pace: Pace,
+        pace: TurnPace,
     ) -> Result<(), NotWritten> {
-        self.track(begun);
+        self.track(new_calls);
         self.write_all(extras, pace, false)
     }
 
-    /// The last turn: open calls are written as such, and the log is brought into the database.
-    pub fn end(&mut self, begun: Vec<Arc<Call>>, extras: Extras) -> Result<(), NotWritten> {
-        self.track(begun);
-        let written = self.write_all(extras, Pace::Swift, true);
+    /// The last turn: writes open calls as open, and checkpoints the log.
+    pub fn end(
+        &mut self,
+        new_calls: Vec<Arc<RecordedCall>>,
+        extras: Extras,
+    ) -> Result<(), NotWritten> {
+        self.track(new_calls);
+        let written = self.write_all(extras, TurnPace::Swift, true);
         self.write_gap();
         let waiting = self.queue.take_owed().len() as u64;
         let tally = &self.queue.tally;
@@ -186,8 +189,8 @@ impl Work {
         written
     }
 
-    /// Why what is written is not found again. A journal that was damaged while it was open stays so, even if
-    /// a commit succeeds now and then.
+    /// The error that makes later writes useless. A journal that was damaged while it was open stays
+    /// unusable, even if a commit succeeds now and then.
     pub fn trouble(&mut self) -> Option<JournalTrouble> {
         if self.broken.is_none() {
             let checked = self.database.opened_files.check(&self.database.connection);
@@ -208,32 +211,32 @@ impl Work {
         })
     }
 
-    /// Nothing is written to this journal any more. What its log holds is brought into the database; open
-    /// calls are lost.
+    /// Stops writing to this journal. The log is checkpointed; open calls are lost.
     pub fn give_up(mut self) {
-        // The log may have gone as well.
+        // The log may be missing as well.
         self.checkpoint("PASSIVE", 0).ok();
         let lost = self.tracked.len() as u64;
         self.queue.tally.lost.fetch_add(lost, Relaxed);
         self.close();
     }
 
-    /// Leaves no caller waiting: a waiter that is dropped has its answer.
+    /// Drops all waiters, which answers them.
     pub fn close(&mut self) {
         for Tracked { call, .. } in self.tracked.drain(..) {
             call.close();
         }
     }
 
-    fn track(&mut self, begun: Vec<Arc<Call>>) {
-        self.tracked.extend(begun.into_iter().map(|call| Tracked {
-            call,
-            row: None,
-            done: false,
-        }));
+    fn track(&mut self, new_calls: Vec<Arc<RecordedCall>>) {
+        self.tracked
+            .extend(new_calls.into_iter().map(|call| Tracked {
+                call,
+                row: None,
+                done: false,
+            }));
     }
 
-    /// The calls of which there is something to write.
+    /// The writes that are due.
     fn steps(&self, last: bool) -> Vec<Step> {
         let mut steps = Vec::new();
         let now = Instant::now();
@@ -246,8 +249,8 @@ impl Work {
             if news {
                 let rest = call.take();
                 let mut state = call.state();
-                // A waiting caller is about to send the call. When the record is read again, it may
-                // have been sent.
+                // The waiting caller is about to send the call. A reader of the record later has to assume
+                // that it was sent.
                 if rest.ending.is_none() && !rest.waiters.is_empty() && state == State::NotSent {
                     state = State::Sent;
                 }
@@ -257,8 +260,13 @@ impl Work {
         steps
     }
 
-    /// Writes what there is to write, in as many transactions as its size asks for.
-    fn write_all(&mut self, mut extras: Extras, pace: Pace, last: bool) -> Result<(), NotWritten> {
+    /// Writes all that is due, in as many transactions as its size needs.
+    fn write_all(
+        &mut self,
+        mut extras: Extras,
+        pace: TurnPace,
+        last: bool,
+    ) -> Result<(), NotWritten> {
         let mut written = Ok(());
         let mut steps = self.steps(last);
         if last || self.tried.is_none_or(|at| at.elapsed() >= OWED_EVERY) {
@@ -283,7 +291,7 @@ impl Work {
         written
     }
 
-    /// How many of these fit into one transaction, one at least.
+    /// The number of steps that fit into one transaction, at least one.
     fn fitting(&self, steps: &[Step]) -> usize {
         let most = self.database.bounds.transaction;
         let mut bytes = 0;
@@ -303,7 +311,7 @@ impl Work {
         &mut self,
         mut steps: Vec<Step>,
         extras: Extras,
-        pace: Pace,
+        pace: TurnPace,
         last: bool,
     ) -> Result<(), NotWritten> {
         let roll_up = !self.database.memory.rollups.is_empty()
@@ -318,10 +326,10 @@ impl Work {
                 .map_err(|error| self.failed(error)),
         };
         let written = match transacted {
-            Ok(Written { rows, kept }) => {
+            Ok(Written { rows, kept_cids }) => {
                 self.succeeded(&steps, rows);
-                for (keep, cid) in extras.keeps.into_iter().zip(kept) {
-                    // A caller that no longer waits needs no answer.
+                for (keep, cid) in extras.texts.into_iter().zip(kept_cids) {
+                    // The caller may have stopped waiting.
                     let _ = keep.waiter.send(Ok(cid));
                 }
                 Ok(())
@@ -330,8 +338,8 @@ impl Work {
                 let ended = steps.iter().filter(|step| step.rest.ending.is_some());
                 let ended = ended.count() as u64;
                 self.queue.tally.lost.fetch_add(ended, Relaxed);
-                self.queue.give_back(extras.noted);
-                for keep in extras.keeps {
+                self.queue.give_back(extras.transitions);
+                for keep in extras.texts {
                     let _ = keep.waiter.send(Err(error.clone()));
                 }
                 Err(error)
@@ -349,7 +357,7 @@ impl Work {
         &mut self,
         steps: &[Step],
         extras: &Extras,
-        pace: Pace,
+        pace: TurnPace,
         roll_up: bool,
     ) -> Result<Written, Failed> {
         let since = Instant::now();
@@ -365,14 +373,14 @@ impl Work {
                     Some(row) => batch.reached(row, *state)?,
                 });
             }
-            if pace == Pace::Polite && since.elapsed() < PATIENCE {
+            if pace == TurnPace::Polite && since.elapsed() < PATIENCE {
                 thread::yield_now();
             }
         }
-        let kept = extras.keeps.iter().map(|keep| batch.keep(keep));
-        let kept = kept.collect::<Result<_, _>>()?;
-        for noted in &extras.noted {
-            batch.note(noted)?;
+        let kept_cids = extras.texts.iter().map(|keep| batch.keep(keep));
+        let kept_cids = kept_cids.collect::<Result<_, _>>()?;
+        for transition in &extras.transitions {
+            batch.note(transition)?;
         }
         let file_bytes = batch.settle()?;
         if roll_up {
@@ -383,18 +391,18 @@ impl Work {
             memory.write_rollups(connection)?;
         }
         self.database.commit()?;
-        // Its files may have gone since they were looked at.
+        // The files may have been removed since the last check.
         let database = &self.database;
         let found = database.opened_files.check(&database.connection);
         found.map_err(Failed::Lost)?;
         let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
-        self.retention.grew(bytes, file_bytes);
-        self.retention.noted(extras.noted.len());
-        Ok(Written { rows, kept })
+        self.retention.add_bytes(bytes, file_bytes);
+        self.retention.add_history_rows(extras.transitions.len());
+        Ok(Written { rows, kept_cids })
     }
 
-    fn succeeded(&mut self, steps: &[Step], rows: Vec<Row>) {
+    fn succeeded(&mut self, steps: &[Step], rows: Vec<WrittenCall>) {
         self.database.publish();
         let mut recorded = 0;
         for (step, row) in steps.iter().zip(rows) {
@@ -410,9 +418,9 @@ impl Work {
         }
     }
 
-    /// Has the journal say that calls of a time are not on record.
+    /// Records a gap: calls of a period were not recorded.
     pub fn leave_gap(&mut self, gap: Gap) {
-        // Those that were dropped meanwhile are in it.
+        // The gap includes the calls that were dropped meanwhile.
         self.dropped = self.queue.tally.dropped();
         if gap.calls > 0 {
             self.gap = Some(gaps::join(self.gap.take(), gap));
@@ -425,7 +433,7 @@ impl Work {
         self.gap.as_ref()
     }
 
-    /// Leaves a gap of the calls that were dropped since the last look, though the journal could be written.
+    /// Adds a gap for calls that were dropped since the last check, although the journal was writable.
     fn look_for_dropped(&mut self) {
         let now = SystemTime::now();
         let since = mem::replace(&mut self.looked_at, now);
@@ -435,7 +443,7 @@ impl Work {
         }
     }
 
-    /// Writes what could not be written before: the gap by itself, changes of servers' statuses with `extras`.
+    /// Writes data that earlier attempts could not write: the gap by itself, and transitions with `extras`.
     fn pay(&mut self, extras: &mut Extras) {
         self.look_for_dropped();
         let owed = self.queue.take_owed();
@@ -443,7 +451,7 @@ impl Work {
             return;
         }
         self.tried = Some(Instant::now());
-        extras.noted.splice(0..0, owed);
+        extras.transitions.splice(0..0, owed);
         self.write_gap();
     }
 
@@ -457,7 +465,7 @@ impl Work {
         }
     }
 
-    /// What could not be written is lost: later calls must not wait behind it.
+    /// Drops data that could not be written, so that later calls do not wait behind it.
     fn failed(&mut self, error: Failed) -> NotWritten {
         if self.queue.tally.failing(&error) {
             tracing::error!(%error, "the journal cannot be written; calls are not on record");
@@ -501,7 +509,7 @@ impl Work {
         Ok(())
     }
 
-    /// Brings the write-ahead log into the database, if it has so many frames.
+    /// Checkpoints the write-ahead log if it has at least `least` frames.
     fn checkpoint(&mut self, mode: &str, least: i64) -> rusqlite::Result<()> {
         let frames = |mode: &str| {
             let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
@@ -518,7 +526,7 @@ impl Work {
 
 pub fn answer(waiters: Vec<Waiter>, written: &Result<(), NotWritten>) {
     for waiter in waiters {
-        // A caller that no longer waits needs no answer.
+        // The caller may have stopped waiting.
         let _ = waiter.send(written.clone());
     }
 }

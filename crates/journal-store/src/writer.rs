@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The writing thread of the journal.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -7,14 +7,14 @@ use std::{
 };
 
 use mainstay_core::config::Durability;
-use mainstay_journal::store::{Gathered, Queue};
+use mainstay_journal::store::{Gathered, JournalQueue};
 use parking_lot::Mutex;
 
 use super::{
     StoreError, gaps,
     opening::Opening,
     unwritten_gap::UnwrittenGap,
-    work::{JournalTrouble, Pace, Work, answer},
+    work::{JournalTrouble, TurnPace, Work, answer},
 };
 
 #[derive(Debug)]
@@ -45,10 +45,10 @@ impl Writer {
         })
     }
 
-    /// Waits for the thread, which ends when its queue is stopped.
+    /// Waits for the thread, which ends after its queue is stopped.
     pub fn join(&self) {
         let thread = {
-            // Held to take it only.
+            // The lock is held only to take the handle.
             let mut thread = self.thread.lock();
             thread.take()
         };
@@ -58,13 +58,13 @@ impl Writer {
     }
 }
 
-/// What the thread works with. However it ends, no caller is left waiting.
+/// The state of the thread. Its drop answers all waiting callers.
 struct Desk {
     /// `None` while the journal cannot be opened.
     work: Option<Work>,
-    /// What the database does not say of calls that are not on record. `None` until the journal was open.
+    /// The gap that the database does not have yet. `None` until the journal was first opened.
     unwritten: Option<UnwrittenGap>,
-    /// When opening was last tried.
+    /// Time of the last attempt to open the journal.
     tried: Instant,
     opening: Opening,
 }
@@ -92,7 +92,7 @@ impl Desk {
         }
     }
 
-    /// The journal is open: the gap that an earlier run could not write is written with the next.
+    /// Takes the gap that an earlier run could not write, so that the next turn writes it.
     fn take_unwritten(&mut self) {
         if let Some(work) = &mut self.work
             && self.unwritten.is_none()
@@ -104,7 +104,8 @@ impl Desk {
         }
     }
 
-    /// Keeps beside the journal what it does not say: the gap that lasts, and the one before it.
+    /// Writes the gap that the database does not have yet to its own file: the lasting one, and the one
+    /// before it.
     fn keep_unwritten(&mut self, is_last: bool) {
         let Some(unwritten) = &mut self.unwritten else {
             return;
@@ -117,8 +118,8 @@ impl Desk {
         unwritten.keep(gap, is_last);
     }
 
-    /// In relaxed mode a journal that was removed or damaged while it was open makes room for a new one. In
-    /// strict mode it is a person who decides, and calls are refused until then.
+    /// Checks the journal's files. In relaxed mode a new journal replaces one that was removed or damaged
+    /// while it was open. In strict mode calls are refused until a person decides.
     fn look(&mut self) {
         let Some(JournalTrouble { words, is_damage }) = self.work.as_mut().and_then(Work::trouble)
         else {
@@ -153,27 +154,32 @@ impl Desk {
 
 fn turn(work: &mut Work, gathered: Gathered) {
     let Gathered {
-        begun,
+        new_calls,
         flushes,
         extras,
-        asked,
+        is_awaited,
         last,
     } = gathered;
     let written = if last {
-        work.end(begun, extras)
+        work.end(new_calls, extras)
     } else {
-        let pace = if asked { Pace::Swift } else { Pace::Polite };
-        work.turn(begun, extras, pace)
+        let pace = if is_awaited {
+            TurnPace::Swift
+        } else {
+            TurnPace::Polite
+        };
+        work.turn(new_calls, extras, pace)
     };
     answer(flushes, &written);
 }
 
-/// Without a journal calls are only counted, and changes of servers' statuses wait for one. A waiting caller learns that there will be no answer.
-fn lose(queue: &Queue, gathered: Gathered) {
-    let lost = gathered.begun.len() as u64;
+/// Handles gathered calls without a journal: they are only counted, transitions go back to the queue, and a
+/// waiting caller learns that there will be no answer.
+fn lose(queue: &JournalQueue, gathered: Gathered) {
+    let lost = gathered.new_calls.len() as u64;
     queue.tally.lost.fetch_add(lost, Relaxed);
-    queue.give_back(gathered.extras.noted);
-    for call in gathered.begun {
+    queue.give_back(gathered.extras.transitions);
+    for call in gathered.new_calls {
         call.close();
     }
 }
@@ -185,7 +191,7 @@ impl Drop for Desk {
         }
         let queue = &self.opening.queue;
         queue.stop();
-        for call in queue.gather(&mut 0, false).begun {
+        for call in queue.gather(&mut 0, false).new_calls {
             call.close();
         }
         if let Some(work) = &mut self.work {

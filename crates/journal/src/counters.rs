@@ -1,4 +1,4 @@
-//! Counters of the journal's work, which may be read at any time.
+//! Counters of the journal's work. They may be read at any time.
 
 use std::{
     fmt::Display,
@@ -8,54 +8,54 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Since the journal was opened.
+/// Counts since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Calls that are on record, each once.
+    /// Calls that are recorded.
     pub recorded: u64,
-    /// Calls that are not: too many waited to be written.
+    /// Calls that are not recorded because too many waited.
     pub dropped: u64,
-    /// Arguments and results that are not kept, of calls that are: too many bytes waited.
+    /// Arguments and results that are missing in recorded calls because too many bytes waited.
     pub payloads_dropped: u64,
     /// Calls that could not be written.
     pub lost: u64,
     pub commits: u64,
-    /// Changes of servers' statuses that are not on record: too many waited, or they could not be written.
+    /// Changes of servers' statuses that are not recorded: too many waited, or they could not be written.
     pub transitions_dropped: u64,
 }
 
-/// What the queue and the store count, and whether the store can write.
+/// Counters of the queue and the store, and the outage of the store.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct JournalTally {
     pub recorded: AtomicU64,
     pub(super) dropped: AtomicU64,
     pub(super) payloads_dropped: AtomicU64,
     pub lost: AtomicU64,
     pub commits: AtomicU64,
     pub transitions_dropped: AtomicU64,
-    /// What records and objects take, as of the last look; 0 before the first.
+    /// Bytes of records and objects at the last check; 0 before the first.
     pub bytes: AtomicU64,
-    /// Nothing can be written for now.
+    /// True while nothing can be written.
     is_failing: AtomicBool,
-    /// Why. Locked to copy it.
+    /// The current outage. The lock is held to copy it.
     outage: Mutex<Option<Outage>>,
 }
 
-/// No calls are put on record.
+/// A period in which no calls are recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
     pub since: SystemTime,
     pub error: String,
-    /// Calls that are not on record for it.
+    /// Calls that the outage has lost so far.
     pub lost: u64,
 }
 
-impl Tally {
+impl JournalTally {
     pub fn is_recording(&self) -> bool {
         !self.is_failing.load(Relaxed)
     }
 
-    /// Why the journal cannot be written, if it cannot.
+    /// The current outage, if the journal cannot be written.
     pub fn outage(&self) -> Option<Outage> {
         if self.is_recording() {
             return None;
@@ -69,12 +69,12 @@ impl Tally {
         self.lost.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
-    /// The journal cannot be written. Returns whether that is news.
+    /// Notes that the journal cannot be written. Returns true if the outage is new.
     pub fn failing(&self, error: &impl Display) -> bool {
         let mut outage = self.outage.lock();
         let (since, lost) = match &*outage {
             Some(outage) => (outage.since, outage.lost),
-            // What was lost before is not of this outage.
+            // Calls that were lost earlier are not part of this outage.
             None => (SystemTime::now(), self.all_lost()),
         };
         let error = error.to_string();
@@ -82,7 +82,7 @@ impl Tally {
         !self.is_failing.swap(true, Relaxed)
     }
 
-    /// It can be. Returns the outage that ends with it, if there was one.
+    /// Notes that the journal can be written. Returns the outage that ends, if there was one.
     pub fn succeeding(&self) -> Option<Outage> {
         let outage = self.outage()?;
         *self.outage.lock() = None;
@@ -90,7 +90,7 @@ impl Tally {
         Some(outage)
     }
 
-    /// Calls that are not on record because too many waited.
+    /// Calls that are not recorded because too many waited.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }

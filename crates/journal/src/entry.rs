@@ -1,5 +1,5 @@
-//! The hot half: what a call leaves for its record. No hashing, no encoding, no waiting. In relaxed
-//! mode no thread is woken for a single record.
+//! The entry of a running call: it collects the call's record without hashing, encoding or waiting. In
+//! relaxed mode no thread is woken for a single record.
 
 use std::{
     error::Error,
@@ -22,35 +22,36 @@ use mainstay_core::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-use super::queue::Queue;
+use super::queue::JournalQueue;
 
-/// What is known of a call when it comes.
+/// A call at its start.
 #[derive(Debug)]
 pub struct Begun {
     pub origin: Arc<Origin>,
     pub target: Target,
-    /// Whether its server lists what is called: names that clients make up have no statistics of their own.
+    /// True if the server lists the name that is called. Names that clients invent have no statistics of
+    /// their own.
     pub is_listed: bool,
     /// The text of `arguments`, or of `params` where the method has none.
     pub arguments: Option<ByteString>,
-    /// When it came.
+    /// The time at which the call came.
     pub since: Instant,
     pub trace: Option<TraceId>,
-    /// Secrets of the server: they are kept out of the record.
+    /// Secrets of the server. They are redacted in the record.
     pub secrets: Option<Arc<Secrets>>,
 }
 
-/// What is known when it has ended.
+/// The end of a call.
 #[derive(Debug)]
 pub struct Finished {
     pub outcome: Outcome,
     pub attempts: u32,
-    /// Those before the last one.
+    /// Attempts before the last one.
     pub earlier: Vec<Attempt>,
     pub at: Instant,
-    /// How long it waited for a session.
+    /// Time that the call waited for a session.
     pub queue: Duration,
-    /// How long the server had it.
+    /// Time that the call was with the server.
     pub upstream: Duration,
 }
 
@@ -59,10 +60,10 @@ pub enum Outcome {
     /// The server gave a result, or an error of its own.
     Answered {
         result: Option<ByteString>,
-        /// What it said was wrong: its JSON-RPC error, or the text of a result with `isError`.
+        /// The error in the answer: its JSON-RPC error, or the text of a result with `isError`.
         error: Option<RecordError>,
     },
-    /// It did not; the state says how far the call got.
+    /// The server gave no answer. The call's state says how far the call got.
     Failed { status: Status, error: RecordError },
 }
 
@@ -72,23 +73,23 @@ pub enum Outcome {
 pub struct NotWritten(#[source] pub(super) Option<Arc<dyn Error + Send + Sync>>);
 
 impl NotWritten {
-    /// The store could not write it, for this reason.
+    /// An error of the store.
     pub fn new(reason: impl Error + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(reason)))
     }
 }
 
-/// A call on its way into the journal. Dropped before it is finished, it was cancelled in the state
-/// that it had reached.
+/// The entry of a running call. Dropping it before it is finished records the call as cancelled, in its last
+/// state.
 #[derive(Debug)]
-pub struct Entry(Option<Arc<Call>>);
+pub struct Entry(Option<Arc<RecordedCall>>);
 
 impl Entry {
-    pub(super) fn new(call: Option<Arc<Call>>) -> Self {
+    pub(super) fn new(call: Option<Arc<RecordedCall>>) -> Self {
         Self(call)
     }
 
-    /// An account of a call that is not recorded.
+    /// An entry of a call that is not recorded.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -97,8 +98,8 @@ impl Entry {
         self.0.is_some()
     }
 
-    /// In strict mode, resolves when it is on the disk that this call is about to be sent. In relaxed
-    /// mode at once.
+    /// In strict mode, resolves when the record of the call is on the disk, so that the call may be sent. In
+    /// relaxed mode, resolves at once.
     pub fn intent(&self) -> Acknowledged {
         match &self.0 {
             Some(call) if call.queue.is_strict() => {
@@ -110,15 +111,15 @@ impl Entry {
         }
     }
 
-    /// How far the call got: a first byte left, or, where the attempt is to be made again, none did.
+    /// Sets the call's state: sent after its first byte was sent, and not sent again before a new attempt.
     pub fn reached(&self, state: State) {
         if let Some(call) = &self.0 {
             call.state.store(state.code(), Ordering::Relaxed);
         }
     }
 
-    /// The call has ended: that is on record, whether or not the result is awaited. In strict mode it
-    /// resolves when it is on the disk, too.
+    /// Ends the call. The end is recorded even if the result is not awaited. In strict mode the result
+    /// resolves when the record is on the disk.
     pub fn finish(mut self, finished: Finished) -> Acknowledged {
         match self.0.take() {
             Some(call) => call.end(Some(finished)),
@@ -135,7 +136,7 @@ impl Drop for Entry {
     }
 }
 
-/// Resolves when the record is on the disk, if the caller waits for that.
+/// Resolves when the record is on the disk, if the caller has to wait for that.
 #[derive(Debug)]
 #[must_use = "in strict mode nothing is sure before this resolves"]
 pub struct Acknowledged(Option<oneshot::Receiver<Result<(), NotWritten>>>);
@@ -155,7 +156,7 @@ impl Future for Acknowledged {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             None => Poll::Ready(Ok(())),
-            // Dropped unanswered: the journal has been closed.
+            // Dropped without an answer: the journal is closed.
             Some(receiver) => Pin::new(receiver)
                 .poll(context)
                 .map(|answer| answer.unwrap_or(Err(NotWritten(None)))),
@@ -165,9 +166,9 @@ impl Future for Acknowledged {
 
 pub type Waiter = oneshot::Sender<Result<(), NotWritten>>;
 
-/// What a call shares with the store.
+/// The part of a call that is shared with the store.
 #[derive(Debug)]
-pub struct Call {
+pub struct RecordedCall {
     pub origin: Arc<Origin>,
     pub target: Target,
     pub is_listed: bool,
@@ -177,19 +178,19 @@ pub struct Call {
     pub started_at: SystemTime,
     pub since: Instant,
     state: AtomicU8,
-    /// There is something to write at once: the call has ended, or a caller waits.
+    /// True if the call must be written at once: it has ended, or a caller waits.
     due: AtomicBool,
     rest: Mutex<Rest>,
-    queue: Arc<Queue>,
+    queue: Arc<JournalQueue>,
 }
 
-/// What is handed over, each thing once.
+/// Data for the store. Each part is handed over once.
 #[derive(Debug, Default)]
 pub struct Rest {
     pub arguments: Option<ByteString>,
     pub ending: Option<Ending>,
     pub waiters: Vec<Waiter>,
-    /// It will not be written any more.
+    /// True if the call will not be written any more.
     closed: bool,
 }
 
@@ -205,7 +206,7 @@ impl Rest {
         payloads.map(|text| text.len()).sum()
     }
 
-    /// A caller that waits for what will not be written learns so at once.
+    /// Registers a waiting caller. If the call will not be written any more, the caller learns so at once.
     fn wait(&mut self) -> Acknowledged {
         let (waiter, waiting) = Acknowledged::channel();
         if !self.closed {
@@ -217,15 +218,15 @@ impl Rest {
 
 #[derive(Debug)]
 pub struct Ending {
-    /// `None` if it was dropped.
+    /// `None` if the entry was dropped.
     pub finished: Option<Finished>,
     pub result_size: Option<usize>,
     pub duration: Duration,
 }
 
-impl Call {
-    /// `None` if too many wait to be written.
-    pub(super) fn begin(begun: Begun, queue: &Arc<Queue>) -> Option<Arc<Self>> {
+impl RecordedCall {
+    /// Starts a call. `None` if too many calls wait to be written.
+    pub(super) fn begin(new_call: Begun, queue: &Arc<JournalQueue>) -> Option<Arc<Self>> {
         if !queue.admit() {
             return None;
         }
@@ -237,7 +238,7 @@ impl Call {
             since,
             trace,
             secrets,
-        } = begun;
+        } = new_call;
         let call = Arc::new(Self {
             origin,
             target,
@@ -263,7 +264,7 @@ impl Call {
         State::from_code(self.state.load(Ordering::Relaxed)).unwrap_or(State::Sent)
     }
 
-    /// Whether there is something to write since this was last asked.
+    /// True if the call must be written. Clears the flag.
     pub fn take_due(&self) -> bool {
         self.due.load(Ordering::Relaxed) && self.due.swap(false, Ordering::Acquire)
     }
@@ -281,12 +282,12 @@ impl Call {
     }
 
     fn rest(&self) -> MutexGuard<'_, Rest> {
-        // Held to move a few members in or out.
+        // The lock is held to move a few members in or out.
         self.rest.lock()
     }
 
-    /// It will not be written. Callers that wait, now and later, learn so at once: a waiter that is
-    /// dropped has its answer.
+    /// Ends the writing of this call. Callers that wait, now or later, learn so at once, because their
+    /// waiters are dropped.
     pub fn close(&self) {
         self.rest().closed = true;
         self.queue.release(self.take().bytes());
@@ -319,7 +320,7 @@ impl Call {
                 finished,
                 result_size,
             });
-            // Together: the thread may take the ending at once, and never looks at the call again.
+            // Set both together: the thread may take the ending at once, and never reads the call again.
             if waited_for {
                 waiting = rest.wait();
             }
@@ -332,7 +333,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for RecordedCall {
     fn drop(&mut self) {
         let rest = self.rest.get_mut();
         self.queue.release(rest.bytes());

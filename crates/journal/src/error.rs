@@ -1,10 +1,10 @@
-//! Why a question about records has no answer.
+//! Errors of queries about records.
 
 use std::{error::Error, path::PathBuf};
 
 use mainstay_core::record::Cid;
 
-/// Why the journal cannot be read.
+/// An error that prevents the journal from being read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     #[error("the journal holds no object {0}")]
@@ -13,12 +13,12 @@ pub enum JournalError {
     NotKept(Cid),
     #[error("the object {0} is damaged: what is stored has another hash")]
     Damaged(Cid),
-    /// In relaxed mode Mainstay goes on without.
+    /// In relaxed mode, Mainstay runs without a journal that it cannot open.
     #[error("calls are not on record: {} cannot be used", .0.display())]
     Absent(PathBuf),
     #[error("reading the journal failed")]
     Join(#[from] tokio::task::JoinError),
-    /// The store's own trouble.
+    /// An error of the store.
     #[error(transparent)]
     Store(Box<dyn Error + Send + Sync>),
 }

@@ -1,4 +1,4 @@
-//! The history of servers: each change of a status, and when Mainstay ran.
+//! The history of servers: every change of a status, and the starts and stops of Mainstay.
 
 use std::{
     borrow::Cow,
@@ -8,23 +8,23 @@ use std::{
 
 use mainstay_core::{ids::ServerName, redact::Secrets};
 
-/// A server's status from a time on, and what led to it.
+/// A server's status from a time on, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
     pub at: SystemTime,
-    /// The canonical word.
+    /// The status word.
     pub status: Cow<'static, str>,
-    /// It is connected, and not well.
+    /// True if the server is connected but unhealthy.
     pub degraded: bool,
     pub reason: Option<String>,
-    /// How its process ended, where that is what led here.
+    /// The end of the process, if that caused the change.
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
-    /// The number of the attempt that follows.
+    /// The number of the next attempt.
     pub attempt: Option<u32>,
-    /// The time from `at` to that attempt, to the millisecond.
+    /// The time from `at` to the next attempt, in milliseconds precision.
     pub next_retry: Option<Duration>,
-    /// Its last lines of stderr.
+    /// The last lines of the server's stderr.
     pub stderr: Vec<String>,
 }
 
@@ -44,17 +44,17 @@ impl Transition {
     }
 }
 
-/// A transition on its way to the disk.
+/// A transition that waits to be written.
 #[derive(Debug)]
-pub struct Noted {
+pub struct PendingTransition {
     pub server: ServerName,
     pub transition: Transition,
-    /// Secrets of the server: they are kept out of the record.
+    /// Secrets of the server. They are redacted in the record.
     pub secrets: Option<Arc<Secrets>>,
 }
 
-impl Noted {
-    /// What it takes in the journal, about.
+impl PendingTransition {
+    /// Bytes that the transition takes in the journal, about.
     pub fn bytes(&self) -> u64 {
         let Transition { reason, stderr, .. } = &self.transition;
         let texts = reason.iter().chain(stderr).map(String::len).sum::<usize>();
@@ -62,12 +62,12 @@ impl Noted {
     }
 }
 
-/// What happened to Mainstay itself.
+/// Starts and stops of Mainstay itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Started,
     Stopped,
-    /// It ended without a word, at this time or later.
+    /// Mainstay ended without recording it, at this time or later.
     Lost,
 }
 
@@ -87,37 +87,37 @@ impl Mark {
     }
 }
 
-/// A time in which calls were not put on record.
+/// A period with calls that are not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     pub since: SystemTime,
-    /// `None` while it lasts.
+    /// `None` while the gap lasts.
     pub until: Option<SystemTime>,
-    /// Calls that are not on record.
+    /// Calls that are not recorded.
     pub calls: u64,
     pub reason: String,
 }
 
-/// What is asked of the history.
+/// A query about the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// `None` asks for all.
+    /// `None` selects all servers.
     pub server: Option<String>,
     pub since: SystemTime,
     pub until: SystemTime,
-    /// Transitions of each server, at most; the newest.
+    /// Transitions of each server at most; the newest are returned.
     pub limit: usize,
 }
 
-/// What happened in a period, the oldest first. What was so when it began comes before.
+/// The history of a period, oldest first. The status at the start of the period comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// By name.
+    /// Sorted by name.
     pub servers: Vec<ServerHistory>,
     pub daemon: Vec<(SystemTime, Mark)>,
-    /// Times of which calls are not on record, the oldest first.
+    /// Periods with calls that are not recorded, oldest first.
     pub gaps: Vec<Gap>,
-    /// Whether some were left out.
+    /// True if transitions were left out.
     pub truncated: bool,
 }
 
@@ -125,6 +125,6 @@ pub struct History {
 pub struct ServerHistory {
     pub server: String,
     pub transitions: Vec<Transition>,
-    /// Whether older ones of the period were left out.
+    /// True if older transitions of the period were left out.
     pub truncated: bool,
 }

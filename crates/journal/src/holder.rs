@@ -1,4 +1,4 @@
-//! Holders of objects: the callers and targets by which is decided who may see an object.
+//! Holders of objects: the callers and targets that decide who may read an object.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use mainstay_core::{
     record::{Origin, Target},
 };
 
-/// The caller and the target of a call, as far as they decide who may see it.
+/// The fields of a call's caller and target that decide who may see the call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
-    /// `None` where no token was needed.
+    /// `None` if no token was needed.
     pub principal: Option<String>,
-    /// `None` where the name that was called leads to no server.
+    /// `None` if the called name belongs to no server.
     pub server: Option<ServerName>,
-    /// The server's own name of a tool that was called.
+    /// The server's own name of the called tool.
     pub tool: Option<Arc<str>>,
 }
 

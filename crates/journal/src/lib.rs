@@ -1,9 +1,8 @@
-//! The journal as its users know it: one record for each call, and the arguments and results by their content
-//! (docs/dev/design.md, "Journal"). What keeps them is a [`Store`]: `mainstay-journal-store` has it.
+//! The journal: one record for each call, and the arguments and results by their content (docs/dev/design.md,
+//! "Journal"). A [`Store`] keeps them; `mainstay-journal-store` implements it.
 //!
-//! A call leaves its record in memory that it shares with the store, and goes on. The store takes from the
-//! [queue](store::Queue) what has gathered, in its own time. Questions go to the store. Neither side waits for
-//! the other.
+//! A call leaves its record in memory that it shares with the store. The store takes the gathered records
+//! from the [queue](store::Queue) at its own pace. Queries go to the store. Neither side waits for the other.
 
 mod counters;
 mod entry;
@@ -39,35 +38,35 @@ pub use self::{
     error::JournalError,
     history::{Gap, History, Mark, Period, ServerHistory, Transition},
     holder::Holder,
-    records::{Filter, Page, Span, Whose},
+    records::{Filter, Page, RecordsSpan, Whose},
     statistics::{Bucket, By, Order, Range, Series},
 };
 use self::{
-    history::Noted,
-    store::{Call, Queue, Store},
+    history::PendingTransition,
+    store::{JournalQueue, RecordedCall, Store},
 };
 
-/// How long a reader of records waits for the latest.
+/// Time that a reader of records waits for the latest calls.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// Searches that read calls at the same time: each takes a core for as long as it lasts, some seconds at most.
+/// Searches that read calls at the same time. Each takes a core for some seconds at most.
 const SEARCHES: usize = 2;
 
-/// The record of every call. Ends with [`Journal::close`].
+/// The record of every call. Closed by [`Journal::close`].
 #[derive(Debug)]
 pub struct Journal {
-    queue: Arc<Queue>,
+    queue: Arc<JournalQueue>,
     store: Arc<dyn Store>,
-    /// The turns of searches that read calls.
+    /// Permits of searches that read calls.
     searches: Arc<Semaphore>,
     settings: config::Journal,
     folder: PathBuf,
 }
 
 impl Journal {
-    /// The journal of a store that takes from this queue and keeps its files in `folder`.
+    /// A journal whose store takes from `queue` and keeps its files in `folder`.
     pub fn new(
-        queue: Arc<Queue>,
+        queue: Arc<JournalQueue>,
         store: Arc<dyn Store>,
         settings: config::Journal,
         folder: PathBuf,
@@ -81,19 +80,18 @@ impl Journal {
         }
     }
 
-    /// A call has come. In strict mode its [`Entry::intent`] is to be awaited before it is sent.
-    pub fn begin(&self, begun: Begun) -> Entry {
-        Entry::new(Call::begin(begun, &self.queue))
+    /// Starts a call. In strict mode [`Entry::intent`] must be awaited before the call is sent.
+    pub fn begin(&self, new_call: Begun) -> Entry {
+        Entry::new(RecordedCall::begin(new_call, &self.queue))
     }
 
-    /// Whether arguments and results can be read again.
+    /// True if arguments and results can be read again.
     pub fn keeps_payloads(&self) -> bool {
         self.settings.payloads == Payloads::Full
     }
 
-    /// Stores a text beside the records, for as long as the calls of this time are kept, and returns by
-    /// which identifier it can be read from now on: redacted, as what is recorded. It is kept for those
-    /// that may see the call of this origin to this target.
+    /// Stores a text beside the records, redacted, and returns its identifier. The text is stored as long as
+    /// the calls of this time. It can be read by everyone who may see a call of this origin to this target.
     pub async fn keep(
         &self,
         text: ByteString,
@@ -101,20 +99,20 @@ impl Journal {
         target: Target,
         secrets: Option<Arc<Secrets>>,
     ) -> Result<Cid, NotWritten> {
-        let kept = self.queue.keep(text, origin, target, secrets).await;
-        kept.unwrap_or(Err(NotWritten(None)))
+        let cid = self.queue.keep(text, origin, target, secrets).await;
+        cid.unwrap_or(Err(NotWritten(None)))
     }
 
-    /// A server's status has changed. Written behind it, without its secrets.
+    /// Records a change of a server's status, redacted. Does not wait for the write.
     pub fn note(&self, server: ServerName, transition: Transition, secrets: Option<Arc<Secrets>>) {
-        self.queue.note(Noted {
+        self.queue.note(PendingTransition {
             server,
             transition,
             secrets,
         });
     }
 
-    /// What happened to servers in a period, and when Mainstay ran.
+    /// Changes of servers' statuses in a period, and starts and stops of Mainstay.
     pub async fn history(&self, period: Period) -> Result<History, JournalError> {
         self.flush_in_time().await;
         let (since, until) = (period.since, period.until);
@@ -123,27 +121,27 @@ impl Journal {
         Ok(history)
     }
 
-    /// What was recorded and what was dropped since the start.
+    /// Counts since the start.
     pub fn counters(&self) -> Counters {
         self.queue.tally.counters()
     }
 
-    /// Whether calls are put on record: false while the journal cannot be opened or written.
+    /// True while calls are recorded: false while the journal cannot be opened or written.
     pub fn is_recording(&self) -> bool {
         self.queue.tally.is_recording()
     }
 
-    /// Why no calls are put on record for now; `None` while they are.
+    /// The error that prevents calls from being recorded; `None` while they are recorded.
     pub fn error(&self) -> Option<String> {
         self.outage().map(|outage| outage.error)
     }
 
-    /// Since when no calls are put on record, and how many are not.
+    /// The current outage: its start, and the calls that it has lost.
     pub fn outage(&self) -> Option<Outage> {
         self.queue.tally.outage()
     }
 
-    /// The gap that lasts, if some of it is of this time.
+    /// The lasting gap, if it overlaps the period.
     fn open_gap(&self, since: SystemTime, until: SystemTime) -> Option<Gap> {
         let outage = self.outage()?;
         let gap = Gap {
@@ -159,49 +157,50 @@ impl Journal {
         &self.settings
     }
 
-    /// Where the journal is.
+    /// The path of the journal.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The bytes that records and objects take, as of the last look at them; `None` before the first.
+    /// Bytes of records and objects at the last check; `None` before the first.
     pub fn bytes(&self) -> Option<u64> {
         Some(self.queue.tally.bytes.load(Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// How many calls are on record, and since when. Costs the same however many there are.
-    pub async fn span(&self) -> Result<Span, JournalError> {
+    /// The number of recorded calls, and the start of the oldest. The cost does not depend on the number.
+    pub async fn span(&self) -> Result<RecordsSpan, JournalError> {
         self.ask(|store| store.span()).await
     }
 
-    /// How many calls are open or wait to be written, and how many bytes of their payloads.
+    /// The number of calls that are open or wait to be written, and the bytes of their payloads.
     pub fn depth(&self) -> (usize, usize) {
         self.queue.depth()
     }
 
-    /// Waits until what has happened so far can be read.
+    /// Waits until all records so far can be read.
     pub async fn flush(&self) -> Result<(), NotWritten> {
         self.queue.flush().await
     }
 
-    /// Waits for the latest, so that a reader sees it. A disk that hangs hides the latest, and nothing else.
+    /// Waits for the latest records, so that a reader sees them. If the disk hangs, only the latest records
+    /// are missing.
     async fn flush_in_time(&self) {
         let _ = tokio::time::timeout(WRITTEN_WITHIN, self.flush()).await;
     }
 
-    /// Waits until what is left is written. What is recorded from then on is lost.
+    /// Waits until everything is written. Later calls are lost.
     pub async fn close(&self) {
         self.queue.stop();
         let store = Arc::clone(&self.store);
-        // Not waited for here: a disk that hangs must not hang the runtime.
+        // Runs elsewhere, because a disk that hangs must not block the runtime.
         let ended = try_off_the_runtime(move || store.end()).await;
         if let Err(error) = ended {
             tracing::error!(%error, "it is not known whether the journal was written to its end");
         }
     }
 
-    /// The newest records that the filter lets through, those among them that have just come. A search that reads
-    /// calls waits for its turn, and ends soon after its caller stopped waiting.
+    /// The newest records that match the filter, including the latest. A search that reads calls waits for a
+    /// permit, and ends soon after its caller stopped waiting.
     pub async fn records(&self, filter: Filter, limit: usize) -> Result<Page, JournalError> {
         self.flush_in_time().await;
         let turn = if filter.reads_calls() {
@@ -213,7 +212,7 @@ impl Journal {
         let caller = Arc::new(());
         let awaited = Arc::downgrade(&caller);
         self.ask(move |store| {
-            // Held to the end, even if the caller stopped waiting.
+            // The permit is held to the end, even if the caller stopped waiting.
             let _turn = turn;
             store.records(&filter, limit, &|| awaited.strong_count() > 0)
         })
@@ -224,8 +223,8 @@ impl Journal {
         self.ask(move |store| store.record(id)).await
     }
 
-    /// Whether an object with this content is kept for a holder that `may` see it. One of another holder
-    /// costs what one costs that is not there.
+    /// True if an object with this content is stored for a holder that `may` accepts. An object of another
+    /// holder takes as long as a missing one.
     pub async fn is_held(
         &self,
         cid: Cid,
@@ -240,8 +239,8 @@ impl Journal {
         Ok(content)
     }
 
-    /// A part of an object from `offset` on, and the object's size. The whole is checked, and never
-    /// held.
+    /// A part of an object from `offset` on, and the object's size. The whole object is checked, but never
+    /// held in memory.
     pub async fn object_slice(
         &self,
         cid: Cid,
@@ -267,7 +266,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// If it was not closed, the store ends by itself.
+    /// A store that was not closed ends by itself.
     fn drop(&mut self) {
         self.queue.stop();
     }

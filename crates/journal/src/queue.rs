@@ -1,4 +1,4 @@
-//! What waits to be written, the bounds on it, and how the writing thread is woken.
+//! The queue of the writing thread: its bounds, and how the thread is woken.
 
 use std::{
     mem,
@@ -19,98 +19,100 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::{
-    counters::Tally,
-    entry::{Acknowledged, Call, NotWritten, Waiter},
-    history::Noted,
+    counters::JournalTally,
+    entry::{Acknowledged, NotWritten, RecordedCall, Waiter},
+    history::PendingTransition,
 };
 
-/// Calls that are open or wait to be written. At 25,000 calls per second it covers two seconds in
-/// which the disk does nothing, and costs 30 MB at most beside the payloads.
+/// Calls that are open or wait to be written. At 25,000 calls per second the bound covers two seconds without
+/// writes, and costs 30 MB at most beside the payloads.
 const MAX_CALLS: usize = 64 * 1024;
-/// Bytes of arguments and results that wait: two of the largest messages there may be.
+/// Bytes of waiting arguments and results: two of the largest messages.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
-/// Changes of servers' statuses that wait to be written: four for each of a thousand servers. They are written
-/// every few milliseconds, so that more than that wait only while the disk does nothing.
-const MAX_NOTED: usize = 4096;
-/// How often the thread looks while calls come: often, for what has gathered is in the processor's
-/// caches, and no call waits long for the core that the thread is on. A commit has its price, of some
+/// Changes of servers' statuses that wait to be written: four for each of a thousand servers. They are
+/// written every few milliseconds, so that more than that wait only while the disk does nothing.
+const MAX_TRANSITIONS: usize = 4096;
+/// Time between two turns of the thread while calls come. It is short, because recent data is still in the
+/// processor's caches, and because a long turn would keep calls waiting for the core. A commit costs some
 /// forty microseconds.
 const WINDOW: Duration = Duration::from_millis(10);
-/// How often it looks when nothing came the last time. A kill loses what has gathered since.
+/// Time between two turns after a turn without calls. A kill loses the calls of this time.
 const QUIET_WINDOW: Duration = Duration::from_millis(50);
-/// After so many looks at nothing the thread sleeps until it is woken: 5 s, so that waking it is rare.
+/// Turns without calls after which the thread sleeps until it is woken. They take 5 s, so that it is rarely
+/// woken.
 const IDLE_WINDOWS: u32 = 100;
 
 #[derive(Debug)]
-pub struct Queue {
+pub struct JournalQueue {
     durability: Durability,
     waiting: Mutex<Waiting>,
     wake: Condvar,
-    /// Calls that are not written to the end.
+    /// Calls that are not completely written.
     calls: AtomicUsize,
     /// Bytes of payloads that are not written.
     bytes: AtomicUsize,
-    /// Changes of servers' statuses that could not be written, the oldest first. Held to move them.
-    owed: Mutex<Vec<Noted>>,
-    pub tally: Tally,
+    /// Changes of servers' statuses that could not be written, oldest first. The lock is held to move them.
+    owed: Mutex<Vec<PendingTransition>>,
+    pub tally: JournalTally,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    begun: Vec<Arc<Call>>,
+    new_calls: Vec<Arc<RecordedCall>>,
     flushes: Vec<Waiter>,
     extras: Extras,
-    /// A caller waits for a commit.
-    asked: bool,
-    /// The thread looks at nothing until it is woken.
+    /// True if a caller waits for a commit.
+    is_awaited: bool,
+    /// True while the thread sleeps until it is woken.
     asleep: bool,
     stopped: bool,
 }
 
-/// What is to be written beside calls.
+/// Data to write beside calls.
 #[derive(Debug, Default)]
 pub struct Extras {
-    pub keeps: Vec<Keep>,
-    /// Changes of servers' statuses, in their order.
-    pub noted: Vec<Noted>,
+    pub texts: Vec<Keep>,
+    /// Changes of servers' statuses, in order.
+    pub transitions: Vec<PendingTransition>,
 }
 
 impl Extras {
     pub fn is_empty(&self) -> bool {
-        self.keeps.is_empty() && self.noted.is_empty()
+        self.texts.is_empty() && self.transitions.is_empty()
     }
 
-    /// What they bring, about.
+    /// Bytes of the data, about.
     pub fn bytes(&self) -> u64 {
-        let kept = self.keeps.iter().map(|keep| keep.text.len() as u64);
-        kept.chain(self.noted.iter().map(Noted::bytes)).sum()
+        let texts: u64 = self.texts.iter().map(|keep| keep.text.len() as u64).sum();
+        let transitions: u64 = self.transitions.iter().map(PendingTransition::bytes).sum();
+        texts + transitions
     }
 }
 
-/// A text that is to become an object, and the waiter for it.
+/// A text that becomes an object, and the waiter for its identifier.
 #[derive(Debug)]
 pub struct Keep {
     pub text: ByteString,
-    /// Of the call that brought it.
+    /// The origin of the call that brought the text.
     pub origin: Arc<Origin>,
     pub target: Target,
-    /// Of the server.
+    /// Secrets of the server.
     pub secrets: Option<Arc<Secrets>>,
     pub waiter: oneshot::Sender<Result<Cid, NotWritten>>,
 }
 
-/// What has gathered.
+/// The data of one turn.
 #[derive(Debug)]
 pub struct Gathered {
-    pub begun: Vec<Arc<Call>>,
+    pub new_calls: Vec<Arc<RecordedCall>>,
     pub flushes: Vec<Waiter>,
     pub extras: Extras,
-    /// A caller waits for what is here.
-    pub asked: bool,
+    /// True if a caller waits for this turn.
+    pub is_awaited: bool,
     pub last: bool,
 }
 
-impl Queue {
+impl JournalQueue {
     pub fn new(durability: Durability) -> Self {
         Self {
             durability,
@@ -119,7 +121,7 @@ impl Queue {
             calls: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             owed: Mutex::default(),
-            tally: Tally::default(),
+            tally: JournalTally::default(),
         }
     }
 
@@ -127,8 +129,8 @@ impl Queue {
         self.durability == Durability::Strict
     }
 
-    /// Whether one more call can be recorded. In strict mode each call waits for its own record, and
-    /// so there are never more than there are calls.
+    /// True if one more call can be recorded. In strict mode there is no bound, because each call waits for
+    /// its own record.
     pub(super) fn admit(&self) -> bool {
         let calls = self.calls.fetch_add(1, Relaxed);
         if calls < MAX_CALLS || self.is_strict() {
@@ -139,7 +141,7 @@ impl Queue {
         false
     }
 
-    /// How many calls, and bytes of their payloads, wait to be written.
+    /// The number of calls that wait to be written, and the bytes of their payloads.
     pub(super) fn depth(&self) -> (usize, usize) {
         (self.calls.load(Relaxed), self.bytes.load(Relaxed))
     }
@@ -148,7 +150,7 @@ impl Queue {
         self.calls.fetch_sub(1, Relaxed);
     }
 
-    /// Whether a payload of so many bytes can wait.
+    /// Reserves space for a payload of this size. False if too many bytes wait.
     pub(super) fn hold(&self, bytes: usize) -> bool {
         let held = self.bytes.fetch_add(bytes, Relaxed);
         if held + bytes <= MAX_BYTES || self.is_strict() {
@@ -163,25 +165,25 @@ impl Queue {
         self.bytes.fetch_sub(bytes, Relaxed);
     }
 
-    pub(super) fn push(&self, call: Arc<Call>) {
+    pub(super) fn push(&self, call: Arc<RecordedCall>) {
         let mut waiting = self.waiting();
         if waiting.stopped {
             self.tally.lost.fetch_add(1, Relaxed);
             return call.close();
         }
-        waiting.begun.push(call);
-        if waiting.asleep || waiting.begun.len() == MAX_CALLS / 2 {
+        waiting.new_calls.push(call);
+        if waiting.asleep || waiting.new_calls.len() == MAX_CALLS / 2 {
             waiting.asleep = false;
             drop(waiting);
             self.wake.notify_one();
         }
     }
 
-    /// A caller waits for the record of a call.
+    /// Wakes the thread for a waiting caller.
     pub(super) fn ask(&self) {
         let mut waiting = self.waiting();
         // The first request has woken the thread.
-        if !mem::replace(&mut waiting.asked, true) {
+        if !mem::replace(&mut waiting.is_awaited, true) {
             waiting.asleep = false;
             drop(waiting);
             self.wake.notify_one();
@@ -199,7 +201,8 @@ impl Queue {
         flushed
     }
 
-    /// Answered when the text is an object that can be read; dropped if it will not be written.
+    /// Queues a text. The receiver gets the identifier when the object can be read; it is dropped if the text
+    /// will not be written.
     pub(super) fn keep(
         &self,
         text: ByteString,
@@ -207,10 +210,10 @@ impl Queue {
         target: Target,
         secrets: Option<Arc<Secrets>>,
     ) -> oneshot::Receiver<Result<Cid, NotWritten>> {
-        let (waiter, kept) = oneshot::channel();
+        let (waiter, receiver) = oneshot::channel();
         let mut waiting = self.waiting();
         if !waiting.stopped {
-            waiting.extras.keeps.push(Keep {
+            waiting.extras.texts.push(Keep {
                 text,
                 origin,
                 target,
@@ -220,46 +223,47 @@ impl Queue {
             drop(waiting);
             self.ask();
         }
-        kept
+        receiver
     }
 
-    /// A change of a server's status. Where too many wait, the latest of the same server gives its place to
-    /// this one, so that the last word on a server is kept.
-    pub(super) fn note(&self, noted: Noted) {
+    /// Queues a change of a server's status. If too many wait, it replaces the latest change of the same
+    /// server, so that the last status of a server is recorded.
+    pub(super) fn note(&self, transition: PendingTransition) {
         let mut waiting = self.waiting();
         let is_stopped = waiting.stopped;
-        let queue = &mut waiting.extras.noted;
-        if is_stopped || queue.len() >= MAX_NOTED {
+        let queue = &mut waiting.extras.transitions;
+        if is_stopped || queue.len() >= MAX_TRANSITIONS {
             self.tally.transitions_dropped.fetch_add(1, Relaxed);
-            if let Some(known) = queue.iter_mut().rfind(|it| it.server == noted.server) {
-                *known = noted;
+            let is_same = |queued: &&mut PendingTransition| queued.server == transition.server;
+            if let Some(latest) = queue.iter_mut().rfind(is_same) {
+                *latest = transition;
             }
             return;
         }
-        queue.push(noted);
+        queue.push(transition);
         if mem::replace(&mut waiting.asleep, false) {
             drop(waiting);
             self.wake.notify_one();
         }
     }
 
-    /// Keeps changes that could not be written until they can be. Where too many wait, the oldest go.
-    pub fn give_back(&self, noted: Vec<Noted>) {
+    /// Takes changes back that could not be written. If too many wait, the oldest are dropped.
+    pub fn give_back(&self, transitions: Vec<PendingTransition>) {
         let mut owed = self.owed.lock();
-        owed.extend(noted);
-        let too_many = owed.len().saturating_sub(MAX_NOTED);
+        owed.extend(transitions);
+        let too_many = owed.len().saturating_sub(MAX_TRANSITIONS);
         owed.drain(..too_many);
         let dropped = &self.tally.transitions_dropped;
         dropped.fetch_add(too_many as u64, Relaxed);
     }
 
-    /// Whether changes wait that could not be written.
+    /// True if changes wait that could not be written.
     pub fn owes(&self) -> bool {
         !self.owed.lock().is_empty()
     }
 
-    /// Those changes.
-    pub fn take_owed(&self) -> Vec<Noted> {
+    /// Takes the changes that could not be written.
+    pub fn take_owed(&self) -> Vec<PendingTransition> {
         mem::take(&mut self.owed.lock())
     }
 
@@ -268,12 +272,12 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// For the thread: waits for the next window, for half a queue, or until a caller asks. `busy` says
-    /// whether it has anything else to look after.
+    /// Waits for the next turn, for half a full queue, or for a caller. With `busy` the thread does not
+    /// sleep, because it has other work.
     pub fn gather(&self, idle: &mut u32, busy: bool) -> Gathered {
         let mut waiting = self.waiting();
         loop {
-            if waiting.stopped || waiting.asked || waiting.begun.len() >= MAX_CALLS / 2 {
+            if waiting.stopped || waiting.is_awaited || waiting.new_calls.len() >= MAX_CALLS / 2 {
                 break;
             }
             if *idle < IDLE_WINDOWS || busy {
@@ -287,25 +291,25 @@ impl Queue {
                 *idle = 0;
             }
         }
-        *idle = if waiting.begun.is_empty() && waiting.extras.is_empty() {
+        *idle = if waiting.new_calls.is_empty() && waiting.extras.is_empty() {
             idle.saturating_add(1)
         } else {
             0
         };
-        let asked = mem::take(&mut waiting.asked);
-        // As much room again as was needed, so that no call pays for growth.
-        let room = waiting.begun.len();
+        let is_awaited = mem::take(&mut waiting.is_awaited);
+        // Reserve the same capacity again, so that no call pays for growth.
+        let room = waiting.new_calls.len();
         Gathered {
-            begun: mem::replace(&mut waiting.begun, Vec::with_capacity(room)),
+            new_calls: mem::replace(&mut waiting.new_calls, Vec::with_capacity(room)),
             flushes: mem::take(&mut waiting.flushes),
             extras: mem::take(&mut waiting.extras),
-            asked,
+            is_awaited,
             last: waiting.stopped,
         }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // Held to push a call, and to take them all.
+        // The lock is held to push a call, and to take all calls.
         self.waiting.lock()
     }
 }
@@ -319,14 +323,14 @@ mod tests {
     use super::*;
     use crate::history::Transition;
 
-    /// Where too many wait, the last word on each server stays, and what is left out is counted.
+    /// In a full queue the last status of each server stays, and dropped changes are counted.
     #[test]
     fn the_last_word_on_a_server_survives_a_full_queue() {
-        let queue = Queue::new(Durability::Relaxed);
+        let queue = JournalQueue::new(Durability::Relaxed);
         let mut dropped = 0;
         for round in 0..5 {
             for server in 0..1000 {
-                queue.note(Noted {
+                queue.note(PendingTransition {
                     server: ServerName::new(&format!("s{server}")).expect("a name"),
                     transition: Transition {
                         at: SystemTime::UNIX_EPOCH + Duration::from_secs(round),
@@ -337,11 +341,14 @@ mod tests {
             }
             dropped = queue.tally.counters().transitions_dropped;
         }
-        let noted = queue.gather(&mut 0, false).extras.noted;
-        assert_eq!(noted.len(), 4096);
+        let transitions = queue.gather(&mut 0, false).extras.transitions;
+        assert_eq!(transitions.len(), 4096);
         assert_eq!(dropped, 5000 - 4096);
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(4);
-        let at_the_end = noted.iter().filter(|it| it.transition.at == newest).count();
+        let at_the_end = transitions
+            .iter()
+            .filter(|pending| pending.transition.at == newest)
+            .count();
         assert_eq!(at_the_end, 1000);
     }
 }

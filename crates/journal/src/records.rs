@@ -1,4 +1,4 @@
-//! Questions about records, and pages of them.
+//! Queries about records, and pages of records.
 
 use std::time::SystemTime;
 
@@ -6,10 +6,10 @@ use mainstay_core::record::{Door, Record, RecordId, State, Status, TraceId};
 
 use super::history::Gap;
 
-/// What records are asked for; nothing asks for all.
+/// A filter of records. The default selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// One of these; as in all lists, none asks for all.
+    /// One of these servers. As in all lists, an empty list selects all.
     pub servers: Vec<String>,
     /// Servers' own names of tools or prompts, URIs, or `server/tool`.
     pub tools: Vec<String>,
@@ -19,62 +19,62 @@ pub struct Filter {
     /// The names of clients, as they declared themselves.
     pub clients: Vec<String>,
     pub session: Option<String>,
-    /// Calls are read for it: see [`Filter::reads_calls`].
+    /// A filter that reads calls: see [`Filter::reads_calls`].
     pub trace: Option<TraceId>,
     pub whose: Whose,
-    /// When the call started; both included.
+    /// Earliest start of a call, inclusive; `until` is the latest, inclusive.
     pub since: Option<SystemTime>,
     pub until: Option<SystemTime>,
-    /// A part of `server/tool`, of the error's kind or message, or of the arguments as they are kept in the
-    /// database (up to 64 KiB); ASCII letters match in either case. Calls are read for it: see
+    /// A part of `server/tool`, of the error's kind or message, or of the arguments as they are stored in the
+    /// database (up to 64 KiB). ASCII letters match in either case. The filter reads calls: see
     /// [`Filter::reads_calls`].
     pub text: Option<String>,
-    /// Only what was recorded before this one: [`Page::next`] of the page before.
+    /// Selects older records than this one: the [`Page::next`] of the page before.
     pub before: Option<RecordId>,
-    /// Whether nobody asks how many there are: then a page costs what it holds, however many there are.
+    /// True if the total count is not needed. A page then costs the same for any number of records.
     pub uncounted: bool,
 }
 
 impl Filter {
-    /// Whether each call that the rest of the filter lets through has to be read. Such a search is
+    /// True if each call that passes the rest of the filter must be read. Such a search is
     /// [uncounted](Filter::uncounted) and ends after some time: see [`Page::searched_back_to`].
     pub fn reads_calls(&self) -> bool {
         self.trace.is_some() || self.text.as_ref().is_some_and(|text| !text.is_empty())
     }
 }
 
-/// By whose token calls came.
+/// Selects calls by the principal of their token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Whose {
     #[default]
     Anybodys,
-    /// `None`: without a token.
+    /// Calls of this principal; `None` for calls without a token.
     Of(Option<String>),
 }
 
-/// Records, the newest first.
+/// A page of records, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub calls: Vec<Record>,
-    /// How many the filter lets through, wherever the page begins; how many were looked at if the filter is
-    /// [uncounted](Filter::uncounted).
+    /// Number of records that match the filter, on all pages. If the filter is
+    /// [uncounted](Filter::uncounted), the number of records that were looked at.
     pub total_count: u64,
-    /// Whether older ones were left out.
+    /// True if older records were left out.
     pub truncated: bool,
-    /// Where the next page begins.
+    /// The start of the next page.
     pub next: Option<RecordId>,
-    /// When the last call started that a search looked at, where its time was over before the page was full. Those
-    /// before it, from `next` on, were not searched.
+    /// The start of the last call that a search looked at, if its time was over before the page was full.
+    /// Calls before it, from `next` on, were not searched.
     pub searched_back_to: Option<SystemTime>,
-    /// Times of which calls are missing among these, the oldest first.
+    /// Gaps between these calls, oldest first.
     pub gaps: Vec<Gap>,
 }
 
-/// Which calls are on record.
+/// The number and age of recorded calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Counted by their numbers, of which few are left out.
+pub struct RecordsSpan {
+    /// Computed from ids, so skipped ids count.
     pub records: u64,
-    /// When the oldest started.
+    /// Start of the oldest call.
     pub oldest: Option<SystemTime>,
 }

@@ -1,36 +1,36 @@
-//! Questions about how servers and tools fare over time.
+//! Queries about servers and tools over time.
 
 use std::time::{Duration, SystemTime};
 
-/// Which calls, and how finely they are told apart in time.
+/// Selects calls, and the length of the buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     pub server: Option<String>,
     pub tool: Option<String>,
-    /// Calls by their start, to the minute, or to the hour for what is older.
+    /// Earliest start of a call, rounded to the minute, or to the hour for older calls.
     pub since: SystemTime,
     pub until: SystemTime,
     /// The length of a bucket, rounded up to minutes or hours.
     pub bucket: Duration,
     pub by: By,
-    /// Which series come first; by name without an order.
+    /// The order of the series; by name without one.
     pub order: Option<Order>,
-    /// Series at most.
+    /// Number of series at most.
     pub limit: Option<usize>,
 }
 
-/// What makes a series.
+/// The grouping of calls into series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Server, method and tool.
+    /// By server, method and tool.
     #[default]
     Tool,
     Server,
-    /// There is one series.
+    /// One series for all calls.
     All,
 }
 
-/// The greatest first.
+/// The order of series, largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Calls,
@@ -39,16 +39,16 @@ pub enum Order {
     P95,
 }
 
-/// One tool of a server, or one prompt; or with an empty name the rest of what is asked of the server. What
-/// several calls of a series do not have in common is empty, too ([`By`]).
+/// The statistics of one tool of a server, or one prompt. An empty tool stands for all other requests to the
+/// server. A field that differs between the calls of a series is empty, too ([`By`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     pub server: String,
     pub method: String,
     pub tool: String,
-    /// Over the whole range.
+    /// The whole range.
     pub total: Bucket,
-    /// In the order of time; those without calls are left out.
+    /// In the order of time, without empty buckets.
     pub buckets: Vec<Bucket>,
 }
 
@@ -56,9 +56,9 @@ pub struct Series {
 pub struct Bucket {
     pub start: SystemTime,
     pub calls: u64,
-    /// Whatever is not `ok`.
+    /// Calls whose status is not `ok`.
     pub errors: u64,
-    /// To within 6 %.
+    /// Exact to 6 %.
     pub p50: Duration,
     pub p95: Duration,
     pub p99: Duration,

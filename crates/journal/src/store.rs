@@ -1,28 +1,28 @@
-//! The side of the store: what it takes from the queue, and what it is asked.
+//! The store's side of the journal: the queue that it takes from, and the queries that it answers.
 
 use std::fmt::Debug;
 
 use mainstay_core::record::{Cid, Record, RecordId};
 
 pub use super::{
-    counters::Tally,
-    entry::{Call, Ending, Rest, Waiter},
-    history::Noted,
-    queue::{Extras, Gathered, Keep, Queue},
+    counters::JournalTally,
+    entry::{Ending, RecordedCall, Rest, Waiter},
+    history::PendingTransition,
+    queue::{Extras, Gathered, JournalQueue, Keep},
 };
 use super::{
     error::JournalError,
     history::{History, Period},
     holder::Holder,
-    records::{Filter, Page, Span},
+    records::{Filter, Page, RecordsSpan},
     statistics::{Range, Series},
 };
 
-/// Keeps what it takes from a [`Queue`], and answers questions about it. All of it may block: the journal
-/// calls it where that does no harm.
+/// Writes the calls that it takes from a [`JournalQueue`], and answers queries about them. All methods may block, so
+/// the journal calls them off the runtime.
 pub trait Store: Debug + Send + Sync {
-    /// See [`Journal::records`](super::Journal::records). The latest are flushed before; so for `history`. What
-    /// takes long ends early once it `is_awaited` no more.
+    /// See [`Journal::records`](super::Journal::records). The latest calls are flushed before, as for
+    /// `history`. A long search ends early when `is_awaited` becomes false.
     fn records(
         &self,
         filter: &Filter,
@@ -32,7 +32,7 @@ pub trait Store: Debug + Send + Sync {
 
     fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError>;
 
-    fn span(&self) -> Result<Span, JournalError>;
+    fn span(&self) -> Result<RecordsSpan, JournalError>;
 
     fn history(&self, period: &Period) -> Result<History, JournalError>;
 
@@ -49,6 +49,6 @@ pub trait Store: Debug + Send + Sync {
         length: usize,
     ) -> Result<(Vec<u8>, u64), JournalError>;
 
-    /// Returns when what was left in the queue is written. The queue has been stopped.
+    /// Returns when the rest of the queue is written. The queue was stopped before.
     fn end(&self);
 }

@@ -1,4 +1,5 @@
-//! The journal over a store that writes nothing by itself: what waits is bounded, and no caller waits in vain.
+//! Tests of the journal over a store that writes nothing by itself: waiting data is bounded, and no caller
+//! waits forever.
 
 use std::time::Instant;
 
@@ -15,11 +16,11 @@ const MAX_BYTES: usize = 128 * 1024 * 1024;
 /// Calls that may wait.
 const MAX_CALLS: usize = 64 * 1024;
 
-/// Answers no question but one, and writes nothing.
+/// A store that answers one kind of query and writes nothing.
 #[derive(Debug)]
 struct Idle {
-    queue: Arc<Queue>,
-    /// How far the calls got that were left at the end.
+    queue: Arc<JournalQueue>,
+    /// States of the calls that were left at the end.
     left: Mutex<Vec<State>>,
 }
 
@@ -39,7 +40,7 @@ impl Store for Idle {
         absent()
     }
 
-    fn span(&self) -> Result<Span, JournalError> {
+    fn span(&self) -> Result<RecordsSpan, JournalError> {
         absent()
     }
 
@@ -62,7 +63,7 @@ impl Store for Idle {
     fn end(&self) {
         let gathered = self.queue.gather(&mut 0, false);
         assert!(gathered.last, "the queue has been stopped");
-        for call in gathered.begun {
+        for call in gathered.new_calls {
             self.left.lock().push(call.state());
             call.close();
         }
@@ -74,7 +75,7 @@ fn absent<T>() -> Result<T, JournalError> {
 }
 
 fn journal(durability: Durability) -> (Journal, Arc<Idle>) {
-    let queue = Arc::new(Queue::new(durability));
+    let queue = Arc::new(JournalQueue::new(durability));
     let store = Arc::new(Idle {
         queue: Arc::clone(&queue),
         left: Mutex::default(),
@@ -83,11 +84,14 @@ fn journal(durability: Durability) -> (Journal, Arc<Idle>) {
         durability,
         ..config::Journal::default()
     };
-    let asked: Arc<dyn Store> = Arc::clone(&store) as _;
-    (Journal::new(queue, asked, settings, PathBuf::new()), store)
+    let dyn_store: Arc<dyn Store> = Arc::clone(&store) as _;
+    (
+        Journal::new(queue, dyn_store, settings, PathBuf::new()),
+        store,
+    )
 }
 
-fn begun(arguments: ByteString) -> Begun {
+fn new_call(arguments: ByteString) -> Begun {
     Begun {
         origin: Arc::new(Origin::of(Door::Rest)),
         target: Target {
@@ -103,12 +107,12 @@ fn begun(arguments: ByteString) -> Begun {
     }
 }
 
-/// Beyond the bound a call has no record, and that is counted. In strict mode each call waits for its own.
+/// A call beyond the bound has no record, and is counted. In strict mode there is no bound.
 #[test]
 fn calls_that_are_too_many_are_counted() {
     for (durability, dropped) in [(Durability::Relaxed, 2), (Durability::Strict, 0)] {
         let (journal, _) = journal(durability);
-        let begin = || journal.begin(begun("{}".into()));
+        let begin = || journal.begin(new_call("{}".into()));
         let entries: Vec<Entry> = (0..MAX_CALLS + 2).map(|_| begin()).collect();
         let unrecorded = entries.iter().filter(|entry| !entry.is_some()).count();
         assert_eq!(unrecorded as u64, dropped, "{durability:?}");
@@ -117,40 +121,42 @@ fn calls_that_are_too_many_are_counted() {
     }
 }
 
-/// A call whose arguments are too much has a record without them.
+/// A call whose arguments exceed the bound has a record without them.
 #[test]
 fn payloads_that_are_too_much_are_counted() {
     let (journal, _) = journal(Durability::Relaxed);
     let half = ByteString::from("x".repeat(MAX_BYTES / 2));
-    let entries: Vec<Entry> = (0..3).map(|_| journal.begin(begun(half.clone()))).collect();
+    let entries: Vec<Entry> = (0..3)
+        .map(|_| journal.begin(new_call(half.clone())))
+        .collect();
     assert!(entries.iter().all(Entry::is_some));
     assert_eq!(journal.counters().payloads_dropped, 1);
     assert_eq!(journal.depth(), (3, MAX_BYTES));
 }
 
-/// A store that hangs hides the latest, and nothing else.
+/// If a store hangs, only the latest records are missing.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_write_is_read_all_the_same() {
     let (journal, _) = journal(Durability::Relaxed);
-    let _entry = journal.begin(begun("{}".into()));
-    let asked = tokio::time::Instant::now();
+    let _entry = journal.begin(new_call("{}".into()));
+    let started_at = tokio::time::Instant::now();
     let page = journal.records(Filter::default(), 1).await.expect("read");
     assert_eq!(page.total_count, 7);
-    assert!(asked.elapsed() >= WRITTEN_WITHIN);
+    assert!(started_at.elapsed() >= WRITTEN_WITHIN);
 }
 
-/// The store is told to end when nothing more can come, and callers that wait then learn so.
+/// The store ends when the queue is stopped, and waiting callers learn so then.
 #[tokio::test]
 async fn the_end_leaves_no_caller_waiting() {
     let (journal, store) = journal(Durability::Strict);
-    let entry = journal.begin(begun("{}".into()));
+    let entry = journal.begin(new_call("{}".into()));
     entry.reached(State::Sent);
     let intent = entry.intent();
     journal.close().await;
     assert_eq!(*store.left.lock(), [State::Sent]);
     intent.await.expect_err("it was not written");
     assert_eq!(journal.depth().1, 0);
-    let late = journal.begin(begun("{}".into()));
+    let late = journal.begin(new_call("{}".into()));
     late.intent().await.expect_err("it will not be written");
     assert_eq!(journal.counters().lost, 1);
     assert_eq!(store.left.lock().len(), 1);

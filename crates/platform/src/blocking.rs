@@ -1,17 +1,17 @@
-//! Work that takes long, on threads that may block.
+//! Long work on threads that may block.
 
 use std::any::Any;
 
 use tokio::task::{JoinError, JoinHandle};
 
-/// Bytes of a text that is read or written elsewhere than on the runtime's threads. Reading so many takes about
-/// half a millisecond, and so does a busy machine to change threads.
+/// Bytes of a text from which on it is processed off the runtime. Reading that many takes about half a
+/// millisecond, as long as a change of threads on a busy machine.
 pub const LONG: usize = 64 * 1024;
 
 type Output = Box<dyn Any + Send>;
 
-/// Does what reads files, or computes for long, without holding up the tasks of this thread. Panics if the
-/// work does.
+/// Runs work that reads files or computes for long, without blocking this thread's tasks. Panics if the work
+/// panics.
 pub async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match try_off_the_runtime(work).await {
         Ok(done) => done,
@@ -19,7 +19,8 @@ pub async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     }
 }
 
-/// The same. The error says that the work panicked, or that the runtime ended before it began.
+/// Like [`off_the_runtime`], but returns an error if the work panicked, or if the runtime ended before the
+/// work began.
 pub async fn try_off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -28,12 +29,12 @@ pub async fn try_off_the_runtime<T: Send + 'static>(
     Ok(*output)
 }
 
-/// The runtime's part is compiled once, for it does not know the work's type.
+/// Independent of the work's type, so that it is compiled once.
 fn start(work: Box<dyn FnOnce() -> Output + Send>) -> JoinHandle<Output> {
     tokio::task::spawn_blocking(work)
 }
 
-/// The same where the work is about so many bytes of text that it may hold up others; else does it here.
+/// Like [`off_the_runtime`] if the work processes more than [`LONG`] bytes of text; else runs the work here.
 pub async fn off_the_runtime_if_long<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -54,9 +55,9 @@ mod tests {
     #[tokio::test]
     async fn long_work_alone_changes_threads() {
         let here = thread::current().id();
-        for (bytes, stays) in [(0, true), (LONG, true), (LONG + 1, false)] {
+        for (bytes, is_here) in [(0, true), (LONG, true), (LONG + 1, false)] {
             let at = off_the_runtime_if_long(bytes, || thread::current().id()).await;
-            assert_eq!(at == here, stays, "{bytes}");
+            assert_eq!(at == here, is_here, "{bytes}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Measures how long the machine has slept. Timers stand still in suspend, and connections die.
+//! Measures the machine's sleep. Timers stop in suspend, and connections die.
 
 use std::{
     sync::{
@@ -8,40 +8,40 @@ use std::{
     time::Duration,
 };
 
-/// Tells how long the machine has slept so far.
+/// A clock of the machine's sleep.
 #[derive(Clone, Debug)]
-pub struct SleepClock(Source);
+pub struct SleepClock(SleepSource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum SleepSource {
     System(system::Clock),
-    /// Milliseconds; tests put the machine to sleep with it.
+    /// Milliseconds of sleep that a test has set.
     Manual(Arc<AtomicU64>),
 }
 
 impl SleepClock {
     pub fn system() -> Self {
-        Self(Source::System(system::Clock::new()))
+        Self(SleepSource::System(system::Clock::new()))
     }
 
-    /// One that says what [`SleepClock::sleep`] tells it.
+    /// A clock that only [`SleepClock::sleep`] advances.
     pub fn manual() -> Self {
-        Self(Source::Manual(Arc::default()))
+        Self(SleepSource::Manual(Arc::default()))
     }
 
-    /// Lets a manual clock's machine sleep; does nothing to the system's.
+    /// Adds sleep to a manual clock. Does nothing to the system's clock.
     pub fn sleep(&self, duration: Duration) {
-        if let Source::Manual(slept) = &self.0 {
+        if let SleepSource::Manual(slept) = &self.0 {
             let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
             slept.fetch_add(millis, Ordering::Relaxed);
         }
     }
 
-    /// Time slept since some fixed point in the past.
+    /// Time slept since a fixed point in the past.
     pub fn slept(&self) -> Duration {
         match &self.0 {
-            Source::System(clock) => clock.slept(),
-            Source::Manual(slept) => Duration::from_millis(slept.load(Ordering::Relaxed)),
+            SleepSource::System(clock) => clock.slept(),
+            SleepSource::Manual(slept) => Duration::from_millis(slept.load(Ordering::Relaxed)),
         }
     }
 }
@@ -52,7 +52,7 @@ mod system {
 
     use rustix::time::{ClockId, Timespec, clock_gettime};
 
-    /// CLOCK_BOOTTIME goes on in suspend, CLOCK_MONOTONIC does not.
+    /// CLOCK_BOOTTIME runs in suspend, CLOCK_MONOTONIC does not.
     #[derive(Clone, Debug)]
     pub struct Clock;
 
@@ -78,8 +78,7 @@ mod system {
 mod system {
     use std::time::{Duration, Instant, SystemTime};
 
-    /// Wall time that passed without a timer noticing. A clock that is set counts as sleep, which
-    /// costs a probe.
+    /// Wall time that passed without timers. Setting the clock counts as sleep, which costs a probe.
     #[derive(Clone, Debug)]
     pub struct Clock {
         wall: SystemTime,

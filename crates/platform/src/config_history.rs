@@ -1,7 +1,7 @@
-//! The versions of a configuration file, each byte for byte, in the state directory.
+//! The versions of a configuration file in the state directory, byte for byte.
 //!
-//! A version is what the file had after a change; the newest one is what Mainstay last saw. A version is one
-//! file: a line of JSON about it, then the bytes.
+//! A version is the content of the file after a change. The newest version is the content that Mainstay last
+//! read or wrote. A version is one file: a line of JSON about it, then the bytes.
 
 use std::{
     ffi::OsStr,
@@ -35,23 +35,23 @@ const EXTENSION: &str = "version";
 /// Versions of one file that are kept.
 pub const MAX_VERSIONS: usize = 50;
 
-/// Bytes that the versions of one file may have together. The newest two are kept however large they are.
+/// Bytes of all versions of one file. The newest two versions are kept regardless of their size.
 const MAX_BYTES: u64 = 4 * MAX_CONFIGURATION;
 
-/// Bytes of the folder's name: two files have one name as good as never.
+/// Bytes of the folder's name. A collision of two files is practically impossible.
 const NAME_BYTES: usize = 8;
 
-/// Bytes that the line about a version has at most: a path, and the names of some servers and keys.
+/// Longest line about a version in bytes: a path, and the names of some servers and keys.
 const MAX_HEAD: u64 = 64 * 1024;
 
-/// Characters of what is said of a version.
+/// Longest reason of a version in characters.
 const MAX_REASON: usize = 1000;
 
-/// How long another process may be at a change of the same file.
+/// Attempts to get the lock while another process changes the same file.
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Who changed a file.
+/// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangedBy {
@@ -61,7 +61,7 @@ pub enum ChangedBy {
     Rest,
     /// A command of Mainstay.
     Command,
-    /// An editor or another program; Mainstay found it changed.
+    /// An editor or another program: Mainstay found the file changed.
     Hand,
 }
 
@@ -89,7 +89,7 @@ pub struct Version {
     /// RFC 3339, UTC.
     pub at: String,
     pub by: ChangedBy,
-    /// What changed, in words.
+    /// A description of the change.
     pub reason: String,
     /// The file.
     pub path: PathBuf,
@@ -103,21 +103,22 @@ pub struct ConfigHistory {
     path: PathBuf,
 }
 
-/// A version that was restored.
+/// The result of restoring a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored<T> {
-    /// What was done with its bytes.
+    /// The result of writing its bytes.
     pub done: T,
-    /// The version whose content the file has again.
+    /// The version whose content was restored.
     pub restored: u64,
-    /// The number under which the file is in its history now.
+    /// The file's version after that.
     pub version: u64,
 }
 
 impl ConfigHistory {
-    /// The history of this file, which may not be there.
+    /// The history of this file. The file need not exist.
     pub fn of(state: &StateDir, path: &Path) -> Self {
-        // The folder may be reached by several names. The file's own name stays, whatever it links to.
+        // A folder may have several paths, so it is resolved. The file's own name stays, even if it is a
+        // link.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().map(|folder| {
             let real = fs::canonicalize(folder);
@@ -141,8 +142,8 @@ impl ConfigHistory {
         }
     }
 
-    /// Has `write` change the file, and keeps the version before and the one after. A history that cannot be
-    /// kept holds up no change: the log says so.
+    /// Runs `write`, which changes the file, and keeps the version before and the one after. A failure of the
+    /// history is logged, and does not prevent the change.
     pub fn around<T, E>(
         &self,
         by: ChangedBy,
@@ -162,10 +163,10 @@ impl ConfigHistory {
         Ok(done)
     }
 
-    /// Keeps the file as it is, unless it is the newest version.
+    /// Keeps the file's current content, unless it is the newest version.
     pub fn note(&self, by: ChangedBy) {
-        let kept = self.hold().and_then(|_held| self.keep(by, None));
-        if let Err(error) = kept {
+        let result = self.hold().and_then(|_lock| self.keep(by, None));
+        if let Err(error) = result {
             self.tell_unkept(&error);
         }
     }
@@ -178,12 +179,12 @@ impl ConfigHistory {
         );
     }
 
-    /// The newest first.
+    /// All versions, newest first.
     pub fn versions(&self) -> Result<Vec<Version>, StateError> {
         let mut numbers = self.numbers()?;
         numbers.reverse();
         let versions = numbers.into_iter().filter_map(|number| {
-            // One that is damaged hides no other.
+            // A damaged version does not hide the others.
             let head = self.head(number);
             let head = head.inspect_err(|error| tracing::warn!(%error, "a version cannot be read"));
             head.ok().flatten()
@@ -197,20 +198,20 @@ impl ConfigHistory {
         self.read(number)
     }
 
-    /// The version before this one that is kept.
+    /// The kept version before this one.
     pub fn before(&self, number: u64) -> Result<Option<(Version, Vec<u8>)>, StateError> {
-        let older = self.numbers()?.into_iter().rfind(|it| *it < number);
+        let older = self.numbers()?.into_iter().rfind(|older| *older < number);
         older.map_or(Ok(None), |older| self.read(older))
     }
 
-    /// Whether the file is not the newest version. A file without a history is what Mainstay knows.
+    /// True if the file differs from the newest version. A file without a history counts as unchanged.
     pub fn is_changed(&self) -> Result<bool, StateError> {
         let newest = self.newest()?;
-        Ok(newest.is_some_and(|(_, known)| content(&self.path).as_ref() != Some(&known)))
+        Ok(newest.is_some_and(|(_, bytes)| content(&self.path).as_ref() != Some(&bytes)))
     }
 
-    /// Has `write` give the file the content of a version: this one, or the one before the last change.
-    /// A file that is not what Mainstay last saw is kept, and replaced only by `force`.
+    /// Restores a version by `write`: this one, or the one before the last change. If the file was changed by
+    /// hand, its content is kept as a version, and only `force` replaces it.
     pub fn restore<T>(
         &self,
         by: ChangedBy,
@@ -227,17 +228,17 @@ impl ConfigHistory {
         let newest = self.newest().map_err(not_kept)?;
         let target = match (number, &newest) {
             (Some(number), _) => self.read(number).map_err(not_kept)?,
-            // A file that has gone comes back.
+            // Restore the newest version of a deleted file.
             (None, Some(newest)) if found.is_none() => Some(newest.clone()),
             (None, Some((newest, _))) => self.before(newest.version).map_err(not_kept)?,
             (None, None) => None,
         };
         let (target, bytes) = target.ok_or_else(|| self.unknown(number))?;
         let done = write(&bytes)?;
-        // The file is changed by now, and what cannot be kept undoes nothing.
+        // The file has changed by now, so a failure of the history is only logged.
         let reason = format!("back to version {}", target.version);
-        let kept = self.keep(by, Some(reason)).and_then(|()| self.newest());
-        let newest = kept
+        let result = self.keep(by, Some(reason)).and_then(|()| self.newest());
+        let newest = result
             .inspect_err(|error| self.tell_unkept(error))
             .ok()
             .flatten();
@@ -266,7 +267,7 @@ impl ConfigHistory {
         Failure::new(FailureKind::VersionNotFound, message)
     }
 
-    /// One process at a time changes the file and its history.
+    /// Locks the file's history. One process at a time changes the file and its history.
     fn hold(&self) -> Result<File, StateError> {
         self.state.check()?;
         for folder in [
@@ -292,13 +293,13 @@ impl ConfigHistory {
         Ok(lock)
     }
 
-    /// Keeps the file as it is, unless it is the newest version. The lock is held.
+    /// Keeps the file's current content, unless it is the newest version. The caller holds the lock.
     fn keep(&self, by: ChangedBy, reason: Option<String>) -> Result<(), StateError> {
         let Some(bytes) = content(&self.path) else {
             return Ok(());
         };
         let newest = self.newest()?;
-        if newest.as_ref().is_some_and(|(_, known)| *known == bytes) {
+        if newest.as_ref().is_some_and(|(_, newest)| *newest == bytes) {
             return Ok(());
         }
         let text = |bytes: &Vec<u8>| Encoding::decode(bytes.clone()).unwrap_or_default();
@@ -322,12 +323,12 @@ impl ConfigHistory {
     }
 
     fn forget_oldest(&self) -> Result<(), StateError> {
-        let (mut kept, mut bytes) = (0, 0);
+        let (mut count, mut bytes) = (0, 0);
         for number in self.numbers()?.into_iter().rev() {
             let path = self.file_of(number);
             let found = fs::metadata(&path).map_err(|error| failed(&path, error))?;
-            (kept, bytes) = (kept + 1, bytes + found.len());
-            if kept > MAX_VERSIONS || kept > 2 && bytes > MAX_BYTES {
+            (count, bytes) = (count + 1, bytes + found.len());
+            if count > MAX_VERSIONS || count > 2 && bytes > MAX_BYTES {
                 fs::remove_file(&path).map_err(|error| failed(&path, error))?;
             }
         }
@@ -339,7 +340,7 @@ impl ConfigHistory {
         newest.map_or(Ok(None), |newest| self.read(newest))
     }
 
-    /// Those that are kept, in order.
+    /// The numbers of the kept versions, in order.
     fn numbers(&self) -> Result<Vec<u64>, StateError> {
         self.state.check()?;
         let entries = match fs::read_dir(&self.folder) {

@@ -1,15 +1,17 @@
-//! Turns core dumps off for Mainstay, whose memory holds the secrets of all servers. Servers get them back.
+//! Disables core dumps of Mainstay, whose memory holds the secrets of all servers. Servers get their limit
+//! back.
 
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A byte. To the kernel it says that a dump is not to be handed to a program either, which zero does not (core(5)).
+/// A limit of one byte. It also keeps the kernel from piping a dump to a program, which a limit of zero does
+/// not (core(5)).
 const NONE: u64 = 1;
 
 static BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
-/// To be called early in a process that will read secrets.
+/// Disables core dumps. Call it before the process reads secrets.
 pub fn turn_off() {
     let before = getrlimit(Resource::Core);
     let none = Rlimit {
@@ -21,7 +23,7 @@ pub fn turn_off() {
     }
 }
 
-/// The limit that children are to have, where it was changed.
+/// The limit to restore in children, if it was changed.
 pub fn before() -> Option<Rlimit> {
     BEFORE.get().copied()
 }

@@ -1,5 +1,5 @@
-//! A budget of file descriptors for clients and servers, so that some are left for the operator's
-//! connections and for files.
+//! A budget of file descriptors for clients and servers. It leaves some for the operator's connections and
+//! for files.
 
 use std::{
     io,
@@ -9,32 +9,32 @@ use std::{
     },
 };
 
-/// Kept for files, and for what a start of a process needs for a moment.
+/// Descriptors for files, and for starting processes.
 const FILES: usize = 64;
 
-/// Kept for connections of the operator, where the limit is high enough for that; else an eighth of it.
+/// Descriptors for the operator's connections. If the limit is low, an eighth of it.
 const OPERATOR: usize = 256;
 
-/// What this process may open.
+/// The budget of this process.
 static BUDGET: LazyLock<Budget> = LazyLock::new(|| Budget::within(limit()));
 
 #[derive(Debug)]
 struct Budget {
     /// The limit of the process.
     limit: usize,
-    /// How many of it clients and servers may have.
+    /// The part of the limit that clients and servers may use.
     shared: usize,
-    taken: AtomicUsize,
+    in_use: AtomicUsize,
 }
 
-/// Descriptors that were taken; dropping it gives them back.
+/// Descriptors in use; dropping it returns them to the budget.
 #[derive(Debug)]
 pub struct Descriptors {
     budget: &'static Budget,
     count: usize,
 }
 
-/// Too few are left.
+/// The budget has too few descriptors left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many files are open: the limit is {limit} (raise it, for example with `ulimit -n`)")]
 pub struct Exhausted {
@@ -47,17 +47,17 @@ impl From<Exhausted> for io::Error {
     }
 }
 
-/// Takes so many descriptors for a client or a server.
+/// Takes descriptors from the budget for a client or a server.
 pub fn take(count: usize) -> Result<Descriptors, Exhausted> {
     BUDGET.take(count)
 }
 
-/// How many connections the operator can have beside those of clients.
+/// Number of connections that are reserved for the operator.
 pub fn operator() -> usize {
     BUDGET.operator()
 }
 
-/// How many files this process may have open.
+/// Number of files that this process may have open.
 #[cfg(unix)]
 pub fn limit() -> usize {
     use rustix::process::{Resource, getrlimit};
@@ -75,7 +75,7 @@ impl Budget {
         let mut budget = Self {
             limit,
             shared: 0,
-            taken: AtomicUsize::default(),
+            in_use: AtomicUsize::default(),
         };
         budget.shared = limit.saturating_sub(FILES + budget.operator());
         budget
@@ -86,8 +86,8 @@ impl Budget {
     }
 
     fn take(&'static self, count: usize) -> Result<Descriptors, Exhausted> {
-        let more = |taken: usize| taken.checked_add(count).filter(|sum| *sum <= self.shared);
-        self.taken
+        let more = |in_use: usize| in_use.checked_add(count).filter(|sum| *sum <= self.shared);
+        self.in_use
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .map_err(|_| Exhausted { limit: self.limit })?;
         Ok(Descriptors {
@@ -99,7 +99,7 @@ impl Budget {
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        self.budget.taken.fetch_sub(self.count, Ordering::Relaxed);
+        self.budget.in_use.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
         drop(few);
         assert!(budget.take(3).is_err());
         drop((budget.take(2).expect("two are left"), most));
-        assert_eq!(budget.taken.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.in_use.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Connects to one of the addresses of a name, side by side (happy eyeballs, RFC 8305): an address that does
-//! not answer holds up no other.
+//! Connects to one of a name's addresses, several at a time (happy eyeballs, RFC 8305): an address that does
+//! not answer does not delay the others.
 
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
@@ -11,14 +11,15 @@ use tokio::{
 
 use crate::descriptors;
 
-/// How long an address has until the next one is tried beside it (RFC 8305, section 5).
+/// Time before the next address is tried, too (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Addresses of a name that are tried. A name may stand for hundreds; each costs a packet and a descriptor.
+/// Number of addresses of a name that are tried. A name may have hundreds; each costs a packet and a
+/// descriptor.
 const MAX_ADDRESSES: usize = 8;
 
-/// Connects to one of the addresses that a name stands for; returns which. `worked` is the one of the last
-/// time. The caller has a descriptor for the connection.
+/// Connects to one of the addresses of a name, and returns which. `worked` is the address of the last
+/// connection. The caller has a descriptor for the connection.
 ///
 /// # Errors
 ///
@@ -30,20 +31,24 @@ pub async fn connect(
     let ordered = order(resolved, worked);
     let first = ordered.first().copied();
     race(&ordered, |address| async move {
-        // What is tried beside the first needs a descriptor of its own until it has won or lost.
-        let beside = (Some(address) != first).then(|| descriptors::take(1));
-        let _beside = beside.transpose()?;
+        // Each additional attempt needs a descriptor of its own until it ends.
+        let extra = (Some(address) != first).then(|| descriptors::take(1));
+        let _extra = extra.transpose()?;
         TcpStream::connect(address).await
     })
     .await
 }
 
-/// The addresses that are tried, in their order: the families take turns, beginning with that of the first
-/// (RFC 8305, section 4), and one that has worked before comes before all.
+/// The order in which addresses are tried. The families alternate, starting with that of the first address
+/// (RFC 8305, section 4). The address that worked before is first.
 fn order(resolved: &[SocketAddr], worked: Option<SocketAddr>) -> Vec<SocketAddr> {
     let is_first_v6 = resolved.first().is_some_and(SocketAddr::is_ipv6);
-    let of = |v6: bool| resolved.iter().filter(move |it| it.is_ipv6() == v6);
-    let (mut one, mut other) = (of(is_first_v6), of(!is_first_v6));
+    let of_family = |v6: bool| {
+        resolved
+            .iter()
+            .filter(move |address| address.is_ipv6() == v6)
+    };
+    let (mut one, mut other) = (of_family(is_first_v6), of_family(!is_first_v6));
     let mut ordered: Vec<SocketAddr> = Vec::new();
     let mut add = |address: SocketAddr| {
         if ordered.len() < MAX_ADDRESSES && !ordered.contains(&address) {
@@ -63,12 +68,12 @@ fn order(resolved: &[SocketAddr], worked: Option<SocketAddr>) -> Vec<SocketAddr>
     ordered
 }
 
-/// Connects by `connect` to the first of these addresses that answers. The next one is tried once the last
-/// one has failed, or has said nothing for a while. The attempts that lose are dropped.
+/// Connects by `connect` to the first of these addresses that answers. The next address is tried when the
+/// last one has failed, or has not answered for a while. All other attempts are then dropped.
 ///
 /// # Errors
 ///
-/// The first error that says something of the other side, else the first error.
+/// The first error of the peer, or else the first error.
 async fn race<T, F: Future<Output = io::Result<T>>>(
     addresses: &[SocketAddr],
     connect: impl Fn(SocketAddr) -> F,
@@ -99,7 +104,7 @@ async fn race<T, F: Future<Output = io::Result<T>>>(
         match outcome {
             Ok(connected) => return Ok((connected, address)),
             Err(error) => {
-                // Its turn is over: the next one does not wait.
+                // The attempt has failed, so try the next address now.
                 next_at = Instant::now();
                 let is_better = failed
                     .as_ref()
@@ -112,8 +117,8 @@ async fn race<T, F: Future<Output = io::Result<T>>>(
     }
 }
 
-/// Whether an error says something of the other side, and not only that this machine has no way there, such
-/// as one without IPv6.
+/// True for an error of the peer. False if this machine has no route to the address, such as a machine
+/// without IPv6.
 fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -158,14 +163,14 @@ mod tests {
 
     #[test]
     fn many_addresses_are_not_all_tried_and_both_families_are() {
-        let many = (0..200).map(|it| SocketAddr::from(([192, 0, 2, it], 1)));
+        let many = (0..200).map(|host| SocketAddr::from(([192, 0, 2, host], 1)));
         let resolved: Vec<_> = many.chain(addresses(&["[::1]:1"])).collect();
         let ordered = order(&resolved, None);
         assert_eq!(ordered.len(), MAX_ADDRESSES);
         assert_eq!(ordered[1], address("[::1]:1"));
     }
 
-    /// What an address does.
+    /// The behaviour of an address.
     #[derive(Clone, Copy)]
     enum Does {
         Nothing,
@@ -173,15 +178,15 @@ mod tests {
         Connects(Duration),
     }
 
-    /// Races addresses that do so; returns the outcome, and when each was tried.
+    /// Races addresses with these behaviours. Returns the result, and the times of the attempts.
     async fn raced(does: &[Does]) -> (io::Result<usize>, Vec<Duration>) {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let tried = RefCell::new(Vec::new());
         let all: Vec<_> = (0..does.len())
-            .map(|it| SocketAddr::from(([192, 0, 2, 1], u16::try_from(it).expect("few"))))
+            .map(|port| SocketAddr::from(([192, 0, 2, 1], u16::try_from(port).expect("few"))))
             .collect();
         let raced = race(&all, |address| {
-            tried.borrow_mut().push(began.elapsed());
+            tried.borrow_mut().push(started_at.elapsed());
             let does = does[usize::from(address.port())];
             async move {
                 match does {
@@ -242,8 +247,8 @@ mod tests {
         }
     }
 
-    /// 192.0.2.0/24 leads nowhere (RFC 5737), silently on most machines. The second address is used, and at
-    /// once the next time.
+    /// 192.0.2.0/24 has no hosts (RFC 5737); most machines get no answer. The second address is used, and is
+    /// tried first the next time.
     #[tokio::test]
     async fn a_name_whose_first_address_leads_nowhere_is_reached_by_the_next() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;

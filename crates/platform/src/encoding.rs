@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// The encoding of a text file. UTF-16 is known by its byte order mark, as Windows writes it.
+/// The encoding of a text file. UTF-16 is recognised by its byte order mark, as Windows writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
@@ -18,14 +18,14 @@ pub enum Encoding {
     Utf16Be,
 }
 
-/// Bytes of a byte order mark.
+/// Length of a byte order mark, in bytes.
 const MARK: u64 = 2;
 
 const LE_MARK: &[u8] = &[0xff, 0xfe];
 const BE_MARK: &[u8] = &[0xfe, 0xff];
 
 impl Encoding {
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn detect(bytes: &[u8]) -> Self {
         if bytes.starts_with(LE_MARK) {
             Self::Utf16Le
         } else if bytes.starts_with(BE_MARK) {
@@ -35,7 +35,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding of a file. One that is not there would be in UTF-8.
+    /// The encoding of a file. A new file is UTF-8.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut start = Vec::new();
         match fs::File::open(path) {
@@ -44,20 +44,20 @@ impl Encoding {
                 file?.take(MARK).read_to_end(&mut start)?;
             }
         }
-        Ok(Self::of(&start))
+        Ok(Self::detect(&start))
     }
 
-    /// The text of a file, without the mark of UTF-16. `None` if it is no text. Encoded again it has the same
-    /// bytes.
+    /// The text of a file, without a byte order mark. `None` if the bytes are not valid text. Encoding the
+    /// text restores the bytes.
     pub fn decode(bytes: Vec<u8>) -> Option<String> {
-        let from = match Self::of(&bytes) {
+        let from = match Self::detect(&bytes) {
             Self::Utf8 => return String::from_utf8(bytes).ok(),
             Self::Utf16Le => u16::from_le_bytes,
             Self::Utf16Be => u16::from_be_bytes,
         };
         let (units, rest) = bytes[LE_MARK.len()..].as_chunks::<2>();
-        let units = units.iter().map(|unit| from(*unit));
-        let text: Result<String, _> = char::decode_utf16(units).collect();
+        let text: Result<String, _> =
+            char::decode_utf16(units.iter().map(|unit| from(*unit))).collect();
         text.ok().filter(|_| rest.is_empty())
     }
 
@@ -87,7 +87,7 @@ mod tests {
         ];
         for bytes in texts {
             let text = Encoding::decode(bytes.to_vec()).expect("a text");
-            assert_eq!(Encoding::of(bytes).encode(&text), bytes, "{text:?}");
+            assert_eq!(Encoding::detect(bytes).encode(&text), bytes, "{text:?}");
         }
         assert_eq!(
             Encoding::decode(texts[3].to_vec()).as_deref(),

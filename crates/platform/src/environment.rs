@@ -1,4 +1,4 @@
-//! The process's environment, home folder and files, and the configuration found in them.
+//! The process's environment, home folder and files, and the configuration found there.
 
 use std::{
     cell::RefCell,
@@ -21,12 +21,13 @@ use mainstay_core::{
 
 use crate::files;
 
-/// The world of this process.
+/// The environment of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Process;
 
 impl Environment for Process {
-    /// A value that is not UTF-8 is as good as none: no configuration could hold it.
+    /// The value of a variable. A value that is not UTF-8 counts as unset, because a configuration could not
+    /// hold it.
     fn var(&self, name: &str) -> Option<String> {
         env::var(name).ok()
     }
@@ -42,7 +43,7 @@ impl Environment for Process {
     }
 }
 
-/// The world of this process, with files that were read before.
+/// The environment of this process, with files that were read before.
 struct WithFiles {
     files: BTreeMap<PathBuf, Result<String, Unreadable>>,
     missing_folders: BTreeSet<PathBuf>,
@@ -69,14 +70,15 @@ impl Environment for WithFiles {
     }
 }
 
-/// An environment in which every file is empty and every folder exists; notes which are asked for.
+/// An environment in which every file is empty and every folder exists. It records the files and folders that
+/// are used.
 #[derive(Default)]
-struct Asking {
+struct PathProbe {
     files: RefCell<BTreeSet<PathBuf>>,
     folders: RefCell<BTreeSet<PathBuf>>,
 }
 
-impl Environment for Asking {
+impl Environment for PathProbe {
     fn var(&self, name: &str) -> Option<String> {
         Process.var(name)
     }
@@ -96,13 +98,13 @@ impl Environment for Asking {
     }
 }
 
-/// Parses with the files that references name, and the folders that must be there. They are looked at
-/// side by side between a first pass, which finds out which they are, and a second: so neither takes
-/// longer than [`files::PATIENCE`], however many of them hang.
+/// Parses with the files that references name, and the folders that must exist. A first pass finds their
+/// paths. They are then read concurrently, and a second pass uses them. So reading takes at most
+/// [`files::PATIENCE`], even if many of them hang.
 fn with_files<T>(parse: impl Fn(&dyn Environment) -> T) -> T {
-    let asking = Asking::default();
-    let parsed = parse(&asking);
-    let (files, folders) = (asking.files.into_inner(), asking.folders.into_inner());
+    let probe = PathProbe::default();
+    let parsed = parse(&probe);
+    let (files, folders) = (probe.files.into_inner(), probe.folders.into_inner());
     let missing_folders = files::missing_folders(&folders);
     if files.is_empty() && missing_folders.is_empty() {
         return parsed;
@@ -113,7 +115,7 @@ fn with_files<T>(parse: impl Fn(&dyn Environment) -> T) -> T {
     })
 }
 
-/// A configuration that can be used, and where it was found.
+/// A valid configuration and its path.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub config: Config,
@@ -122,23 +124,23 @@ pub struct Loaded {
     pub warnings: Vec<ConfigError>,
 }
 
-/// Why there is no configuration.
+/// An error that prevents a configuration from being loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: Unreadable },
-    /// The usual file was there, and is not any more.
+    /// The usual file existed before, and was deleted.
     #[error("{} has gone", path.display())]
     Gone { path: PathBuf },
     #[error("{} is no usable configuration", path.display())]
     Invalid { path: PathBuf, errors: ConfigErrors },
 }
 
-/// What to do about a file that has gone.
+/// The hint for a file that was deleted.
 const GONE: &str = "bring it back, or do without it by \"mainstay reload\"";
 
 impl LoadError {
-    /// A line each, as `FILE:LINE:COLUMN: PATH: MESSAGE` where there is a place.
+    /// One line for each finding: `FILE:LINE:COLUMN: PATH: MESSAGE` if its place is known.
     pub fn findings(&self) -> Vec<String> {
         match self {
             Self::Unreadable { source, .. } => {
@@ -155,7 +157,7 @@ impl LoadError {
 }
 
 impl LoadError {
-    /// What is wrong, for programs.
+    /// The errors in a form for programs.
     pub fn errors(&self) -> Vec<ConfigError> {
         let whole = |message, hint: &str| ConfigError {
             path: String::new(),
@@ -173,7 +175,7 @@ impl LoadError {
         }
     }
 
-    /// The same error as a kind of failure, in fixed words (requirement A24).
+    /// The error as a kind of failure, in fixed words (requirement A24).
     pub fn failure(&self) -> Failure {
         let message = match self {
             Self::Unreadable { source, .. } => format!("{self}: {source}"),
@@ -200,8 +202,7 @@ impl Loaded {
         }
     }
 
-    /// Everything found, a line each: problems as `FILE:LINE:COLUMN: PATH: MESSAGE`, warnings marked
-    /// as such.
+    /// All findings, a line each: problems as `FILE:LINE:COLUMN: PATH: MESSAGE`, and warnings marked as such.
     pub fn findings(&self) -> impl Iterator<Item = String> {
         let file = self.file();
         self.config
@@ -225,23 +226,23 @@ impl Loaded {
     }
 }
 
-/// The source of a configuration, and the command line's additions: it can be read again.
+/// The source of a configuration, with the command line's additions. It can be read again.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     pub flag: Option<PathBuf>,
-    /// `--health-interval`, if it was given; `Some(None)` never asks.
+    /// The value of `--health-interval`; `Some(None)` disables health checks.
     pub health_interval: Option<Option<Duration>>,
     pub clients: Clients,
 }
 
-/// What `--mcp-clients` and its like say.
+/// The values of `--mcp-clients` and related flags.
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
     /// `--mcp-clients`: the usual file of another program.
     pub usual: bool,
     /// `--mcp-clients-config`
     pub file: Option<PathBuf>,
-    /// `--mcp-client`, each wins over the file.
+    /// `--mcp-client`. Each overrides the file.
     pub inline: Vec<Inline>,
 }
 
@@ -251,7 +252,7 @@ impl Origin {
         self.parse(text.as_deref())
     }
 
-    /// The file's text. The usual file may be missing, one that was named may not.
+    /// The file's text. The usual file may be missing; a file that was named explicitly may not.
     pub fn text(&self) -> Result<Option<String>, LoadError> {
         let Some(location) = self.location() else {
             return Ok(None);
@@ -265,7 +266,7 @@ impl Origin {
         }
     }
 
-    /// What this text means in the file's place, with what the command line says beside it.
+    /// Parses this text as the file's content, together with the command line.
     pub fn parse(&self, text: Option<&str>) -> Result<Loaded, LoadError> {
         let mut loaded = match text.zip(self.path()) {
             None => Loaded::empty(),
@@ -283,7 +284,7 @@ impl Origin {
         Ok(loaded)
     }
 
-    /// The file's text with its references as they stand there: nothing that they name is read.
+    /// Parses the file's text without resolving its references: no file or variable that they name is read.
     pub fn parse_kept(&self, text: &str) -> Result<Loaded, LoadError> {
         let path = self.path().unwrap_or_default();
         let absolute = absolute(&path)?;
@@ -317,7 +318,7 @@ impl Origin {
         }
     }
 
-    /// An entry that does not stand in the file, which has this text, read as if it did.
+    /// Parses an entry as if it stood in the file, which has this text.
     pub fn entry(
         &self,
         name: &ServerName,
@@ -353,18 +354,18 @@ impl Origin {
             .map_err(|errors| LoadError::Invalid { path, errors })
     }
 
-    /// The file, whether it is there or not.
+    /// The path of the file, which may not exist.
     pub fn path(&self) -> Option<PathBuf> {
         self.location().map(|location| location.path().to_owned())
     }
 
-    /// The servers whose entries stand on the command line.
+    /// The servers whose entries are on the command line.
     pub fn inline(&self) -> BTreeSet<ServerName> {
-        let inline = self.clients.inline.iter();
-        inline.map(|server| server.name.clone()).collect()
+        let servers = self.clients.inline.iter();
+        servers.map(|server| server.name.clone()).collect()
     }
 
-    /// Whether a flag says which servers there are, even where there is no file.
+    /// True if a flag defines the servers, even without a file.
     pub fn is_stated(&self) -> bool {
         let Clients {
             usual,
@@ -374,20 +375,20 @@ impl Origin {
         *usual || file.is_some() || !inline.is_empty()
     }
 
-    /// Whether the file was given by those options.
+    /// True if the file comes from `--mcp-clients` or `--mcp-clients-config`.
     pub fn is_of_clients(&self) -> bool {
         self.clients.file.is_some() || self.of_clients().is_some()
     }
 
     fn location(&self) -> Option<Location> {
-        let given = self.flag.as_ref().or(self.clients.file.as_ref());
-        match given {
+        let path = self.flag.as_ref().or(self.clients.file.as_ref());
+        match path {
             Some(path) => Some(Location::Named(path.clone())),
             None => self.of_clients().or_else(|| locate(None, &Process)),
         }
     }
 
-    /// What `--mcp-clients` alone means; our own where there is none.
+    /// The file that `--mcp-clients` alone selects: the other program's, or else our own.
     fn of_clients(&self) -> Option<Location> {
         let usual = self.flag.is_none() && self.clients.file.is_none() && self.clients.usual;
         let location = usual.then(|| locate_clients(&Process)).flatten()?;
@@ -396,8 +397,7 @@ impl Origin {
     }
 }
 
-/// Reads the configuration: the file named by `flag`, else the one of the environment, else the
-/// user's own.
+/// Loads the configuration: the file of `flag`, else that of the environment, else the user's own.
 pub fn load(flag: Option<&Path>) -> Result<Loaded, LoadError> {
     let origin = Origin {
         flag: flag.map(Path::to_owned),
@@ -406,7 +406,7 @@ pub fn load(flag: Option<&Path>) -> Result<Loaded, LoadError> {
     origin.load()
 }
 
-/// An entry read beside no file.
+/// Parses an entry that belongs to no file.
 pub fn entry_alone(
     name: &ServerName,
     entry: &Entry,
@@ -418,7 +418,8 @@ pub fn entry_alone(
         .map_err(|errors| LoadError::Invalid { path, errors })
 }
 
-/// Relative paths inside a file mean its own folder, wherever we are started.
+/// Makes a path absolute. Relative paths inside a file are relative to its folder, not to the working
+/// directory.
 fn absolute(path: &Path) -> Result<PathBuf, LoadError> {
     std::path::absolute(path).map_err(|error: io::Error| LoadError::Unreadable {
         path: path.to_owned(),

@@ -1,12 +1,12 @@
-//! Parses server-sent events, each bounded in size, from the pieces of a stream.
+//! Parses server-sent events from the pieces of a stream. Each event is bounded in size.
 //!
-//! Parsing follows WHATWG HTML, section 9.2.6, with three differences. Blocks without data are passed on
-//! too, because their `id` and `retry` count. Data keeps its bytes: the reader decides whether they are
-//! UTF-8. An event without its blank line can be had at the end of the stream.
+//! Parsing follows WHATWG HTML, section 9.2.6, with three differences. Blocks without data are returned too,
+//! because their `id` and `retry` count. Data keeps its bytes, and the reader decides whether they are UTF-8.
+//! An event without its blank line can be read at the end of the stream.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// How much of an oversized event is kept, to say whose answer it was.
+/// Bytes of an oversized event that are kept to identify it.
 const KEPT_HEAD: usize = 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -17,50 +17,50 @@ pub struct Event {
     /// The value of `event`.
     pub name: Option<String>,
     pub id: Option<String>,
-    /// In milliseconds.
+    /// The value of `retry`, in milliseconds.
     pub retry: Option<u64>,
-    /// The values of `data`, one to a line.
+    /// The values of `data`, joined by line feeds.
     pub data: Option<Bytes>,
 }
 
-/// An event that was not kept.
+/// An event above the size limit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooLarge {
-    /// How its data begins.
+    /// The beginning of its data.
     pub head: Bytes,
 }
 
-/// Splits pieces of a stream into events, and holds no more than one piece and what `limit` allows.
+/// Splits pieces of a stream into events. It holds at most one piece and the bytes that `limit` allows.
 #[derive(Debug)]
 pub struct EventParser {
-    /// The most that the lines of one event may have, their ends and comments not counted.
+    /// Bytes of the lines of one event at most, without line ends and comments.
     limit: usize,
-    /// What has not been looked at.
+    /// Bytes that are not parsed yet.
     input: Bytes,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     line: BytesMut,
-    /// The line that has begun is of no interest.
+    /// True if the current line is skipped.
     skips_line: bool,
-    /// A line feed that comes next belongs to the carriage return before it.
+    /// True after a carriage return: a line feed that follows belongs to it.
     after_return: bool,
-    /// No line has ended yet.
+    /// True until the first line is complete.
     is_first_line: bool,
     block: Block,
 }
 
-/// An event whose end has not come.
+/// An incomplete event.
 #[derive(Debug, Default)]
 struct Block {
     event: Event,
-    data: Data,
-    /// What its lines have so far.
+    data: EventData,
+    /// Bytes of its lines so far.
     size: usize,
     too_large: Option<TooLarge>,
 }
 
-/// Most messages are one line, which is not copied.
+/// Data of an event. Most events have one line, which is not copied.
 #[derive(Debug, Default)]
-enum Data {
+enum EventData {
     #[default]
     Nothing,
     Line(Bytes),
@@ -84,13 +84,13 @@ impl EventParser {
         self.limit
     }
 
-    /// Takes the next piece, once [`EventParser::next_event`] has nothing more to say of the last.
+    /// Adds the next piece. Call [`EventParser::next_event`] before until it returns `None`.
     pub fn push(&mut self, piece: Bytes) {
         debug_assert!(self.input.is_empty(), "one piece after the other");
         self.input = piece;
     }
 
-    /// The next event that has come whole.
+    /// The next complete event.
     pub fn next_event(&mut self) -> Option<Result<Event, TooLarge>> {
         loop {
             if self.after_return && !self.input.is_empty() {
@@ -100,8 +100,8 @@ impl EventParser {
                 }
             }
             let Some(end) = memchr::memchr2(b'\n', b'\r', &self.input) else {
-                let begun = std::mem::take(&mut self.input);
-                self.keep(&begun);
+                let rest = std::mem::take(&mut self.input);
+                self.keep(&rest);
                 return None;
             };
             let mut line = self.input.split_to(end);
@@ -125,8 +125,8 @@ impl EventParser {
         }
     }
 
-    /// The event whose blank line has not come, at the end of the stream. The reader decides whether its data is
-    /// whole.
+    /// The last event at the end of the stream, which has no blank line. The reader decides whether its data
+    /// is complete.
     pub fn last_event(&mut self) -> Option<Event> {
         let line = std::mem::take(&mut self.line).freeze();
         if !line.is_empty() && !std::mem::take(&mut self.skips_line) {
@@ -135,7 +135,7 @@ impl EventParser {
         std::mem::take(&mut self.block).end()?.ok()
     }
 
-    /// Keeps the beginning of a line, or a further piece of it.
+    /// Keeps the beginning of a line, or more of it.
     fn keep(&mut self, piece: &[u8]) {
         if piece.is_empty() || self.skips_line {
             return;
@@ -148,23 +148,23 @@ impl EventParser {
         let is_comment = line.first() == Some(&b':');
         if is_comment || !self.block.has_room(line, self.limit) {
             self.skips_line = true;
-            // Not empty, for that would end the event.
+            // Not empty, because an empty line would end the event.
             self.line.truncate(1);
         }
     }
 }
 
 impl Block {
-    /// Whether another line, or the beginning of one, can be kept. If not, nothing is from now on.
+    /// True if another line, or the beginning of one, fits. If not, nothing more of the event is kept.
     fn has_room(&mut self, line: &[u8], limit: usize) -> bool {
         if self.too_large.is_none() && self.size + line.len() > limit {
             let mut data = std::mem::take(&mut self.data);
-            // With its colon: a name that has only begun may be longer.
+            // Compare with the colon: a longer name may have the same beginning.
             if let Some((b"data", value)) = field(line).filter(|_| line.len() > b"data".len()) {
                 data.push(Bytes::copy_from_slice(&value[..value.len().min(KEPT_HEAD)]));
             }
-            let data = data.bytes();
-            let head = Bytes::copy_from_slice(&data[..data.len().min(KEPT_HEAD)]);
+            let bytes = data.bytes();
+            let head = Bytes::copy_from_slice(&bytes[..bytes.len().min(KEPT_HEAD)]);
             self.too_large = Some(TooLarge { head });
         }
         self.too_large.is_none()
@@ -186,20 +186,20 @@ impl Block {
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
                 let number = std::str::from_utf8(value)
                     .ok()
-                    .and_then(|it| it.parse().ok());
+                    .and_then(|digits| digits.parse().ok());
                 self.event.retry = number.or(self.event.retry);
             }
             _ => {}
         }
     }
 
-    /// What the blank line makes of it; nothing of a block that says nothing.
+    /// Ends the block at its blank line. `None` for an empty block.
     fn end(self) -> Option<Result<Event, TooLarge>> {
         if let Some(too_large) = self.too_large {
             return Some(Err(too_large));
         }
         let data = match self.data {
-            Data::Nothing => None,
+            EventData::Nothing => None,
             data => Some(data.bytes()),
         };
         let event = Event { data, ..self.event };
@@ -207,7 +207,7 @@ impl Block {
     }
 }
 
-impl Data {
+impl EventData {
     fn push(&mut self, line: Bytes) {
         let mut lines = match std::mem::take(self) {
             Self::Nothing => {
@@ -231,7 +231,7 @@ impl Data {
     }
 }
 
-/// Name and value of a line; `None` for a comment.
+/// The name and value of a line; `None` for a comment.
 fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     match memchr::memchr(b':', line) {
         Some(0) => None,
@@ -327,13 +327,13 @@ mod tests {
             let found = events(stream, size, 14);
             assert_eq!(found.len(), whole.len());
             for (found, whole) in found.iter().zip(&whole) {
-                // How much of a head has come is chance.
+                // The length of the kept head depends on the pieces.
                 assert!(found == whole || found.is_err() && whole.is_err());
             }
         }
     }
 
-    /// A stream that says nothing for weeks but that it is alive holds nothing, and stays readable.
+    /// A stream with nothing but keep-alive comments uses no memory and stays readable.
     #[test]
     fn comments_do_not_count_however_many_they_are() {
         let stream = ": ping\n\n".repeat(100) + "data: 1\n" + &": ping\n".repeat(100) + "\n";

@@ -1,9 +1,8 @@
-//! Reads the configuration and the files that it names. Only regular files are read, up to a bound, and
+//! Reads the configuration and the files that it names. Only regular files up to a size limit are read, and
 //! no caller waits longer than [`PATIENCE`].
 //!
-//! A file on a disk or network mount that hangs blocks its reading thread for as long as it hangs, and
-//! no system call ends that. So each file has a thread that is never joined, and the number of such
-//! threads is bounded.
+//! A file on a disk or network mount that hangs blocks its reading thread, and no system call ends that. So
+//! each file is read by a thread that is never joined, and the number of such threads is bounded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,32 +22,31 @@ use crate::{
     state::trust::{self, Untrusted},
 };
 
-/// How long a caller waits for files. One that is there takes milliseconds.
+/// Time that a caller waits for files. Reading a file normally takes milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The largest file that a reference reads: as much as an entry may come to.
+/// Size limit of a file that a reference names: as large as an expanded entry may be.
 pub const MAX_REFERENCED: u64 = mainstay_config::MAX_EXPANDED as u64;
 
-/// The largest configuration. A thousand servers take less than one.
+/// Size limit of a configuration. A thousand servers take less than 1 MiB.
 pub const MAX_CONFIGURATION: u64 = 16 * MIB;
 
 const MIB: u64 = 1024 * 1024;
 
-/// The most that the files of one configuration's references have together.
+/// Size limit of all files that one configuration references.
 const MAX_TOGETHER: usize = 64 * 1024 * 1024;
 
-/// Files that are read side by side for one configuration. So many may hang before the others wait.
+/// Files that are read concurrently for one configuration. If as many files hang, the others wait.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Files that may be being read at once, those that hang included. Beyond this no reference is read.
+/// Files that are read at once, including those that hang. Above this number no reference is read.
 const MAX_READINGS: usize = 16;
 
-/// Further ones for the configuration itself, so that references that hang do not keep it from being
-/// read.
+/// Additional reads for the configuration itself, so that it can be read while referenced files hang.
 const MAX_CONFIGURATIONS: usize = 4;
 
-/// Whether this file can be replaced by another: its folder takes new files, or can be made. Does not touch
-/// the file, so that no watcher of it wakes.
+/// True if this file can be replaced: its folder takes new files, or can be created. Does not touch the file,
+/// so that no watcher of it wakes.
 pub fn is_replaceable(path: &Path) -> bool {
     let real = path.canonicalize();
     let real = real.as_deref().unwrap_or(path);
@@ -69,12 +67,12 @@ fn takes_files(folder: &Path) -> bool {
         .is_ok_and(|folder| !folder.permissions().readonly())
 }
 
-/// What is being read. Locked for the look only.
+/// Files that are being read. The lock is held only to inspect and change the list.
 static READINGS: Mutex<Vec<Reading>> = Mutex::new(Vec::new());
 
 struct Reading {
     path: PathBuf,
-    /// Since when a caller waits for it.
+    /// The time since which a caller waits for the file.
     since: Instant,
 }
 
@@ -82,18 +80,17 @@ fn readings() -> MutexGuard<'static, Vec<Reading>> {
     READINGS.lock()
 }
 
-/// A file being read; dropped when it has been.
+/// A file that is being read; dropped after reading.
 struct ReadingSlot {
     path: PathBuf,
     since: Instant,
 }
 
 impl ReadingSlot {
-    /// A turn for a caller that waits since `since`. Not for a file that was given up and is still
-    /// being read.
+    /// Registers a read for a caller that waits since `since`. Fails for a file whose earlier read hangs.
     fn take(path: &Path, since: Instant, most: usize) -> Result<Self, Unreadable> {
         let mut readings = readings();
-        let hangs = |it: &Reading| it.path == path && it.since.elapsed() >= PATIENCE;
+        let hangs = |reading: &Reading| reading.path == path && reading.since.elapsed() >= PATIENCE;
         if readings.iter().any(hangs) {
             return Err(Unreadable::Late(PATIENCE));
         }
@@ -112,21 +109,22 @@ impl ReadingSlot {
 impl Drop for ReadingSlot {
     fn drop(&mut self) {
         let mut readings = readings();
-        let mine = |it: &Reading| it.path == self.path && it.since == self.since;
-        if let Some(at) = readings.iter().position(mine) {
+        let is_mine = |reading: &Reading| reading.path == self.path && reading.since == self.since;
+        if let Some(at) = readings.iter().position(is_mine) {
             readings.swap_remove(at);
         }
     }
 }
 
-/// The text of a configuration's file, ours or another program's, which may be in UTF-16.
+/// The text of a configuration file, ours or another program's. It may be UTF-16.
 pub fn configuration(path: &Path) -> Result<String, Unreadable> {
     one(path, |path, most| {
         Encoding::decode(bytes_now(path, most)?).ok_or(Unreadable::NotText)
     })
 }
 
-/// The same of our own file, which says what programs are run: nobody else may have written it.
+/// Like [`configuration`], for our own file. No other user may be able to write it, because it names programs
+/// to run.
 pub fn own_configuration(path: &Path) -> Result<String, Unreadable> {
     one(path, |path, most| {
         match trust::configuration(path) {
@@ -151,7 +149,7 @@ fn one(
     read.remove(path).unwrap_or(late)
 }
 
-/// The texts of files that references name; every path has its answer.
+/// The texts of files that references name; every path gets a result.
 pub fn referenced(paths: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Result<String, Unreadable>> {
     let limits = Limits {
         bytes: MAX_REFERENCED,
@@ -160,38 +158,38 @@ pub fn referenced(paths: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Result<String,
     read_all(paths, limits, read_now)
 }
 
-/// Which of these are no folders. One that cannot be looked at in time counts as one.
+/// The paths of this set that are no folders. A folder that cannot be checked in time counts as existing.
 pub fn missing_folders(paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let limits = Limits {
         bytes: 0,
         readings: MAX_READINGS,
     };
     let looked = read_all(paths, limits, |path, _| match std::fs::metadata(path)? {
-        it if it.is_dir() => Ok(String::new()),
+        metadata if metadata.is_dir() => Ok(String::new()),
         _ => Err(Unreadable::Absent),
     });
     let missing = looked
         .into_iter()
-        .filter(|(_, it)| *it == Err(Unreadable::Absent));
+        .filter(|(_, result)| *result == Err(Unreadable::Absent));
     missing.map(|(path, _)| path).collect()
 }
 
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Of one file.
+    /// Size limit of one file.
     bytes: u64,
-    /// Of [`READINGS`].
+    /// Limit of [`READINGS`].
     readings: usize,
 }
 
-/// Reads files side by side, each by `read`. Returns within [`PATIENCE`], whatever the files do.
+/// Reads files concurrently by `read`. Returns within [`PATIENCE`] in any case.
 fn read_all(
     paths: &BTreeSet<PathBuf>,
     limits: Limits,
     read: fn(&Path, u64) -> Result<String, Unreadable>,
 ) -> BTreeMap<PathBuf, Result<String, Unreadable>> {
     let since = Instant::now();
-    // Locked to take the next path only.
+    // The lock is held only to take the next path.
     let queue = Arc::new(Mutex::new(paths.iter().cloned().collect::<Vec<_>>()));
     let next = |queue: &Mutex<Vec<PathBuf>>| {
         let mut queue = queue.lock();
@@ -210,7 +208,7 @@ fn read_all(
                 }
             }
         };
-        // Not joined: it ends with the file it reads, or never.
+        // Not joined: the thread ends with the read, or never.
         if let Err(error) = thread::Builder::new().name("files".to_owned()).spawn(work) {
             tracing::warn!(%error, "no thread to read files with");
         }
@@ -239,12 +237,12 @@ fn read_now(path: &Path, most: u64) -> Result<String, Unreadable> {
     String::from_utf8(bytes_now(path, most)?).map_err(|_| Unreadable::NotText)
 }
 
-/// Reads a regular file with at most so many bytes. May take as long as the disk pleases.
+/// Reads a regular file of at most `most` bytes. It may block as long as the disk does.
 fn bytes_now(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
-    // To open a device may already do something.
+    // Opening a device may already have an effect.
     regular(std::fs::metadata(path)?.file_type())?;
     let file = open(path)?;
-    // The name may lead elsewhere since, so this look is the one that counts.
+    // The path may have changed since, so check the open file again.
     let metadata = file.metadata()?;
     regular(metadata.file_type())?;
     let too_large = Unreadable::TooLarge(most / MIB);
@@ -252,7 +250,7 @@ fn bytes_now(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
         return Err(too_large);
     }
     let mut text = Vec::new();
-    // It may grow, and those of /proc do not say how large they are.
+    // The file may grow, and files of /proc have no size.
     file.take(most + 1).read_to_end(&mut text)?;
     if text.len() as u64 > most {
         return Err(too_large);
@@ -260,7 +258,8 @@ fn bytes_now(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
     Ok(text)
 }
 
-/// Opens without waiting for the other end of a FIFO, and without making a terminal ours.
+/// Opens a file without waiting for the other end of a FIFO, and without making a terminal the controlling
+/// one.
 #[cfg(unix)]
 fn open(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -303,10 +302,10 @@ fn regular(kind: FileType) -> Result<(), Unreadable> {
 mod tests {
     use super::*;
 
-    /// Of these tests, which share [`READINGS`].
+    /// Serialises these tests, which share [`READINGS`].
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
 
-    /// What a hung mount is to its reader: it comes back only when the test ends it.
+    /// Simulates a hung mount: reads of it block until the test releases the lock.
     static HUNG: Mutex<()> = Mutex::new(());
 
     #[expect(
@@ -333,7 +332,7 @@ mod tests {
         }
     }
 
-    /// A file that hangs is waited for once, holds up no other, and is read again when it is back.
+    /// A file that hangs is waited for once, does not delay others, and is read again after it has recovered.
     #[test]
     fn a_file_that_hangs_is_given_up() {
         let _alone = ONE_BY_ONE.lock();
@@ -352,14 +351,14 @@ mod tests {
         until_all_returned();
     }
 
-    /// However many files hang, the threads that wait for them are bounded.
+    /// The number of threads that wait for hanging files is bounded.
     #[test]
     fn files_that_hang_hold_a_bounded_number_of_threads() {
         let _alone = ONE_BY_ONE.lock();
         let hung = HUNG.lock();
         let congested = Err(Unreadable::Congested(3));
         let found = read(&["/hung/1", "/hung/2", "/hung/3", "/hung/4", "/hung/5"], 3);
-        let count = |what: &Result<_, _>| found.iter().filter(|it| *it == what).count();
+        let count = |expected: &Result<_, _>| found.iter().filter(|text| *text == expected).count();
         assert_eq!(count(&congested), 2, "{found:?}");
         assert_eq!(count(&Err(Unreadable::Late(PATIENCE))), 3, "{found:?}");
         assert_eq!(read(&["/a"], 3), [congested]);
@@ -368,7 +367,7 @@ mod tests {
         until_all_returned();
     }
 
-    /// A file that is put in the place of another after the first look is looked at again.
+    /// A file that replaces another after the first check is checked again.
     #[cfg(unix)]
     #[test]
     fn only_regular_files_are_read() {

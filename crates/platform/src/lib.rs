@@ -1,4 +1,4 @@
-//! What Mainstay knows of its machine: files, processes, the environment, the clock.
+//! Mainstay's machine: files, processes, the environment, the clock.
 
 pub mod blocking;
 pub mod clock;

@@ -1,6 +1,5 @@
-//! The chain of Mainstays above this one: the guard against a Mainstay that launches itself
-//! (docs/dev/design.md, "Names, profiles, access"), and the marks by which the processes of servers are
-//! found.
+//! The chain of Mainstays above this one: it detects a Mainstay that launches itself (docs/dev/design.md,
+//! "Names, profiles, access"). Also the marks by which the processes of servers are found.
 
 use std::{
     env,
@@ -15,15 +14,15 @@ use sha2::{Digest as _, Sha256};
 pub const CHAIN: &str = "MAINSTAY_CHAIN";
 pub const CHAIN_HEADER: &str = "mainstay-chain";
 
-/// The server, and which opening of it, that a process belongs to: `name:3`.
+/// The server of a process, and the number of its start: `name:3`.
 pub const SERVER: &str = "MAINSTAY_SERVER";
-/// The Mainstay that started it.
+/// The Mainstay that started the process.
 const INSTANCE: &str = "MAINSTAY_INSTANCE";
 
-/// Mainstays that may stand one behind the other, ours included.
+/// Mainstays in one chain at most, including this one.
 const MAX_CHAIN: usize = 4;
 
-/// Why a Mainstay does not serve.
+/// An error for which a Mainstay does not serve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineageError {
     #[error("{} launches itself: server {server:?} starts another Mainstay with it", config.display())]
@@ -34,7 +33,7 @@ pub enum LineageError {
     TooLong,
 }
 
-/// The ids of the Mainstays above us and our own, and what marks the processes of this one.
+/// The ids of the Mainstays above and of this one, and the marks of this one's processes.
 #[derive(Clone, Debug)]
 pub struct Lineage {
     chain: Arc<str>,
@@ -61,15 +60,15 @@ impl Lineage {
         config: Option<&Path>,
         launched_by: impl FnOnce() -> String,
     ) -> Result<Self, LineageError> {
-        let own = config.map_or_else(random, id_of);
-        if ids(above).any(|id| id == own) {
+        let own_id = config.map_or_else(random, id_of);
+        if ids(above).any(|id| id == own_id) {
             let by = launched_by();
             return Err(LineageError::LaunchesItself {
                 config: config.unwrap_or(Path::new("it")).to_owned(),
                 server: server_of(&by).to_owned(),
             });
         }
-        let chain: Vec<&str> = ids(above).chain([own.as_str()]).collect();
+        let chain: Vec<&str> = ids(above).chain([own_id.as_str()]).collect();
         if chain.len() > MAX_CHAIN {
             return Err(LineageError::TooLong);
         }
@@ -83,24 +82,24 @@ impl Lineage {
         }
     }
 
-    /// The same place in the chain, with marks of its own: what ends the processes of one leaves those of
-    /// the other alone.
+    /// A lineage with the same place in the chain and its own marks: ending the processes of one does not
+    /// affect those of the other.
     #[must_use]
     pub fn apart(&self) -> Self {
         Self::of_chain(self.chain.to_string())
     }
 
-    /// The ids of the chain, our own last.
+    /// The ids of the chain, this Mainstay's last.
     pub fn chain(&self) -> &str {
         &self.chain
     }
 
-    /// The last of the chain: the same for the same configuration.
+    /// The last id of the chain. It is the same for the same configuration.
     pub fn own(&self) -> &str {
         ids(&self.chain).last().unwrap_or_default()
     }
 
-    /// Whether a client may be served that has come by this chain.
+    /// Checks that a client may be served whose request came by this chain.
     pub fn admit(&self, chain: &str) -> Result<(), LineageError> {
         if ids(chain).any(|id| id == self.own()) {
             Err(LineageError::LeadsBack)
@@ -111,7 +110,7 @@ impl Lineage {
         }
     }
 
-    /// The marks of the processes of one opening of a server; `tag` names it.
+    /// The marks of the processes of one start of a server; `tag` names it.
     pub fn marks(&self, tag: &str) -> Marks {
         let mut marks = self.marks_of_all();
         marks.variables.push((SERVER, tag.into()));
@@ -128,20 +127,21 @@ impl Lineage {
     }
 }
 
-/// What tells processes of ours from all others: variables, and a brand for those that clear their environment.
+/// Identifies processes of this Mainstay: by variables, and by a brand for processes that clear their
+/// environment.
 #[derive(Clone, Debug)]
 pub struct Marks {
     variables: Vec<(&'static str, Arc<str>)>,
     pub brand: Brand,
 }
 
-/// A number that the processes of one opening of a server, or of all, inherit whatever they start and however
-/// they detach: their soft limit of time under a real-time scheduler (`RLIMIT_RTTIME`), in microseconds. It is
-/// above a hundred thousand years.
+/// A number that the processes of one start of a server (or of all servers) inherit, whatever they start and
+/// however they detach: their soft limit of time under a real-time scheduler (`RLIMIT_RTTIME`), in
+/// microseconds. It is above a hundred thousand years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Brand {
     number: u64,
-    /// The bits that count.
+    /// The bits that are compared.
     mask: u64,
 }
 
@@ -163,7 +163,7 @@ impl Brand {
         }
     }
 
-    /// The limit that a process of this opening gets.
+    /// The limit of a process of this start.
     pub fn limit(self) -> u64 {
         self.number
     }
@@ -184,7 +184,7 @@ impl Marks {
         self.variables.iter().map(|(name, value)| (*name, &**value))
     }
 
-    /// The marks in the form of an environment: `NAME=value`.
+    /// The marks as variables of an environment: `NAME=value`.
     pub fn entries(&self) -> Vec<String> {
         self.variables()
             .map(|(name, value)| format!("{name}={value}"))
@@ -201,8 +201,8 @@ fn ids(chain: &str) -> impl Iterator<Item = &str> {
     chain.split(',').map(str::trim).filter(|id| !id.is_empty())
 }
 
-/// The same for every Mainstay that serves this file on this machine, so that a Mainstay that would
-/// launch itself is found out at once. Elsewhere the same path is another file.
+/// The id of every Mainstay that serves this file on this machine, so that a Mainstay that launches itself is
+/// detected at once. The same path on another machine is another file.
 fn id_of(config: &Path) -> String {
     let path = config.canonicalize().unwrap_or_else(|_| config.to_owned());
     let mut hash = Sha256::new();
@@ -290,7 +290,7 @@ mod tests {
         for other in [us.marks("fs:2"), them.marks("fs:1"), them.marks_of_all()] {
             assert!(!other.brand.is_of(limit), "{other:?}");
         }
-        // As processes have it that nobody branded.
+        // The limit of a process without a brand.
         assert!(!us.marks_of_all().brand.is_of(u64::MAX));
         assert!(limit > 1 << 62 && limit < 1 << 63);
     }
@@ -312,7 +312,7 @@ mod tests {
             us.admit(&format!("{},x", us.own())),
             Err(LineageError::LeadsBack)
         );
-        // A Mainstay above this one may also be a client of it.
+        // A Mainstay above may also be a client of this one.
         assert_eq!(us.admit("a"), Ok(()));
         assert_eq!(us.admit("w,x,y"), Ok(()));
         assert_eq!(us.admit("w,x,y,z"), Err(LineageError::TooLong));

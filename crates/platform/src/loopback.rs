@@ -1,4 +1,4 @@
-//! The two addresses of `localhost`: programs that are told that name take the one or the other.
+//! The two addresses of `localhost`. Programs use either of them.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 
 use tokio::net::TcpSocket;
 
-/// A port at loopback, IPv4 first.
+/// A port on loopback, IPv4 first.
 pub fn both(port: u16) -> [SocketAddr; 2] {
     [
         (Ipv4Addr::LOCALHOST, port).into(),
@@ -15,33 +15,34 @@ pub fn both(port: u16) -> [SocketAddr; 2] {
     ]
 }
 
-/// Where `localhost` leads beside this address of ours; `None` where it does not lead to us at all, or where
-/// we have both.
-fn beside(ours: SocketAddr) -> Option<SocketAddr> {
+/// The address of `localhost` that our address does not cover. `None` if our address is not on loopback, or
+/// covers both.
+fn other_address(ours: SocketAddr) -> Option<SocketAddr> {
     let [v4, v6] = both(ours.port());
     match ours {
         SocketAddr::V4(ours) if ours.ip().is_loopback() || ours.ip().is_unspecified() => Some(v6),
-        // `[::]` takes IPv4 along where nobody has changed that.
+        // `[::]` includes IPv4, unless that was disabled.
         SocketAddr::V6(ours) if ours.ip().is_loopback() => Some(v4),
         SocketAddr::V4(_) | SocketAddr::V6(_) => None,
     }
 }
 
-/// The other address of `localhost` and this port, if another program listens there. Nothing is sent.
+/// The other address of `localhost` with this port, if another program listens there. Nothing is sent.
 pub fn taken_beside(ours: SocketAddr) -> Option<SocketAddr> {
-    let beside = beside(ours)?;
-    let is_taken = matches!(bound(beside), Err(error) if error.kind() == io::ErrorKind::AddrInUse);
-    is_taken.then_some(beside)
+    let other_address = other_address(ours)?;
+    let is_taken =
+        matches!(bound(other_address), Err(error) if error.kind() == io::ErrorKind::AddrInUse);
+    is_taken.then_some(other_address)
 }
 
-/// A socket at this address, which does not listen yet. The caller is in a runtime.
+/// A socket that is bound to this address and does not listen yet. Must be called in a runtime.
 pub fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // A port can be taken again while connections of an earlier run are closing. On Windows the option
-    // would let two programs have one port.
+    // Allows binding while connections of an earlier run are closing. On Windows the option would let two
+    // programs share a port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
@@ -49,10 +50,10 @@ pub fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 /// Describes a program at the other address.
-pub fn taken_words(taken: SocketAddr) -> String {
-    let port = taken.port();
+pub fn taken_words(other: SocketAddr) -> String {
+    let port = other.port();
     format!(
-        "another program listens on {taken}, and clients that are told http://localhost:{port} may reach that one"
+        "another program listens on {other}, and clients that are told http://localhost:{port} may reach that one"
     )
 }
 
@@ -70,8 +71,9 @@ mod tests {
             ("192.0.2.1:7420", None),
             ("[2001:db8::1]:7420", None),
         ] {
-            let beside = beside(ours.parse().expect(ours)).map(|it| it.to_string());
-            assert_eq!(beside.as_deref(), expected, "{ours}");
+            let other_address =
+                other_address(ours.parse().expect(ours)).map(|address| address.to_string());
+            assert_eq!(other_address.as_deref(), expected, "{ours}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which process listens at a TCP port of this machine, read from /proc.
+//! Finds the process that listens on a TCP port of this machine, in /proc.
 
 use std::{fs, net::SocketAddr, path::Path};
 
@@ -11,8 +11,9 @@ pub struct PortHolder {
 }
 
 impl PortHolder {
-    /// The process that has the port of this address; `None` where it cannot be seen, as for one of another user.
-    pub fn of(address: SocketAddr) -> Option<Self> {
+    /// The process that listens on this address. `None` if it is not visible, such as a process of another
+    /// user.
+    pub fn find(address: SocketAddr) -> Option<Self> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
         let inodes: Vec<String> = tables
             .filter_map(|table| fs::read_to_string(table).ok())
@@ -29,10 +30,10 @@ impl PortHolder {
         let mut processes = processes.filter_map(|process| {
             let pid = process.file_name().to_str()?.parse().ok()?;
             let descriptors = fs::read_dir(process.path().join("fd")).ok()?.flatten();
-            let mut sockets = descriptors.filter_map(|it| fs::read_link(it.path()).ok());
+            let mut sockets = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
             let has = sockets.any(|socket| inodes.iter().any(|inode| socket == Path::new(inode)));
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            // The process chooses it, and it is shown in a line for a shell.
+            // The process chooses its name, and the name is shown in a command for a shell.
             let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-_.:/".contains(*c);
             let program = name.trim().chars().filter(is_plain).collect();
             has.then_some(Self { pid, program })
@@ -41,7 +42,7 @@ impl PortHolder {
     }
 }
 
-/// The inodes of the sockets that listen at a port, by a table of the kernel.
+/// The inodes of the sockets that listen on a port, from a table of the kernel.
 fn listening(table: &str, port: u16) -> impl Iterator<Item = &str> {
     const LISTEN: &str = "0A";
     table.lines().skip(1).filter_map(move |line| {
@@ -49,7 +50,7 @@ fn listening(table: &str, port: u16) -> impl Iterator<Item = &str> {
         let (local, state) = (columns.nth(1)?, columns.nth(1)?);
         let (_, found) = local.rsplit_once(':')?;
         let is_there = u16::from_str_radix(found, 16).ok()? == port && state == LISTEN;
-        // Behind the state: queues, timers, retransmissions, user, timeouts.
+        // The inode comes after the state, queues, timers, retransmissions, user and timeouts.
         columns.nth(5).filter(|_| is_there)
     })
 }
@@ -64,10 +65,10 @@ mod tests {
     fn a_listener_is_found() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("an address");
-        let holder = PortHolder::of(address).expect("this process");
+        let holder = PortHolder::find(address).expect("this process");
         assert_eq!(holder.pid, process::id());
         assert!(!holder.program.is_empty(), "{holder:?}");
         drop(listener);
-        assert_eq!(PortHolder::of(address), None);
+        assert_eq!(PortHolder::find(address), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Processes of this machine, read from /proc (Linux): descendants of a process, processes with given
-//! marks, and ending them.
+//! Processes of this machine, from /proc (Linux): descendants of a process, processes with given marks, and
+//! ending them.
 
 mod ending;
 
@@ -13,34 +13,34 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 
 pub use self::ending::end_marked;
 
-/// Tells a daemon the process id of its guardian.
+/// The process id of the guardian, in the daemon's environment.
 pub const GUARDIAN: &str = "MAINSTAY_GUARDIAN";
 
-/// A killed process goes at once, unless the kernel holds it (a disk or a network share that does not
-/// answer). Then it cannot be ended, and waiting longer does not help.
+/// Time that killed processes may take to end. A process that takes longer is held by the kernel (by a disk
+/// or a network share that does not answer) and cannot be ended.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Between two looks at the remaining processes: short at first, for those that go at once.
+/// The first pause between two walks. It is short, for processes that end at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Our guardian, if we have one: it adopts every process of ours whose parent has gone.
+/// This daemon's guardian, if there is one. It adopts every process of ours whose parent ends.
 pub fn guardian() -> Option<Pid> {
     named_guardian().filter(|guardian| getppid() == Some(*guardian))
 }
 
-/// The guardian that the environment names. It may belong to another Mainstay, further up.
+/// The guardian that the environment names. It may belong to a Mainstay further up.
 pub fn named_guardian() -> Option<Pid> {
     Pid::from_raw(env::var(GUARDIAN).ok()?.parse().ok()?)
 }
 
-/// The living processes and their children, at one moment. Zombies do not count.
+/// The living processes and their children at one moment. Zombies do not count.
 pub struct Processes(HashMap<Pid, Vec<Pid>>);
 
 impl Processes {
     pub fn now() -> Self {
         let mut children = HashMap::<Pid, Vec<Pid>>::new();
-        // Without /proc there is nothing that we could find.
+        // Without /proc no process is found.
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let pid = entry
                 .file_name()
@@ -55,7 +55,7 @@ impl Processes {
         Self(children)
     }
 
-    /// All descendants of these, at any depth, without these.
+    /// All descendants of `roots` at any depth, without `roots`.
     pub fn below(&self, roots: &[Pid]) -> HashSet<Pid> {
         let mut found = HashSet::new();
         let mut parents = roots.to_vec();
@@ -69,7 +69,7 @@ impl Processes {
         found
     }
 
-    /// All processes that may be ours: under a guardian its descendants, else all.
+    /// All processes that may be ours: the guardian's descendants, or else all.
     fn ours(&self) -> Vec<Pid> {
         match guardian() {
             Some(guardian) => self.below(&[guardian]).into_iter().collect(),
@@ -78,16 +78,16 @@ impl Processes {
     }
 }
 
-/// Processes that were started together, and what they hold.
+/// The number and memory of processes that were started together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     pub processes: u64,
-    /// Resident memory, in bytes; what they share counts once for each.
+    /// Resident memory in bytes. Shared memory counts for each process.
     pub memory: u64,
 }
 
-/// What the processes with these marks (`NAME=value`) and their descendants hold, grouped by the value
-/// of `variable` in their environment. Asks only children of this process or of its guardian.
+/// The processes with these marks (`NAME=value`) and their descendants, grouped by the value of `variable` in
+/// their environment. Reads only descendants of this process or of its guardian.
 pub fn trees(marks: &[String], variable: &str) -> HashMap<String, Tree> {
     let now = Processes::now();
     let parents = Pid::from_raw(std::process::id().cast_signed()).into_iter();
@@ -109,13 +109,13 @@ pub fn trees(marks: &[String], variable: &str) -> HashMap<String, Tree> {
     trees
 }
 
-/// What the environment of a process says of a variable, if it has all of these marks.
+/// The value of a variable in a process's environment, if the environment has all of these marks.
 fn environment(pid: Pid, marks: &[String], variable: &str) -> Option<String> {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
     let has = |mark: &String| {
         environment
             .split(|byte| *byte == 0)
-            .any(|it| it == mark.as_bytes())
+            .any(|entry| entry == mark.as_bytes())
     };
     let value = environment.split(|byte| *byte == 0).find_map(|entry| {
         let value = entry.strip_prefix(variable.as_bytes())?;
@@ -126,7 +126,7 @@ fn environment(pid: Pid, marks: &[String], variable: &str) -> Option<String> {
         .map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// The resident memory of a process, in bytes (proc(5), `/proc/pid/statm`); 0 of one that has gone.
+/// The resident memory of a process in bytes (proc(5), `/proc/pid/statm`); 0 if the process is gone.
 fn resident(pid: Pid) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_pid()));
     let pages = statm.ok().and_then(|statm| {
@@ -136,26 +136,26 @@ fn resident(pid: Pid) -> u64 {
     pages.unwrap_or_default() * rustix::param::page_size() as u64
 }
 
-/// Our own resident memory, in bytes; 0 if the system does not tell.
+/// The resident memory of this process in bytes; 0 if it is unknown.
 pub fn own_memory() -> u64 {
     Pid::from_raw(std::process::id().cast_signed()).map_or(0, resident)
 }
 
-/// What we hold ourselves.
+/// The memory and processor time of this process.
 #[derive(Clone, Copy, Debug)]
-pub struct Own {
-    /// Resident memory, in bytes.
+pub struct OwnUsage {
+    /// Resident memory in bytes.
     pub memory: u64,
     pub open_files: u64,
     /// User and system time.
     pub cpu: Duration,
 }
 
-impl Own {
+impl OwnUsage {
     pub fn now() -> Self {
         let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // The name may hold anything; user and system time are the 14th and 15th of all fields.
+        // The name may contain anything. User and system time are fields 14 and 15.
         let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
         let times = fields.split(' ').skip(11).take(2);
         let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
@@ -167,7 +167,8 @@ impl Own {
     }
 }
 
-/// The parent of a process that lives. `PID (NAME) STATE PARENT …`, and the name may hold anything.
+/// The parent of a living process. The format is `PID (NAME) STATE PARENT …`, and the name may contain
+/// anything.
 fn living_parent(pid: Pid) -> Option<Pid> {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     let after_name = &stat[memchr::memrchr(b')', &stat)? + 1..];
@@ -180,12 +181,12 @@ fn living_parent(pid: Pid) -> Option<Pid> {
     Pid::from_raw(fields.next()?.parse().ok()?)
 }
 
-/// Ends what `find` finds until it finds nothing: with SIGTERM as long as `grace` lasts, then with
-/// SIGKILL. Blocks the thread, for no longer than `grace` and [`KILL_LIMIT`]; returns the ids of
-/// those that it could not end.
+/// Ends the processes that `find` returns until it returns none: by SIGTERM for `grace`, then by SIGKILL.
+/// Blocks the thread for at most `grace` and [`KILL_LIMIT`]. Returns the ids of processes that could not be
+/// ended.
 pub fn end(find: impl Fn(&Processes) -> HashSet<Pid>, grace: Duration) -> Vec<i32> {
     let since = Instant::now();
-    let mut asked = HashSet::new();
+    let mut terminated = HashSet::new();
     let mut pause = FIRST_PAUSE;
     loop {
         let found = find(&Processes::now());
@@ -194,10 +195,10 @@ pub fn end(find: impl Fn(&Processes) -> HashSet<Pid>, grace: Duration) -> Vec<i3
             return found.into_iter().map(Pid::as_raw_pid).collect();
         }
         for &pid in &found {
-            // An error means that it has gone meanwhile.
+            // An error means that the process is gone.
             if elapsed >= grace {
                 kill_process(pid, Signal::KILL).ok();
-            } else if asked.insert(pid) {
+            } else if terminated.insert(pid) {
                 kill_process(pid, Signal::TERM).ok();
             }
         }
@@ -213,27 +214,27 @@ mod tests {
     use super::*;
     use crate::lineage::Lineage;
 
-    /// What processes take to become what they are to be.
+    /// Time for processes to start.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    fn soon<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    fn soon<T>(goal: &str, mut look: impl FnMut() -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Some(found) = look() {
                 return found;
             }
-            assert!(Instant::now() < until, "waited in vain for {what}");
+            assert!(Instant::now() < until, "waited in vain for {goal}");
             thread::sleep(FIRST_PAUSE);
         }
     }
 
-    /// A shell with marks, and below it a process without; both end with the test, however it ends.
+    /// A shell with marks, and a child of it without. Both end with the test in any case.
     struct Tree(Child);
 
     impl Tree {
         fn start<'m>(marks: impl IntoIterator<Item = (&'m str, &'m str)>) -> Self {
             let mut command = Command::new("sh");
-            // The name of `sh` is a detail.
+            // Any command would do.
             command.args(["-c", "env -i sleep 600; :"]).envs(marks);
             Self(command.spawn().expect("sh is there"))
         }
@@ -248,7 +249,7 @@ mod tests {
             if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
                 let root = self.root();
                 for pid in Processes::now().below(&[root]).into_iter().chain([root]) {
-                    // It may have gone meanwhile.
+                    // The process may be gone.
                     kill_process(pid, Signal::KILL).ok();
                 }
                 self.0.wait().ok();
@@ -258,9 +259,9 @@ mod tests {
 
     #[test]
     fn a_tree_is_known_by_the_environment_of_its_root() {
-        let of = std::process::id().to_string();
-        let mark = format!("TEST_TREES_OF={of}");
-        let _marked = Tree::start([("TEST_TREES_OF", &*of), ("TEST_TREE", "one:1")]);
+        let root = std::process::id().to_string();
+        let mark = format!("TEST_TREES_OF={root}");
+        let _marked = Tree::start([("TEST_TREES_OF", &*root), ("TEST_TREE", "one:1")]);
         let trees = soon("the tree", || {
             let trees = trees(std::slice::from_ref(&mark), "TEST_TREE");
             let tree = trees.get("one:1")?;
@@ -270,8 +271,8 @@ mod tests {
         assert!(trees["one:1"].memory > 0, "{trees:?}");
         assert!(super::trees(&["TEST_TREES_OF=0".to_owned()], "TEST_TREE").is_empty());
 
-        let own = Own::now();
-        assert!(own.memory > 0 && own.open_files > 2, "{own:?}");
+        let usage = OwnUsage::now();
+        assert!(usage.memory > 0 && usage.open_files > 2, "{usage:?}");
     }
 
     #[tokio::test]
@@ -280,7 +281,7 @@ mod tests {
         let (one, other) = (lineage.marks("one:1"), lineage.marks("other:1"));
         let (mut marked, mut spared) =
             (Tree::start(one.variables()), Tree::start(other.variables()));
-        // As far as `env` has been replaced by the other program.
+        // The child counts as soon as `env` has become the other program.
         let below = |tree: &Tree| Processes::now().below(&[tree.root()]);
         let child = soon("those below", || below(&marked).into_iter().next());
         soon("those below", || below(&spared).into_iter().next());

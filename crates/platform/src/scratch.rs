@@ -1,5 +1,5 @@
-//! Reads pipes and sockets through one buffer for each thread. One that says nothing holds no memory, and
-//! what it says is kept at its own size.
+//! Reads pipes and sockets through one buffer for each thread. Idle connections use no buffer, and data is
+//! copied at its own size.
 
 use std::{
     cell::RefCell,
@@ -12,16 +12,16 @@ use std::{
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The most that is read at once.
+/// Bytes of one read at most.
 pub const SIZE: usize = 64 * 1024;
 
 thread_local! {
-    /// Borrowed during a poll only.
+    /// Borrowed only during a poll.
     static BUFFER: RefCell<Box<[MaybeUninit<u8>]>> = RefCell::new(Box::new_uninit_slice(SIZE));
 }
 
-/// Hands the next piece to `take`; an empty one is the end of the input. Cancel-safe. `take` must not
-/// read in the same way.
+/// Passes the next piece to `take`; an empty piece is the end of the input. Cancel-safe. `take` must not call
+/// this function.
 pub async fn read<T>(
     input: &mut (impl AsyncRead + Unpin),
     mut take: impl FnMut(&[u8]) -> T,
@@ -29,7 +29,7 @@ pub async fn read<T>(
     poll_fn(|context| poll_read(input, context, &mut take)).await
 }
 
-/// The same for a future that is written by hand.
+/// Like [`read`], for futures that are implemented by hand.
 pub fn poll_read<T>(
     input: &mut (impl AsyncRead + Unpin),
     context: &mut Context<'_>,

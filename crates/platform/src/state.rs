@@ -1,7 +1,7 @@
 //! The state directory: its owner, the control token, and the address of the daemon.
 //!
-//! One process owns the directory, by a lock that the system releases when the process ends, however it
-//! ends. `daemon.json` tells commands where to find the daemon.
+//! One process owns the directory by a lock. The system releases the lock when the process ends in any way.
+//! `daemon.json` tells commands the address of the daemon.
 
 mod daemon_file;
 mod private;
@@ -32,12 +32,12 @@ const SESSION_KEY: &str = "session.key";
 const SWITCHES: &str = "switches.json";
 const INSTANCES: &str = "instances";
 
-/// Commands hold the lock for a moment to see whether the directory has an owner. An owner-to-be
+/// Attempts to lock the directory. Commands hold the lock for a moment to check for an owner, and a new owner
 /// outwaits them.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Mainstays beside each other with the same configuration that keep logs; one more keeps none.
+/// Mainstays with the same configuration side by side that keep logs. Additional ones keep none.
 const MAX_INSTANCES: u32 = 64;
 
 /// The state directory. Nothing is created before [`StateDir::own`].
@@ -48,7 +48,7 @@ pub struct StateDir(PathBuf);
 pub enum StateError {
     #[error("no place for state: neither MAINSTAY_HOME nor a home folder is known")]
     Nowhere,
-    #[error("the state directory {} belongs to a running daemon{}", dir.display(), whose(daemon.as_deref()))]
+    #[error("the state directory {} belongs to a running daemon{}", dir.display(), owner_suffix(daemon.as_deref()))]
     Taken {
         dir: PathBuf,
         daemon: Option<Box<DaemonFile>>,
@@ -61,11 +61,11 @@ pub enum StateError {
     Random,
     #[error("the state directory {} cannot be used", dir.display())]
     Untrusted { dir: PathBuf, source: Untrusted },
-    #[error("{} is not believed: {why}", path.display())]
-    NotBelieved { path: PathBuf, why: &'static str },
+    #[error("{} is not believed: {reason}", path.display())]
+    NotBelieved { path: PathBuf, reason: &'static str },
 }
 
-fn whose(daemon: Option<&DaemonFile>) -> String {
+fn owner_suffix(daemon: Option<&DaemonFile>) -> String {
     daemon
         .map(|daemon| format!(" (pid {}, {})", daemon.pid, daemon.url))
         .unwrap_or_default()
@@ -87,7 +87,7 @@ impl StateDir {
         Self(path.into())
     }
 
-    /// `$MAINSTAY_HOME`, else `mainstay` in the user's state folder.
+    /// The directory: `$MAINSTAY_HOME`, or else `mainstay` in the user's state folder.
     pub fn locate(environment: &dyn Environment) -> Result<Self, StateError> {
         let var = |name| {
             environment
@@ -98,7 +98,7 @@ impl StateDir {
         if let Some(home) = var("MAINSTAY_HOME") {
             return Ok(Self(std::path::absolute(&home).map_err(failed(&home))?));
         }
-        // A relative one is to be ignored, says the XDG specification.
+        // The XDG specification says that a relative path must be ignored.
         let state = var("XDG_STATE_HOME").filter(|path| path.is_absolute());
         let state = state.or_else(|| Some(environment.home_dir()?.join(".local").join("state")));
         state
@@ -110,34 +110,35 @@ impl StateDir {
         &self.0
     }
 
-    /// Where catalogs are kept between runs. Files are replaced whole, so that no lock is needed.
+    /// The path of the catalogs that are kept between runs. Files are replaced atomically, so no lock is
+    /// needed.
     pub fn catalogs(&self) -> PathBuf {
         self.0.join("catalogs")
     }
 
-    /// What is switched off for which client; see [`StateDir::catalogs`].
+    /// The path of clients' switches; see [`StateDir::catalogs`].
     pub fn switches(&self) -> PathBuf {
         self.0.join(SWITCHES)
     }
 
-    /// Where clients' tokens are kept, hashed.
+    /// The path of the hashed tokens of clients.
     pub fn client_tokens(&self) -> PathBuf {
         self.0.join(CLIENT_TOKENS)
     }
 
-    /// Where browser sessions are kept, hashed.
+    /// The path of the hashed browser sessions.
     pub fn browser_sessions(&self) -> PathBuf {
         self.0.join(BROWSER_SESSIONS)
     }
 
-    /// Puts another control token in the place of the one that is there; readers see either, whole.
+    /// Replaces the control token. Readers see either the old or the new one.
     pub fn replace_token(&self, token: &Secret) -> Result<(), StateError> {
         let path = self.0.join(TOKEN);
         write_private(&path, token.expose().as_bytes()).map_err(failed(&path))
     }
 
-    /// Takes a directory for a Mainstay that serves one client only: many run beside each other, and
-    /// beside a daemon. `name` tells whose they are, the first free number which of them.
+    /// Takes a directory for a Mainstay that serves one client. Many of them run side by side, and beside a
+    /// daemon. `name` is the client's, and the directory gets the first free number.
     pub fn own_instance(&self, name: &str) -> Result<Instance, StateError> {
         for number in 1..MAX_INSTANCES {
             let dir = Self(self.0.join(INSTANCES).join(format!("{name}-{number}")));
@@ -153,8 +154,8 @@ impl StateDir {
         })
     }
 
-    /// Checks that no other user can write to the directory or put another in its place. A directory
-    /// that does not exist yet is made by Mainstay.
+    /// Checks that no other user can write to the directory or replace it. If it does not exist yet, Mainstay
+    /// will create it.
     pub fn check(&self) -> Result<(), StateError> {
         match trust::directory(&self.0) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -172,7 +173,7 @@ impl StateDir {
         }
     }
 
-    /// The names of the instances that there are or have been, in order, and their directories.
+    /// The names of all instances, current and earlier ones, in order, with their directories.
     pub fn instances(&self) -> Result<Vec<(String, PathBuf)>, StateError> {
         self.check()?;
         let path = self.0.join(INSTANCES);
@@ -183,7 +184,7 @@ impl StateDir {
         let mut instances = Vec::new();
         for entry in entries {
             let entry = entry.map_err(failed(&path))?;
-            // We gave no other names.
+            // Other names are not ours.
             if let Ok(name) = entry.file_name().into_string() {
                 instances.push((name, entry.path()));
             }
@@ -192,10 +193,10 @@ impl StateDir {
         Ok(instances)
     }
 
-    /// Takes the directory for this process, until the result is dropped.
+    /// Takes the directory for this process until the result is dropped.
     pub fn own(self) -> Result<Ownership, StateError> {
         let lock = self.clone().lock(LOCK_ATTEMPTS)?;
-        // A daemon that was killed has left its own.
+        // A killed daemon has left its file.
         if let Err(error) = DaemonFile::remove(&self.0) {
             tracing::warn!(%error, "the daemon.json of an earlier daemon could not be removed");
         }
@@ -214,7 +215,7 @@ impl StateDir {
         })
     }
 
-    /// Makes the directory, and locks it.
+    /// Creates the directory and locks it.
     fn lock(self, attempts: u32) -> Result<File, StateError> {
         private_dir(&self.0).map_err(|source| self.untrusted(source))?;
         let path = self.0.join(LOCK);
@@ -226,7 +227,7 @@ impl StateDir {
                     thread::sleep(LOCK_PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    // What it says of itself is only told.
+                    // The file's content is only used for the error message.
                     let daemon = DaemonFile::read(&self.0).ok().flatten();
                     return Err(StateError::Taken {
                         dir: self.0,
@@ -239,8 +240,8 @@ impl StateDir {
         Ok(lock)
     }
 
-    /// The daemon that owns the directory. What a dead daemon left behind does not count: another
-    /// program may listen there now, and must not be sent the token.
+    /// The daemon that owns the directory. The file of a dead daemon does not count: another program may
+    /// listen at its address, and must not get the token.
     pub fn daemon(&self) -> Result<Option<DaemonFile>, StateError> {
         self.check()?;
         let path = self.0.join(LOCK);
@@ -255,7 +256,7 @@ impl StateDir {
         }
     }
 
-    /// A secret, made at the first start and kept.
+    /// A secret that is created at the first start.
     fn secret(&self, name: &str) -> Result<Secret, StateError> {
         let path = self.0.join(name);
         match read_token(&path) {
@@ -285,7 +286,7 @@ pub fn read_token(path: &Path) -> Result<Secret, StateError> {
     let bytes = read_private(path).map_err(unusable(path))?;
     let text = String::from_utf8_lossy(&bytes);
     let token = text.trim();
-    // An empty token would open the door to every client.
+    // An empty token would let every client in.
     let usable = token.len() >= 16 && token.bytes().all(|byte| byte.is_ascii_graphic());
     if usable {
         Ok(Secret::new(token))
@@ -294,7 +295,7 @@ pub fn read_token(path: &Path) -> Result<Secret, StateError> {
     }
 }
 
-/// The directory of one Mainstay that serves one client only, while this lives.
+/// The directory of one Mainstay that serves one client. It is owned until this is dropped.
 #[derive(Debug)]
 pub struct Instance {
     dir: StateDir,
@@ -307,16 +308,16 @@ impl Instance {
     }
 }
 
-/// The directory is owned while this lives.
+/// The state directory. It is owned until this is dropped.
 #[derive(Debug)]
 pub struct Ownership {
     dir: StateDir,
     pub token: Secret,
     /// Seals the ids of clients' sessions.
     pub session_key: Secret,
-    /// The configuration that the owner serves, with nothing given beside it, for `daemon.json`.
+    /// The configuration that the owner serves without additions, for `daemon.json`.
     pub config: Option<String>,
-    /// Whether the owner gives the directory to a `mainstay serve` that asks for it, for `daemon.json`.
+    /// True if the owner hands the directory over to a `mainstay serve` that asks for it, for `daemon.json`.
     pub hands_over: bool,
     _lock: File,
 }
@@ -340,12 +341,12 @@ impl Ownership {
         self.dir.switches()
     }
 
-    /// Writes `daemon.json`: where the commands find us.
+    /// Writes the daemon's address to `daemon.json`.
     pub fn announce(&self, url: &str) -> Result<(), StateError> {
         self.daemon_file(url).write(&self.dir.0)
     }
 
-    /// Writes into `daemon.json` that we are stopping, so that the next daemon waits for us.
+    /// Writes to `daemon.json` that the daemon is stopping, so that the next daemon waits.
     pub fn announce_stop(&self, url: &str, limit: Duration) -> Result<(), StateError> {
         let stopping = DaemonFile {
             stops_within_ms: Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
@@ -368,14 +369,14 @@ impl Ownership {
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        // While the lock is still held, so that a successor's file is never removed.
+        // The lock is still held, so that a successor's file is never removed.
         if let Err(error) = DaemonFile::remove(&self.dir.0) {
             tracing::warn!(%error, "daemon.json could not be removed");
         }
     }
 }
 
-/// A token that others could read until now is at least theirs no longer.
+/// Makes a token private that others could read until now.
 #[cfg(unix)]
 fn restrict(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -403,10 +404,10 @@ mod tests {
         let first = dir.clone().own().expect("owned");
         first.announce("http://127.0.0.1:1").expect("announced");
         let error = dir.clone().own().expect_err("taken");
-        let told = error.to_string();
+        let text = error.to_string();
         assert!(
-            told.contains("http://127.0.0.1:1") && told.contains(&std::process::id().to_string()),
-            "{told}"
+            text.contains("http://127.0.0.1:1") && text.contains(&std::process::id().to_string()),
+            "{text}"
         );
         assert_eq!(
             dir.daemon().expect("read").map(|daemon| daemon.url),
@@ -418,7 +419,7 @@ mod tests {
         assert_eq!(dir.own().expect("owned again").token, token);
     }
 
-    /// The file of a daemon that was killed names an address where another program may listen now.
+    /// The file of a killed daemon names an address where another program may listen now.
     #[test]
     fn what_a_dead_daemon_left_leads_nowhere() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -444,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Many serve one client each, beside each other and beside a daemon.
+    /// Instances run side by side and beside a daemon, and their directories are used again.
     #[test]
     fn instances_stand_beside_each_other_and_are_used_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

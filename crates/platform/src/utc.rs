@@ -1,27 +1,27 @@
-//! Points in time in UTC, written and parsed.
+//! Points in time in UTC: formatting and parsing.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// The last second that RFC 3339 can write, since 1970.
+/// The last second that RFC 3339 can express, since 1970.
 const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
 
-/// `2025-11-25T12:34:56.789Z` (RFC 3339); before 1970 it is 1970.
+/// Formats a time: `2025-11-25T12:34:56.789Z` (RFC 3339). Times before 1970 become 1970.
 pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let time = DateTime::<Utc>::from(UNIX_EPOCH + since.min(LAST_SECOND));
     time.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// A point in time as people and programs write it: RFC 3339, or seconds since 1970. Before 1970 it
-/// is 1970.
+/// Parses a time that people and programs write: RFC 3339, or seconds since 1970. Times before 1970 become
+/// 1970.
 pub fn parse(text: &str) -> Option<SystemTime> {
     let since = match DateTime::parse_from_rfc3339(text) {
         Ok(time) => SystemTime::from(time)
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
-            // Another time zone's last hours are in the year 10000 here.
+            // The last hours of 9999 in another time zone are in the year 10000 UTC.
             .min(LAST_SECOND),
         Err(_) => Duration::try_from_secs_f64(text.parse().ok()?).ok()?,
     };

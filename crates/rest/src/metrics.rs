@@ -66,7 +66,7 @@ impl Held {
             server.0 += tree.processes;
             server.1 += tree.memory;
         }
-        let own = processes::Own::now();
+        let own = processes::OwnUsage::now();
         Self {
             servers,
             own: Some(Own {

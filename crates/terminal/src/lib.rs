@@ -1,6 +1,6 @@
-//! Programs that hold the terminal until the person leaves: `top` draws the whole screen, `shell` edits lines.
+//! Programs that use the terminal until the user leaves: `top` draws the whole screen, `shell` edits lines.
 //!
-//! They know no other command. What a line of the shell asks for, the program's own commands do
+//! They know no other command. Lines of the shell are run by the program's own commands
 //! ([`mainstay_command_line::host::Host::typed`]).
 
 mod shell;

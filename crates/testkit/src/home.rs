@@ -1,4 +1,4 @@
-//! A home of its own for every test, and the program run in it.
+//! A separate home for every test, and the program that runs in it.
 
 use std::{
     fmt::Write as _,
@@ -24,7 +24,7 @@ use crate::{
     within,
 };
 
-/// A home folder with a state directory in it. It goes with the value.
+/// A home folder with a state directory. It is deleted with the value.
 pub struct Home {
     folder: TempDir,
     program: PathBuf,
@@ -47,7 +47,7 @@ impl Home {
         self.path().join("state")
     }
 
-    /// The control token, once a daemon has made it.
+    /// The control token, after a daemon has made it.
     pub fn token(&self) -> String {
         std::fs::read_to_string(self.state().join("token")).expect("a token")
     }
@@ -88,7 +88,7 @@ impl Home {
         Run::new(arguments, &output)
     }
 
-    /// Runs several commands; how they went, one after the other, without what differs each time.
+    /// Runs several commands. Returns their results as one text, without the parts that differ between runs.
     pub async fn transcript(&self, commands: &[&[&str]]) -> String {
         let mut transcript = String::new();
         for arguments in commands {
@@ -125,7 +125,7 @@ impl Home {
     }
 }
 
-/// A running daemon. Dropped, it is killed.
+/// A running daemon. It is killed when the value is dropped.
 pub struct Serving {
     running: Running,
     pid: u32,
@@ -147,12 +147,12 @@ impl DerefMut for Serving {
 }
 
 impl Serving {
-    /// The daemon's own process, which is not the one that was started.
+    /// The daemon's own process, not the guardian that was started.
     pub fn daemon_pid(&self) -> u32 {
         self.pid
     }
 
-    /// Its exit code.
+    /// Waits for the exit code.
     pub async fn ended(mut self) -> Option<i32> {
         self.running.ended().await.code()
     }
@@ -163,7 +163,7 @@ impl Serving {
     }
 }
 
-/// What a daemon answers to GET, with its head.
+/// The daemon's answer to GET, with its head.
 pub async fn get(url: &str, path: &str) -> String {
     let address = url.strip_prefix("http://").expect("a URL");
     let asked = async {

@@ -1,5 +1,6 @@
-//! What the tests of several crates share: one way to wait, one set of time limits, one way to run the
-//! program. Never shipped. It knows no other crate of Mainstay, so that each may use it in its tests.
+//! Shared by the tests of several crates: one way to wait, one set of time limits, one way to run the
+//! program. It is never shipped. It uses no other crate of Mainstay, so that each crate may use it in its
+//! tests.
 
 #[cfg(unix)]
 mod home;

@@ -1,24 +1,24 @@
-//! How long a test waits for something before it fails. Each limit is many times what the thing takes on
-//! a machine that does nothing else, for the tests also run beside compilers and beside each other. A
-//! limit is no measurement: a test whose subject is time has a bound of its own, with its reason.
+//! Time limits of tests. Each limit is many times the usual duration, because tests also run beside compilers
+//! and beside each other. A limit is no measurement: a test about time has a bound of its own, with its
+//! reason.
 
 use std::time::Duration;
 
-/// For what happens in the test's own process and over loopback: milliseconds.
+/// Limit for events in the test's own process and over loopback, which take milliseconds.
 pub const IN_PROCESS: Duration = Duration::from_secs(15);
 
-/// For programs that start, speak and end: a second, most of it spent in starting them.
+/// Limit for programs that start, answer and end. They take about a second, mostly to start.
 pub const PROGRAMS: Duration = Duration::from_secs(40);
 
-/// For a hundred processes that start in turn, and two hundred servers that come back in turn: the limits
-/// of Mainstay make that ten seconds.
+/// Limit for a hundred processes that start in turn, and for two hundred servers that reconnect in turn:
+/// Mainstay's own limits make that ten seconds.
 pub const STORM: Duration = Duration::from_secs(60);
 
-/// For floods of 200 MB, of which 16 MiB are read in a second: thirteen seconds.
+/// Limit for floods of 200 MB, which are read at 16 MiB a second: thirteen seconds.
 pub const FLOOD: Duration = Duration::from_secs(100);
 
-/// For what is written to a disk that others write to as well, and wait for: tens of milliseconds.
+/// Limit for writes to a disk that others use as well. They take tens of milliseconds.
 pub const DISK: Duration = Duration::from_mins(1);
 
-/// The pause between two looks at a condition that is not announced.
+/// The pause between two checks of a condition.
 pub const GLANCE: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! A program that runs, and what it says on stderr.
+//! A running program, and its stderr.
 
 use std::{fmt::Write as _, process::ExitStatus};
 
@@ -13,12 +13,12 @@ use crate::{limits::PROGRAMS, soon};
 pub struct Running {
     pub child: Child,
     stderr: Lines<BufReader<ChildStderr>>,
-    /// What was read from stderr so far.
+    /// The text that was read from stderr so far.
     pub said: String,
 }
 
 impl Running {
-    /// Starts a command whose stderr is a pipe.
+    /// Starts a command with a pipe for stderr.
     pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().expect("it starts");
         let stderr = lines(child.stderr.take());
@@ -43,7 +43,7 @@ impl Running {
         }
     }
 
-    /// The process that was started: of `serve` and `mcp` the guardian.
+    /// The id of the started process. For `serve` and `mcp` it is the guardian.
     pub fn pid(&self) -> Pid {
         let id = self.child.id().expect("it runs");
         Pid::from_raw(id.cast_signed()).expect("a process id")

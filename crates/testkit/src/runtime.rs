@@ -1,11 +1,11 @@
-//! A runtime whose blocking work is held back.
+//! A runtime whose blocking work does not start.
 
 use std::sync::mpsc::{Sender, channel};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime whose one thread that may block is taken until the sender is dropped, so that work taken off
-/// the runtime has not ended when a test looks.
+/// A runtime whose only blocking thread is occupied until the sender is dropped, so that blocking work has
+/// not ended when a test checks.
 pub fn runtime_that_waits() -> (Runtime, Sender<()>) {
     let runtime = Builder::new_current_thread()
         .enable_all()

@@ -1,5 +1,5 @@
-//! A program in a terminal that nobody looks at: tmux keeps its screen, types its keys and changes its
-//! size. Each terminal has a tmux of its own, which ends with the value.
+//! A program in an invisible terminal: tmux keeps its screen, types its keys and changes its size. Each
+//! terminal has its own tmux, which ends with the value.
 
 use std::{ffi::OsStr, path::Path, process::Output};
 
@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::{found, limits::PROGRAMS, within};
 
-/// The state of the screen stays readable after the program's end, and a lone Escape is sent at once.
+/// Keeps the screen readable after the program's end, and sends a lone Escape at once.
 const CONFIGURATION: &str = "\
 set -g remain-on-exit on
 set -g status off
@@ -17,13 +17,13 @@ set -g default-terminal screen-256color
 set -g default-shell /bin/sh
 ";
 
-/// A terminal and the program in it. Dropped, both end.
+/// A terminal and its program. Dropping it ends both.
 pub struct Terminal {
     folder: TempDir,
 }
 
 impl Terminal {
-    /// Whether tmux is installed. Says on stderr that the test is skipped if it is not.
+    /// True if tmux is installed. If not, prints on stderr that the test is skipped.
     #[expect(clippy::print_stderr, reason = "tests report to stderr")]
     pub fn is_available() -> bool {
         let asked = std::process::Command::new("tmux").arg("-V").output();
@@ -34,7 +34,7 @@ impl Terminal {
         is_there
     }
 
-    /// Starts a command, with its arguments, variables and folder, in a terminal of this size.
+    /// Starts a command with its arguments, variables and folder in a terminal of this size.
     pub async fn start(command: &Command, columns: u16, rows: u16) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("tmux.conf"), CONFIGURATION).expect("written");
@@ -59,7 +59,7 @@ impl Terminal {
         }
         let unset = command.get_envs().filter(|(_, value)| value.is_none());
         for (name, _) in unset {
-            // The environment of tmux is that of its programs.
+            // The environment of tmux is inherited by its programs.
             tmux.env_remove(name);
         }
         tmux.arg(command.get_program()).args(command.get_args());
@@ -67,12 +67,12 @@ impl Terminal {
         terminal
     }
 
-    /// Presses keys by the names that tmux has for them: `a`, `Enter`, `C-c`, `Escape`, `Up`.
+    /// Presses keys by their names in tmux: `a`, `Enter`, `C-c`, `Escape`, `Up`.
     pub async fn press(&self, keys: &[&str]) {
         done(self.tmux(&[&["send-keys"], keys].concat())).await;
     }
 
-    /// Types a text as it is.
+    /// Types a text literally.
     pub async fn types(&self, text: &str) {
         done(self.tmux(&["send-keys", "-l", text])).await;
     }
@@ -104,7 +104,7 @@ impl Terminal {
             .await
     }
 
-    /// Waits for a screen that fits, and returns it.
+    /// Waits for a screen that `fits` accepts, and returns it.
     pub async fn shows_when(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
         let last = std::cell::RefCell::new(String::new());
         let looking = async {
@@ -116,7 +116,7 @@ impl Terminal {
             })
             .await
         };
-        // The screen is the first question after a failure.
+        // A failed test prints its last screen.
         let _told = OnPanic(&last, what);
         looking.await
     }
@@ -126,12 +126,12 @@ impl Terminal {
         self.told("#{pane_pid}").await.parse().expect("a number")
     }
 
-    /// Whether the program has the terminal's other screen, as full-screen programs do.
+    /// True if the program uses the terminal's alternate screen, as full-screen programs do.
     pub async fn is_alternate(&self) -> bool {
         self.told("#{alternate_on}").await == "1"
     }
 
-    /// The title that the program has given to the terminal.
+    /// The title that the program has set.
     pub async fn title(&self) -> String {
         self.told("#{pane_title}").await
     }
@@ -140,19 +140,19 @@ impl Terminal {
         self.told("#{cursor_flag}").await == "1"
     }
 
-    /// Writes every byte that the program sends to the terminal from now on to a file.
+    /// Writes all later output of the program to a file.
     pub async fn records(&self, file: &Path) {
         let file = file.to_str().expect("UTF-8").replace('\'', r"'\''");
         done(self.tmux(&["pipe-pane", &format!("cat > '{file}'")])).await;
     }
 
-    /// Waits for the program's end, and returns its exit code. A program that a signal ended has none.
+    /// Waits for the program's end, and returns its exit code. `None` if a signal ended it.
     pub async fn ended(&self) -> Option<i32> {
         let end = "#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}";
         let end = found(PROGRAMS, "the end of the program", async || {
             let told = self.told(end).await;
             if told == "1::" {
-                // tmux 3.3 can miss that the program has ended. It looks again when another child ends.
+                // tmux 3.3 can miss the program's end. It checks again when another child ends.
                 done(self.tmux(&["run-shell", "true"])).await;
             }
             (!told.ends_with("::")).then_some(told)
@@ -193,12 +193,12 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let mut end = std::process::Command::new("tmux");
         end.args(self.own_tmux()).arg("kill-server");
-        // It may have ended by itself.
+        // The terminal may have ended by itself.
         end.output().ok();
     }
 }
 
-/// Shows the last screen where a test fails in its scope.
+/// Prints the last screen if a test fails in its scope.
 struct OnPanic<'s>(&'s std::cell::RefCell<String>, &'s str);
 
 impl Drop for OnPanic<'_> {
@@ -210,7 +210,7 @@ impl Drop for OnPanic<'_> {
     }
 }
 
-/// The output of a command of tmux that must succeed.
+/// The output of a tmux command that must succeed.
 async fn done(mut command: Command) -> String {
     let Output {
         status,

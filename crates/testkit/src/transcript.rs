@@ -1,10 +1,10 @@
-//! How a command went, and a text of it without what differs each time.
+//! The result of a command, and its text without the parts that differ between runs.
 
 use std::{fmt::Write as _, process::Output};
 
 use serde_json::Value;
 
-/// How a command went.
+/// The result of a command.
 pub struct Run {
     arguments: Vec<String>,
     pub code: Option<i32>,
@@ -65,7 +65,7 @@ pub(crate) fn without_number_after(text: &str, mark: &str, replacement: &str) ->
     out
 }
 
-/// The folders of PATH become `[FOLDERS]`.
+/// Replaces the folders of PATH by `[FOLDERS]`.
 pub(crate) fn without_folders(text: &str) -> String {
     let mark = "looked in ";
     let mut parts = text.split(mark);
@@ -77,7 +77,7 @@ pub(crate) fn without_folders(text: &str) -> String {
     out
 }
 
-/// `12 ms` and `1.0 s` become `[TIME]`.
+/// Replaces `12 ms` and `1.0 s` by `[TIME]`.
 pub(crate) fn without_spans(text: &str) -> String {
     let mut out = text.to_owned();
     for unit in [" ms", " s"] {

@@ -6,14 +6,14 @@ use tokio::time::{Interval, MissedTickBehavior, error::Elapsed, interval, timeou
 
 use crate::limits::{GLANCE, PROGRAMS};
 
-/// The future's value; fails the test if it takes longer than the limit.
+/// Returns the future's value. The test fails if it takes longer than the limit.
 pub fn soon<'f, T: 'f>(
     limit: Duration,
     what: &'f str,
     future: impl Future<Output = T> + 'f,
 ) -> impl Future<Output = T> {
-    // Boxed, for waits are nested, and each would hold the inner one twice. Without its type, for there are
-    // hundreds of them to compile.
+    // Boxed, because waits are nested and each would hold the inner one twice. Without its type, because
+    // there are hundreds of types to compile.
     let future: Pin<Box<dyn Future<Output = T> + 'f>> = Box::pin(future);
     async move { timely(what, timeout(limit, future).await) }
 }
@@ -22,22 +22,22 @@ fn timely<T>(what: &str, waited: Result<T, Elapsed>) -> T {
     waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
-/// [`soon`] for a program, where the test's name says what is waited for.
+/// Like [`soon`], with the limit of a program, for tests whose name says what is awaited.
 pub fn within<'f, T: 'f>(work: impl Future<Output = T> + 'f) -> impl Future<Output = T> {
     soon(PROGRAMS, "what the test is about", work)
 }
 
-/// Waits for a condition that is not announced.
+/// Waits for a condition by checking it repeatedly.
 pub async fn until(limit: Duration, what: &str, condition: impl Fn() -> bool) {
     until_so(limit, what, &condition).await;
 }
 
-/// [`until`], compiled once.
+/// Like [`until`], compiled once.
 async fn until_so(limit: Duration, what: &str, condition: &dyn Fn() -> bool) {
     found(limit, what, async || condition().then_some(())).await;
 }
 
-/// The first thing that `look` finds, of what is not announced.
+/// Calls `look` repeatedly until it returns a value, and returns that.
 pub async fn found<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let mut glance = glances(GLANCE);
     let finding: Pin<Box<dyn Future<Output = T>>> = Box::pin(async {
@@ -51,7 +51,7 @@ pub async fn found<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -
     timely(what, timeout(limit, finding).await)
 }
 
-/// Ticks with this pause. Other tasks get their turn, however long a look takes.
+/// An interval for repeated checks. Other tasks get their turn even if a check takes long.
 pub fn glances(pause: Duration) -> Interval {
     let mut glances = interval(pause);
     glances.set_missed_tick_behavior(MissedTickBehavior::Delay);

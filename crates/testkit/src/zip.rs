@@ -1,29 +1,29 @@
-//! Writes ZIP files, good ones and hostile ones, byte by byte.
+//! Writes ZIP files byte by byte, valid and hostile ones.
 
 use std::io::Write as _;
 
 use flate2::{Compression, Crc, write::DeflateEncoder};
 
-/// A ZIP file that is being put together.
+/// A ZIP file that is being assembled.
 #[derive(Default)]
 pub struct ZipFile {
     entries: Vec<ZipEntry>,
-    /// Written into the end record in the place of the number of entries.
+    /// Written into the end record instead of the number of entries.
     pub count: Option<u16>,
 }
 
-/// An entry; every field may lie.
+/// An entry. Every field may be wrong.
 #[derive(Clone)]
 pub struct ZipEntry {
     pub name: Vec<u8>,
-    /// The name in the header before the data, where it is another one.
+    /// The name in the local header, if it differs.
     pub local_name: Option<Vec<u8>>,
     pub data: Vec<u8>,
     /// 0 is stored, 8 is deflated.
     pub method: u16,
     pub flags: u16,
     pub mode: u32,
-    /// The size that is stated, where it is another one.
+    /// The stated size, if it differs.
     pub size: Option<u32>,
     pub crc: Option<u32>,
 }

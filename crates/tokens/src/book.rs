@@ -1,4 +1,4 @@
-//! Decides by token and time who is let in.
+//! The tokens and sessions of one moment. Decides who may enter, by token and time.
 
 use std::{
     fmt,
@@ -11,20 +11,19 @@ use sha2::{Digest as _, Sha256};
 
 use super::{TokenError, browsers::BrowserSession};
 
-/// Each is compared with what a new connection brings.
+/// Number of clients with a token. Each is compared with the token of a new connection.
 const MAX_CLIENTS: usize = 1000;
 
-/// Ten years. A token without an end has no time at all.
+/// Longest lifetime of a token: ten years. A token without an end has no lifetime.
 const MAX_LIFETIME_DAYS: u64 = 10 * 365;
 const MAX_LIFETIME: Duration = Duration::from_hours(MAX_LIFETIME_DAYS * 24);
 
-/// A token's SHA-256. A slow hash would protect nothing: a token is 256 random bits, which cannot be
-/// found by trying.
+/// The SHA-256 of a token. A slow hash would not help: a token is 256 random bits, which cannot be guessed.
 #[derive(Clone, Copy)]
 pub struct Fingerprint(pub(super) [u8; 32]);
 
 impl Fingerprint {
-    pub fn of(token: &[u8]) -> Self {
+    pub fn new(token: &[u8]) -> Self {
         Self(Sha256::digest(token).into())
     }
 }
@@ -35,7 +34,7 @@ impl PartialEq for Fingerprint {
     }
 }
 
-/// Takes as long for a near miss as for nonsense, so that nothing can be guessed byte by byte.
+/// Compares in constant time, so that nothing can be guessed byte by byte.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     let differing = one
         .iter()
@@ -50,13 +49,13 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// One client's token, as far as it is remembered.
+/// One client's token, as it is stored.
 #[derive(Clone, Debug)]
 pub struct ClientToken {
     pub name: ClientName,
     fingerprint: Fingerprint,
     pub created_at: SystemTime,
-    /// `None` lasts until it is removed.
+    /// `None` means that the token does not expire.
     pub expires_at: Option<SystemTime>,
 }
 
@@ -66,7 +65,7 @@ impl ClientToken {
     }
 }
 
-/// The bearer of a token, and its end.
+/// The bearer of a token, and the token's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub principal: Principal,
@@ -77,7 +76,7 @@ pub struct Pass {
 pub struct Book {
     pub control: Fingerprint,
     pub clients: Vec<ClientToken>,
-    /// The oldest first.
+    /// Oldest first.
     pub sessions: Vec<BrowserSession>,
 }
 
@@ -90,10 +89,10 @@ impl Book {
         }
     }
 
-    /// The bearer of this token now.
+    /// The bearer of this token at this time.
     pub fn bearer(&self, token: &[u8], now: SystemTime) -> Option<Pass> {
-        let given = Fingerprint::of(token);
-        if given == self.control {
+        let fingerprint = Fingerprint::new(token);
+        if fingerprint == self.control {
             return Some(Pass {
                 principal: Principal::Operator,
                 expires_at: None,
@@ -102,7 +101,7 @@ impl Book {
         let client = self
             .clients
             .iter()
-            .find(|client| client.fingerprint == given)?;
+            .find(|client| client.fingerprint == fingerprint)?;
         (!client.has_expired(now)).then(|| Pass {
             principal: Principal::Client(client.name.clone()),
             expires_at: client.expires_at,
@@ -127,7 +126,7 @@ impl Book {
         }
         let client = ClientToken {
             name,
-            fingerprint: Fingerprint::of(token),
+            fingerprint: Fingerprint::new(token),
             created_at: now,
             expires_at: lifetime.map(|lifetime| now + lifetime),
         };
@@ -136,57 +135,57 @@ impl Book {
     }
 
     pub fn remove(&mut self, name: &str) -> Result<ClientToken, TokenError> {
-        let mut clients = self.clients.iter();
-        match clients.position(|client| client.name.as_str() == name) {
+        let is_named = |client: &ClientToken| client.name.as_str() == name;
+        match self.clients.iter().position(is_named) {
             Some(index) => Ok(self.clients.remove(index)),
             None => Err(TokenError::Unknown(name.to_owned())),
         }
     }
 }
 
-/// `tokens.json`
+/// The content of `tokens.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Kept {
-    clients: Vec<KeptToken>,
+struct StoredTokens {
+    clients: Vec<StoredToken>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct KeptToken {
+struct StoredToken {
     name: ClientName,
     sha256: String,
     created_unix_seconds: u64,
-    /// Always written, and always read: a lost time would keep the door open without end.
+    /// Always written and always required: without it a token would never expire.
     #[serde(deserialize_with = "Option::deserialize")]
     expires_unix_seconds: Option<u64>,
 }
 
-/// The clients' tokens as they are kept.
+/// The content of `tokens.json` for these tokens.
 pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
-    let kept = |client: &ClientToken| KeptToken {
+    let stored = |client: &ClientToken| StoredToken {
         name: client.name.clone(),
         sha256: hexadecimal(&client.fingerprint.0),
         created_unix_seconds: seconds(client.created_at),
         expires_unix_seconds: client.expires_at.map(seconds),
     };
-    serde_json::to_vec_pretty(&Kept {
-        clients: clients.iter().map(kept).collect(),
+    serde_json::to_vec_pretty(&StoredTokens {
+        clients: clients.iter().map(stored).collect(),
     })
 }
 
 pub fn from_json(text: &[u8]) -> serde_json::Result<Vec<ClientToken>> {
-    let client = |kept: KeptToken| {
-        let fingerprint = bytes(&kept.sha256).map(Fingerprint);
+    let client = |stored: StoredToken| {
+        let fingerprint = bytes(&stored.sha256).map(Fingerprint);
         Ok(ClientToken {
             fingerprint: fingerprint.ok_or_else(|| serde::de::Error::custom("a bad sha256"))?,
-            name: kept.name,
-            created_at: moment(kept.created_unix_seconds),
-            expires_at: kept.expires_unix_seconds.map(moment),
+            name: stored.name,
+            created_at: moment(stored.created_unix_seconds),
+            expires_at: stored.expires_unix_seconds.map(moment),
         })
     };
-    let kept: Kept = serde_json::from_slice(text)?;
-    kept.clients.into_iter().map(client).collect()
+    let stored: StoredTokens = serde_json::from_slice(text)?;
+    stored.clients.into_iter().map(client).collect()
 }
 
 pub fn seconds(time: SystemTime) -> u64 {
@@ -194,7 +193,7 @@ pub fn seconds(time: SystemTime) -> u64 {
     since.as_secs()
 }
 
-/// A number that is too large for a time is long ago.
+/// The time of these seconds. A number that is too large counts as long ago.
 pub fn moment(seconds: u64) -> SystemTime {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     time.unwrap_or(UNIX_EPOCH)
@@ -228,7 +227,7 @@ mod tests {
     }
 
     fn book() -> Book {
-        Book::new(Fingerprint::of(b"control"), Vec::new())
+        Book::new(Fingerprint::new(b"control"), Vec::new())
     }
 
     #[test]

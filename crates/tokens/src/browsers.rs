@@ -1,6 +1,6 @@
-//! Browser sessions: people who signed in on the web page. The browser has a secret in its cookie, which it sends to
-//! every port of the host, and a page key in storage that only our page can read. Kept are the SHA-256 of both, and
-//! the end of the session.
+//! Browser sessions: people who signed in on the web page. The browser has a secret in its cookie, which it
+//! sends to every port of the host, and a page key in storage that only our page can read. Mainstay stores
+//! the SHA-256 of both, and the end of the session.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::book::{Book, Fingerprint, bytes, hexadecimal, moment, seconds};
 
-/// A person has a few browsers. With one more, the oldest session ends.
+/// Number of sessions, since a person has a few browsers. One more ends the oldest session.
 const MAX_SESSIONS: usize = 64;
 
-/// How long a browser stays signed in.
+/// Time that a browser stays signed in.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
 
 /// One browser that is signed in.
@@ -27,22 +27,22 @@ impl BrowserSession {
         self.expires_at
     }
 
-    /// Whether this is the key that the page got when it signed in.
+    /// True if this is the key that the page got when it signed in.
     pub fn has_page_key(&self, key: &[u8]) -> bool {
-        self.page_key == Fingerprint::of(key)
+        self.page_key == Fingerprint::new(key)
     }
 }
 
 impl Book {
-    /// The session of this secret, if there is one now.
+    /// The session of this secret, if there is one at this time.
     pub fn session(&self, secret: &[u8], now: SystemTime) -> Option<&BrowserSession> {
-        let given = Fingerprint::of(secret);
-        let mut sessions = self.sessions.iter();
-        let session = sessions.find(|session| session.fingerprint == given)?;
+        let fingerprint = Fingerprint::new(secret);
+        let is_it = |session: &&BrowserSession| session.fingerprint == fingerprint;
+        let session = self.sessions.iter().find(is_it)?;
         (session.expires_at > now).then_some(session)
     }
 
-    /// Adds a session, and returns its end. Sessions that have expired are forgotten.
+    /// Adds a session, and returns its end. Removes expired sessions.
     pub fn sign_in(
         &mut self,
         secret: &[u8],
@@ -55,71 +55,72 @@ impl Book {
         self.sessions.drain(..excess);
         let expires_at = now + lifetime;
         self.sessions.push(BrowserSession {
-            fingerprint: Fingerprint::of(secret),
-            page_key: Fingerprint::of(page_key),
+            fingerprint: Fingerprint::new(secret),
+            page_key: Fingerprint::new(page_key),
             expires_at,
         });
         expires_at
     }
 
     pub fn sign_out(&mut self, secret: &[u8]) {
-        let given = Fingerprint::of(secret);
-        self.sessions.retain(|session| session.fingerprint != given);
+        let fingerprint = Fingerprint::new(secret);
+        self.sessions
+            .retain(|session| session.fingerprint != fingerprint);
     }
 }
 
-/// `browsers.json`
+/// The content of `browsers.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Kept {
-    /// The SHA-256 of the control token under which they signed in. Sessions end with the token, however it
-    /// was replaced.
+struct StoredSessions {
+    /// The SHA-256 of the control token at the sign-in. Sessions end when the token is replaced in any way.
     control_sha256: String,
-    sessions: Vec<KeptSession>,
+    sessions: Vec<StoredSession>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct KeptSession {
+struct StoredSession {
     sha256: String,
     page_key_sha256: String,
     expires_unix_seconds: u64,
 }
 
-/// The sessions of a book as they are kept, the oldest first.
+/// The content of `browsers.json` for the sessions of a book, oldest first.
 pub fn to_json(book: &Book) -> serde_json::Result<Vec<u8>> {
-    let kept = |session: &BrowserSession| KeptSession {
+    let stored = |session: &BrowserSession| StoredSession {
         sha256: hexadecimal(&session.fingerprint.0),
         page_key_sha256: hexadecimal(&session.page_key.0),
         expires_unix_seconds: seconds(session.expires_at),
     };
-    serde_json::to_vec_pretty(&Kept {
+    serde_json::to_vec_pretty(&StoredSessions {
         control_sha256: hexadecimal(&book.control.0),
-        sessions: book.sessions.iter().map(kept).collect(),
+        sessions: book.sessions.iter().map(stored).collect(),
     })
 }
 
-/// The sessions that were kept under this control token.
+/// The stored sessions of this control token.
 pub fn from_json(text: &[u8], control: &Fingerprint) -> serde_json::Result<Vec<BrowserSession>> {
     let bad = || serde::de::Error::custom("a bad sha256");
-    let kept: Kept = serde_json::from_slice(text)?;
-    if bytes(&kept.control_sha256)
+    let stored: StoredSessions = serde_json::from_slice(text)?;
+    if bytes(&stored.control_sha256)
         .map(Fingerprint)
         .ok_or_else(bad)?
         != *control
     {
         return Ok(Vec::new());
     }
-    let session = |kept: &KeptSession| {
+    let session = |stored: &StoredSession| {
         Ok(BrowserSession {
-            fingerprint: bytes(&kept.sha256).map(Fingerprint).ok_or_else(bad)?,
-            page_key: bytes(&kept.page_key_sha256)
+            fingerprint: bytes(&stored.sha256).map(Fingerprint).ok_or_else(bad)?,
+            page_key: bytes(&stored.page_key_sha256)
                 .map(Fingerprint)
                 .ok_or_else(bad)?,
-            expires_at: moment(kept.expires_unix_seconds),
+            expires_at: moment(stored.expires_unix_seconds),
         })
     };
-    kept.sessions
+    stored
+        .sessions
         .iter()
         .take(MAX_SESSIONS)
         .map(session)
@@ -135,7 +136,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     fn book() -> Book {
-        Book::new(Fingerprint::of(b"control"), Vec::new())
+        Book::new(Fingerprint::new(b"control"), Vec::new())
     }
 
     fn ends(book: &Book, secret: &[u8], now: SystemTime) -> Option<SystemTime> {
@@ -158,7 +159,7 @@ mod tests {
         }
         book.sign_out(b"two");
         assert_eq!(ends(&book, b"two", now), None);
-        // A secret of a cookie is no bearer token.
+        // The secret of a cookie is not a bearer token.
         assert_eq!(book.bearer(b"one", now), None);
     }
 
@@ -188,7 +189,7 @@ mod tests {
         assert!(!text.contains("\"secret\"") && !text.contains("\"control\""));
         book.sessions = from_json(&json, &book.control).expect("what was written");
         assert_eq!(ends(&book, b"secret", now), Some(now + HOUR));
-        let other = Fingerprint::of(b"another control token");
+        let other = Fingerprint::new(b"another control token");
         assert!(from_json(&json, &other).expect("JSON").is_empty());
         let session = book.session(b"secret", now).expect("it is read");
         assert!(session.has_page_key(b"key") && !session.has_page_key(b"secret"));

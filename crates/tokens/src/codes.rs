@@ -1,4 +1,4 @@
-//! One-time codes: a browser signs in with one, and downloads with one. They are in memory only, as digests.
+//! One-time codes to sign in and to download with a browser. They are in memory only, as digests.
 
 use std::{
     collections::VecDeque,
@@ -7,23 +7,23 @@ use std::{
 
 use super::book::Fingerprint;
 
-/// Codes that nobody has used yet. With one more, the oldest is worth nothing any more.
+/// Number of unused codes. One more invalidates the oldest.
 const MAX_CODES: usize = 16;
 
-/// How long a code can be used to sign in.
+/// Time in which a code can be used to sign in.
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// The answers to wrong codes are this far apart, so that guessing takes long.
+/// Time between answers to wrong codes, which slows down guessing.
 const BETWEEN_FAILURES: Duration = Duration::from_millis(100);
 
-/// The longest that one of these answers waits. The next wrong codes do not delay a right one.
+/// Longest delay of such an answer. A right code is never delayed.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub struct Codes {
-    /// The oldest first.
+    /// Oldest first.
     unused: VecDeque<Code>,
-    /// When the last answer to a wrong code is due.
+    /// Time at which the last answer to a wrong code is due.
     last_failure: Option<Instant>,
 }
 
@@ -40,18 +40,18 @@ impl Codes {
             self.unused.pop_front();
         }
         self.unused.push_back(Code {
-            fingerprint: Fingerprint::of(code),
+            fingerprint: Fingerprint::new(code),
             expires_at: now + lifetime,
         });
     }
 
-    /// Whether this code could be used. Now it cannot any more.
+    /// True if this code is valid. It is then used up.
     pub fn take(&mut self, code: &[u8], now: Instant) -> bool {
-        let given = Fingerprint::of(code);
+        let fingerprint = Fingerprint::new(code);
         let found = self
             .unused
             .iter()
-            .position(|code| code.fingerprint == given);
+            .position(|code| code.fingerprint == fingerprint);
         let found = found.and_then(|index| self.unused.remove(index));
         found.is_some_and(|code| code.expires_at > now)
     }
@@ -60,7 +60,7 @@ impl Codes {
         self.unused.clear();
     }
 
-    /// How long the answer to a wrong code, or a wrong token, has to wait.
+    /// The delay of the answer to a wrong code or token.
     pub fn delay(&mut self, now: Instant) -> Duration {
         let last = self.last_failure.map_or(now, |last| last.max(now));
         let due = (last + BETWEEN_FAILURES).min(now + LONGEST_WAIT);

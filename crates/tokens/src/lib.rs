@@ -1,6 +1,6 @@
-//! The control token, which opens all doors, clients' tokens, which open the MCP endpoints, and the sessions of
-//! browsers, which open the REST API to the web page. They are read for every new connection, and may change
-//! meanwhile.
+//! The control token, which is valid for all doors, clients' tokens, which are valid for the MCP endpoints,
+//! and browser sessions, which give the web page access to the REST API. They are checked for every new
+//! connection, and may change at any time.
 
 mod book;
 mod browsers;
@@ -36,42 +36,42 @@ pub use crate::{
     codes::LIFETIME as CODE_LIFETIME,
 };
 
-/// The beginning of clients' tokens, by which a token that was left somewhere can be recognised. A more
-/// general one, `mcp_`, would be taken for another program's.
+/// The prefix of clients' tokens, by which a leaked token can be recognised. A more general prefix such as
+/// `mcp_` would be taken for another program's.
 pub const PREFIX: &str = "mst_";
 
-/// A download begins at once.
+/// Lifetime of a download ticket. A download begins at once.
 const TICKET_LIFETIME: Duration = Duration::from_mins(1);
 
 /// A browser that has just signed in. Only the caller learns its two secrets.
 #[derive(Debug)]
 pub struct NewSession {
-    /// For the cookie.
+    /// The secret for the cookie.
     pub secret: Secret,
-    /// For the storage of our own page.
+    /// The key for the storage of our own page.
     pub page_key: Secret,
     pub expires_at: SystemTime,
 }
 
-/// All tokens of one daemon; cloning shares them.
+/// All tokens of one daemon; clones share them.
 #[derive(Clone, Debug)]
 pub struct Tokens(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Where changes are kept; without one they end with this run.
+    /// The directory in which changes are stored. Without one they end with this run.
     dir: Option<StateDir>,
     book: ArcSwap<Book>,
     changes: watch::Sender<()>,
-    /// One-time codes; held for one operation.
+    /// One-time codes. The lock is held for one operation.
     codes: Mutex<Codes>,
-    /// Tickets of downloads; held for one operation.
+    /// Tickets of downloads. The lock is held for one operation.
     tickets: Mutex<Codes>,
-    /// Changes come one after the other; held by threads that may block, while a file is written.
+    /// Serialises changes. Held by threads that may block, while a file is written.
     changing: Mutex<()>,
 }
 
-/// Those of one moment: as long as [`Edition::is_current`], what was found in it holds.
+/// The tokens at one moment. Decisions by it are valid while [`Edition::is_current`].
 #[derive(Clone, Debug)]
 pub struct Edition(Arc<Book>);
 
@@ -87,7 +87,8 @@ pub enum TokenError {
     TooMany(usize),
     #[error("a token lasts from a second to {0} days, or until it is removed")]
     Lifetime(u64),
-    /// The file of tokens cannot be read. It does not count as empty, which could open the door.
+    /// The file of tokens cannot be read. It does not count as empty, because without tokens every client may
+    /// enter.
     #[error("{} cannot be read", path.display())]
     Unreadable {
         path: PathBuf,
@@ -98,7 +99,7 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// The word that programs compare.
+    /// The error code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Name(_) => "invalid_token_name",
@@ -111,16 +112,16 @@ impl TokenError {
     }
 }
 
-/// A control token that is kept nowhere.
+/// Tokens without a directory: only this control token.
 impl From<Secret> for Tokens {
     fn from(control: Secret) -> Self {
-        let control = Fingerprint::of(control.expose().as_bytes());
-        Self::of(None, Book::new(control, Vec::new()))
+        let control = Fingerprint::new(control.expose().as_bytes());
+        Self::with_book(None, Book::new(control, Vec::new()))
     }
 }
 
 impl Tokens {
-    fn of(dir: Option<StateDir>, book: Book) -> Self {
+    fn with_book(dir: Option<StateDir>, book: Book) -> Self {
         Self(Arc::new(Shared {
             dir,
             book: ArcSwap::from_pointee(book),
@@ -131,12 +132,12 @@ impl Tokens {
         }))
     }
 
-    /// Those of a state directory, which must be the caller's own.
+    /// Opens the tokens of a state directory, which must belong to the caller.
     pub fn open(dir: StateDir, control: &Secret) -> Result<Self, TokenError> {
-        let control = Fingerprint::of(control.expose().as_bytes());
+        let control = Fingerprint::new(control.expose().as_bytes());
         let mut book = Book::new(control, read(&dir)?);
         book.sessions = read_sessions(&dir, &book.control);
-        Ok(Self::of(Some(dir), book))
+        Ok(Self::with_book(Some(dir), book))
     }
 
     /// The bearer of this token now.
@@ -148,7 +149,7 @@ impl Tokens {
         Edition(self.0.book.load_full())
     }
 
-    /// Whether clients have tokens, expired ones among them: a door does not open because a time has come.
+    /// True if clients have tokens, even expired ones: an expiry must not let every client in.
     pub fn has_clients(&self) -> bool {
         !self.0.book.load().clients.is_empty()
     }
@@ -157,13 +158,13 @@ impl Tokens {
         self.0.book.load().clients.clone()
     }
 
-    /// Changes whenever a token does.
+    /// Notifies of every change of a token.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.0.changes.subscribe()
     }
 
-    /// Makes a client's token, which only the caller learns. Blocks while a file is written, as the
-    /// other changing methods do.
+    /// Makes a client's token, which only the caller learns. Blocks while a file is written, as the other
+    /// methods with changes do.
     pub fn add(
         &self,
         name: &str,
@@ -187,14 +188,14 @@ impl Tokens {
         })
     }
 
-    /// Makes a new control token; the old one opens nothing any more, and every browser is signed out.
+    /// Makes a new control token. The old one becomes invalid, and every browser is signed out.
     pub fn rotate(&self) -> Result<Secret, TokenError> {
         self.change(|book, dir| {
             let token = state::random_token()?;
             if let Some(dir) = dir {
                 dir.replace_token(&token)?;
             }
-            book.control = Fingerprint::of(token.expose().as_bytes());
+            book.control = Fingerprint::new(token.expose().as_bytes());
             book.sessions.clear();
             self.0.codes.lock().clear();
             keep_sessions(dir, book);
@@ -208,7 +209,7 @@ impl Tokens {
         book.session(secret, SystemTime::now()).cloned()
     }
 
-    /// Begins a browser session. `former` is a session of the same browser, which ends now.
+    /// Starts a browser session. `former` is an earlier session of the same browser, which ends now.
     pub fn sign_in(
         &self,
         former: Option<&Secret>,
@@ -219,7 +220,7 @@ impl Tokens {
             if let Some(former) = former {
                 book.sign_out(former.expose().as_bytes());
             }
-            let [bytes, key] = [&secret, &page_key].map(|it| it.expose().as_bytes());
+            let [bytes, key] = [&secret, &page_key].map(|secret| secret.expose().as_bytes());
             let expires_at = book.sign_in(bytes, key, lifetime, SystemTime::now());
             keep_sessions(dir, book);
             Ok(NewSession {
@@ -239,7 +240,7 @@ impl Tokens {
         })
     }
 
-    /// Makes a one-time code, with which a browser can sign in.
+    /// Makes a one-time code to sign in with a browser.
     pub fn make_code(&self) -> Result<Secret, TokenError> {
         let code = state::random_token()?;
         let bytes = code.expose().as_bytes();
@@ -250,7 +251,7 @@ impl Tokens {
         Ok(code)
     }
 
-    /// Makes a ticket, with which the browser of this session can get a path once, without its page key.
+    /// Makes a ticket for one request of a path by the browser of this session, without its page key.
     pub fn make_ticket(&self, session: &Secret, path: &str) -> Result<Secret, TokenError> {
         let ticket = state::random_token()?;
         let code = ticket_code(&ticket, session, path);
@@ -261,23 +262,23 @@ impl Tokens {
         Ok(ticket)
     }
 
-    /// Whether the ticket could be used for this path by this session; now it cannot any more.
+    /// True if the ticket is valid for this path and session. It is then used up.
     pub fn take_ticket(&self, ticket: &Secret, session: &Secret, path: &str) -> bool {
         let code = ticket_code(ticket, session, path);
         self.0.tickets.lock().take(code.as_bytes(), Instant::now())
     }
 
-    /// Whether this is a code that could be used; now it cannot any more.
+    /// True if the code is valid. It is then used up.
     pub fn take_code(&self, code: &[u8]) -> bool {
         self.0.codes.lock().take(code, Instant::now())
     }
 
-    /// How long the answer to a wrong code, or a wrong token, has to wait.
+    /// The delay of the answer to a wrong code or token.
     pub fn failure_delay(&self) -> Duration {
         self.0.codes.lock().delay(Instant::now())
     }
 
-    /// What was not kept does not hold either.
+    /// Stores a changed book, and then uses it. A change that cannot be stored has no effect.
     fn change<T>(
         &self,
         edit: impl FnOnce(&mut Book, Option<&StateDir>) -> Result<T, TokenError>,
@@ -291,7 +292,7 @@ impl Tokens {
     }
 }
 
-/// What is kept of a ticket: it is worth nothing to another session, or for another path.
+/// The stored form of a ticket, which is bound to its session and path.
 fn ticket_code(ticket: &Secret, session: &Secret, path: &str) -> String {
     format!("{} {} {path}", ticket.expose(), session.expose())
 }
@@ -323,7 +324,7 @@ pub fn added(token: &Secret, client: &ClientToken) -> api::AddedToken {
     }
 }
 
-/// The clients' tokens of a state directory. What is not there has none.
+/// The clients' tokens of a state directory. A missing file has none.
 pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
     let path = dir.client_tokens();
     dir.check()?;
@@ -339,7 +340,7 @@ pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
     }
 }
 
-/// The browser sessions of a state directory. What cannot be read signs nobody in.
+/// The browser sessions of a state directory. An unreadable file has none.
 fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
     let path = dir.browser_sessions();
     let read = match state::read_private(&path) {
@@ -353,8 +354,8 @@ fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
     })
 }
 
-/// Keeps the browser sessions for the next run. A page must work where the disk is full, so what cannot be
-/// written is told in the log only.
+/// Stores the browser sessions for the next run. The page must work on a full disk, so a failure is only
+/// logged.
 fn keep_sessions(dir: Option<&StateDir>, book: &Book) {
     let Some(dir) = dir else { return };
     let path = dir.browser_sessions();
@@ -381,7 +382,7 @@ mod tests {
 
     use super::*;
 
-    /// What changes holds at once, and for the runs that come.
+    /// Changes take effect at once, and are stored for later runs.
     #[test]
     fn changes_hold_at_once_and_are_kept() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -412,7 +413,7 @@ mod tests {
         assert!(read(&dir).expect("readable").is_empty());
     }
 
-    /// A list that cannot be read must not open the door, nor one that cannot be written.
+    /// A list of tokens that cannot be read or written must not let every client in.
     #[test]
     fn what_cannot_be_kept_does_not_hold() {
         let folder = tempfile::tempdir().expect("a temporary folder");

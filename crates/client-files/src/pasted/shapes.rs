@@ -11,7 +11,7 @@ use crate::{
     document::NotReadable,
     format::Format,
     places::{ClientFile, Scope, Section},
-    read::{self, Fate, Note, Server, kept_key},
+    read::{self, Fate, Server, kept_key},
 };
 
 /// How deep servers are looked for.

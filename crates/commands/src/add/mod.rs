@@ -27,7 +27,7 @@ use mainstay_gateway::{
     registry::duplicate,
     reload::{Change, OnDuplicate, change_file},
 };
-use mainstay_install::{listing, offer::Kind, question::Answers};
+use mainstay_install::{listing, offer::OfferKind, question::Answers};
 use mainstay_platform::{environment::Origin, lineage::Lineage};
 use serde_json::{Map, Value, json};
 
@@ -122,7 +122,7 @@ fn header(text: &str) -> Result<(String, String), BadPair> {
 
 /// What is to be added.
 #[derive(Debug, PartialEq, Eq)]
-enum Source<'a> {
+enum AddSource<'a> {
     Url(&'a str),
     Command(&'a str, &'a [String]),
     /// A server of the registry, with a version behind `@`.
@@ -160,7 +160,7 @@ impl Add {
         }
         let name = legal(name.unwrap_or(&prepared.name))?;
         prepared.shown.tell(name.as_str());
-        let of_stranger = matches!(source, Source::Registry(_) | Source::Bundle(_));
+        let of_stranger = matches!(source, AddSource::Registry(_) | AddSource::Bundle(_));
         let tools = if self.no_check {
             None
         } else {
@@ -184,11 +184,11 @@ impl Add {
     }
 
     /// What is to be added, and its name if one was given.
-    fn source(&self) -> Result<(Option<&str>, Source<'_>), CommandError> {
+    fn source(&self) -> Result<(Option<&str>, AddSource<'_>), CommandError> {
         let name = self.name.as_str();
         if let Some((program, arguments)) = self.command.split_first() {
             Self::refuse_options(&[("--header", !self.header.is_empty())], "a program")?;
-            return Ok((Some(name), Source::Command(program, arguments)));
+            return Ok((Some(name), AddSource::Command(program, arguments)));
         }
         let (name, given) = match &self.source {
             Some(source) => (Some(name), source.as_str()),
@@ -196,17 +196,17 @@ impl Add {
         };
         if let Some(client) = self.from {
             self.refuse_unasked("a server of another client")?;
-            return Ok((name, Source::Client(client, given)));
+            return Ok((name, AddSource::Client(client, given)));
         }
         let registry_name = given.split_once('@').map_or(given, |(name, _)| name);
         let is_url = given.contains("://");
         let source = if bundle::is_file(given) && !is_url {
-            Source::Bundle(Path::new(given))
+            AddSource::Bundle(Path::new(given))
         } else if listing::is_name(registry_name) {
-            Source::Registry(given)
+            AddSource::Registry(given)
         } else if is_url && name.is_some() {
             Self::refuse_options(&[("--env", !self.env.is_empty())], "a URL")?;
-            return Ok((name, Source::Url(given)));
+            return Ok((name, AddSource::Url(given)));
         } else {
             return Err(CommandError::Usage {
                 message: match name {
@@ -266,7 +266,7 @@ impl Add {
     async fn prepare(
         &self,
         name: Option<&str>,
-        source: &Source<'_>,
+        source: &AddSource<'_>,
         origin: &Origin,
         person: &mut Person,
     ) -> Result<Prepared, CommandError> {
@@ -278,7 +278,7 @@ impl Add {
             name: name.map(str::to_owned),
         };
         match source {
-            Source::Url(_) | Source::Command(..) => {
+            AddSource::Url(_) | AddSource::Command(..) => {
                 Self::refuse_options(&[("--set", !self.set.is_empty())], "what asks for nothing")?;
                 let entry = self.entry(source)?;
                 Ok(Prepared {
@@ -289,21 +289,21 @@ impl Add {
                     in_clear: Vec::new(),
                 })
             }
-            Source::Registry(server) => {
+            AddSource::Registry(server) => {
                 let registry = Registry::of(self.registry.as_deref(), origin)?;
                 let wish = registry::Wish {
                     server,
-                    kind: self.package.as_deref().and_then(Kind::parse),
+                    kind: self.package.as_deref().and_then(OfferKind::parse),
                     answers: &mut answers,
                     env: &self.env,
                 };
                 registry::prepare(&registry, wish, &bundles, person).await
             }
-            Source::Client(client, label) => {
+            AddSource::Client(client, label) => {
                 Self::refuse_options(&[("--set", !self.set.is_empty())], "what asks for nothing")?;
                 Ok(from_client::prepare(*client, label)?.with_env(&self.env))
             }
-            Source::Bundle(path) => bundles.prepare(path, &mut answers, &self.env, person).await,
+            AddSource::Bundle(path) => bundles.prepare(path, &mut answers, &self.env, person).await,
         }
     }
 
@@ -358,20 +358,20 @@ impl Add {
     }
 
     /// The entry of what was given by hand.
-    fn entry(&self, source: &Source<'_>) -> Result<Entry, CommandError> {
+    fn entry(&self, source: &AddSource<'_>) -> Result<Entry, CommandError> {
         let mut entry = Entry::new();
         if let Some(transport) = &self.transport {
             entry.insert("transport".to_owned(), transport.as_str().into());
         }
         match source {
-            Source::Url(url) => {
+            AddSource::Url(url) => {
                 entry.insert("url".to_owned(), (*url).into());
             }
-            Source::Command(program, arguments) => {
+            AddSource::Command(program, arguments) => {
                 entry.insert("command".to_owned(), (*program).into());
                 entry.insert("args".to_owned(), (*arguments).into());
             }
-            Source::Registry(_) | Source::Bundle(_) | Source::Client(..) => {
+            AddSource::Registry(_) | AddSource::Bundle(_) | AddSource::Client(..) => {
                 unreachable!("they say it themselves")
             }
         }

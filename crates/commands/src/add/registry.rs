@@ -6,8 +6,8 @@ use mainstay_command_line::{CommandError, output, screen::complain};
 use mainstay_core::display;
 use mainstay_install::{
     command,
-    listing::{self, Listed, Page, Status},
-    offer::{Kind, Offer, Source, offers},
+    listing::{self, ListedServer, ListingStatus, Page},
+    offer::{Offer, OfferKind, OfferSource, offers},
     question::Answers,
 };
 use mainstay_platform::environment::Origin;
@@ -99,7 +99,7 @@ impl Registry {
     }
 
     /// A version of a server.
-    pub async fn server(&self, name: &str, version: &str) -> Result<Listed, CommandError> {
+    pub async fn server(&self, name: &str, version: &str) -> Result<ListedServer, CommandError> {
         let path = listing::path_of_one(name, version);
         let text = match self.get(&path).await {
             Err(CommandError::Registry(DownloadError::Refused { status: 404, .. })) => {
@@ -126,7 +126,7 @@ impl Registry {
 pub struct Wish<'a> {
     /// The server's name there, and a version behind `@`.
     pub server: &'a str,
-    pub kind: Option<Kind>,
+    pub kind: Option<OfferKind>,
     pub answers: &'a mut Answers,
     /// Variables of `--env`, of which some may be answers.
     pub env: &'a [(String, String)],
@@ -156,8 +156,8 @@ pub async fn prepare(
     for note in &offer.notes {
         complain(&format!("warning: {note}"));
     }
-    if let Source::Package(package) = &offer.source
-        && offer.kind == Kind::Mcpb
+    if let OfferSource::Package(package) = &offer.source
+        && offer.kind == OfferKind::Mcpb
     {
         let bytes = download(Wanted {
             url: &package.identifier,
@@ -188,7 +188,7 @@ pub async fn prepare(
             more.push((key.clone(), value.clone()));
         }
     }
-    if offer.kind == Kind::Remote
+    if offer.kind == OfferKind::Remote
         && let Some((key, _)) = more.first()
     {
         return Err(CommandError::Usage {
@@ -212,7 +212,7 @@ pub async fn prepare(
     .with_env(&more))
 }
 
-fn check_status(listed: &Listed) -> Result<(), CommandError> {
+fn check_status(listed: &ListedServer) -> Result<(), CommandError> {
     let name = &listed.server.name;
     let why = listed
         .message
@@ -220,12 +220,12 @@ fn check_status(listed: &Listed) -> Result<(), CommandError> {
         .map(|it| format!(": {}", output::headline(it)));
     let why = why.unwrap_or_default();
     match listed.status {
-        Status::Active => Ok(()),
-        Status::Deprecated => {
+        ListingStatus::Active => Ok(()),
+        ListingStatus::Deprecated => {
             complain(&format!("warning: {name} is deprecated{why}"));
             Ok(())
         }
-        Status::Deleted => Err(CommandError::Unusable {
+        ListingStatus::Deleted => Err(CommandError::Unusable {
             server: name.clone(),
             reasons: vec![format!("it was deleted from the registry{why}")],
             hint: None,
@@ -234,7 +234,7 @@ fn check_status(listed: &Listed) -> Result<(), CommandError> {
 }
 
 /// The best way to run it here, or the best of the kind that was asked for.
-fn choose(listed: &Listed, kind: Option<Kind>) -> Result<Offer, CommandError> {
+fn choose(listed: &ListedServer, kind: Option<OfferKind>) -> Result<Offer, CommandError> {
     let (all, unusable) = offers(&listed.server, resolve::is_here);
     let mut kinds: Vec<_> = all.iter().map(|offer| offer.kind.word()).collect();
     kinds.dedup();

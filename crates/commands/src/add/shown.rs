@@ -20,7 +20,7 @@ impl Shown {
         // A stranger may have written them: `LD_PRELOAD` decides what is run as much as the command does.
         let names = |what: &str, pairs: &[(String, Text)]| {
             let pairs = pairs.iter().map(|(name, text)| {
-                let value = text.shown();
+                let value = text.masked();
                 if masking::is_secret_pair(name, value) {
                     format!("{}={MASK}", word(name))
                 } else {
@@ -39,7 +39,7 @@ impl Shown {
             } => {
                 let words = std::iter::once(command)
                     .chain(args)
-                    .map(|it| word(it.shown()));
+                    .map(|it| word(it.masked()));
                 let mut about = Vec::from_iter(names("with the variables", env));
                 about.extend(cwd.as_ref().map(|cwd| format!("in {}", word(cwd))));
                 Self {
@@ -59,7 +59,7 @@ impl Shown {
                 let mut about = vec![over.to_owned()];
                 about.extend(names("with the headers", headers));
                 Self {
-                    target: word(url.shown()),
+                    target: word(url.masked()),
                     about,
                 }
             }

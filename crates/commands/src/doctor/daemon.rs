@@ -100,7 +100,7 @@ async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
         .mend(mend);
     }
     // Before it is asked: a program may serve one connection only.
-    let holder = off_the_runtime(move || PortHolder::of(first)).await;
+    let holder = off_the_runtime(move || PortHolder::find(first)).await;
     if is_mainstay(first).await {
         Finding::error(
             "port.other_mainstay",

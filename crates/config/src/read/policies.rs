@@ -10,7 +10,7 @@ use mainstay_core::{
     config::{Isolation, ListChanged, ServerConfig, ServerRequests},
     health::Action,
     lifecycle::{Policy, Preset, ReconnectMode},
-    words::Words as _,
+    words::SettingWords as _,
 };
 use serde_json::Value;
 

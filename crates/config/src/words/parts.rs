@@ -2,7 +2,7 @@
 
 use mainstay_core::{
     config::{Isolation, Naming},
-    words::Words as _,
+    words::SettingWords as _,
 };
 
 use crate::words::{

@@ -4,7 +4,7 @@ use mainstay_core::{
     config::{ListChanged, ServerRequests},
     health::Method,
     lifecycle::{InitialFailure, ReconnectMode, RestartMode},
-    words::Words as _,
+    words::SettingWords as _,
 };
 
 use super::parts::{

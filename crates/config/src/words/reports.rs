@@ -2,7 +2,7 @@
 
 use mainstay_core::{
     config::{Durability, Journal, Payloads},
-    words::Words as _,
+    words::SettingWords as _,
 };
 use serde_json::Value;
 

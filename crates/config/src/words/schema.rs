@@ -272,9 +272,12 @@ impl Key {
         let mut text = without_links(self.about);
         let is_number =
             |shape: &Shape| matches!(shape, Shape::Whole(..) | Shape::Number(..) | Shape::Time(_));
-        if is_number(&self.shape) {
-            let words = self.shape.words(self.names[0]);
-            let (first, rest) = words.split_at(1);
+        let value = match self.value_words {
+            Some(words) => Some(without_links(words)),
+            None => is_number(&self.shape).then(|| self.shape.words(self.names[0])),
+        };
+        if let Some(value) = value {
+            let (first, rest) = value.split_at(1);
             let _ = write!(text, " {}{rest}.", first.to_uppercase());
         }
         if let Some(default) = self.default_words {

@@ -12,7 +12,7 @@ use mainstay_core::{
     config::{Durability, Isolation, ListChanged, Naming, Payloads, ServerRequests},
     health::{Action, Method},
     lifecycle::{InitialFailure, ReconnectMode, RestartMode},
-    words::Words,
+    words::SettingWords,
 };
 use serde_json::{Map, Value, json};
 

@@ -1,17 +1,17 @@
-//! What the fake says of itself.
+//! The capabilities that the fake declares.
 
 use serde_json::{Value, json};
 
 use crate::script::Script;
 
-/// Whether the script leaves out what this method belongs to.
+/// True if the script leaves out the capability of this method.
 pub(crate) fn is_absent(script: &Script, method: &str) -> bool {
     (script.no_tools && method.starts_with("tools/"))
         || (script.no_resources && method.starts_with("resources/"))
         || (script.no_prompts && method.starts_with("prompts/"))
 }
 
-/// The capabilities as both eras declare them.
+/// The capabilities, which both eras declare in the same form.
 pub(crate) fn capabilities(script: &Script, revision: &str) -> Value {
     let mut capabilities = json!({"logging": {}});
     let mut declare = |absent: bool, name: &str, value: Value| {

@@ -1,10 +1,10 @@
-//! What a fake offers on top once it is pinned to revisions: that in which they
-//! differ. Unpinned it stays out of the lists, whose lengths other tests know.
+//! Additional items of a fake that is pinned to revisions, for the differences between them. An unpinned fake
+//! does not list them, because other tests know the lengths of its lists.
 
 use crate::questions::{Question, Rounds};
 use crate::script::Script;
 
-/// The first revision that can have it, and its definition. The name comes first in each.
+/// The first revision with a tool, and its definition. The name comes first in each.
 const TOOLS: [(&str, &str); 17] = [
     (
         "2024-11-05",
@@ -79,7 +79,7 @@ const TOOLS: [(&str, &str); 17] = [
 /// With `--tasks`.
 const TASK: &str = r#"{"name":"task","description":"becomes a task","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"ask":{"type":"boolean"},"fail":{"type":"boolean"},"optional":{"type":"boolean"}}}}"#;
 
-/// With `--bad-tool`: clients of Streamable HTTP must leave it out, for a number has no one form.
+/// With `--bad-tool`: clients of Streamable HTTP must leave it out, because a number has several spellings.
 const BAD: &str = r#"{"name":"misrouted","description":"no client may offer this over HTTP","inputSchema":{"type":"object","properties":{"size":{"type":"number","x-mcp-header":"Size"}}}}"#;
 
 pub(super) const RESOURCE: &str =
@@ -87,7 +87,7 @@ pub(super) const RESOURCE: &str =
 
 pub(super) const PROMPT: &str = r#"{"name":"ask_name","description":"asks the user first"}"#;
 
-/// What this revision has of it, as definitions.
+/// The definitions of this revision.
 pub(super) fn tools(script: &Script, revision: &str) -> impl Iterator<Item = &'static str> {
     let is_modern = revision >= "2026-07-28";
     let task = (script.tasks && is_modern).then_some(TASK);
@@ -105,13 +105,13 @@ pub(super) fn name(tool: &str) -> &str {
     name.split('"').next().unwrap_or_default()
 }
 
-/// What a resource asks before it can be read.
+/// The questions before a resource can be read.
 pub(crate) fn questions_of_resource(script: &Script, uri: &str) -> Option<Rounds> {
     let asks = script.is_pinned() && uri == "fake://asked";
     asks.then(|| vec![vec![Question::roots()]])
 }
 
-/// What a prompt asks before it can be got.
+/// The questions before a prompt can be read.
 pub(crate) fn questions_of_prompt(script: &Script, name: &str) -> Option<Rounds> {
     let asks = script.is_pinned() && name == "ask_name";
     asks.then(|| vec![vec![Question::form()]])

@@ -1,4 +1,4 @@
-//! What the fake offers: tools, resources, prompts, completions, and how lists are paged.
+//! The catalog of the fake: tools, resources, prompts, completions, and the pages of lists.
 
 mod declared;
 mod eras;
@@ -31,7 +31,7 @@ pub(crate) fn level_index(level: &str) -> Result<usize, RpcError> {
         .ok_or_else(|| RpcError::invalid_params(format!("unknown level: {level}")))
 }
 
-/// The result of tool `weird`, byte for byte: everything a typed model would lose.
+/// The result of tool `weird`, byte for byte. A typed model would lose most of it.
 pub const WEIRD_RESULT: &str = r#"{"zeta":{"b":1,"a":2},"content":[{"type":"hologram","depth":1e3,"shape":"\ud83e\udd80"},{"text":"caf\u00e9 \u002f \ud800 \/","type":"text"}],"tools":[],"structuredContent":{"z":12345678901234567890123,"m":1e3,"a":1.0,"n":-0,"lone":"\udc00","none":null},"_meta":{"example.org/unknown":[null,1E-7]},"alpha":true}"#;
 
 /// The definition of tool `weird`, byte for byte.
@@ -344,7 +344,7 @@ pub(crate) fn page(
     Ok(format!(r#"{{"{key}":[{list}]{next}{padding}}}"#))
 }
 
-/// Cursors look like nothing, so that no client relies on their form.
+/// Makes cursors opaque, so that no client relies on their form.
 const CURSOR_KEY: usize = 0x5eed;
 
 fn cursor_at(offset: usize, script: &Script) -> Value {

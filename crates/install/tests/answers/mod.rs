@@ -1,11 +1,11 @@
-//! What a person answers, for the tests of several files.
+//! Answers for the questions of a server.
 
 use mainstay_install::question::Answers;
 
 /// Several values of one key are given in their order.
-pub fn answers(given: &[(&str, &str)]) -> Answers {
+pub fn answers(pairs: &[(&str, &str)]) -> Answers {
     let mut answers = Answers::new();
-    for (key, value) in given {
+    for (key, value) in pairs {
         let values = answers.entry((*key).to_owned()).or_default();
         values.push((*value).to_owned());
     }

@@ -1,8 +1,8 @@
-//! What a call leaves, and the callers that wait for it.
+//! The record of a call, and the callers that wait for it.
 
 use super::*;
 
-/// What a client says of itself is redacted as what it sends, each time it comes.
+/// A client's name and version are redacted each time they come.
 #[tokio::test]
 async fn a_secret_in_the_name_of_a_client_is_not_kept() {
     let (room, secret) = (Room::new(), "ghp_0123456789abcdefghijABCDEFGHIJ");
@@ -17,7 +17,7 @@ async fn a_secret_in_the_name_of_a_client_is_not_kept() {
         };
         let entry = journal.begin(Begun {
             origin: Arc::new(origin),
-            ..begun("{}")
+            ..new_call("{}")
         });
         entry.finish(answered("{}")).await.expect("nobody waits");
     }
@@ -33,7 +33,7 @@ async fn a_secret_in_the_name_of_a_client_is_not_kept() {
     }
 }
 
-/// L1–L3, L7: every field comes back, and what was sent is found by its identifier.
+/// L1–L3, L7: every field comes back, and the payload is found by its identifier.
 #[tokio::test]
 async fn a_record_says_all_that_was_known_of_its_call() {
     let (room, before) = (Room::new(), SystemTime::now());
@@ -95,14 +95,14 @@ async fn a_record_says_all_that_was_known_of_its_call() {
     journal.close().await;
 }
 
-/// K3, L7: how calls end, and how far they got.
+/// K3, L7: the statuses of ended calls, and their states.
 #[tokio::test]
 async fn every_end_has_its_words() {
     let room = Room::new();
     let journal = room.open();
     call(
         &journal,
-        begun("1"),
+        new_call("1"),
         failed(Status::Timeout, "call_timeout"),
     );
     let refused = finished(Outcome::Answered {
@@ -112,15 +112,15 @@ async fn every_end_has_its_words() {
             text: "no such file".to_owned(),
         }),
     });
-    call(&journal, begun("2"), refused);
-    drop(journal.begin(begun("3")));
-    let sent = journal.begin(begun("4"));
+    call(&journal, new_call("2"), refused);
+    drop(journal.begin(new_call("3")));
+    let sent = journal.begin(new_call("4"));
     sent.reached(State::Sent);
     drop(sent);
-    let unsent = journal.begin(begun("5"));
+    let unsent = journal.begin(new_call("5"));
     drop(unsent.finish(failed(Status::Error, "server_not_connected")));
     let records = all(&journal).await;
-    let told: Vec<_> = records
+    let rows: Vec<_> = records
         .iter()
         .rev()
         .map(|record| {
@@ -129,7 +129,7 @@ async fn every_end_has_its_words() {
         })
         .collect();
     assert_eq!(
-        told,
+        rows,
         [
             (Status::Timeout, State::Sent, Some("call_timeout")),
             (Status::Error, State::Answered, Some("tool_error")),
@@ -141,12 +141,12 @@ async fn every_end_has_its_words() {
     journal.close().await;
 }
 
-/// A call that takes its time is seen while it does, and is one record.
+/// A long call is recorded while it runs, and is one record.
 #[tokio::test]
 async fn a_long_call_is_open_and_then_ends() {
     let room = Room::new();
     let journal = room.open();
-    let entry = journal.begin(begun("{}"));
+    let entry = journal.begin(new_call("{}"));
     let first = async || all(&journal).await.into_iter().next();
     let open = until("a record of an open call", first).await;
     assert_eq!((open.status, open.state), (Status::Open, State::NotSent));
@@ -171,15 +171,15 @@ async fn a_long_call_is_open_and_then_ends() {
     journal.close().await;
 }
 
-/// What a kill left open has ended, and whether it can have run is told apart.
+/// Calls that a kill left open are closed. Their status says whether they may have run.
 #[tokio::test]
 async fn what_was_left_open_has_ended() {
     let room = Room::new();
     let journal = room.open();
-    let (unsent, sent) = (journal.begin(begun("1")), journal.begin(begun("2")));
+    let (unsent, sent) = (journal.begin(new_call("1")), journal.begin(new_call("2")));
     sent.reached(State::Sent);
-    // A call that has ended, so that the statistics are not theirs alone.
-    call(&journal, begun("3"), answered("{}"));
+    // An ended call, so that the statistics are not only those of open calls.
+    call(&journal, new_call("3"), answered("{}"));
     journal.close().await;
     drop((unsent, sent));
     let journal = room.open();
@@ -194,7 +194,7 @@ async fn what_was_left_open_has_ended() {
     assert_eq!(status("1"), Status::Cancelled);
     assert_eq!(status("2"), Status::Unknown);
     assert_eq!(status("3"), Status::Ok);
-    // Also by the filters.
+    // The filters find them, too.
     let unknown = Filter {
         statuses: vec![Status::Unknown],
         ..Filter::default()
@@ -204,24 +204,28 @@ async fn what_was_left_open_has_ended() {
     journal.close().await;
 }
 
-/// Strict: what was acknowledged is in the files at that moment. What was only begun is there when it has been
-/// open for a while, and was not sent.
+/// In strict mode an acknowledged call is in the files at that moment. A call that was only begun is there
+/// after it has been open for a while, as not sent.
 #[tokio::test]
 async fn strict_answers_when_it_is_on_the_disk() {
     let room = Room::strict();
     let journal = room.open();
-    let unasked = journal.begin(begun("unasked"));
-    let entry = journal.begin(begun("intended"));
+    let without_intent = journal.begin(new_call("unasked"));
+    let entry = journal.begin(new_call("intended"));
     entry.intent().await.expect("on the disk");
     let killed = room.copy();
     let then = killed.open();
     let (intended, other) = of_two(all(&then).await);
-    // It may have been sent by the time that we were killed.
+    // The call may have been sent before the kill.
     assert_eq!(
         (intended.status, intended.state),
         (Status::Unknown, State::Sent)
     );
-    assert!(other.is_none_or(|it| (it.status, it.state) == (Status::Cancelled, State::NotSent)));
+    assert!(
+        other.is_none_or(
+            |record| (record.status, record.state) == (Status::Cancelled, State::NotSent)
+        )
+    );
     let kind = intended.error.as_ref().map(|error| &*error.kind);
     assert_eq!(kind, Some("outcome_unknown"));
     then.close().await;
@@ -232,7 +236,7 @@ async fn strict_answers_when_it_is_on_the_disk() {
     let (intended, _) = of_two(all(&then).await);
     assert_eq!(intended.status, Status::Ok);
     then.close().await;
-    drop(unasked);
+    drop(without_intent);
     journal.close().await;
 }
 
@@ -247,7 +251,7 @@ fn of_two(records: Vec<Record>) -> (Record, Option<Record>) {
     (intended.remove(0), others.pop())
 }
 
-/// A caller that waits for the disk is told, at whatever moment the thread looks.
+/// A caller that waits for the disk is answered, at any moment of the thread's turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_strict_call_is_acknowledged() {
     const CALLERS: u64 = 32;
@@ -258,7 +262,7 @@ async fn every_strict_call_is_acknowledged() {
         let journal = Arc::clone(&journal);
         tokio::spawn(async move {
             for number in 0..CALLS {
-                let entry = journal.begin(begun(&number.to_string()));
+                let entry = journal.begin(new_call(&number.to_string()));
                 entry.intent().await.expect("on record");
                 entry.reached(State::Sent);
                 let finished = answered(&*number.to_string());
@@ -273,16 +277,16 @@ async fn every_strict_call_is_acknowledged() {
     journal.close().await;
 }
 
-/// No caller is left waiting: not by a journal that has closed, and not by one that cannot write.
+/// No caller waits forever: neither for a closed journal nor for one that cannot write.
 #[tokio::test]
 async fn nobody_waits_in_vain() {
     let room = Room::strict();
     let journal = room.open();
-    let entry = journal.begin(begun("1"));
+    let entry = journal.begin(new_call("1"));
     journal.close().await;
     entry.intent().await.expect_err("closed");
     journal
-        .begin(begun("2"))
+        .begin(new_call("2"))
         .intent()
         .await
         .expect_err("closed");
@@ -295,31 +299,31 @@ async fn nobody_waits_in_vain() {
     room.database()
         .execute_batch("ALTER TABLE calls RENAME TO gone")
         .expect("renamed");
-    let entry = journal.begin(begun("3"));
+    let entry = journal.begin(new_call("3"));
     entry.intent().await.expect_err("no table");
     room.database()
         .execute_batch("ALTER TABLE gone RENAME TO calls")
         .expect("renamed");
-    // And it goes on as if nothing had been.
+    // The journal then continues normally.
     entry.intent().await.expect("written");
     entry.finish(answered("{}")).await.expect("written");
     journal.close().await;
 }
 
-/// Calls of a journal from before packs are read beside packed ones, and a journal that is only read stays as it
-/// is.
+/// Calls of a journal from before packs are read together with packed ones. A journal that is only read keeps
+/// its version.
 #[tokio::test]
 async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     let room = Room::new();
     let journal = room.open();
     for number in 0..700 {
-        let mut begun = begun(&number.to_string());
-        begun.trace = (number % 7 == 0).then_some(TraceId([7; 16]));
+        let mut new_call = new_call(&number.to_string());
+        new_call.trace = (number % 7 == 0).then_some(TraceId([7; 16]));
         let end = match number % 3 {
             0 => failed(Status::Timeout, "timeout"),
             _ => answered(format!("result {number}")),
         };
-        call(&journal, begun, end);
+        call(&journal, new_call, end);
         if number % 100 == 0 {
             journal.flush().await.expect("written");
         }
@@ -350,8 +354,8 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     drop(reader);
 
     let journal = room.open();
-    let open = journal.begin(begun("open"));
-    call(&journal, begun("new"), answered("{}"));
+    let open = journal.begin(new_call("open"));
+    call(&journal, new_call("new"), answered("{}"));
     let after = all(&journal).await;
     assert_eq!(after.len(), 701, "an open call is not written at once");
     assert_eq!(after[1..], before);
@@ -366,13 +370,13 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     journal.close().await;
 }
 
-/// Single calls stand between packed ones. What is too old goes of both, and what is not stays.
+/// Single calls stand between packed ones. Old calls of both forms are deleted, and younger ones stay.
 #[tokio::test]
 async fn calls_that_are_too_old_go_packed_or_not() {
     let room = Room::new();
     let journal = room.open();
     for number in 0..1200 {
-        call(&journal, begun(&number.to_string()), answered("{}"));
+        call(&journal, new_call(&number.to_string()), answered("{}"));
     }
     journal.close().await;
     let database = room.database();
@@ -400,9 +404,10 @@ async fn calls_that_are_too_old_go_packed_or_not() {
     let left = until("the old calls to be gone", are_gone).await;
     let ids: Vec<i64> = left.iter().rev().map(|record| record.id.0).collect();
     assert_eq!(ids, (701..=1200).collect::<Vec<_>>());
-    assert!(
-        left.iter()
-            .all(|record| record.arguments.is_some_and(|it| it.cid.is_some()))
-    );
+    assert!(left.iter().all(|record| {
+        record
+            .arguments
+            .is_some_and(|payload| payload.cid.is_some())
+    }));
     journal.close().await;
 }

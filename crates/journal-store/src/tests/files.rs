@@ -1,4 +1,4 @@
-//! What lies on the disk, and for how long.
+//! Files and sizes on the disk, and retention.
 
 use super::*;
 
@@ -10,10 +10,10 @@ fn a_newer_journal_is_left_alone() {
         .pragma_update(None, "user_version", 99)
         .expect("set");
     let error = open(room.folder.path(), &room.settings).expect_err("refused");
-    let told = error.to_string();
+    let text = error.to_string();
     assert!(
-        told.contains("version 99") && told.contains("journal.db"),
-        "{told}"
+        text.contains("version 99") && text.contains("journal.db"),
+        "{text}"
     );
 }
 
@@ -25,7 +25,7 @@ async fn nobody_else_can_read_it() {
     let journal = room.open();
     call(
         &journal,
-        begun("{}"),
+        new_call("{}"),
         answered("z".repeat(INLINE_BYTES + 1)),
     );
     journal.flush().await.expect("written");
@@ -39,16 +39,16 @@ async fn nobody_else_can_read_it() {
     journal.close().await;
 }
 
-/// By age and by size the oldest go, with their objects and files; numbers are not given again.
+/// The oldest calls are deleted by age and by size, with their objects and files. Ids are not used again.
 #[tokio::test]
 async fn the_oldest_go() {
     let mut room = Room::new();
     room.settings.max_bytes = 16 * 1024 * 1024;
     let journal = room.open();
-    // 36 MB in files, a few to a run.
+    // 36 MB in files, a few in a run.
     let large = |number: usize| format!("{number:06}{}", "x".repeat(119_994));
     for number in 0..300 {
-        call(&journal, begun("{}"), answered(large(number)));
+        call(&journal, new_call("{}"), answered(large(number)));
         if number % 50 == 0 {
             journal.flush().await.expect("written");
         }
@@ -63,11 +63,11 @@ async fn the_oldest_go() {
     let gone = Cid::of(large(0).as_bytes());
     let error = journal.object(gone).await.expect_err("gone");
     assert!(matches!(error, JournalError::NoSuchObject(_)), "{error}");
-    // Every record that is left has its objects.
+    // Every remaining record has its objects.
     let records = all(&journal).await;
     for record in &records {
         let cid = record.result.expect("a result").cid.expect("kept");
-        // Unless it went meanwhile.
+        // The record may have been deleted meanwhile.
         if journal.object(cid).await.is_err() {
             let gone = journal.record(record.id).await.expect("read");
             assert_eq!(gone, None);
@@ -82,7 +82,7 @@ async fn the_oldest_go() {
         ..answered("{}")
     };
     let journal = room.open();
-    call(&journal, begun("{}"), retried);
+    call(&journal, new_call("{}"), retried);
     journal.flush().await.expect("written");
     journal.close().await;
     let database = room.database();
@@ -96,7 +96,7 @@ async fn the_oldest_go() {
     }
     packer.write(&database).expect("aged");
     let journal = room.open();
-    call(&journal, begun("{}"), answered("new"));
+    call(&journal, new_call("{}"), answered("new"));
     let the_last = async || Some(all(&journal).await).filter(|left| left.len() == 1);
     let left = until("what is not too old, alone", the_last).await;
     assert!(left[0].id > RecordId(301), "{:?}", left[0].id);
@@ -109,13 +109,13 @@ async fn the_oldest_go() {
     assert_eq!(attempts, 0);
 }
 
-/// A clock that was 40 days behind for a while dated what came meanwhile. It is as young as what came before.
+/// The clock was 40 days behind for a while. Calls of that time are as young as those before.
 #[tokio::test]
 async fn calls_that_a_wrong_clock_dated_stay() {
     let room = Room::new();
     let journal = room.open();
     for number in 0..3 {
-        call(&journal, begun("{}"), answered(number.to_string()));
+        call(&journal, new_call("{}"), answered(number.to_string()));
         journal.flush().await.expect("written");
     }
     journal.close().await;
@@ -134,23 +134,23 @@ async fn calls_that_a_wrong_clock_dated_stay() {
     }
     drop(database);
     let journal = room.open();
-    call(&journal, begun("{}"), answered("new"));
+    call(&journal, new_call("{}"), answered("new"));
     journal.flush().await.expect("written");
     journal.close().await;
     let journal = room.open();
-    let left: Vec<RecordId> = all(&journal).await.iter().map(|it| it.id).collect();
+    let left: Vec<RecordId> = all(&journal).await.iter().map(|record| record.id).collect();
     assert_eq!(left, [4, 3, 2, 1].map(RecordId));
     journal.close().await;
 }
 
-/// However much comes at once, all that lies on the disk is less than twice what the journal may have.
+/// Under any load the journal takes less than twice its bound on the disk.
 #[tokio::test]
 async fn the_disk_holds_less_than_twice_the_bound() {
     let mut room = Room::new();
     room.settings.max_bytes = 16 * 1024 * 1024;
     let journal = room.open();
     let bound = 2 * room.settings.max_bytes;
-    // In the database, in files, and too large for either.
+    // Payloads for the database, for files, and too large for both.
     let sizes = [(300, 100), (40, 60_000), (10, 300_000), (1, 5_000_000)];
     let mut number = 0;
     for _ in 0..12 {
@@ -158,7 +158,7 @@ async fn the_disk_holds_less_than_twice_the_bound() {
             for _ in 0..count {
                 number += 1;
                 let result = format!("{number:08}{}", "x".repeat(size));
-                call(&journal, begun("{}"), answered(result));
+                call(&journal, new_call("{}"), answered(result));
             }
         }
         journal.flush().await.expect("written");
@@ -166,21 +166,21 @@ async fn the_disk_holds_less_than_twice_the_bound() {
         assert!(size <= bound, "{size} bytes after {number} calls");
     }
     let records = all(&journal).await;
-    let kept = async |record: &Record| {
+    let is_stored = async |record: &Record| {
         let cid = record.result.expect("a result").cid.expect("an identifier");
         journal.object(cid).await.is_ok()
     };
-    assert!(!kept(&records[0]).await, "it is larger than a quarter");
-    assert!(kept(&records[1]).await);
+    assert!(!is_stored(&records[0]).await, "it is larger than a quarter");
+    assert!(is_stored(&records[1]).await);
     journal.close().await;
 }
 
-/// What comes again long after it came first is a new object, and the same file: what is too much goes
-/// by what is there.
+/// Content that comes again much later is a new object with the same file, and the file counts once for the
+/// size.
 #[test]
 fn a_file_counts_once() {
     let mut room = Room::new();
-    // Objects are forgotten after 128 KiB.
+    // With this bound objects are found again within 128 KiB.
     room.settings.max_bytes = 4 * 1024 * 1024;
     create_private_dir(&room.path()).expect("a folder");
     let mut database =
@@ -190,7 +190,7 @@ fn a_file_counts_once() {
         let text = format!("{}{}", number % 5, "x".repeat(INLINE_BYTES));
         database.begin().expect("begun");
         let mut batch = Batch::new(&mut database).expect("a batch");
-        let Begun { origin, target, .. } = begun("{}");
+        let Begun { origin, target, .. } = new_call("{}");
         let keep = Keep {
             text: text.into(),
             origin,
@@ -208,18 +208,18 @@ fn a_file_counts_once() {
     assert_eq!(counted, sizes);
 }
 
-/// A call that was open when it became too old has gone, and its neighbours have not.
+/// A call that was open when it became too old is deleted, and its neighbours are not.
 #[tokio::test]
 async fn what_is_left_of_an_open_call_is_no_harm() {
     let room = Room::new();
     let journal = room.open();
-    let open = journal.begin(begun("{}"));
+    let open = journal.begin(new_call("{}"));
     until("a record of an open call", async || {
         all(&journal).await.pop()
     })
     .await;
     for _ in 0..CHUNK {
-        call(&journal, begun("{}"), answered("{}"));
+        call(&journal, new_call("{}"), answered("{}"));
     }
     journal.flush().await.expect("written");
     let killed = room.copy();
@@ -235,7 +235,7 @@ async fn what_is_left_of_an_open_call_is_no_harm() {
     journal.close().await;
 }
 
-/// A journal that cannot be opened loses calls, and says so; once it can be, they are on record.
+/// A journal that cannot be opened loses calls and counts them. Once it can be opened, calls are recorded.
 #[cfg(unix)]
 #[tokio::test]
 async fn it_is_tried_again() {
@@ -246,7 +246,7 @@ async fn it_is_tried_again() {
     mode(0o777).expect("set");
     let opened = open_patiently(room.folder.path(), &room.settings, Duration::ZERO);
     let journal = opened.expect("without");
-    call(&journal, begun("1"), answered("{}"));
+    call(&journal, new_call("1"), answered("{}"));
     journal.flush().await.expect_err("lost");
     assert_eq!(journal.counters().lost, 1);
     assert!(!journal.is_recording());
@@ -255,7 +255,7 @@ async fn it_is_tried_again() {
     assert!(matches!(error, JournalError::Absent(_)), "{error}");
 
     mode(0o700).expect("set");
-    call(&journal, begun("2"), answered("{}"));
+    call(&journal, new_call("2"), answered("{}"));
     let records = all(&journal).await;
     assert_eq!(records.len(), 1);
     assert!(journal.is_recording());
@@ -264,7 +264,7 @@ async fn it_is_tried_again() {
 
 type Loss = fn(&Room);
 
-/// What happens to the files of a journal while it is open.
+/// Losses of the journal's files while it is open.
 const LOSSES: [(&str, Loss); 6] = [
     ("folder removed", |room| {
         fs::remove_dir_all(room.path()).expect("removed");
@@ -290,77 +290,77 @@ const LOSSES: [(&str, Loss); 6] = [
     }),
 ];
 
-/// A strict journal accepts no call that would be written into files that are gone.
+/// A strict journal refuses calls that would be written to files that are gone.
 #[tokio::test]
 async fn a_strict_journal_that_is_lost_refuses_calls() {
-    for (what, lose) in LOSSES {
+    for (loss, lose) in LOSSES {
         let room = Room::strict();
         let journal = room.open();
-        call(&journal, begun("{}"), answered("1"));
+        call(&journal, new_call("{}"), answered("1"));
         journal.flush().await.expect("written");
         lose(&room);
         for _ in 0..3 {
-            let entry = journal.begin(begun("{}"));
-            entry.intent().await.expect_err(what);
-            assert!(!journal.is_recording(), "{what}");
+            let entry = journal.begin(new_call("{}"));
+            entry.intent().await.expect_err(loss);
+            assert!(!journal.is_recording(), "{loss}");
         }
-        assert_eq!(journal.counters().recorded, 1, "{what}");
+        assert_eq!(journal.counters().recorded, 1, "{loss}");
         journal.close().await;
     }
-    // It is back.
+    // The same with files that come back.
     let room = Room::strict();
     let journal = room.open();
-    call(&journal, begun("{}"), answered("1"));
+    call(&journal, new_call("{}"), answered("1"));
     journal.flush().await.expect("written");
     let aside = room.folder.path().join("aside");
     fs::rename(room.path(), &aside).expect("renamed");
-    let refused = journal.begin(begun("{}"));
+    let refused = journal.begin(new_call("{}"));
     refused.intent().await.expect_err("gone");
     fs::rename(&aside, room.path()).expect("renamed");
-    let entry = journal.begin(begun("{}"));
+    let entry = journal.begin(new_call("{}"));
     entry.intent().await.expect("it is back");
     assert!(journal.is_recording());
     drop(entry);
     journal.close().await;
 }
 
-/// A relaxed one is begun anew, and each call is on record or counted as lost.
+/// A relaxed journal is replaced by a new one, and each call is recorded or counted as lost.
 #[tokio::test]
 async fn a_relaxed_journal_that_is_lost_is_begun_anew() {
-    for (what, lose) in LOSSES {
+    for (loss, lose) in LOSSES {
         let room = Room::new();
         let journal = room.open();
         for number in 0..5 {
-            call(&journal, begun("{}"), answered(number.to_string()));
+            call(&journal, new_call("{}"), answered(number.to_string()));
         }
         let before = all(&journal).await.len();
         assert_eq!(before, 5);
         lose(&room);
         for number in 5..15 {
-            call(&journal, begun("{}"), answered(number.to_string()));
+            call(&journal, new_call("{}"), answered(number.to_string()));
         }
-        journal.flush().await.expect(what);
-        assert!(journal.is_recording(), "{what}");
+        journal.flush().await.expect(loss);
+        assert!(journal.is_recording(), "{loss}");
         let counters = journal.counters();
-        assert_eq!(counters.recorded + counters.lost, 15, "{what}");
+        assert_eq!(counters.recorded + counters.lost, 15, "{loss}");
         let read = all(&journal).await.len();
-        let kept = if what == "log removed" { 5 } else { 0 };
-        assert_eq!(read as u64 + counters.lost, 10 + kept, "{what}");
+        let still_read = if loss == "log removed" { 5 } else { 0 };
+        assert_eq!(read as u64 + counters.lost, 10 + still_read, "{loss}");
         journal.close().await;
         let journal = room.open();
-        assert_eq!(all(&journal).await.len(), read, "{what}");
+        assert_eq!(all(&journal).await.len(), read, "{loss}");
         journal.close().await;
     }
 }
 
-/// A database that another program made smaller in good order is the same one.
+/// A database that another program vacuumed is still the same journal.
 #[tokio::test]
 async fn a_journal_that_is_vacuumed_goes_on() {
     let room = Room::strict();
     let journal = room.open();
     for number in 0..200 {
         let result = answered("x".repeat(2000) + &number.to_string());
-        call(&journal, begun("{}"), result);
+        call(&journal, new_call("{}"), result);
     }
     journal.close().await;
     let journal = room.open();
@@ -374,14 +374,14 @@ async fn a_journal_that_is_vacuumed_goes_on() {
         .execute_batch("DELETE FROM packs; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
         .expect("vacuumed");
     assert!(length() < before, "{before}");
-    let entry = journal.begin(begun("{}"));
+    let entry = journal.begin(new_call("{}"));
     entry.intent().await.expect("on record");
     assert!(journal.is_recording());
     drop(entry);
     journal.close().await;
 }
 
-/// A database that was overwritten is set aside, and a commit that happens to succeed does not make it well.
+/// A database that was overwritten is set aside, even if a later commit succeeds.
 #[tokio::test]
 async fn a_journal_that_is_overwritten_is_begun_anew() {
     let room = Room::new();
@@ -389,7 +389,7 @@ async fn a_journal_that_is_overwritten_is_begun_anew() {
     for number in 0..200 {
         call(
             &journal,
-            begun("{}"),
+            new_call("{}"),
             answered("x".repeat(2000) + &number.to_string()),
         );
     }
@@ -400,8 +400,8 @@ async fn a_journal_that_is_overwritten_is_begun_anew() {
     let length = fs::metadata(&path).expect("there").len();
     fs::write(&path, vec![0x5a; usize::try_from(length).expect("small")]).expect("overwritten");
     for number in 0..50 {
-        call(&journal, begun("{}"), answered(number.to_string()));
-        // One of them may find the damage.
+        call(&journal, new_call("{}"), answered(number.to_string()));
+        // One of the flushes may find the damage.
         journal.flush().await.ok();
     }
     let counters = journal.counters();

@@ -1,4 +1,4 @@
-//! The history of servers: what is kept of it, for how long, and what is read of it.
+//! The history of servers: its contents, its retention, and its queries.
 
 use mainstay_core::{
     config::{Launch, Secret, ServerConfig, StdioLaunch},
@@ -14,7 +14,7 @@ fn name(server: &str) -> ServerName {
     ServerName::new(server).expect("a name")
 }
 
-/// A time so long ago, to the microsecond.
+/// The time `span` ago, to the microsecond.
 fn ago(span: Duration) -> SystemTime {
     let now = SystemTime::now() - span;
     let since = now.duration_since(SystemTime::UNIX_EPOCH).expect("later");
@@ -41,7 +41,7 @@ fn last(span: Duration) -> Period {
     }
 }
 
-fn of(server: &str, span: Duration) -> Period {
+fn period_of(server: &str, span: Duration) -> Period {
     Period {
         server: Some(server.to_owned()),
         ..last(span)
@@ -53,15 +53,18 @@ async fn read(journal: &Journal, period: Period) -> History {
 }
 
 fn words(history: &ServerHistory) -> Vec<&str> {
-    let words = history.transitions.iter();
-    words.map(|it| &*it.status).collect()
+    history
+        .transitions
+        .iter()
+        .map(|transition| &*transition.status)
+        .collect()
 }
 
 fn marks(history: &History) -> Vec<Mark> {
     history.daemon.iter().map(|(_, mark)| *mark).collect()
 }
 
-/// All that is noted is read again, in the order of time, less the server's secrets.
+/// All transitions are read in the order of time, redacted.
 #[tokio::test]
 async fn a_transition_is_read_as_it_was_noted() {
     let room = Room::new();
@@ -85,28 +88,28 @@ async fn a_transition_is_read_as_it_was_noted() {
     };
     journal.note(name("fs"), crashed.clone(), secrets);
     note(&journal, "fs", ago(HOUR / 2), "connected");
-    let told = read(&journal, of("fs", 2 * HOUR)).await;
-    assert_eq!(told.servers.len(), 1);
-    assert!(!told.truncated);
-    let [first, second] = &told.servers[0].transitions[..] else {
-        panic!("two: {told:?}");
+    let history = read(&journal, period_of("fs", 2 * HOUR)).await;
+    assert_eq!(history.servers.len(), 1);
+    assert!(!history.truncated);
+    let [first, second] = &history.servers[0].transitions[..] else {
+        panic!("two: {history:?}");
     };
-    let shown = Transition {
+    let redacted = Transition {
         reason: Some("refused [redacted]".to_owned()),
         stderr: vec!["key [redacted]".to_owned(), "second".to_owned()],
         ..crashed
     };
-    assert_eq!(*first, shown);
+    assert_eq!(*first, redacted);
     assert_eq!(second.status, "connected");
     assert_eq!(second.stderr, Vec::<String>::new());
 }
 
-/// What was so when the period began comes first, and what came after its end not at all.
+/// A period begins with the status at its start. Later transitions are left out.
 #[tokio::test]
 async fn a_period_begins_with_what_was_so() {
     let room = Room::new();
     let journal = room.open();
-    // Before the run: as if Mainstay had started four hours ago.
+    // A time before the run: Mainstay seems to have started four hours ago.
     backdate(&room, ago(4 * HOUR));
     for (hours, status) in [(3, "connecting"), (2, "connected"), (1, "failed")] {
         note(&journal, "fs", ago(hours * HOUR), status);
@@ -126,14 +129,18 @@ async fn a_period_begins_with_what_was_so() {
         (at(1, 0), &["failed"], 1),
         (at(7, 5), &["connecting"], 0),
     ] {
-        let told = read(&journal, period.clone()).await;
-        let names: Vec<_> = told.servers.iter().map(|it| &*it.server).collect();
+        let history = read(&journal, period.clone()).await;
+        let names: Vec<_> = history
+            .servers
+            .iter()
+            .map(|server| &*server.server)
+            .collect();
         assert_eq!(names, [&["db"][..db], &["fs"]].concat(), "{period:?}");
-        assert_eq!(words(told.servers.last().expect("fs")), fs, "{period:?}");
+        assert_eq!(words(history.servers.last().expect("fs")), fs, "{period:?}");
     }
 }
 
-/// Has all runs begin and end at that time.
+/// Sets the start and stop of all runs to that time.
 fn backdate(room: &Room, at: SystemTime) {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).expect("later");
     let changed = room
@@ -146,7 +153,7 @@ fn backdate(room: &Room, at: SystemTime) {
     assert!(changed > 0);
 }
 
-/// The newest are given, and the answer says that others were left out.
+/// The newest transitions are answered, and the answer says that others were left out.
 #[tokio::test]
 async fn an_answer_is_bounded() {
     let room = Room::new();
@@ -159,18 +166,18 @@ async fn an_answer_is_bounded() {
         limit: 5,
         ..last(HOUR)
     };
-    let told = read(&journal, period).await;
-    assert!(told.truncated);
-    let of_each = told.servers.iter();
+    let history = read(&journal, period).await;
+    assert!(history.truncated);
+    let of_each = history.servers.iter();
     let of_each: Vec<_> = of_each
-        .map(|it| (&*it.server, it.transitions.len(), it.truncated))
+        .map(|server| (&*server.server, server.transitions.len(), server.truncated))
         .collect();
     assert_eq!(of_each, [("db", 1, false), ("fs", 5, true)]);
-    let newest = told.servers[1].transitions.last().expect("some").at;
-    assert!(newest > SystemTime::now() - HOUR / 30, "{told:?}");
+    let newest = history.servers[1].transitions.last().expect("some").at;
+    assert!(newest > SystemTime::now() - HOUR / 30, "{history:?}");
 }
 
-/// When Mainstay ran is told over restarts, also where it was killed.
+/// Starts and stops of Mainstay are told over restarts, also after a kill.
 #[tokio::test]
 async fn runs_are_told_apart() {
     let room = Room::new();
@@ -180,29 +187,32 @@ async fn runs_are_told_apart() {
     let killed = room.copy();
     journal.close().await;
     let again = room.open();
-    let told = read(&again, last(HOUR)).await;
-    assert_eq!(marks(&told), [Mark::Started, Mark::Stopped, Mark::Started]);
-    assert_eq!(words(&told.servers[0]), ["connected"]);
-    // In the run of now it was not mentioned: it is not known how it is.
+    let history = read(&again, last(HOUR)).await;
+    assert_eq!(
+        marks(&history),
+        [Mark::Started, Mark::Stopped, Mark::Started]
+    );
+    assert_eq!(words(&history.servers[0]), ["connected"]);
+    // This run has not mentioned the server, so its status is not known.
     let now = read(&again, last(Duration::ZERO)).await;
     assert_eq!(now.servers, []);
     assert_eq!(marks(&now), [Mark::Started]);
     drop(again);
 
     let after = killed.open();
-    let told = read(&after, last(HOUR)).await;
-    assert_eq!(marks(&told), [Mark::Started, Mark::Lost, Mark::Started]);
-    let (lost, again) = (told.daemon[1].0, told.daemon[2].0);
-    let known = told.servers[0].transitions[0].at;
-    assert!(known <= lost && lost <= again, "{told:?}");
+    let history = read(&after, last(HOUR)).await;
+    assert_eq!(marks(&history), [Mark::Started, Mark::Lost, Mark::Started]);
+    let (lost, again) = (history.daemon[1].0, history.daemon[2].0);
+    let since = history.servers[0].transitions[0].at;
+    assert!(since <= lost && lost <= again, "{history:?}");
 }
 
-/// Old rows go, but for the newest of each server in this run, which says how it is.
+/// Old rows are deleted, except for the newest of each server in this run.
 #[tokio::test]
 async fn old_rows_go_by_age() {
     let mut room = Room::new();
     room.settings.retention = HOUR;
-    // So that it is looked what is too old after a few kilobytes.
+    // The small bound causes a check of the age after a few kilobytes.
     room.settings.max_bytes = 1024 * 1024;
     let rows = || {
         let database = room.database();
@@ -241,13 +251,13 @@ async fn old_rows_go_by_age() {
     until_rows(&["fs connecting", "db connecting", "fs failed"]).await;
     journal.close().await;
 
-    // The servers of the run before need not be what they were.
+    // The next run need not have the same servers.
     let journal = room.open();
     until_rows(&["fs failed"]).await;
     journal.close().await;
 }
 
-/// A server that changes all the time cannot fill the journal, and does not push out what is known of others.
+/// A server that changes all the time can neither fill the journal nor displace the rows of others.
 #[tokio::test]
 async fn a_flood_of_rows_is_bounded() {
     let mut room = Room::new();
@@ -255,8 +265,8 @@ async fn a_flood_of_rows_is_bounded() {
     let most = 128;
     let journal = room.open();
     note(&journal, "calm", SystemTime::now(), "connected");
-    let mut noted = 0;
-    let kept = async || {
+    let mut written = 0;
+    let count_rows = async || {
         let database = room.database();
         let count = "SELECT count(*) FROM transitions";
         database.query_row(count, [], |row| row.get::<_, i64>(0))
@@ -264,24 +274,24 @@ async fn a_flood_of_rows_is_bounded() {
     until("rows to go", async || {
         for _ in 0..1000 {
             note(&journal, "wild", SystemTime::now(), "reconnecting");
-            noted += 1;
+            written += 1;
         }
         journal.flush().await.expect("written");
-        let kept = kept().await.expect("counted");
-        (kept < noted / 2 && kept <= most + 2000).then_some(())
+        let rows = count_rows().await.expect("counted");
+        (rows < written / 2 && rows <= most + 2000).then_some(())
     })
     .await;
-    let told = read(&journal, last(HOUR)).await;
-    assert_eq!(words(&told.servers[0]), ["connected"]);
-    assert_eq!(told.servers[0].server, "calm");
+    let history = read(&journal, last(HOUR)).await;
+    assert_eq!(words(&history.servers[0]), ["connected"]);
+    assert_eq!(history.servers[0].server, "calm");
 }
 
-/// A journal from before the history has none, and goes on with one.
+/// A journal from before the history has none, and gets one.
 #[tokio::test]
 async fn a_journal_of_the_former_version_gets_a_history() {
     let room = Room::new();
     let journal = room.open();
-    call(&journal, begun("{}"), answered("{}"));
+    call(&journal, new_call("{}"), answered("{}"));
     journal.close().await;
     let database = room.database();
     as_version_3(&database);
@@ -292,11 +302,11 @@ async fn a_journal_of_the_former_version_gets_a_history() {
     assert_eq!(all(&journal).await.len(), 1);
     assert_eq!(marks(&read(&journal, last(HOUR)).await), [Mark::Started]);
     note(&journal, "fs", SystemTime::now(), "connected");
-    let told = read(&journal, last(HOUR)).await;
-    assert_eq!(words(&told.servers[0]), ["connected"]);
+    let history = read(&journal, last(HOUR)).await;
+    assert_eq!(words(&history.servers[0]), ["connected"]);
 }
 
-/// A mark that a later version may add is passed over.
+/// A mark of a later version is skipped.
 #[tokio::test]
 async fn unknown_marks_are_passed_over() {
     let room = Room::new();
@@ -308,6 +318,6 @@ async fn unknown_marks_are_passed_over() {
             [],
         )
         .expect("written");
-    let told = read(&journal, last(HOUR)).await;
-    assert_eq!(marks(&told), [Mark::Started]);
+    let history = read(&journal, last(HOUR)).await;
+    assert_eq!(marks(&history), [Mark::Started]);
 }

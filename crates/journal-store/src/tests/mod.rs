@@ -1,4 +1,4 @@
-//! The journal as a whole: what goes in by calls comes out by questions.
+//! Tests of the whole journal: calls are written, and queries read them.
 
 mod calls;
 mod files;
@@ -68,7 +68,7 @@ impl Room {
         open(self.folder.path(), &self.settings).expect("opened")
     }
 
-    /// Where the journal itself is.
+    /// The path of the journal's folder.
     fn path(&self) -> PathBuf {
         self.folder.path().join(FOLDER)
     }
@@ -77,7 +77,7 @@ impl Room {
         Connection::open(self.path().join("journal.db")).expect("a database")
     }
 
-    /// As if we had been killed: what is in the files now is all there is.
+    /// Copies the files as they are now, as a kill would leave them.
     fn copy(&self) -> Self {
         let copy = Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -99,7 +99,7 @@ fn target(server: &str, tool: &str) -> Target {
     }
 }
 
-fn begun(arguments: &str) -> Begun {
+fn new_call(arguments: &str) -> Begun {
     Begun {
         origin: Arc::new(Origin::of(Door::Rest)),
         target: target("fs", "read"),
@@ -150,7 +150,7 @@ fn failed(status: Status, kind: &'static str) -> Finished {
     })
 }
 
-/// All calls of a database, taken out of it.
+/// Removes all calls from a database and returns them.
 fn take_calls(database: &Connection) -> Vec<CallRow<'static>> {
     let mut calls = Vec::new();
     let read = calls_from(database, 0, |call| {
@@ -164,7 +164,7 @@ fn take_calls(database: &Connection) -> Vec<CallRow<'static>> {
     calls
 }
 
-/// Makes a database that of the version before packs of calls, and before gaps.
+/// Turns a database into that of version 3, from before packs of calls and gaps.
 fn as_version_3(database: &Connection) {
     database.execute_batch("BEGIN").expect("begun");
     for call in take_calls(database) {
@@ -178,9 +178,9 @@ fn as_version_3(database: &Connection) {
         .expect("as it was");
 }
 
-/// A call from its beginning to its end.
-fn call(journal: &Journal, begun: Begun, end: Finished) {
-    let entry = journal.begin(begun);
+/// Records a call from its start to its end.
+fn call(journal: &Journal, new_call: Begun, end: Finished) {
+    let entry = journal.begin(new_call);
     entry.reached(State::Sent);
     drop(entry.finish(end));
 }
@@ -191,9 +191,9 @@ async fn all(journal: &Journal) -> Vec<Record> {
     page.expect("read").calls
 }
 
-/// What is found in the end.
-async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
-    mainstay_testkit::found(DISK, what, look).await
+/// Waits until `look` finds something.
+async fn until<T>(goal: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    mainstay_testkit::found(DISK, goal, look).await
 }
 
 async fn text(journal: &Journal, cid: Option<Cid>) -> String {

@@ -1,21 +1,21 @@
-//! What calls brought and took, by its content.
+//! Arguments and results by their content.
 
 use super::*;
 
-/// The same content is one object, within a run and in the next ones, and after a restart.
+/// The same content is one object: within a run, in later runs, and after a restart.
 #[tokio::test]
 async fn content_is_stored_once() {
     let room = Room::new();
     let journal = room.open();
     for _ in 0..100 {
-        call(&journal, begun("{}"), answered("the same"));
+        call(&journal, new_call("{}"), answered("the same"));
     }
     let large = "x".repeat(INLINE_BYTES + 1);
-    call(&journal, begun("{}"), answered(large.clone()));
+    call(&journal, new_call("{}"), answered(large.clone()));
     journal.close().await;
     let journal = room.open();
-    call(&journal, begun("{}"), answered("the same"));
-    call(&journal, begun("{}"), answered(large.clone()));
+    call(&journal, new_call("{}"), answered("the same"));
+    call(&journal, new_call("{}"), answered(large.clone()));
     let records = all(&journal).await;
     assert_eq!(records.len(), 103);
     let objects: i64 = room
@@ -36,17 +36,17 @@ async fn content_is_stored_once() {
     journal.close().await;
 }
 
-/// L6: content that does not fit its identifier is not handed out.
+/// L6: content that does not match its identifier is not returned.
 #[tokio::test]
 async fn damage_is_told() {
     let room = Room::new();
     let journal = room.open();
     call(
         &journal,
-        begun("{}"),
+        new_call("{}"),
         answered("y".repeat(INLINE_BYTES + 1)),
     );
-    call(&journal, begun("[1]"), answered("small"));
+    call(&journal, new_call("[1]"), answered("small"));
     let records = all(&journal).await;
     let small = records[0].result.expect("a result").cid.expect("kept");
     let large = records[1].result.expect("a result").cid.expect("kept");
@@ -91,19 +91,19 @@ async fn damage_is_told() {
 
 #[tokio::test]
 async fn payloads_are_kept_as_far_as_they_may_be() {
-    for (payloads, kept) in [(Payloads::Digest, true), (Payloads::Off, false)] {
+    for (payloads, is_stored) in [(Payloads::Digest, true), (Payloads::Off, false)] {
         let mut room = Room::new();
         room.settings.payloads = payloads;
         let journal = room.open();
         call(
             &journal,
-            begun("secret arguments"),
+            new_call("secret arguments"),
             answered("secret result"),
         );
         let records = all(&journal).await;
         let arguments = records[0].arguments.expect("a size");
         assert_eq!(arguments.size, 16);
-        assert_eq!(arguments.cid.is_some(), kept);
+        assert_eq!(arguments.cid.is_some(), is_stored);
         if let Some(cid) = arguments.cid {
             let error = journal.object(cid).await.expect_err("not kept");
             assert!(matches!(error, JournalError::NotKept(_)), "{error}");
@@ -114,23 +114,23 @@ async fn payloads_are_kept_as_far_as_they_may_be() {
     }
 }
 
-/// What is kept beside the records is redacted as they are, and the same object.
+/// A text beside the records is redacted like them, and is the same object.
 #[tokio::test]
 async fn a_text_can_be_kept_for_more_than_a_record() {
     let mut room = Room::new();
     room.settings.redact.patterns = vec!["ghp_[a-z]+".to_owned()];
     let journal = room.open();
     let result = r#"{"token":"ghp_abc"}"#;
-    call(&journal, begun("{}"), answered(result));
+    call(&journal, new_call("{}"), answered(result));
     let keep = async |text: &str| {
-        let Begun { origin, target, .. } = begun("{}");
+        let Begun { origin, target, .. } = new_call("{}");
         journal.keep(text.into(), origin, target, None).await
     };
     let cid = keep(result).await.expect("kept");
     let hidden = r#"{"token":"[redacted]"}"#;
     assert_eq!(text(&journal, Some(cid)).await, hidden);
     let record = &all(&journal).await[0];
-    assert_eq!(record.result.and_then(|it| it.cid), Some(cid));
+    assert_eq!(record.result.and_then(|payload| payload.cid), Some(cid));
     let alone = keep("alone").await.expect("kept");
     assert_eq!(text(&journal, Some(alone)).await, "alone");
     journal.close().await;
@@ -138,7 +138,7 @@ async fn a_text_can_be_kept_for_more_than_a_record() {
     assert!(error.is_err(), "{error:?}");
 }
 
-/// What is hidden is neither in the database nor in the hash.
+/// Secrets are neither in the database nor in the hash.
 #[tokio::test]
 async fn secrets_are_taken_out_before_they_are_hashed() {
     let mut room = Room::new();
@@ -150,7 +150,7 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
     let journal = room.open();
     call(
         &journal,
-        begun(r#"{"n":1.10,"Password":"hush","x":["ghp_abc"]}"#),
+        new_call(r#"{"n":1.10,"Password":"hush","x":["ghp_abc"]}"#),
         answered("{}"),
     );
     let records = all(&journal).await;
@@ -159,26 +159,26 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
     assert_eq!(text(&journal, cid).await, hidden);
     assert_eq!(cid, Some(Cid::of(hidden.as_bytes())));
 
-    // What went wrong may say them, too, and what was asked for.
+    // An error and a name may hold secrets, too.
     let uri = Begun {
         target: target("fs", "file:///ghp_abc"),
-        ..begun("{}")
+        ..new_call("{}")
     };
-    let said = |error: &str| Outcome::Answered {
+    let tool_error = |error: &str| Outcome::Answered {
         result: Some("{}".into()),
         error: Some(RecordError {
             kind: "tool_error".into(),
             text: error.to_owned(),
         }),
     };
-    call(&journal, uri, finished(said("no ghp_abc here")));
+    call(&journal, uri, finished(tool_error("no ghp_abc here")));
     let record = all(&journal).await.remove(0);
     assert_eq!(&*record.target.tool, "file:///[redacted]");
     assert_eq!(record.error.expect("an error").text, "no [redacted] here");
     journal.close().await;
 
-    // Where results are not kept, what they say went wrong is not.
-    for (payloads, kept) in [
+    // Where results are not stored, the text of their error is not stored either.
+    for (payloads, stored) in [
         (Payloads::Full, "words"),
         (Payloads::Digest, ""),
         (Payloads::Off, ""),
@@ -186,30 +186,30 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
         let mut room = Room::new();
         room.settings.payloads = payloads;
         let journal = room.open();
-        call(&journal, begun("{}"), finished(said("words")));
+        call(&journal, new_call("{}"), finished(tool_error("words")));
         let error = all(&journal).await.remove(0).error.expect("an error");
-        assert_eq!((&*error.kind, &*error.text), ("tool_error", kept));
+        assert_eq!((&*error.kind, &*error.text), ("tool_error", stored));
         journal.close().await;
     }
 }
 
-/// Objects are found by their content in every run and in the one that is not complete, also when
-/// the journal was closed where a run and a chunk of calls end.
+/// Objects are found by their content in complete runs and in the incomplete one, also after the journal was
+/// closed at the end of a run and of a chunk.
 #[tokio::test]
 async fn objects_are_found_in_every_run() {
     let room = Room::new();
     let mut journal = room.open();
     let content = |number: i64| format!("content {number}");
-    // The first number is 1, and the result is an object, too.
+    // The first id is 1, and the result is an object, too.
     let run = RUN - 2;
     for number in 0..run + 2000 {
         if number == run {
-            call(&journal, begun(&content(0)), answered("{}"));
+            call(&journal, new_call(&content(0)), answered("{}"));
             journal.close().await;
             journal = room.open();
         }
-        call(&journal, begun(&content(number)), answered("{}"));
-        // So that a run turns in the middle of a commit, and none waits for long.
+        call(&journal, new_call(&content(number)), answered("{}"));
+        // Flush, so that a run turns within a commit and no commit is large.
         if number % 5000 == 0 {
             journal.flush().await.expect("written");
         }
@@ -230,22 +230,22 @@ async fn objects_are_found_in_every_run() {
     journal.close().await;
 }
 
-/// A call of this principal, to a tool that is called the same.
-fn of(principal: &str, arguments: &str) -> Begun {
+/// A call of this principal to a tool of the same name.
+fn call_of(principal: &str, arguments: &str) -> Begun {
     Begun {
         origin: Arc::new(Origin {
             principal: Some(principal.to_owned()),
             ..Origin::of(Door::McpHttp)
         }),
         target: target("fs", principal),
-        ..begun(arguments)
+        ..new_call(arguments)
     }
 }
 
-/// Which of these hold the object with this content.
-async fn holders<'p>(journal: &Journal, content: &str, of: &[&'p str]) -> Vec<&'p str> {
+/// The principals that hold the object with this content.
+async fn holders<'p>(journal: &Journal, content: &str, principals: &[&'p str]) -> Vec<&'p str> {
     let mut found = Vec::new();
-    for principal in of {
+    for principal in principals {
         let may = {
             let principal = (*principal).to_owned();
             move |holder: &Holder| {
@@ -262,15 +262,15 @@ async fn holders<'p>(journal: &Journal, content: &str, of: &[&'p str]) -> Vec<&'
     found
 }
 
-/// The same content is held by each client whose call brought or took it: in the run that is not
-/// complete, in complete runs, and after a restart; and by no other.
+/// The same content is held by each client whose call sent or received it, and by no other: in the incomplete
+/// run, in complete runs, and after a restart.
 #[tokio::test]
 async fn objects_have_holders() {
     const ALL: [&str; 3] = ["ada", "alan", "grace"];
     let room = Room::new();
     let mut journal = room.open();
-    for (who, said) in [("ada", "hers"), ("ada", "both"), ("alan", "both")] {
-        call(&journal, of(who, said), answered("{}"));
+    for (principal, arguments) in [("ada", "hers"), ("ada", "both"), ("alan", "both")] {
+        call(&journal, call_of(principal, arguments), answered("{}"));
     }
     for look in [
         "at once",
@@ -282,12 +282,16 @@ async fn objects_have_holders() {
             "at once" => {}
             "in a run that is complete" => {
                 for number in 0..RUN {
-                    call(&journal, of("grace", &format!("{number}")), answered("{}"));
+                    call(
+                        &journal,
+                        call_of("grace", &format!("{number}")),
+                        answered("{}"),
+                    );
                     if number % 5000 == 0 {
                         journal.flush().await.expect("written");
                     }
                 }
-                call(&journal, of("grace", "both"), answered("{}"));
+                call(&journal, call_of("grace", "both"), answered("{}"));
             }
             _ => {
                 journal.close().await;
@@ -301,7 +305,7 @@ async fn objects_have_holders() {
         assert_eq!(holders(&journal, "both", &ALL).await, both, "{look}");
         assert!(holders(&journal, "never", &ALL).await.is_empty());
     }
-    // Once for each holder, however often.
+    // One object for each holder, however often it came.
     let objects = "SELECT sum(count) FROM packs";
     let count = || -> i64 {
         let database = room.database();
@@ -311,21 +315,25 @@ async fn objects_have_holders() {
     };
     let mut counted = None;
     for _ in 0..3 {
-        call(&journal, of("grace", "both"), answered("{}"));
+        call(&journal, call_of("grace", "both"), answered("{}"));
         journal.flush().await.expect("written");
         assert_eq!(*counted.get_or_insert_with(count), count());
     }
     journal.close().await;
 }
 
-/// Objects from before there were holders belong to the operator alone; such a journal can be read as
-/// it is.
+/// Objects from before there were holders belong to the operator only. Such a journal can be read without a
+/// migration.
 #[tokio::test]
 async fn objects_of_an_older_journal_have_no_holder() {
     let room = Room::new();
     let journal = room.open();
     for number in 0..RUN + 10 {
-        call(&journal, of("ada", &format!("{number}")), answered("{}"));
+        call(
+            &journal,
+            call_of("ada", &format!("{number}")),
+            answered("{}"),
+        );
         if number % 5000 == 0 {
             journal.flush().await.expect("written");
         }
@@ -357,20 +365,20 @@ async fn objects_of_an_older_journal_have_no_holder() {
         let is_held = journal.is_held(cid(content), |_| true).await;
         assert!(!is_held.expect("asked"), "{content}");
     }
-    call(&journal, of("ada", &last), answered("{}"));
+    call(&journal, call_of("ada", &last), answered("{}"));
     journal.flush().await.expect("written");
     assert_eq!(holders(&journal, &last, &["ada"]).await, ["ada"]);
     journal.close().await;
 }
 
-/// Files without a name in the journal are swept at the start; others stay.
+/// Files that no object names are removed at the start. Other files stay.
 #[tokio::test]
 async fn files_that_nobody_names_are_swept() {
     let room = Room::new();
     let journal = room.open();
     call(
         &journal,
-        begun("{}"),
+        new_call("{}"),
         answered("k".repeat(INLINE_BYTES + 1)),
     );
     journal.close().await;

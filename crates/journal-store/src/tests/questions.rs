@@ -1,4 +1,4 @@
-//! What is asked of it: pages of records by their filters, and statistics.
+//! Queries: pages of records by their filters, and statistics.
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn trace(number: usize) -> TraceId {
     TraceId([1 + u8::try_from(number % 8).expect("small"); 16])
 }
 
-/// Many calls of many kinds, over several chunks: each filter finds what a plain walk finds, in the
-/// chunk that is complete and in the one that is not, and after a restart.
+/// Many calls of many kinds, over several chunks. Each filter finds the same calls as a plain loop, in the
+/// complete chunk and in the incomplete one, and after a restart.
 #[tokio::test]
 async fn filters_find_what_is_there() {
     let room = Room::new();
@@ -26,21 +26,21 @@ async fn filters_find_what_is_there() {
             session: Some(format!("s{}", number % 5)),
             ..Origin::of(Door::ALL[number % 2])
         };
-        let begun = Begun {
+        let new_call = Begun {
             origin: Arc::new(origin),
             target: target(
                 ["fs", "db"][number % 2],
                 ["read", "write", "a_b"][number % 3],
             ),
             trace: (number % 4 > 0).then(|| trace(number)),
-            ..begun("{}")
+            ..new_call("{}")
         };
         let end = match number % 7 {
             0 => failed(Status::Timeout, "call_timeout"),
             _ => answered("{}"),
         };
-        call(&journal, begun, end);
-        // One window could take them all, and the chunks would not turn between commits.
+        call(&journal, new_call, end);
+        // Flush often: one turn could write all calls, and no chunk would turn between commits.
         if number % 1000 == 0 {
             journal.flush().await.expect("written");
         }
@@ -204,7 +204,7 @@ async fn filters_find_what_is_there() {
                 "{turn} {filter:?}"
             );
             assert_eq!(page.truncated, expected.len() > 50);
-            // And the next page goes on where this one ended, whether or not all are counted.
+            // The next page starts where this one ended, whether or not the calls are counted.
             let Some(next) = page.next else { continue };
             for uncounted in [false, true] {
                 let next = Filter {
@@ -225,37 +225,37 @@ async fn filters_find_what_is_there() {
     }
 }
 
-/// Those that have ended are packed, those that run are not.
+/// Ended calls are packed, and running ones are not.
 #[tokio::test]
 async fn calls_of_a_trace_are_found_while_one_runs() {
     let room = Room::new();
     let journal = room.open();
-    let of = |number| Begun {
+    let call_of_trace = |number| Begun {
         trace: Some(trace(number)),
-        ..begun("{}")
+        ..new_call("{}")
     };
-    call(&journal, of(1), answered("{}"));
-    call(&journal, of(2), answered("{}"));
-    call(&journal, begun("{}"), answered("{}"));
-    let _runs = journal.begin(of(1));
-    let _other = journal.begin(of(2));
-    let wanted = || Filter {
+    call(&journal, call_of_trace(1), answered("{}"));
+    call(&journal, call_of_trace(2), answered("{}"));
+    call(&journal, new_call("{}"), answered("{}"));
+    let _runs = journal.begin(call_of_trace(1));
+    let _other = journal.begin(call_of_trace(2));
+    let of_trace_1 = || Filter {
         trace: Some(trace(1)),
         ..Filter::default()
     };
     let both = async || {
         journal.flush().await.expect("written");
-        let page = journal.records(wanted(), 10).await.expect("read");
+        let page = journal.records(of_trace_1(), 10).await.expect("read");
         (page.calls.len() == 2).then_some(page)
     };
     let page = until("both calls of the trace", both).await;
-    let statuses: Vec<_> = page.calls.iter().map(|it| it.status).collect();
+    let statuses: Vec<_> = page.calls.iter().map(|record| record.status).collect();
     assert_eq!(statuses, [Status::Open, Status::Ok]);
     assert_eq!(page.total_count, 2);
     journal.close().await;
 }
 
-/// Calls, errors, latencies and bytes, also of what was not written when we were killed.
+/// Calls, errors, latencies and bytes are added up, also those that were not written before a kill.
 #[tokio::test]
 async fn statistics_add_up() {
     let room = Room::new();
@@ -265,14 +265,14 @@ async fn statistics_add_up() {
             0 => failed(Status::Timeout, "call_timeout"),
             _ => answered("12345"),
         };
-        call(&journal, begun("{}"), end);
+        call(&journal, new_call("{}"), end);
     }
     let uri = Begun {
         target: Target {
             method: "resources/read".into(),
             ..target("fs", "file:///one")
         },
-        ..begun("{}")
+        ..new_call("{}")
     };
     call(&journal, uri, answered("x"));
     journal.flush().await.expect("written");
@@ -288,7 +288,7 @@ async fn statistics_add_up() {
         limit: None,
     };
     journal.close().await;
-    // Once as it was closed, once as it was killed.
+    // Once after a close, and once after a kill.
     for room in [room, killed] {
         let journal = room.open();
         wait_for_statistics(&journal, range()).await;
@@ -319,7 +319,7 @@ async fn wait_for_statistics(journal: &Journal, range: Range) {
     until("statistics", some).await;
 }
 
-/// Series of servers, and of everything, have the percentiles of all their calls, and the greatest come first.
+/// Series of servers, and of everything, have the percentiles of all their calls. The largest come first.
 #[tokio::test]
 async fn series_are_merged_and_ordered() {
     let room = Room::new();
@@ -331,9 +331,9 @@ async fn series_are_merged_and_ordered() {
         ("db", "ask", 20, answered("{}")),
     ] {
         for _ in 0..count {
-            let begun = Begun {
+            let new_call = Begun {
                 target: target(server, tool),
-                ..begun("{}")
+                ..new_call("{}")
             };
             let end = Finished {
                 outcome: match &end.outcome {
@@ -343,7 +343,7 @@ async fn series_are_merged_and_ordered() {
                 earlier: Vec::new(),
                 ..end
             };
-            call(&journal, begun, end);
+            call(&journal, new_call, end);
         }
     }
     let range = || Range {
@@ -399,11 +399,11 @@ async fn series_are_merged_and_ordered() {
             ..range()
         };
         let series = journal.statistics(range).await.expect("read");
-        let told: Vec<_> = series
+        let rows: Vec<_> = series
             .iter()
-            .map(|it| (&*it.server, &*it.tool, it.total.calls, it.total.errors))
+            .map(|one| (&*one.server, &*one.tool, one.total.calls, one.total.errors))
             .collect();
-        assert_eq!(told, expected, "{by:?} {order:?}");
+        assert_eq!(rows, expected, "{by:?} {order:?}");
         for one in &series {
             let in_buckets: u64 = one.buckets.iter().map(|bucket| bucket.calls).sum();
             assert_eq!(in_buckets, one.total.calls);
@@ -417,13 +417,13 @@ async fn series_are_merged_and_ordered() {
     assert!(series.is_sorted_by(|one, next| one.total.p95 >= next.total.p95));
 }
 
-/// Calls of a journal from before their states could be asked for are found by their states, too.
+/// Calls of a journal from before states were in the facets are found by their states, too.
 #[tokio::test]
 async fn states_of_an_older_journal_are_found() {
     let room = Room::new();
     let journal = room.open();
     for number in 0..CHUNK + 10 {
-        let entry = journal.begin(begun("{}"));
+        let entry = journal.begin(new_call("{}"));
         if number % 4 > 0 {
             entry.reached(State::Sent);
         }
@@ -471,7 +471,7 @@ async fn states_of_an_older_journal_are_found() {
             },
         )
         .await;
-        let expected: Vec<_> = all.iter().filter(|it| it.state == *state).collect();
+        let expected: Vec<_> = all.iter().filter(|record| record.state == *state).collect();
         assert!(found.iter().eq(expected), "{state}");
         assert!(found.len() > 500, "{state}");
     }

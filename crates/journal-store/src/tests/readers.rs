@@ -2,15 +2,15 @@
 
 use super::*;
 
-/// What is read beside the writer is what the writer's own readers say, wherever the runs and chunks
-/// end that only it holds.
+/// A reader beside the writer sees the same as the writer's own readers, also where a run or a chunk ends
+/// that only the writer has in memory.
 #[tokio::test]
 async fn a_journal_can_be_read_beside_its_writer() {
     let room = Room::new();
     assert!(Reader::open(room.folder.path()).expect("read").is_none());
     let journal = room.open();
     assert_eq!(
-        seen(&room),
+        first_page(&room),
         Page {
             calls: Vec::new(),
             total_count: 0,
@@ -23,14 +23,14 @@ async fn a_journal_can_be_read_beside_its_writer() {
     // Up to the end of a chunk, and beyond.
     for calls in [1, CHUNK - 2, 1, 1, 3] {
         for number in 0..calls {
-            call(&journal, begun(&number.to_string()), answered("{}"));
+            call(&journal, new_call(&number.to_string()), answered("{}"));
         }
         journal.flush().await.expect("written");
         let page = journal.records(Filter::default(), 5).await.expect("read");
-        assert_eq!(seen(&room), page, "{calls}");
+        assert_eq!(first_page(&room), page, "{calls}");
     }
     let large = format!("{:?}", "x".repeat(INLINE_BYTES));
-    call(&journal, begun("\"small\""), answered(large.clone()));
+    call(&journal, new_call("\"small\""), answered(large.clone()));
     journal.flush().await.expect("written");
     let mut reader = Reader::open(room.folder.path())
         .expect("read")
@@ -52,7 +52,7 @@ async fn a_journal_can_be_read_beside_its_writer() {
     drop((reader, left));
 }
 
-fn seen(room: &Room) -> Page {
+fn first_page(room: &Room) -> Page {
     let reader = Reader::open(room.folder.path()).expect("read");
     let mut reader = reader.expect("a journal");
     reader

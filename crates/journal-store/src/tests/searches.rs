@@ -1,8 +1,8 @@
-//! Calls that are searched by what they say.
+//! Searches of calls by text.
 
 use super::*;
 
-fn says(text: &str) -> Filter {
+fn with_text(text: &str) -> Filter {
     Filter {
         text: Some(text.to_owned()),
         ..Filter::default()
@@ -21,12 +21,13 @@ fn denied(text: &str) -> Finished {
 
 async fn found(journal: &Journal, text: &str) -> Vec<i64> {
     journal.flush().await.expect("written");
-    let page = journal.records(says(text), 100).await.expect("read");
+    let page = journal.records(with_text(text), 100).await.expect("read");
     assert_eq!(page.searched_back_to, None);
     page.calls.iter().map(|record| record.id.0).collect()
 }
 
-/// By the name, by the error and by the arguments, in either case; not by the result, nor by what was hidden.
+/// Searches match the name, the error and the arguments, in either case. They match neither the result nor
+/// redacted text.
 #[tokio::test]
 async fn calls_are_found_by_their_errors_and_arguments() {
     let mut room = Room::new();
@@ -36,27 +37,31 @@ async fn calls_are_found_by_their_errors_and_arguments() {
     };
     let journal = room.open();
     let large = format!("\"{} needle\"", "x".repeat(INLINE_BYTES));
-    call(&journal, begun(r#"{"path":"C:\\Tmp\\ä"}"#), answered("{}"));
-    call(&journal, begun("{}"), denied("Access denied - /tmp"));
     call(
         &journal,
-        begun(r#"{"password":"hunter2","id":"q-4711"}"#),
+        new_call(r#"{"path":"C:\\Tmp\\ä"}"#),
+        answered("{}"),
+    );
+    call(&journal, new_call("{}"), denied("Access denied - /tmp"));
+    call(
+        &journal,
+        new_call(r#"{"password":"hunter2","id":"q-4711"}"#),
         answered("{}"),
     );
     call(
         &journal,
-        begun("{}"),
+        new_call("{}"),
         failed(Status::Timeout, "call_timeout"),
     );
-    call(&journal, begun("{}"), answered(r#"{"said":"needle"}"#));
-    call(&journal, begun(&large), answered("{}"));
+    call(&journal, new_call("{}"), answered(r#"{"said":"needle"}"#));
+    call(&journal, new_call(&large), answered("{}"));
     let other = Begun {
         target: target("access", "denied"),
-        ..begun("{}")
+        ..new_call("{}")
     };
     call(&journal, other, answered("{}"));
-    // It runs: a row of its own.
-    let _runs = journal.begin(begun(r#"{"said":"at work"}"#));
+    // A running call has a row of its own.
+    let _runs = journal.begin(new_call(r#"{"said":"at work"}"#));
     until("the open call", async || {
         journal.flush().await.expect("written");
         let open = Filter {
@@ -78,7 +83,7 @@ async fn calls_are_found_by_their_errors_and_arguments() {
             ("call_timeout", &[4]),
             ("went wrong", &[4]),
             ("At Work", &[8]),
-            // The result, and what is kept as a file.
+            // The result, and arguments that are stored as a file.
             ("needle", &[]),
             ("hunter2", &[]),
             ("q-4711", &[]),
@@ -92,7 +97,9 @@ async fn calls_are_found_by_their_errors_and_arguments() {
             } else {
                 let reader = Reader::open(room.folder.path()).expect("read");
                 let mut reader = reader.expect("a journal");
-                let page = reader.records(&says(text), 100, &|| true).expect("read");
+                let page = reader
+                    .records(&with_text(text), 100, &|| true)
+                    .expect("read");
                 page.calls.iter().map(|record| record.id.0).collect()
             };
             assert_eq!(ids, expected, "{turn}: {text}");
@@ -101,17 +108,17 @@ async fn calls_are_found_by_their_errors_and_arguments() {
     journal.close().await;
 }
 
-/// Where neither arguments nor what results say is kept, what Mainstay itself says is found.
+/// Without stored payloads, Mainstay's own errors are still found.
 #[tokio::test]
 async fn what_is_not_kept_is_not_found() {
     for payloads in [Payloads::Digest, Payloads::Off] {
         let mut room = Room::new();
         room.settings.payloads = payloads;
         let journal = room.open();
-        call(&journal, begun("\"needle\""), denied("a needle"));
+        call(&journal, new_call("\"needle\""), denied("a needle"));
         call(
             &journal,
-            begun("{}"),
+            new_call("{}"),
             failed(Status::Timeout, "call_timeout"),
         );
         assert_eq!(found(&journal, "needle").await, [0; 0]);
@@ -121,7 +128,7 @@ async fn what_is_not_kept_is_not_found() {
     }
 }
 
-/// Every search reads something, and the next one goes on where it ended, until all is found once.
+/// Every search reads something, and the next one continues from its end, until all calls are found once.
 #[tokio::test]
 async fn a_search_ends_in_time_and_can_go_on() {
     let room = Room::new();
@@ -132,7 +139,7 @@ async fn a_search_ends_in_time_and_can_go_on() {
             7 => "\"needle\"".to_owned(),
             _ => format!("\"hay {}\"", number % 900),
         };
-        call(&journal, begun(&arguments), answered("{}"));
+        call(&journal, new_call(&arguments), answered("{}"));
         if number % 1000 == 0 {
             journal.flush().await.expect("written");
         }
@@ -143,11 +150,12 @@ async fn a_search_ends_in_time_and_can_go_on() {
     let mut reader = reader.expect("a journal");
     for (patience, limit) in [(Duration::ZERO, 4), (Duration::from_secs(3600), 4)] {
         reader.patience = patience;
-        let (mut filter, mut seen, mut pages, mut cut) = (says("needle"), Vec::new(), 0, 0);
+        let (mut filter, mut found_ids, mut pages, mut cut) =
+            (with_text("needle"), Vec::new(), 0, 0);
         loop {
             let page = reader.records(&filter, limit, &|| true).expect("read");
             pages += 1;
-            seen.extend(page.calls.iter().map(|record| record.id.0));
+            found_ids.extend(page.calls.iter().map(|record| record.id.0));
             assert_eq!(page.truncated, page.next.is_some());
             if let Some(back_to) = page.searched_back_to {
                 cut += 1;
@@ -159,16 +167,16 @@ async fn a_search_ends_in_time_and_can_go_on() {
             assert!(filter.before.is_none_or(|before| next < before));
             filter.before = Some(next);
         }
-        assert_eq!(seen, all, "{patience:?}");
+        assert_eq!(found_ids, all, "{patience:?}");
         if patience.is_zero() {
             assert!(cut > 100 && cut >= pages - 3, "{cut} of {pages}");
         } else {
             assert_eq!((pages, cut), (3, 0));
         }
     }
-    // Nobody waits for it any more.
+    // The caller has stopped waiting.
     reader.patience = Duration::from_secs(3600);
-    let page = reader.records(&says("no such text"), 4, &|| false);
+    let page = reader.records(&with_text("no such text"), 4, &|| false);
     assert!(page.expect("read").searched_back_to.is_some());
     journal.close().await;
 }

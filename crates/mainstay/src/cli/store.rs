@@ -14,7 +14,7 @@ use mainstay_core::{
 use mainstay_journal::{Filter, History, Journal, Page, Period};
 use mainstay_journal_store::{
     Reader, StoreError,
-    table_file::{self, Kind, TableFile},
+    table_file::{self, ColumnType, TableFile},
 };
 
 /// The name of the table in a SQLite file.
@@ -25,7 +25,7 @@ pub fn open_if_wanted(
     state: &Path,
     settings: &config::Journal,
 ) -> Result<Option<Arc<Journal>>, StoreFault> {
-    mainstay_journal_store::open_if_wanted(state, settings).map_err(fault)
+    mainstay_journal_store::open_if_enabled(state, settings).map_err(fault)
 }
 
 /// The journal in a state directory, to be read; `None` if there is none.
@@ -38,9 +38,9 @@ pub fn reader(state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault
 pub fn call_table(path: &Path) -> Result<Box<dyn CallTable>, StoreFault> {
     let columns = COLUMNS.iter().map(|column| {
         let kind = match column.form {
-            Form::Text | Form::Json => Kind::Text,
-            Form::Integer => Kind::Integer,
-            Form::Real => Kind::Real,
+            Form::Text | Form::Json => ColumnType::Text,
+            Form::Integer => ColumnType::Integer,
+            Form::Real => ColumnType::Real,
         };
         (column.name, kind)
     });
@@ -91,11 +91,11 @@ impl CallTable for Calls {
     }
 }
 
-fn in_table(value: Value) -> table_file::Value {
+fn in_table(value: Value) -> table_file::CellValue {
     match value {
-        Value::Null => table_file::Value::Null,
-        Value::Text(text) => table_file::Value::Text(text),
-        Value::Integer(number) => table_file::Value::Integer(number),
-        Value::Real(number) => table_file::Value::Real(number),
+        Value::Null => table_file::CellValue::Null,
+        Value::Text(text) => table_file::CellValue::Text(text),
+        Value::Integer(number) => table_file::CellValue::Integer(number),
+        Value::Real(number) => table_file::CellValue::Real(number),
     }
 }

@@ -48,7 +48,7 @@ async fn files_of_windows_are_read_and_edited_in_their_own_way() {
             assert_eq!(run.code, Some(0), "{run}");
         }
         let edited = fs::read(&path).expect("there");
-        assert_eq!(Encoding::of(&edited), Encoding::of(&bytes));
+        assert_eq!(Encoding::detect(&edited), Encoding::detect(&bytes));
         let edited = Encoding::decode(edited).expect("a text");
         assert_eq!(
             edited.starts_with('\u{feff}'),

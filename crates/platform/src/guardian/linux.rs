@@ -1,7 +1,7 @@
 //! The guardian on Linux: a sub-reaper with one thread.
 //!
-//! It runs on a tokio runtime of its own, without tokio's processes: the signal driver is in the
-//! program anyway, and starts no thread here.
+//! It runs on a tokio runtime of its own, without tokio's processes: the program uses the signal driver
+//! anyway, and it starts no thread.
 
 use std::{
     env, ffi::CStr, fs::OpenOptions, io, os::unix::process::CommandExt as _, process::Command,
@@ -20,30 +20,30 @@ use crate::{
     processes::{self, GUARDIAN},
 };
 
-/// What outlives the daemon is asked to end, and has this long before it is killed.
+/// Time between SIGTERM and SIGKILL for processes that outlive the daemon.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What the daemon is called; the guardian has its name from the file.
+/// The daemon's name. The guardian gets its name from the program's file.
 const NAME: &CStr = c"mainstay";
 
-/// Splits this process in two. Returns at once in the daemon, and in the guardian after the daemon and
-/// all of its descendants have ended. To be called before there is a second thread.
+/// Starts the daemon as a child process. Returns at once in the daemon. In the guardian it returns after the
+/// daemon and all of its descendants have ended. Call it before the process has a second thread.
 pub fn take_post() -> io::Result<Post> {
     match processes::named_guardian() {
         Some(guardian) if getppid() == Some(guardian) => serve_under(guardian),
-        // Our guardian died before this process could bind itself to it.
+        // The guardian died before this process could bind itself to it.
         Some(guardian) if test_kill_process(guardian).is_err() => Ok(Post::Relieved {
             exit: killed_by(Signal::TERM),
         }),
-        // It guards a Mainstay further up.
+        // That guardian belongs to a Mainstay further up.
         Some(_) | None => guard(),
     }
 }
 
 fn serve_under(guardian: Pid) -> io::Result<Post> {
-    // The signal comes when the guardian's only thread ends.
+    // The signal is sent when the guardian's only thread ends.
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // For `ps` and `top`, which would show the name of the path that started it: "exe".
+    // For `ps` and `top`, which would otherwise show the name of the path that started it: "exe".
     rustix::thread::set_name(NAME)?;
     Ok(if getppid() == Some(guardian) {
         Post::Daemon
@@ -59,14 +59,14 @@ fn guard() -> io::Result<Post> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()?;
-    let (told, status) = runtime.block_on(async {
-        // Listened to before there is a daemon, so that none ends us and leaves it.
+    let (stops, status) = runtime.block_on(async {
+        // Listen before the daemon starts, so that no signal ends the guardian without the daemon.
         let mut signals = Signals::listen()?;
         let daemon = start_daemon()?;
         Ok::<_, io::Error>(signals.watch(daemon).await)
     })?;
-    // Told twice, everything of ours ends at once.
-    let grace = if told > 1 { Duration::ZERO } else { GRACE };
+    // After a second signal everything ends at once.
+    let grace = if stops > 1 { Duration::ZERO } else { GRACE };
     let left = processes::end(|now| now.below(&[getpid()]), grace);
     if !left.is_empty() {
         tracing::warn!(pids = ?left, "processes cannot be ended, even by SIGKILL");
@@ -76,7 +76,7 @@ fn guard() -> io::Result<Post> {
     })
 }
 
-/// Starts ourselves again, by a path that holds even when the file has been replaced.
+/// Starts this program again, by a path that works even if the file was replaced.
 fn start_daemon() -> io::Result<Pid> {
     let mut arguments = env::args_os();
     let mut command = Command::new("/proc/self/exe");
@@ -86,13 +86,14 @@ fn start_daemon() -> io::Result<Pid> {
     if huge_pages::are_turned_off_by_us() {
         command.env(huge_pages::TURNED_OFF, "1");
     }
-    // In a group of its own Ctrl-C does not reach it twice: from the terminal, and from the guardian.
+    // A group of its own keeps Ctrl-C from reaching the daemon twice: from the terminal and from the
+    // guardian.
     let child = command
         .args(arguments)
         .env(GUARDIAN, getpid().as_raw_pid().to_string())
         .process_group(0)
         .spawn()?;
-    // Pipes are the daemon's alone: the other ends must notice at once when it ends.
+    // Only the daemon may hold the pipes, so that their other ends notice its end at once.
     let nowhere = OpenOptions::new()
         .read(true)
         .write(true)
@@ -119,10 +120,10 @@ impl Signals {
         })
     }
 
-    /// Passes signals on until the daemon has ended. Returns how many were to end it, and how it
-    /// ended.
+    /// Forwards signals until the daemon has ended. Returns the number of signals to stop, and the daemon's
+    /// status.
     async fn watch(&mut self, daemon: Pid) -> (u32, WaitStatus) {
-        let mut told = 0;
+        let mut stops = 0;
         loop {
             let signal = tokio::select! {
                 _ = self.child.recv() => Signal::CHILD,
@@ -131,19 +132,19 @@ impl Signals {
                 _ = self.hangup.recv() => Signal::HUP,
             };
             if signal != Signal::CHILD {
-                // A hangup has the daemon read its configuration again.
-                told += u32::from(signal != Signal::HUP);
-                // It has not been waited for, so the id is still its own.
+                // SIGHUP makes the daemon reload its configuration.
+                stops += u32::from(signal != Signal::HUP);
+                // The daemon is not reaped yet, so the id is still its own.
                 kill_process(daemon, signal).ok();
             } else if let Some(status) = reap(daemon) {
-                return (told, status);
+                return (stops, status);
             }
         }
     }
 }
 
-/// Reaps ended processes: the daemon, and descendants that became the guardian's children. No other
-/// code waits in this process, so no status can get lost.
+/// Reaps ended processes: the daemon, and descendants that the guardian adopted. No other code of this
+/// process waits for children, so no status is lost.
 fn reap(daemon: Pid) -> Option<WaitStatus> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -154,7 +155,7 @@ fn reap(daemon: Pid) -> Option<WaitStatus> {
     ended
 }
 
-/// As shells say it: the exit code, or 128 and the signal.
+/// The exit code as shells report it: the process's own, or 128 plus the signal.
 fn exit_of(status: WaitStatus) -> u8 {
     let signalled = status.terminating_signal().map(|signal| 128 + signal);
     let exit = signalled.or(status.exit_status()).unwrap_or(1);

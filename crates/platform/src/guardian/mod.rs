@@ -1,21 +1,21 @@
-//! The process above the daemon. It outlives the daemon and ends whatever the daemon leaves
+//! The process above the daemon. It outlives the daemon and ends all processes that the daemon leaves behind
 //! (docs/dev/design.md, "Guardian and processes").
 //!
-//! A command that starts servers becomes two processes. The one that was started is the guardian; the
-//! daemon is its only own child. Every process below that loses its parent becomes the guardian's
-//! child, so that none gets lost. Systems without such a mechanism have no guardian.
+//! A command that starts servers becomes two processes. The one that was started is the guardian, and the
+//! daemon is its only own child. Every process below that loses its parent becomes the guardian's child, so
+//! that no process gets lost. Systems without such a mechanism have no guardian.
 
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 pub use self::linux::take_post;
 
-/// What this process is to do.
+/// The role of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Post {
-    /// The command's own work.
+    /// The process runs the command.
     Daemon,
-    /// Nothing more: it was the guardian, and ends as the daemon did.
+    /// The process was the guardian and has nothing more to do. It exits with the daemon's code.
     Relieved { exit: u8 },
 }
 

@@ -1,5 +1,5 @@
-//! Ends marked processes for all that wait for their end at a time. One thread looks for all of them with one
-//! walk through /proc: a thousand losses at once cost little more than one.
+//! Ends marked processes for all callers at once. One thread serves all of them with one walk through /proc,
+//! so a thousand losses at once cost little more than one.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,7 +18,7 @@ use crate::{
     lineage::{Brand, Marks},
 };
 
-/// The thread that looks. Everybody waits in here once at most for each opening of a server.
+/// The queue of the thread. A caller waits here at most once for each start of a server.
 static QUEUE: LazyLock<mpsc::Sender<Wait>> = LazyLock::new(|| {
     let (waits, queue) = mpsc::channel();
     let started = thread::Builder::new()
@@ -30,17 +30,17 @@ static QUEUE: LazyLock<mpsc::Sender<Wait>> = LazyLock::new(|| {
     waits
 });
 
-/// Kills all processes that have these marks in their environment or their brand, and all their descendants.
-/// Returns when none is left, with the ids of those that cannot be ended.
+/// Kills all processes with these marks in their environment or brand, and all their descendants. Returns
+/// when none is left, with the ids of processes that cannot be ended.
 pub async fn end_marked(marks: &Marks) -> Vec<i32> {
-    let (wait, told) = Wait::new(marks.entries(), marks.brand);
+    let (wait, receiver) = Wait::new(marks.entries(), marks.brand);
     if QUEUE.send(wait).is_ok()
-        && let Ok(left) = told.await
+        && let Ok(left) = receiver.await
     {
         return left;
     }
-    // There is no such thread. Another one looks for these marks alone.
-    let (wait, told) = Wait::new(marks.entries(), marks.brand);
+    // The thread could not be started. Search for these marks in a thread of their own.
+    let (wait, receiver) = Wait::new(marks.entries(), marks.brand);
     blocking::off_the_runtime(move || {
         let mut waits = Waits(vec![wait]);
         while !waits.0.is_empty() {
@@ -49,7 +49,7 @@ pub async fn end_marked(marks: &Marks) -> Vec<i32> {
         }
     })
     .await;
-    told.await.unwrap_or_default()
+    receiver.await.unwrap_or_default()
 }
 
 fn serve(queue: &mpsc::Receiver<Wait>) {
@@ -61,46 +61,46 @@ fn serve(queue: &mpsc::Receiver<Wait>) {
             waits.0.push(wait);
             pause = FIRST_PAUSE;
         }
-        // The look begins after they came: it sees what they are about.
+        // The walk starts after these requests came, so it sees their processes.
         for wait in queue.try_iter() {
             waits.0.push(wait);
             pause = FIRST_PAUSE;
         }
-        let begun = Instant::now();
-        waits.look(&mut Machine, begun);
-        // Losses that come one soon after the other share the next look, which takes half of the time at most.
+        let started_at = Instant::now();
+        waits.look(&mut Machine, started_at);
+        // Losses in quick succession share the next walk. Walks take half of the time at most.
         let rest = if waits.0.is_empty() {
             Duration::ZERO
         } else {
             pause
         };
-        thread::sleep(rest.max(begun.elapsed()));
+        thread::sleep(rest.max(started_at.elapsed()));
         pause = (pause * 2).min(LAST_PAUSE);
     }
 }
 
-/// What is looked at, and acted on. Tests count it.
-trait World {
+/// The system calls of a walk. Tests replace them.
+trait ProcessTable {
     fn processes(&mut self) -> Processes;
-    /// `NAME=value`, each with a zero byte behind it.
+    /// The environment: `NAME=value`, each followed by a zero byte.
     fn environment(&mut self, pid: Pid) -> Option<Vec<u8>>;
-    /// Its limit of real time, which may be a [`Brand`].
+    /// The process's limit of real time, which may be a [`Brand`].
     fn real_time(&mut self, pid: Pid) -> Option<u64>;
     fn kill(&mut self, pid: Pid);
 }
 
 struct Machine;
 
-/// What stands before a [`Brand`] in `/proc/PID/limits` (proc(5)).
+/// The label of a [`Brand`] in `/proc/PID/limits` (proc(5)).
 const REAL_TIME: &str = "Max realtime timeout";
 
-impl World for Machine {
+impl ProcessTable for Machine {
     fn processes(&mut self) -> Processes {
         Processes::now()
     }
 
     fn environment(&mut self, pid: Pid) -> Option<Vec<u8>> {
-        // Others' environments cannot be read, and are not ours.
+        // Environments of other users cannot be read. Their processes are not ours.
         fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()
     }
 
@@ -113,14 +113,14 @@ impl World for Machine {
     }
 
     fn kill(&mut self, pid: Pid) {
-        // An error means that it has gone meanwhile.
+        // An error means that the process is gone.
         kill_process(pid, Signal::KILL).ok();
     }
 }
 
-/// Somebody who waits until no process with these marks is left.
+/// A caller that waits until no process with these marks is left.
 struct Wait {
-    /// `NAME=value`; the last one tells most.
+    /// `NAME=value`; the last mark is the most specific.
     marks: Vec<String>,
     brand: Brand,
     since: Instant,
@@ -129,24 +129,25 @@ struct Wait {
 
 impl Wait {
     fn new(marks: Vec<String>, brand: Brand) -> (Self, oneshot::Receiver<Vec<i32>>) {
-        let (ended, told) = oneshot::channel();
+        let (ended, receiver) = oneshot::channel();
         let wait = Self {
             marks,
             brand,
             since: Instant::now(),
             ended,
         };
-        (wait, told)
+        (wait, receiver)
     }
 }
 
-/// All that wait now.
+/// All callers that wait now.
 #[derive(Default)]
 struct Waits(Vec<Wait>);
 
 impl Waits {
-    /// Looks at all processes once, kills what is waited for, and tells those of whom nothing is left.
-    fn look(&mut self, world: &mut impl World, now: Instant) {
+    /// Walks through all processes once, kills those that are marked, and answers the callers whose processes
+    /// are gone.
+    fn look(&mut self, world: &mut impl ProcessTable, now: Instant) {
         let processes = world.processes();
         let found = self.found(&processes, world);
         for pid in found.iter().flatten() {
@@ -156,7 +157,7 @@ impl Waits {
         for (wait, left) in waits.into_iter().zip(found) {
             if left.is_empty() || now.duration_since(wait.since) > KILL_LIMIT {
                 let left = left.into_iter().map(Pid::as_raw_pid).collect();
-                // Whoever waited may have gone.
+                // The caller may have stopped waiting.
                 wait.ended.send(left).ok();
             } else {
                 self.0.push(wait);
@@ -164,11 +165,11 @@ impl Waits {
         }
     }
 
-    /// The processes of each wait. Each environment is read once, whoever waits.
-    fn found(&self, processes: &Processes, world: &mut impl World) -> Vec<HashSet<Pid>> {
+    /// The processes of each caller. Each environment is read once for all callers.
+    fn found(&self, processes: &Processes, world: &mut impl ProcessTable) -> Vec<HashSet<Pid>> {
         let mut by_mark = HashMap::<&[u8], Vec<usize>>::new();
         for (place, wait) in self.0.iter().enumerate() {
-            // Without a mark nothing is meant, and not everything.
+            // Without marks, no process is meant.
             if let Some(mark) = wait.marks.last() {
                 by_mark.entry(mark.as_bytes()).or_default().push(place);
             }
@@ -177,7 +178,7 @@ impl Waits {
         let instances: HashSet<&[u8]> = instances.map(String::as_bytes).collect();
         let mut found = vec![HashSet::new(); self.0.len()];
         for pid in processes.ours() {
-            // That of a process that keeps its memory to itself cannot be read.
+            // The environment of an undumpable process cannot be read.
             let environment = world.environment(pid).unwrap_or_default();
             let entries = || environment.split(|byte| *byte == 0);
             let has = |mark: &String| entries().any(|entry| entry == mark.as_bytes());
@@ -211,21 +212,21 @@ mod tests {
     const INSTANCE: &str = "INSTANCE=i";
     const ROOT: i32 = 1;
 
-    /// Processes that are not there, and what was asked about them.
+    /// Simulated processes, and the reads of them.
     #[derive(Default)]
     struct Fake {
         /// Id, parent and environment.
         living: Vec<(i32, i32, String)>,
-        /// Cannot be killed.
+        /// Processes that cannot be killed.
         stuck: HashSet<i32>,
         walks: usize,
         reads: usize,
         kills: Vec<i32>,
-        /// Of those that were branded.
+        /// Brands of processes.
         brands: HashMap<i32, Brand>,
     }
 
-    impl World for Fake {
+    impl ProcessTable for Fake {
         fn processes(&mut self) -> Processes {
             self.walks += 1;
             let mut children = HashMap::<Pid, Vec<Pid>>::new();
@@ -240,8 +241,8 @@ mod tests {
 
         fn environment(&mut self, pid: Pid) -> Option<Vec<u8>> {
             self.reads += 1;
-            let mut living = self.living.iter();
-            let (.., environment) = living.find(|(it, ..)| *it == pid.as_raw_pid())?;
+            let is_same = |process: &&(i32, i32, String)| process.0 == pid.as_raw_pid();
+            let (.., environment) = self.living.iter().find(is_same)?;
             Some(environment.clone().into_bytes())
         }
 
@@ -254,13 +255,13 @@ mod tests {
             let pid = pid.as_raw_pid();
             self.kills.push(pid);
             if !self.stuck.contains(&pid) {
-                self.living.retain(|(it, ..)| *it != pid);
+                self.living.retain(|(living, ..)| *living != pid);
             }
         }
     }
 
     impl Fake {
-        /// A process of each server, and below it one without marks.
+        /// A process for each server, each with a child without marks.
         fn with_servers(count: i32) -> Self {
             let pairs = (0..count).flat_map(|server| {
                 let pid = 1000 + 2 * server;
@@ -292,22 +293,26 @@ mod tests {
         const SERVERS: usize = 1000;
         let mut world = Fake::with_servers(1000);
         let mut waits = Waits::default();
-        let mut told = Vec::new();
+        let mut receiver = Vec::new();
         for server in 0..100 {
             let (wait, ended) = wait(&[INSTANCE, &format!("SERVER=s{server}:1")]);
             waits.0.push(wait);
-            told.push(ended);
+            receiver.push(ended);
         }
         let now = Instant::now();
         waits.look(&mut world, now);
         let killed: HashSet<i32> = world.kills.iter().copied().collect();
         assert_eq!(killed, (1000..1200).collect::<HashSet<i32>>());
-        // Nobody hears of the end before a look has found nothing.
-        assert!(told.iter_mut().all(|it| it.try_recv().is_err()));
+        // A caller is answered only after a walk that has found nothing.
+        assert!(
+            receiver
+                .iter_mut()
+                .all(|receiver| receiver.try_recv().is_err())
+        );
 
         waits.look(&mut world, now);
         assert!(waits.0.is_empty());
-        for mut ended in told {
+        for mut ended in receiver {
             assert_eq!(ended.try_recv().expect("told"), Vec::<i32>::new());
         }
         assert_eq!(world.walks, 2);
@@ -315,7 +320,7 @@ mod tests {
         assert_eq!(world.living.len(), 2 * SERVERS - 200, "others' are left");
     }
 
-    /// A daemon that cleared its environment goes with its server, and that of another server stays.
+    /// A daemon that cleared its environment ends with its server. A daemon of another server stays.
     #[test]
     fn those_without_an_environment_have_their_brand() {
         let lineage = Lineage::default();

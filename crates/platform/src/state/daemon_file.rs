@@ -1,4 +1,4 @@
-//! `daemon.json`: where commands find the daemon, and whether it is stopping.
+//! `daemon.json`: the address of the daemon for commands, and whether it is stopping.
 
 use std::{
     fs, io,
@@ -13,25 +13,25 @@ use super::{StateError, failed, read_private, unusable, write_private};
 
 const NAME: &str = "daemon.json";
 
-/// What `daemon.json` says.
+/// The content of `daemon.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonFile {
     pub url: String,
     pub pid: u32,
     pub token_file: PathBuf,
-    /// The configuration that it serves, with nothing given beside it on its command line.
+    /// The configuration that the daemon serves, if its command line adds nothing to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// It hands the directory over to a `mainstay serve` that asks for it.
+    /// True if the daemon hands the directory over to a `mainstay serve` that asks for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hands_over: bool,
-    /// Only while the daemon stops: the longest time that this takes.
+    /// The longest time that the stop takes. Only set while the daemon stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stops_within_ms: Option<u64>,
 }
 
 impl DaemonFile {
-    /// Whether it is on this machine, where no other user's program is sent the token.
+    /// True if the address is on this machine, where the token is not sent to another user's program.
     pub fn is_loopback(&self) -> bool {
         let address = self
             .url
@@ -40,13 +40,13 @@ impl DaemonFile {
         matches!(address, Some(Ok(address)) if address.ip().is_loopback())
     }
 
-    /// The longest time that the daemon still needs to stop. `None` where it is not stopping.
+    /// The longest time that the daemon still needs to stop. `None` if it is not stopping.
     pub fn stops_within(&self) -> Option<Duration> {
         self.stops_within_ms.map(Duration::from_millis)
     }
 
-    /// Reads the file of a state directory. A file that is missing or half there says nothing. One that
-    /// is not ours, or that names a token outside of the directory, is an error.
+    /// Reads the file of a state directory. A missing or incomplete file returns `None`. A file of another
+    /// user, or one that names a token outside of the directory, is an error.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, StateError> {
         let path = directory.join(NAME);
         let text = match read_private(&path) {
@@ -59,7 +59,7 @@ impl DaemonFile {
         let token = inside(directory, &daemon.token_file);
         let token_file = token.ok_or(StateError::NotBelieved {
             path,
-            why: "the token that it names is not in the same directory",
+            reason: "the token that it names is not in the same directory",
         })?;
         Ok(Some(Self {
             token_file,
@@ -75,7 +75,7 @@ impl DaemonFile {
         write_private(&path, &text).map_err(failed(&path))
     }
 
-    /// Removes the file, if there is one.
+    /// Removes the file if it exists.
     pub(super) fn remove(directory: &Path) -> io::Result<()> {
         match fs::remove_file(directory.join(NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -84,7 +84,7 @@ impl DaemonFile {
     }
 }
 
-/// A file of the directory, by a path that another spelling of the directory may begin.
+/// The path of a file in the directory. The path may begin with another spelling of the directory.
 fn inside(directory: &Path, file: &Path) -> Option<PathBuf> {
     let (folder, name) = (file.parent()?, file.file_name()?);
     let is_ours = || Some(fs::canonicalize(folder).ok()? == fs::canonicalize(directory).ok()?);

@@ -1,5 +1,5 @@
-//! Private files and directories. A file is replaced under a random name that no other process can have
-//! placed there, and no link is followed.
+//! Private files and directories. A file is replaced under a random name that no other process can predict,
+//! and no link is followed.
 
 use std::{
     ffi::OsString,
@@ -14,15 +14,15 @@ use super::{Untrusted, random_token, trust};
 /// Letters of the random part of a name.
 const RANDOM: usize = 12;
 
-/// A new file that did not get its name within this time was left by a run that was killed.
+/// Age at which an unfinished file counts as left over from a killed run.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
-/// Writes a file that only its owner can read; readers see the old one or the new one, whole.
+/// Writes a file that only its owner can read. Readers see either the old or the new content.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = beside(path)?;
+    let new = temporary_name(path)?;
     let written = write_new(&new, bytes).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
-        // The error of the writing counts.
+        // Return the error of the write.
         fs::remove_file(&new).ok();
     }
     written
@@ -34,8 +34,8 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// An unused name in the same folder: only there a rename is atomic.
-fn beside(path: &Path) -> io::Result<PathBuf> {
+/// An unused name in the same folder, because only there a rename is atomic.
+fn temporary_name(path: &Path) -> io::Result<PathBuf> {
     let random = random_token().map_err(io::Error::other)?;
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -43,7 +43,7 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// Removes what runs that were killed left of [`write_private`].
+/// Removes unfinished files of [`write_private`] that killed runs left behind.
 pub fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -70,7 +70,7 @@ fn is_unfinished(name: &str) -> bool {
     })
 }
 
-/// Opens a private file, and creates it if it does not exist.
+/// Opens a private file. Creates it if it does not exist.
 pub fn open_private(path: &Path, options: &OpenOptions) -> Result<File, Untrusted> {
     let file = options.open(path)?;
     trust::file(path, &file)?;
@@ -86,8 +86,8 @@ pub fn read_private(path: &Path) -> Result<Vec<u8>, Untrusted> {
     Ok(bytes)
 }
 
-/// How a file is made that only its owner can read. Links are not followed, and a pipe in its place is
-/// not waited for.
+/// Options to create a file that only its owner can read. Links are not followed, and opening a pipe does not
+/// block.
 pub fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true);
@@ -100,13 +100,13 @@ pub fn private_options() -> OpenOptions {
     options
 }
 
-/// Makes a private directory, or checks the one that exists.
+/// Creates a private directory, or checks an existing one.
 pub fn private_dir(path: &Path) -> Result<(), Untrusted> {
     create_private_dir(path)?;
     trust::directory(path)
 }
 
-/// Makes a directory, and those above it, that only their owner can read.
+/// Creates a directory and its parents, which only their owner can read.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

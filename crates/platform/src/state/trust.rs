@@ -1,14 +1,14 @@
 //! Checks that only the owner can change directories and files.
 //!
-//! A person who can write to the state directory, or rename it, could present a false daemon to
-//! commands and read the token that they send to it. So every directory on the way is checked.
+//! A person who can write to the state directory, or rename it, could present a false daemon to commands and
+//! read the token that they send to it. So every directory on the path is checked.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// Why something is not used.
+/// An error for which a file or directory is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
     #[error("{} belongs to user {owner}, and Mainstay runs as user {user}", path.display())]
@@ -21,7 +21,7 @@ pub enum Untrusted {
     Writable {
         path: PathBuf,
         mode: u32,
-        /// Whether it is only on the way to the directory.
+        /// True if the directory is only on the path to the one that is used.
         leads_there: bool,
     },
     #[error("{} is not a directory", .0.display())]
@@ -33,7 +33,7 @@ pub enum Untrusted {
 }
 
 impl Untrusted {
-    /// What to do next.
+    /// The hint for the user: the next step.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Owner { .. } => Some(
@@ -77,7 +77,7 @@ impl From<Untrusted> for io::Error {
 #[cfg(unix)]
 pub use unix::{configuration, directory, file};
 
-/// Elsewhere a home folder belongs to its user to begin with.
+/// On other systems a home folder belongs to its user from the start.
 #[cfg(not(unix))]
 pub fn directory(path: &Path) -> Result<(), Untrusted> {
     fs::metadata(path)?;
@@ -107,24 +107,24 @@ mod unix {
 
     use super::{Path, PathBuf, Untrusted, fs, io};
 
-    /// Links on the way to a directory, as many as Linux follows.
+    /// Links on the path to a directory, as many as Linux follows.
     const MAX_LINKS: usize = 40;
     const ROOT: u32 = 0;
     const STICKY: u32 = 0o1000;
     const GROUP_WRITES: u32 = 0o020;
     const OTHERS_WRITE: u32 = 0o002;
 
-    /// Checks that only this user can write to a directory, and that no other user can put another one
-    /// in its place: each directory above it belongs to this user or root, and so does each link on the
-    /// way. A directory that others write to must be sticky, as `/tmp` is: there they can rename only
-    /// what is theirs.
+    /// Checks that only this user can write to a directory, and that no other user can replace it: each
+    /// directory above it belongs to this user or root, and so does each link on the path. A directory that
+    /// others can write to must be sticky, as `/tmp` is. There they can rename only their own files.
     pub fn directory(path: &Path) -> Result<(), Untrusted> {
         let (at, found) = led_to(path)?;
         ours(&at, &found)
     }
 
-    /// Checks that only this user and root can write to a configuration's file, and that nobody else can put
-    /// another one in its place. In a container the owner of a mounted file says nothing: nobody else is there.
+    /// Checks that only this user and root can write to a configuration file, and that no other user can
+    /// replace it. In a container the owner of a mounted file is not checked, because the container has no
+    /// other users.
     pub fn configuration(path: &Path) -> Result<(), Untrusted> {
         let path = std::path::absolute(path)?;
         let is_alone = is_container();
@@ -132,7 +132,7 @@ mod unix {
             Err(Untrusted::Owner { .. }) if is_alone => return Ok(()),
             led => led?,
         };
-        // A pipe of a shell has no writers but those who opened it.
+        // Only the shell that opened a pipe writes to it.
         if !found.is_file() {
             return Ok(());
         }
@@ -145,7 +145,7 @@ mod unix {
         Ok(())
     }
 
-    /// Whether this process runs in a container of Docker, Podman or Kubernetes.
+    /// True if this process runs in a container of Docker, Podman or Kubernetes.
     fn is_container() -> bool {
         ["/.dockerenv", "/run/.containerenv"]
             .iter()
@@ -153,7 +153,7 @@ mod unix {
             || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
     }
 
-    /// Where a path leads. Each directory on the way is checked.
+    /// Resolves a path. Each directory on it is checked.
     fn led_to(path: &Path) -> Result<(PathBuf, Metadata), Untrusted> {
         let mut names: VecDeque<OsString> = names(path).collect();
         let mut at = PathBuf::from("/");
@@ -189,8 +189,8 @@ mod unix {
         Ok((at, found))
     }
 
-    /// Checks that an open file is a regular one, belongs to this user, and can be written by no other
-    /// user.
+    /// Checks that an open file is a regular file, belongs to this user, and cannot be written by other
+    /// users.
     pub fn file(path: &Path, file: &File) -> Result<(), Untrusted> {
         let found = file.metadata()?;
         if !found.is_file() {
@@ -268,7 +268,8 @@ mod unix {
             || mode & GROUP_WRITES != 0 && (has_acl(path) || !is_private_group(found.gid()))
     }
 
-    /// With an access control list the bits of the group are those of all users on the list.
+    /// True if the file has an access control list. The bits of the group then stand for all users on the
+    /// list.
     fn has_acl(path: &Path) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -283,34 +284,36 @@ mod unix {
         }
     }
 
-    /// Many systems give each user a group of his own, and let groups write to new directories.
+    /// True if the group belongs to one user. Many systems give each user a group, and let groups write to
+    /// new directories.
     fn is_private_group(group: u32) -> bool {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let user = rustix::process::geteuid().as_raw();
         is_of_one(user, group, &read("/etc/passwd"), &read("/etc/group"))
     }
 
-    /// Whether the files of users and groups show that the group holds only this user. Users of other
-    /// sources, such as LDAP, are not in the files, and so have no such group.
+    /// True if the files of users and groups show that the group holds only this user. Users of other
+    /// sources, such as LDAP, are not in the files, and have no such group.
     fn is_of_one(user: u32, group: u32, passwd: &str, groups: &str) -> bool {
         let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
         let users: Vec<Vec<String>> = passwd.lines().map(fields).collect();
-        let in_it = |it: &&Vec<String>| it.get(3).is_some_and(|id| *id == group.to_string());
-        let mut users = users.iter().filter(in_it);
-        let (Some(only), None) = (users.next(), users.next()) else {
+        let in_it =
+            |fields: &&Vec<String>| fields.get(3).is_some_and(|id| *id == group.to_string());
+        let mut members = users.iter().filter(in_it);
+        let (Some(only), None) = (members.next(), members.next()) else {
             return false;
         };
         if only.get(2).is_none_or(|id| *id != user.to_string()) {
             return false;
         }
         let groups: Vec<Vec<String>> = groups.lines().map(fields).collect();
-        let mut meant = groups
+        let mut matching = groups
             .iter()
-            .filter(|it| it.get(2).is_some_and(|id| *id == group.to_string()));
-        let (Some(it), None) = (meant.next(), meant.next()) else {
+            .filter(|fields| fields.get(2).is_some_and(|id| *id == group.to_string()));
+        let (Some(found), None) = (matching.next(), matching.next()) else {
             return false;
         };
-        let members = it.get(3).map(String::as_str).unwrap_or_default();
+        let members = found.get(3).map(String::as_str).unwrap_or_default();
         members.is_empty() || members == only[0]
     }
 

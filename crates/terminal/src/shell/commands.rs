@@ -1,10 +1,10 @@
-//! The commands of the shell: their names, and what there is to say of them.
+//! The commands of the shell: their names, and their descriptions.
 
 use std::fmt::Write as _;
 
 use mainstay_command_line::suggest;
 
-/// What a line asks for.
+/// The command of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     Servers,
@@ -22,13 +22,13 @@ pub enum Name {
     Quit,
 }
 
-/// A command, as people are told of it.
+/// A command and its description.
 #[derive(Debug)]
 pub struct Command {
     pub name: Name,
-    /// Without the slash.
+    /// The name without the slash.
     pub word: &'static str,
-    /// What follows the word.
+    /// The arguments after the name.
     pub usage: &'static str,
     pub about: &'static str,
     /// Options and examples, for `/help COMMAND`.
@@ -159,7 +159,7 @@ A time is 14:03, 'yesterday 23:50', 2026-11-28, 2h (ago), or another of `mainsta
     command(Name::Quit, "exit", "", "Leave the shell", ""),
 ];
 
-/// What `/server` can do.
+/// The actions of `/server`.
 pub const ACTIONS: [&str; 7] = [
     "health",
     "reconnect",
@@ -170,7 +170,7 @@ pub const ACTIONS: [&str; 7] = [
     "disable",
 ];
 
-/// What follows an action of `/server`.
+/// The arguments of an action of `/server`.
 pub fn operands(action: &str) -> &'static str {
     match action {
         "health" => "[NAME]",
@@ -179,7 +179,7 @@ pub fn operands(action: &str) -> &'static str {
     }
 }
 
-/// Options that are completed, and the kind of their value.
+/// Options that are completed, and the type of their value.
 pub fn options(name: Name) -> &'static [(&'static str, Option<Value>)] {
     match name {
         Name::Events => &[
@@ -205,19 +205,19 @@ pub fn options(name: Name) -> &'static [(&'static str, Option<Value>)] {
     }
 }
 
-/// What an option takes.
+/// The value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     Server,
     Free,
 }
 
-/// The command of this word, without its slash.
+/// The command of this name, without its slash.
 pub fn find(word: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.word == word)
 }
 
-/// What was probably meant by this word.
+/// The name that was probably meant.
 pub fn nearest(word: &str) -> Option<&'static str> {
     suggest::nearest(word, COMMANDS.iter().map(|command| command.word))
 }
@@ -242,7 +242,7 @@ pub fn overview() -> String {
     lines.join("\n")
 }
 
-/// One command.
+/// The description of one command.
 pub fn described(command: &Command) -> String {
     let mut text = format!("/{} {}", command.word, command.usage);
     text.truncate(text.trim_end().len());

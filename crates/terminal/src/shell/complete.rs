@@ -1,4 +1,4 @@
-//! What may stand at a place of a line. Pure, over a snapshot of names.
+//! Completions at a position of a line. Pure, over a snapshot of names.
 
 use mainstay_command_line::known::{Argument, Known, Offer};
 
@@ -7,32 +7,32 @@ use super::{
     line::as_word,
 };
 
-/// Something to put in the place of what is typed.
+/// A completion for the typed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where it goes, in bytes of the line.
+    /// The offset in the line at which it is inserted, in bytes.
     pub from: usize,
     pub until: usize,
-    /// As it is to be typed.
+    /// The text as it is inserted.
     pub text: String,
     pub about: String,
-    /// Whether a blank follows it.
+    /// True if a blank follows it.
     pub is_whole: bool,
 }
 
-/// A word up to the cursor, and where it begins.
+/// The word before the cursor, and its offset.
 struct Typed<'l> {
     from: usize,
-    /// With its quotes.
+    /// The word with its quotes.
     raw: &'l str,
-    /// Without them.
+    /// The word without quotes.
     text: String,
 }
 
-/// A name, and what is said of it.
+/// A name and its description.
 type Choice<'k> = (&'k str, &'k str);
 
-/// What fits at the place of a line, in bytes. Nothing inside JSON.
+/// The completions at an offset of the line, in bytes. None inside JSON.
 pub fn complete(line: &str, place: usize, known: &Known) -> Vec<Candidate> {
     let Some(text) = line.get(..place) else {
         return Vec::new();
@@ -58,7 +58,7 @@ pub fn complete(line: &str, place: usize, known: &Known) -> Vec<Candidate> {
     of_command(command.name, &words, last, known)
 }
 
-/// What the command takes after these words.
+/// The completions of a command's arguments after these words.
 fn of_command(name: Name, words: &[&str], last: &Typed<'_>, known: &Known) -> Vec<Candidate> {
     let options = commands::options(name);
     let asked = words.last().and_then(|word| {
@@ -105,7 +105,7 @@ fn names(offers: &[Offer]) -> impl Iterator<Item = Choice<'_>> {
     names.map(|offer| (offer.name.as_str(), offer.about.as_str()))
 }
 
-/// Those that begin with what is typed, or else those that contain it.
+/// The choices that begin with the typed text, or else those that contain it.
 fn fitting<'k>(
     typed: &str,
     choices: impl Iterator<Item = Choice<'k>>,
@@ -141,7 +141,7 @@ impl Typed<'_> {
             .collect()
     }
 
-    /// The names of arguments that are not given yet, or the values of the one that is being typed.
+    /// The names of missing arguments, or the values of the argument before the cursor.
     fn arguments(&self, offers: &[Offer], name: &str, given: &[&str]) -> Vec<Candidate> {
         let Some(offer) = offers.iter().find(|offer| offer.name == name) else {
             return Vec::new();
@@ -171,8 +171,7 @@ impl Typed<'_> {
     }
 }
 
-/// The words of an unfinished line; the last one is what is being typed, and may be empty. `None` inside
-/// JSON.
+/// The words of an unfinished line. The last one is before the cursor, and may be empty. `None` inside JSON.
 fn typed(text: &str) -> Option<Vec<Typed<'_>>> {
     let mut words = Vec::new();
     let mut current = String::new();
@@ -236,7 +235,7 @@ mod tests {
         }
     }
 
-    /// What the line, with `|` for the cursor, may become.
+    /// The results of completing the line, with `|` for the cursor.
     fn after(line: &str) -> Vec<String> {
         let place = line.find('|').expect("a cursor");
         let line = line.replace('|', "");

@@ -1,5 +1,5 @@
-//! The lines that were typed, kept in the state directory for the next shell. A line that holds what looks
-//! like a secret is not kept.
+//! The history of typed lines, in the state directory for the next shell. A line that may contain a secret is
+//! not stored.
 
 use std::{
     io::{self, Write as _},
@@ -13,22 +13,22 @@ use mainstay_platform::{
     state::{StateDir, open_private, private_dir, private_options, read_private, write_private},
 };
 
-/// Lines that are kept.
+/// Lines in the history at most.
 const MOST: usize = 1000;
 
-/// The file in the state directory. It may have twice as many lines before it is written anew.
+/// The file in the state directory. It may grow to twice as many lines before it is rewritten.
 const FILE: &str = "shell-history";
 
 #[derive(Debug)]
 pub struct History {
     lines: Vec<String>,
     redactor: Option<Redactor>,
-    /// `None` where nothing can be kept.
+    /// `None` if nothing can be stored.
     file: Option<PathBuf>,
 }
 
 impl History {
-    /// Those of the shells before this one, as far as they can be read.
+    /// The lines of earlier shells, if they can be read.
     pub fn open() -> Self {
         let file = match locate() {
             Ok(file) => Some(file),
@@ -58,7 +58,7 @@ impl History {
         &self.lines
     }
 
-    /// Keeps a line, unless it says the same as the last one or looks like it holds a secret.
+    /// Stores a line, unless it repeats the last one or may contain a secret.
     pub fn add(&mut self, line: &str) {
         let Some(line) = worth_keeping(line, self.lines.last(), self.redactor.as_ref()) else {
             return;
@@ -76,7 +76,7 @@ impl History {
     }
 }
 
-/// The rules of records; `None` if they cannot be read, and then no line is kept.
+/// The redaction rules of records. `None` if they cannot be read; then no line is stored.
 fn redactor() -> Option<Redactor> {
     Redactor::new(&config::Journal::default().redact, Instant::now).ok()
 }
@@ -108,14 +108,14 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
     file.write_all(format!("{line}\n").as_bytes())
 }
 
-/// The line as it is kept: one line.
+/// The line in its stored form, which is one line.
 fn worth_keeping(line: &str, last: Option<&String>, redactor: Option<&Redactor>) -> Option<String> {
     let line = line.trim().replace(['\n', '\r'], " ");
     let is_new = !line.is_empty() && last != Some(&line);
     (is_new && !holds_secret(&line, redactor?)).then_some(line)
 }
 
-/// Whether the rules of records would hide something of it, in the words or in JSON that stands in it.
+/// True if the redaction rules would hide a part of the line, in its words or in JSON.
 fn holds_secret(line: &str, redactor: &Redactor) -> bool {
     let hides = |text: &str| redactor.redact(text, None) != text;
     let json = line.find('{').map(|at| &line[at..]);

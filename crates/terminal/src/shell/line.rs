@@ -1,23 +1,23 @@
-//! Reads a line of the shell: words, quotes, and JSON. Pure.
+//! Parses a line of the shell: words, quotes, and JSON. Pure.
 
 use serde::de::IgnoredAny;
 
 use super::commands;
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Without the slash.
+    /// The name without the slash.
     pub command: String,
     pub words: Vec<Word>,
 }
 
-/// What stands between two blanks that are not quoted.
+/// Text between blanks outside of quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Without its quotes.
+    /// The text without quotes.
     pub text: String,
-    /// Whether it is a JSON object that stands by itself.
+    /// True for a JSON object.
     pub is_object: bool,
 }
 
@@ -48,7 +48,7 @@ impl LineError {
     }
 }
 
-/// The commands of a text that may have been pasted: each begins on a line of its own, with a slash.
+/// The commands in a text that may be pasted: each begins on a new line with a slash.
 pub fn commands(text: &str) -> Vec<&str> {
     let mut commands = Vec::new();
     let mut from = 0;
@@ -62,7 +62,7 @@ pub fn commands(text: &str) -> Vec<&str> {
     commands
 }
 
-/// `None` where there is nothing to be done: the line is empty, or a comment.
+/// Parses a line. `None` for an empty line or a comment.
 pub fn parse(line: &str) -> Result<Option<Line>, LineError> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -79,8 +79,8 @@ pub fn parse(line: &str) -> Result<Option<Line>, LineError> {
     }))
 }
 
-/// The words of a text. A word may hold quoted parts; a value that begins with a bracket is read up to its
-/// end, if it is JSON.
+/// Splits a text into words. A word may have quoted parts. A value that begins with a bracket ends with its
+/// JSON, if it is valid.
 pub fn words(text: &str) -> Result<Vec<Word>, LineError> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -92,7 +92,7 @@ pub fn words(text: &str) -> Result<Vec<Word>, LineError> {
     Ok(words)
 }
 
-/// The first word, and what follows it.
+/// The first word, and the rest.
 fn word(text: &str) -> Result<(Word, &str), LineError> {
     if text.starts_with('{') {
         let end = json_end(text).map_err(|why| {
@@ -125,7 +125,7 @@ fn word(text: &str) -> Result<(Word, &str), LineError> {
                 word.push(escaped.unwrap_or('\\'));
                 &next[escaped.map_or(0, char::len_utf8)..]
             }
-            // Text that begins with a bracket and is no JSON is text.
+            // Text that begins with a bracket and is no JSON is plain text.
             '{' | '[' if is_value && let Ok(end) = json_end(rest) => {
                 word.push_str(&rest[..end]);
                 &rest[end..]
@@ -144,7 +144,7 @@ fn word(text: &str) -> Result<(Word, &str), LineError> {
     Ok((word, rest))
 }
 
-/// Reads up to the closing quote, and returns what follows it. Only quotes and backslashes are escaped.
+/// Reads up to the closing quote, and returns the rest. Only quotes and backslashes are escaped.
 fn quoted<'t>(text: &'t str, word: &mut String) -> Result<&'t str, LineError> {
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -161,7 +161,7 @@ fn quoted<'t>(text: &'t str, word: &mut String) -> Result<&'t str, LineError> {
     Err(LineError::OpenQuote("double"))
 }
 
-/// Where the JSON value ends with which the text begins.
+/// The end of the JSON value at the beginning of the text.
 fn json_end(text: &str) -> Result<usize, String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     match values.next() {
@@ -171,7 +171,7 @@ fn json_end(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A word that is read as this text again.
+/// Quotes a text so that it is parsed as one word.
 pub fn as_word(text: &str) -> String {
     let is_plain = |c: char| !c.is_whitespace() && !matches!(c, '\'' | '"' | '\\' | '{' | '[');
     if !text.is_empty() && text.chars().all(is_plain) {

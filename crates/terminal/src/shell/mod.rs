@@ -1,4 +1,4 @@
-//! `mainstay shell`: commands of the other commands' names, typed into a prompt or read from a script.
+//! `mainstay shell`: a prompt and scripts with the commands of the program.
 
 mod commands;
 mod complete;
@@ -43,7 +43,7 @@ use self::{
     watch::{Names, Watch},
 };
 
-/// How often it is looked whether the terminal is still there.
+/// Time between two checks that the terminal still exists.
 const TERMINAL_LOOK: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -79,7 +79,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Whether it has servers of its own.
+    /// True if it starts servers of its own.
     pub fn starts_servers(&self) -> bool {
         self.config.is_some() || self.clients.are_given()
     }
@@ -98,7 +98,7 @@ impl Shell {
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         if !has_own_servers {
             let daemon = DaemonArgs::at(self.url.clone(), self.json);
-            // Without one there is nothing to do.
+            // Without a daemon the shell cannot work.
             let client = daemon.find()?;
             client.servers().await?;
             return self.serve_person(host, daemon, &mut signals).await;
@@ -152,7 +152,7 @@ struct Session<'s> {
     signals: &'s mut Signals,
 }
 
-/// How a line ended.
+/// The end of a line.
 enum End {
     Done(Exit),
     Quit,
@@ -160,7 +160,7 @@ enum End {
 }
 
 impl Session<'_> {
-    /// Runs each command of a script, and goes on after one that fails.
+    /// Runs each command of a script, and continues after a failure.
     async fn read_script(mut self, given: &[String]) -> Result<Exit, CommandError> {
         let mut worst = Exit::DONE;
         let mut stdin = BufReader::new(tokio::io::stdin()).lines();
@@ -189,7 +189,7 @@ impl Session<'_> {
         }
     }
 
-    /// Shows a prompt until the person leaves.
+    /// Shows a prompt until the user leaves.
     async fn converse(mut self) -> Result<Exit, CommandError> {
         let (names, notices) = (Names::default(), Notices::default());
         let mut history = History::open();
@@ -244,7 +244,7 @@ impl Session<'_> {
         outcome
     }
 
-    /// Runs a line, and says what went wrong. A signal ends it: a call is cancelled.
+    /// Runs a line, and prints its errors. A signal cancels the call.
     async fn carry_out(&mut self, text: &str, history: &[String], is_interactive: bool) -> End {
         let line = match line::parse(text) {
             Ok(Some(line)) => line,
@@ -274,7 +274,7 @@ impl Session<'_> {
             has_own_servers: self.has_own_servers,
             history,
         };
-        // What follows prints by itself.
+        // These commands print by themselves.
         let is_stream = line
             .words
             .iter()
@@ -312,8 +312,8 @@ impl Session<'_> {
     }
 }
 
-/// Waits until nobody is at the terminal any more. A process that outlives its terminal, and was not told
-/// by a signal, would otherwise read nothing from it again and again.
+/// Waits until the terminal is gone. Otherwise a process that outlives its terminal without a signal would
+/// poll it forever.
 async fn terminal_gone() {
     let mut looks = interval(TERMINAL_LOOK);
     while !is_gone() {

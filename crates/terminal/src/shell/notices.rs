@@ -1,4 +1,4 @@
-//! Lines that come unasked: above the line that is being typed, or on stderr while a command runs.
+//! Notices of the daemon: above the line that is typed, or on stderr while a command runs.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -11,18 +11,18 @@ use tokio::{sync::Notify, time::sleep};
 /// Rows that wait to be shown above the prompt.
 const MOST: usize = 200;
 
-/// How often the editor looks for a row.
+/// Time between two checks of the editor for a row.
 pub const LOOK: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Default)]
 pub struct Notices {
     state: Arc<Mutex<State>>,
-    /// There is a row to be shown.
+    /// Notified of a row to show.
     waiting: Arc<Notify>,
 }
 
 struct State {
-    /// Shows them while a line is being typed.
+    /// The printer while a line is typed.
     printer: ExternalPrinter<String>,
     is_typing: bool,
     rows: VecDeque<String>,
@@ -41,17 +41,17 @@ impl Default for State {
 }
 
 impl Notices {
-    /// For the editor of the line.
+    /// The printer for the line editor.
     pub fn printer(&self) -> ExternalPrinter<String> {
         self.state.lock().printer.clone()
     }
 
-    /// From now on a line is being typed.
+    /// Notices that follow are shown above the line that is typed.
     pub fn typing_begins(&self) {
         self.state.lock().is_typing = true;
     }
 
-    /// From now on a command may print.
+    /// Notices that follow are printed on stderr.
     pub fn typing_ends(&self) {
         let mut state = self.state.lock();
         state.is_typing = false;
@@ -73,7 +73,7 @@ impl Notices {
 
     /// Shows a line, escaped.
     pub fn tell(&self, line: &str) {
-        // Held while a line is written, so that it does not get into the prompt that follows.
+        // The lock is held while a line is written, so that the line does not get into the next prompt.
         let mut state = self.state.lock();
         if !state.is_typing {
             screen::complain(line);
@@ -90,12 +90,13 @@ impl Notices {
         self.waiting.notify_one();
     }
 
-    /// Hands rows to the editor, one at each of its looks: of several it would lose count, and clear the screen.
+    /// Gives rows to the editor, one at each of its checks. With several it would lose count and clear the
+    /// screen.
     pub async fn hand_over(self) {
         loop {
             self.waiting.notified().await;
             while let Some((sender, row)) = self.next() {
-                // It has room: nothing else sends, and the last row was taken.
+                // The channel has room, because only this function sends, and the last row was taken.
                 sender(row);
                 loop {
                     sleep(LOOK).await;

@@ -1,4 +1,4 @@
-//! The line that a person types, on a thread of its own: the editor blocks.
+//! The line editor, on a thread of its own because it blocks.
 
 use std::{
     borrow::Cow,
@@ -30,34 +30,34 @@ use super::{
 
 const MENU: &str = "completion";
 
-/// What a person has done.
+/// The user's input.
 #[derive(Debug)]
 pub enum Input {
     Line(String),
-    /// Ctrl-C: the line is given up.
+    /// Ctrl-C: the line is discarded.
     Cleared,
     /// Ctrl-D, or the terminal is gone.
     End,
     Failed(io::Error),
 }
 
-/// How long the editing of a line may take to end, and how often it is looked at.
+/// Time that the editor may take to end, and the pause between two checks.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// The thread that edits lines.
 pub struct Prompt {
-    /// A message asks for a line.
+    /// Each message requests a line.
     wanted: mpsc::Sender<()>,
     inputs: async_mpsc::Receiver<Input>,
-    /// Ends the editing of a line.
+    /// Stops the editing of a line.
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
     notices: Notices,
 }
 
 impl Prompt {
-    /// `lines` were typed before, the oldest first.
+    /// Starts the thread. `lines` is the history, oldest first.
     pub fn start(lines: &[String], names: Names, notices: &Notices) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut editor = editor(lines, names, notices)
@@ -71,7 +71,7 @@ impl Prompt {
                 let input = match editor.read_line(&Plain) {
                     Ok(Signal::Success(line)) => Input::Line(line),
                     Ok(Signal::CtrlC) => Input::Cleared,
-                    // Also the break signal, and what later versions have.
+                    // Also the break signal, and additions of later versions.
                     Ok(_) => Input::End,
                     Err(error) => Input::Failed(error),
                 };
@@ -89,7 +89,7 @@ impl Prompt {
         })
     }
 
-    /// Shows the prompt, and waits for a line. Notices are shown above it meanwhile.
+    /// Shows the prompt, and waits for a line. Notices are shown above it.
     pub async fn line(&mut self) -> Input {
         self.notices.typing_begins();
         if self.wanted.send(()).is_err() {
@@ -101,8 +101,7 @@ impl Prompt {
         input.unwrap_or(Input::End)
     }
 
-    /// Gives the terminal back as it was. If the terminal is gone, the thread reads nothing for ever, and
-    /// ends with the process.
+    /// Restores the terminal. If the terminal is gone, the thread blocks forever, and ends with the process.
     pub fn end(self) {
         let Self {
             wanted,
@@ -144,7 +143,7 @@ fn editor(lines: &[String], names: Names, notices: &Notices) -> reedline::Result
         KeyCode::BackTab,
         ReedlineEvent::MenuPrevious,
     );
-    // Colours would need NO_COLOR to be asked. What is chosen is shown in reverse.
+    // Colours would have to respect NO_COLOR, so the selection is shown in reverse.
     let chosen = Style::new().reverse();
     let menu = ColumnarMenu::default()
         .with_name(MENU)
@@ -171,7 +170,8 @@ fn editor(lines: &[String], names: Names, notices: &Notices) -> reedline::Result
         .use_bracketed_paste(true))
 }
 
-/// The keys, less the menu of completions where it would be empty: the next Enter would only close it.
+/// The key bindings, without the menu of completions if it would be empty: the next Enter would only close
+/// it.
 struct Keys {
     emacs: Emacs,
     names: Names,
@@ -227,13 +227,13 @@ impl Completer for FromNames {
     }
 }
 
-/// Without colours.
+/// A prompt without colours.
 struct Plain;
 
-/// The line as it was last shown, and the cursor's place in it.
+/// The line as it was last shown, and the offset of the cursor.
 type Line = Arc<Mutex<(String, usize)>>;
 
-/// Notes the line when it is shown, and colours nothing.
+/// Stores the line when it is shown, and colours nothing.
 struct Seen(Line);
 
 impl Highlighter for Seen {

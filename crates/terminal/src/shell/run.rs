@@ -1,4 +1,4 @@
-//! Carries a line out: by the commands of the same names, asked of the shell's daemon.
+//! Runs a line: by the program's commands, with the shell's daemon.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use mainstay_command_line::{
@@ -16,7 +16,7 @@ use super::{
 /// Lines that `/history` shows.
 const LINES: usize = 50;
 
-/// How a line ended.
+/// The result of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done(Exit),
@@ -29,16 +29,16 @@ impl From<Exit> for Outcome {
     }
 }
 
-/// What lines are carried out with.
+/// The context in which lines run.
 pub struct Runner<'s> {
     pub host: &'s dyn Host,
     pub daemon: DaemonArgs,
-    /// Whether the servers are the shell's own, so that no file is to be changed.
+    /// True if the shell has servers of its own, so that no file may be changed.
     pub has_own_servers: bool,
     pub history: &'s [String],
 }
 
-/// The command of a line, or what was probably meant.
+/// The command of a line. The error suggests the name that was probably meant.
 pub fn command(line: &Line) -> Result<&'static Command, CommandError> {
     commands::find(&line.command).ok_or_else(|| {
         let meant = commands::nearest(&line.command);
@@ -98,7 +98,7 @@ impl Runner<'_> {
         Ok(exit.into())
     }
 
-    /// Has another command of the program do it, asked of the shell's daemon.
+    /// Runs another command of the program, with the shell's daemon.
     async fn typed(
         &self,
         command: &Command,
@@ -136,7 +136,7 @@ impl Runner<'_> {
         };
         let words = [ephemeral, names].concat();
         let running = self.host.typed(typed, &words, self.daemon.clone());
-        // What is missing is said of the action.
+        // A missing argument is reported for the action.
         let running = running.map_err(|error| match unread(command, &error) {
             CommandError::Usage { message, .. } => CommandError::Usage {
                 message,
@@ -169,7 +169,7 @@ impl Runner<'_> {
         self.typed(command, Typed::Call, &words).await
     }
 
-    /// Prints the last lines that were typed.
+    /// Prints the last lines of the history.
     fn lines(&self, most: usize) -> Result<Exit, CommandError> {
         let first = self.history.len().saturating_sub(most);
         for line in &self.history[first..] {
@@ -192,18 +192,18 @@ fn help(words: &[&str]) -> Result<Exit, CommandError> {
     Ok(Exit::DONE)
 }
 
-/// Options by which commands find their daemon: the shell has found it.
+/// True for options that select a daemon, because the shell has one already.
 fn is_of_the_daemon(word: &str) -> bool {
     let option = word.split_once('=').map_or(word, |(option, _)| option);
     matches!(option, "--config" | "--url")
 }
 
-/// `first -- words`: none of the words is an option.
+/// The words `first -- words`, so that none of the words is an option.
 fn after_dashes<'w>(first: &[&'w str], words: &[&'w str]) -> Vec<&'w str> {
     [first, &["--"], words].concat()
 }
 
-/// Why another command does not take the words.
+/// The error that another command does not accept the words.
 fn unread(command: &Command, error: &clap::Error) -> CommandError {
     if let Some(missing) = missing(error) {
         return usage(command, missing);
@@ -214,7 +214,7 @@ fn unread(command: &Command, error: &clap::Error) -> CommandError {
     usage(command, first.trim_end_matches(':').to_owned())
 }
 
-/// Which arguments an error misses: `NAME is missing`.
+/// The missing arguments of an error: `NAME is missing`.
 fn missing(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::MissingRequiredArgument {
         return None;

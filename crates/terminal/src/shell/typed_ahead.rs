@@ -1,5 +1,5 @@
-//! What a person types while a command runs: it is not echoed into the command's output, and waits for the
-//! next prompt as it was typed.
+//! Input that is typed while a command runs: it is not echoed into the command's output, and appears at the
+//! next prompt.
 
 #[cfg(unix)]
 mod imp {
@@ -7,11 +7,12 @@ mod imp {
 
     use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-    /// Dropped, it gives the terminal back as it was.
+    /// The earlier mode of the terminal, which is restored on drop.
     pub struct TypedAhead(Termios);
 
     impl TypedAhead {
-        /// Keys are neither echoed nor changed: otherwise Enter would come as another key. Ctrl-C stays a signal.
+        /// Disables echo and the translation of keys: otherwise Enter would arrive as another key. Ctrl-C
+        /// stays a signal.
         pub fn keep() -> io::Result<Self> {
             let before = tcgetattr(io::stdin())?;
             let mut modes = before.clone();
@@ -24,7 +25,7 @@ mod imp {
 
     impl Drop for TypedAhead {
         fn drop(&mut self) {
-            // A terminal that is gone needs nothing.
+            // Without a terminal there is nothing to restore.
             tcsetattr(io::stdin(), OptionalActions::Now, &self.0).ok();
         }
     }

@@ -1,5 +1,5 @@
-//! Follows the daemon in the background: tells of what happens to its servers, and reads the names for
-//! completion again when they may have changed. The line that is being typed never waits for it.
+//! Follows the daemon in the background: reports events of its servers, and updates the names for completion
+//! when they may have changed. The prompt never waits for it.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -15,16 +15,16 @@ use tokio::{
 
 use super::notices::Notices;
 
-/// A daemon that is gone is looked for so often.
+/// Time between two searches for a daemon that is gone.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Changes that come together are read together.
+/// Time in which several changes are read together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// Lists that are not there by then are left as they were.
+/// Time limit for lists. After it the old lists stay.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What completion reads.
+/// The names for completion.
 pub type Names = Arc<Mutex<Arc<Known>>>;
 
 /// The background tasks.
@@ -54,7 +54,7 @@ impl Watch {
     }
 }
 
-/// Reads the names now, and when they may have changed.
+/// Reads the names now, and again when they may have changed.
 async fn read_names(daemon: DaemonArgs, names: Names, changed: Arc<Notify>) {
     loop {
         if let Ok(Ok(known)) = timeout(LIMIT, read(&daemon)).await {
@@ -85,7 +85,7 @@ struct Watcher {
 impl Watcher {
     async fn run(mut self) {
         loop {
-            // Its errors say that the daemon cannot be followed now. Commands say why.
+            // Commands report the reason, so the error only means that the daemon cannot be followed now.
             let followed = match self.daemon.find() {
                 Ok(client) => self.follow(&client).await,
                 Err(error) => Err(error),
@@ -99,7 +99,7 @@ impl Watcher {
         }
     }
 
-    /// Ends with the stream.
+    /// Returns when the stream ends.
     async fn follow(&mut self, client: &Client) -> Result<(), CommandError> {
         let mut stream = client.follow_events(self.place.as_deref()).await?;
         let is_back = std::mem::take(&mut self.is_gone);
@@ -134,7 +134,7 @@ impl Watcher {
 struct Outages(HashSet<String>);
 
 impl Outages {
-    /// What there is to say of the servers as they are.
+    /// The notices about the current state of the servers.
     fn begin(&mut self, servers: &api::Servers) -> Vec<String> {
         self.0.clear();
         let mut notices = Vec::new();
@@ -151,13 +151,13 @@ impl Outages {
         notices
     }
 
-    /// What is worth a line: a loss, a return, the end of all attempts, trouble with health. What the person
-    /// at the shell does is answered there, so starts are told only while a line is being typed.
+    /// The notice about an event: a loss, a return, the end of all attempts, or a health problem. The user's
+    /// own commands print their results, so starts are only reported while a line is typed.
     fn of(&mut self, event: &api::Event, is_typing: bool) -> Option<String> {
         let (word, detail) = happened::words(event);
         let server = event.server.as_deref().unwrap_or("configuration");
         let kind = serde_json::json!({"type": event.kind, "data": event.data});
-        // A later version's is shown as it is.
+        // An event of a later version is shown unchanged.
         let kind = serde_json::from_value(kind).ok();
         let is_news = match &kind {
             Some(EventKind::ServerConnected {}) => {
@@ -165,7 +165,7 @@ impl Outages {
                 is_typing
             }
             Some(EventKind::ServerReconnected { .. }) => {
-                // A session that was renewed on demand is no news.
+                // A session that was renewed on demand is not reported.
                 self.0.remove(server) || is_typing
             }
             Some(
@@ -183,7 +183,7 @@ impl Outages {
                 self.0.insert(server.to_owned());
                 true
             }
-            // Of each outage the first attempt, where its beginning was not told.
+            // The first attempt of each outage, if its start was not reported.
             Some(EventKind::ServerReconnecting { .. }) => self.0.insert(server.to_owned()),
             Some(
                 EventKind::ServerHealthDegraded { .. }
@@ -284,7 +284,7 @@ mod tests {
             said(&refused, false).as_deref(),
             Some("the configuration was refused: no JSON")
         );
-        // One that never was up.
+        // A server that was never connected.
         assert_eq!(
             said(&reconnecting(1), true).as_deref(),
             Some("fs reconnecting: refused; attempt 1 in 1.0 s")

@@ -1,4 +1,4 @@
-//! What a person can do with a server.
+//! Actions of the user on a server.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -11,7 +11,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The action of a key. One key enables what is disabled, and disables what is enabled.
+    /// The action of a key. The same key enables a disabled server and disables an enabled one.
     pub const fn of(key: char, is_enabled: bool) -> Option<Self> {
         Some(match key {
             't' => Self::Start,
@@ -24,7 +24,7 @@ impl Action {
         })
     }
 
-    /// Its name in REST.
+    /// The action's name in REST.
     pub const fn verb(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -36,7 +36,7 @@ impl Action {
         }
     }
 
-    /// What it means, where the word alone does not say it.
+    /// An explanation, if the name alone is not clear.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Start => "",

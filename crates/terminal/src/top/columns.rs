@@ -1,4 +1,4 @@
-//! The columns of the table: which of them a width has room for, and their texts.
+//! The columns of the table: those that fit a width, and their texts.
 
 use super::rows::Row;
 
@@ -17,17 +17,17 @@ pub enum Column {
     Detail,
 }
 
-/// A column and the width that it has. One blank follows each.
+/// A column and its width. A blank follows each.
 pub type Placed = (Column, u16);
 
-/// The marker of the chosen row, and a blank.
+/// Width of the marker of the selected row, and a blank.
 pub const MARKER: u16 = 2;
 
 const LEAST_NAME: u16 = 8;
 const STATE: u16 = 12;
 const LEAST_SPARK: u16 = 6;
 
-/// Beside all figures, a detail has a column from this width on.
+/// Least width of the detail column beside all numbers.
 const LEAST_DETAIL: u16 = 30;
 
 impl Column {
@@ -46,12 +46,12 @@ impl Column {
         }
     }
 
-    /// Numbers stand to the right.
+    /// True for numbers, which are right-aligned.
     pub const fn is_number(self) -> bool {
         !matches!(self, Self::Name | Self::State | Self::Spark | Self::Detail)
     }
 
-    /// The text of a row, where it is one number. The others are drawn in their own ways.
+    /// The text of a column that is one number. Other columns are drawn separately.
     pub fn number(self, row: &Row) -> String {
         let Some(figures) = &row.figures else {
             return String::new();
@@ -72,12 +72,12 @@ impl Column {
     }
 }
 
-/// The columns that a width has room for, in their order. Names may be this long.
+/// The columns that fit a width, in order. `longest_name` is the width of the longest name.
 pub fn placed(width: u16, longest_name: u16) -> Vec<Placed> {
     let name = longest_name.clamp(LEAST_NAME, (width / 5).clamp(LEAST_NAME, 32));
     let mut columns = vec![(Column::Name, name), (Column::State, STATE)];
     let mut left = width.saturating_sub(MARKER + name + 1 + STATE + 1);
-    // What matters most comes first; the order on the screen is another one.
+    // The most important first; the order on the screen differs.
     let numbers = [
         (Column::Rate, 7),
         (Column::Errors, 4),
@@ -149,7 +149,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Bars of the last seconds, the newest at the right: as many as fit.
+/// Bars of the last seconds, the newest on the right: as many as fit.
 pub fn spark(row: &Row, width: u16, is_unicode: bool) -> String {
     let levels: &[char] = if is_unicode {
         &[' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']

@@ -1,5 +1,5 @@
-//! What the daemon tells: its stream of events, its answers to questions, and what the pane follows. A
-//! daemon that is gone is looked for again, and may be another one at another address.
+//! The daemon's side of the screen: its stream of events, its answers, and the lines of the pane. If the
+//! daemon is gone, the feed searches for it, and may find another one at another address.
 
 use std::{future::Future, panic::resume_unwind, sync::Arc, time::Duration};
 
@@ -19,31 +19,31 @@ use super::{
     questions::Question,
 };
 
-/// A daemon that is gone is tried again after so long, then after twice as long, up to the last.
+/// The first pause before a daemon that is gone is tried again. The pause doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A question that has no answer by then is asked again.
+/// Time limit of a question, after which it may be asked again.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How often the calls in the pane are asked for.
+/// Time between two queries for the calls in the pane.
 const CALLS_EVERY: Duration = Duration::from_secs(2);
 
-/// Events that wait for the screen. A reader that is slow holds the daemon's streams back, which tell
-/// then that something was missed.
+/// Events that wait for the screen. A slow reader blocks the daemon's streams, which then report that events
+/// were missed.
 const QUEUE: usize = 256;
 
 pub struct Feed {
     tell: mpsc::Sender<Event>,
     told: mpsc::Receiver<Event>,
     tasks: JoinSet<()>,
-    /// The daemon, while it is there.
+    /// The daemon, while it is connected.
     client: Arc<Mutex<Option<Client>>>,
     following: Option<AbortHandle>,
 }
 
 impl Feed {
-    /// Follows this daemon, then the one at this URL or of the state directory.
+    /// Follows this daemon, and later the one at this URL or of the state directory.
     pub fn start(client: Client, url: Option<String>) -> Self {
         let (tell, told) = mpsc::channel(QUEUE);
         let shared = Arc::new(Mutex::new(Some(client.clone())));
@@ -77,7 +77,7 @@ impl Feed {
             let answer = timeout(ANSWER, answer(&client, &question)).await;
             let event = match answer {
                 Ok(Ok(event)) => event,
-                // The stream tells why, if the daemon is gone.
+                // If the daemon is gone, the stream reports the reason.
                 Ok(Err(_)) | Err(_) => Event::NoAnswer(question),
             };
             tell.send(event).await.ok();
@@ -92,7 +92,7 @@ impl Feed {
         });
     }
 
-    /// Follows a topic of a server instead of what was followed before.
+    /// Follows a topic of a server, instead of the earlier one.
     pub fn follow(&mut self, generation: u64, topic: Topic, name: String) {
         self.unfollow();
         self.following = self.work(move |client, tell| async move {
@@ -100,7 +100,7 @@ impl Feed {
             let followed = match topic {
                 Topic::Log => log(&client, &name, &pane).await,
                 Topic::Calls => calls(&client, &name, &pane).await,
-                // They come with the stream.
+                // The event stream has these.
                 Topic::Events | Topic::Status => Ok(()),
             };
             if let Err(error) = followed {
@@ -116,7 +116,7 @@ impl Feed {
         }
     }
 
-    /// Does work with the daemon, if that is there.
+    /// Runs work with the daemon, if it is connected.
     fn work<W: Future<Output = ()> + Send + 'static>(
         &mut self,
         work: impl FnOnce(Client, mpsc::Sender<Event>) -> W,
@@ -126,7 +126,7 @@ impl Feed {
     }
 }
 
-/// Follows the events of a daemon, and of the one that comes after it.
+/// Follows the events of a daemon, and of its successors.
 async fn connected(
     first: Client,
     url: Option<String>,
@@ -163,7 +163,7 @@ async fn connected(
     }
 }
 
-/// Tells how the servers are, what happened lately, and what happens, until the daemon ends the stream.
+/// Sends the servers, the recent events, and all later ones, until the daemon ends the stream.
 async fn events(
     client: &Client,
     tell: &mpsc::Sender<Event>,
@@ -195,7 +195,7 @@ async fn answer(client: &Client, question: &Question) -> Result<Event, ClientErr
     })
 }
 
-/// What came of an action, in words.
+/// The result of an action, in words.
 async fn operate(client: &Client, name: &str, action: Action) -> Result<String, String> {
     let keeping = Keeping {
         persist: true,
@@ -208,7 +208,7 @@ async fn operate(client: &Client, name: &str, action: Action) -> Result<String, 
     let failed = |error: String| format!("cannot {} {name}: {error}", action.verb());
     let operated = operated.map_err(|error| failed(error.to_string()))?;
     match operated.error {
-        // The configuration says so; only the start failed.
+        // The server is enabled in the configuration; only the start failed.
         Some(error) if action == Action::Enable => {
             Err(format!("{name} is enabled, but does not start: {error}"))
         }
@@ -218,7 +218,7 @@ async fn operate(client: &Client, name: &str, action: Action) -> Result<String, 
     }
 }
 
-/// Where the lines of a pane go.
+/// The receiver of a pane's lines.
 struct PaneLines {
     tell: mpsc::Sender<Event>,
     generation: u64,

@@ -1,12 +1,12 @@
-//! Stopping and going on as shells know it (Ctrl-Z, `fg`). The terminal is given back meanwhile.
+//! Job control (Ctrl-Z, `fg`). The terminal is restored while the process is stopped.
 
 pub use imp::{JobControl, ask_to_stop, stop_ourselves};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// SIGTSTP came. It no longer stops the process by itself.
+    /// SIGTSTP. It no longer stops the process by itself.
     Stop,
-    /// SIGCONT came, after whatever has stopped the process.
+    /// SIGCONT, after the process was stopped.
     Continue,
 }
 
@@ -42,13 +42,13 @@ mod imp {
         }
     }
 
-    /// Sends what the terminal would send at Ctrl-Z, to everything that was started with us.
+    /// Sends the signal of Ctrl-Z to the whole process group.
     pub fn ask_to_stop() {
-        // It cannot fail for a group of our own.
+        // The call cannot fail for our own group.
         kill_current_process_group(Signal::TSTP).ok();
     }
 
-    /// Returns when somebody lets the process go on.
+    /// Stops the process. Returns when it is continued.
     pub fn stop_ourselves() {
         kill_process(getpid(), Signal::STOP).ok();
     }

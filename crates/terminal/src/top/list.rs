@@ -1,4 +1,4 @@
-//! The list of servers: which rows are shown, in which order, and which one is chosen.
+//! The list of servers: the rows that are shown, their order, and the selected one.
 
 use std::{
     collections::HashMap,
@@ -9,25 +9,25 @@ use mainstay_api::{Server, ServerFigures};
 
 use super::rows::{self, Row, Sort, States};
 
-/// The selection rests when it has not moved for so long.
+/// Time after which an unmoved selection is at rest.
 const REST: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub struct List {
-    /// In the order of the configuration.
+    /// All rows, in the order of the configuration.
     pub rows: Vec<Row>,
     pub sort: Sort,
     pub is_reversed: bool,
     pub states: States,
     /// The text of the filter.
     pub text: String,
-    /// Indices of the rows that fit the filter, in their order.
+    /// Indices of the rows that match the filter, in order.
     pub shown: Vec<usize>,
-    /// The name of the chosen server. It survives sorting, filtering and a restart.
+    /// The name of the selected server. It survives sorting, filtering and a restart.
     pub selected: Option<String>,
-    /// The first of the shown rows on the screen. The view keeps the selection in sight.
+    /// The first row on the screen. The view keeps the selection visible.
     pub first: usize,
-    /// Rows that the screen has room for, as the view found it.
+    /// Number of rows that fit the screen, as the view last found.
     pub page: usize,
     selected_at: Instant,
 }
@@ -48,13 +48,13 @@ impl List {
         }
     }
 
-    /// The chosen row.
+    /// The selected row.
     pub fn row(&self) -> Option<&Row> {
         let selected = self.selected.as_ref()?;
         self.rows.iter().find(|row| row.name == *selected)
     }
 
-    /// The place of the chosen row among the shown ones.
+    /// The index of the selected row among the shown ones.
     pub fn place(&self) -> Option<usize> {
         let selected = self.selected.as_ref()?;
         self.shown
@@ -62,14 +62,14 @@ impl List {
             .position(|it| self.rows[*it].name == *selected)
     }
 
-    /// The chosen server, once the selection rests.
+    /// The selected server, after the selection is at rest.
     pub fn resting(&self, now: Instant) -> Option<&String> {
         self.selected
             .as_ref()
             .filter(|_| now >= self.selected_at + REST)
     }
 
-    /// All servers as they are now.
+    /// Replaces all servers.
     pub fn set_all(&mut self, servers: Vec<Server>, now: Instant) {
         let before = std::mem::take(&mut self.rows).into_iter();
         let mut before: HashMap<String, Row> = before.map(|it| (it.name.clone(), it)).collect();
@@ -84,8 +84,8 @@ impl List {
         self.arrange(now);
     }
 
-    /// One server as it is now. Returns whether it was in the list: the place of a new one is known only
-    /// with all of them.
+    /// Replaces one server. Returns false if it is not in the list: the place of a new server is only known
+    /// with all servers.
     #[must_use]
     pub fn set(&mut self, server: Server, now: Instant) -> bool {
         let row = Row::new(server, now);
@@ -98,7 +98,7 @@ impl List {
         is_known
     }
 
-    /// Takes figures. Returns whether they are those of the servers in the list, no more and no fewer.
+    /// Sets the figures. Returns true if they belong to exactly the servers in the list.
     #[must_use]
     pub fn set_figures(&mut self, figures: Vec<ServerFigures>, now: Instant) -> bool {
         let figures = figures.into_iter();
@@ -114,7 +114,7 @@ impl List {
         is_complete && figures.is_empty()
     }
 
-    /// Sorts and filters, and chooses the nearest row where the chosen one is not there any more.
+    /// Sorts and filters the rows. Selects the nearest row if the selected one is gone.
     pub fn arrange(&mut self, now: Instant) {
         let place = self.place();
         self.shown = rows::shown(
@@ -125,13 +125,13 @@ impl List {
             &self.text,
         );
         let exists = |name: &String| self.rows.iter().any(|row| row.name == *name);
-        // A chosen server that the filter hides stays chosen, and is in sight again without it.
+        // A selected server that the filter hides stays selected, and is visible again without the filter.
         if self.selected.as_ref().is_none_or(|name| !exists(name)) {
             self.choose(place.unwrap_or(0), now);
         }
     }
 
-    /// Chooses the row at this place, or the last one.
+    /// Selects the row at this index, or the last one.
     pub fn choose(&mut self, place: usize, now: Instant) {
         let place = place.min(self.shown.len().saturating_sub(1));
         let chosen = self.shown.get(place).map(|it| self.rows[*it].name.clone());
@@ -141,7 +141,7 @@ impl List {
         }
     }
 
-    /// Moves the selection by so many rows.
+    /// Moves the selection by this number of rows.
     pub fn step(&mut self, by: isize, now: Instant) {
         let place = match self.place() {
             Some(place) => place.saturating_add_signed(by),

@@ -1,5 +1,5 @@
-//! `mainstay top`: a live screen of the servers. `model` decides, `view` draws, `feed` asks the daemon,
-//! and the loop here carries the one to the other.
+//! `mainstay top`: a live screen of the servers. `model` decides, `view` draws, `feed` talks to the daemon,
+//! and the loop here connects them.
 
 mod action;
 mod columns;
@@ -49,10 +49,10 @@ Examples:
 
 Press ? for the keys.";
 
-/// How often countdowns are looked at.
+/// Time between two updates of countdowns.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Between two pictures, unless a key asks for one: a slow line carries a few in a second.
+/// Time between two pictures without a key press: a slow line carries a few in a second.
 const PICTURE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Args)]
@@ -67,7 +67,7 @@ pub struct Top {
     pub json: bool,
 }
 
-/// What the loop waits for.
+/// The events of the loop.
 enum Next {
     Input(Option<io::Result<Input>>),
     Event(Event),
@@ -87,7 +87,7 @@ impl Top {
                 hint: Some("\"mainstay top --json\" prints what it shows, once".to_owned()),
             });
         }
-        // What is wrong from the beginning is an error as of every other command.
+        // An error before the first frame is printed like the error of any other command.
         let servers = client.servers().await?;
         let model = Model::new(servers, Instant::now());
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
@@ -98,7 +98,7 @@ impl Top {
     }
 }
 
-/// Shows the servers until a key or a signal ends it.
+/// Shows the servers until a key or a signal ends the screen.
 async fn show(
     mut model: Model,
     mut feed: Feed,
@@ -181,7 +181,7 @@ async fn show(
     }
 }
 
-/// The servers, each with its figures.
+/// Prints the servers, each with its figures.
 async fn print(client: &Client) -> Result<Exit, CommandError> {
     let (servers, figures) = (client.servers().await?, client.figures().await?);
     let shown = servers.servers.iter().map(|server| {
@@ -193,7 +193,7 @@ async fn print(client: &Client) -> Result<Exit, CommandError> {
     Ok(Exit::DONE)
 }
 
-/// Whether the terminal takes more than ASCII, as far as the locale tells.
+/// True if the terminal supports more than ASCII, according to the locale.
 fn is_unicode() -> bool {
     if cfg!(windows) {
         return true;
@@ -201,7 +201,7 @@ fn is_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
-    // Without a locale nothing is known; terminals of today take UTF-8.
+    // Without a locale assume UTF-8, which today's terminals support.
     locale.is_none_or(|locale| {
         let locale = locale.to_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")

@@ -1,4 +1,4 @@
-//! What the screen shows, and what follows from what happens. Nothing here waits, reads or draws.
+//! The model of the screen, and its reaction to events. Pure: no waiting, reading or drawing.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,21 +17,21 @@ use super::{
     rows::{Row, States},
 };
 
-/// How long a notice stays.
+/// Time for which a notice is shown.
 const NOTICE: Duration = Duration::from_secs(8);
 
-/// Below this height of the screen a pane leaves no room for servers.
+/// Height of the screen below which a pane leaves no room for servers.
 pub const LEAST_FOR_PANE: u16 = 12;
 
 /// Events that are kept for the pane.
 const EVENTS: usize = 2000;
 
-/// What happens.
+/// An event for the model.
 #[derive(Debug)]
 pub enum Event {
     Key(Key),
     Tick,
-    /// The daemon is there, with all of its servers. What it told before may be of another one.
+    /// The daemon is connected, with all of its servers. It may be another daemon than before.
     Connected(Servers),
     /// The stream of events has ended, or could not begin.
     Gone {
@@ -41,10 +41,10 @@ pub enum Event {
     Servers(Servers),
     Server(Box<Server>),
     Figures(Figures),
-    /// A question had no answer.
+    /// A question was not answered.
     NoAnswer(Question),
     Happened(Vec<Happened>),
-    /// Lines of a pane that was asked for as this generation.
+    /// Lines of a pane, with the generation of its request.
     Pane {
         generation: u64,
         lines: Vec<Line>,
@@ -52,12 +52,12 @@ pub enum Event {
     },
     Operated {
         name: String,
-        /// A sentence, either way.
+        /// A sentence for success or failure.
         outcome: Result<String, String>,
     },
 }
 
-/// What is to be done.
+/// An action that the model requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     Ask(Question),
@@ -65,7 +65,7 @@ pub enum Effect {
         name: String,
         action: Action,
     },
-    /// Follow what a pane shows, instead of what was followed before.
+    /// Follow the topic of a pane, instead of the earlier one.
     Follow {
         generation: u64,
         topic: Topic,
@@ -77,11 +77,11 @@ pub enum Effect {
     Quit,
 }
 
-/// What keys are for at present.
+/// The meaning of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     Browse,
-    /// The text of the filter is being typed.
+    /// The text of the filter is typed.
     Filter,
     Confirm {
         name: String,
@@ -93,7 +93,7 @@ pub enum Mode {
     },
 }
 
-/// Whether the daemon is there.
+/// The connection to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
     Up,
@@ -117,11 +117,11 @@ pub struct Model {
     pub pane: Option<Pane>,
     pub events: VecDeque<Happened>,
     pub notice: Option<Notice>,
-    /// Whether the picture has changed since it was drawn.
+    /// True if the picture has changed since it was drawn.
     pub is_dirty: bool,
-    /// Operations under way, by server.
+    /// Operations in progress, by server.
     pub at_work: HashMap<String, Action>,
-    /// Whether the screen is high enough, as it was drawn last.
+    /// True if the screen is high enough for a pane, as last drawn.
     pub has_room_for_pane: bool,
     questions: Questions,
     generation: u64,
@@ -148,7 +148,7 @@ impl Model {
         model
     }
 
-    /// Takes in what has happened. The effects are to be carried out in their order.
+    /// Handles an event. The effects must be performed in order.
     pub fn update(&mut self, event: Event, now: Instant) -> Vec<Effect> {
         let before = std::mem::replace(&mut self.now, now);
         // Time alone changes little.
@@ -159,7 +159,7 @@ impl Model {
             Event::Connected(servers) => {
                 self.link = Link::Up;
                 self.questions.begin();
-                // It tells what it remembers.
+                // The daemon repeats its recent events.
                 self.events.clear();
                 self.set_servers(servers);
                 if let Some(pane) = &mut self.pane {
@@ -290,7 +290,7 @@ impl Model {
         effects
     }
 
-    /// Has the pane follow the chosen server once the selection rests.
+    /// Makes the pane follow the selected server after the selection is at rest.
     fn follow(&mut self) -> Option<Effect> {
         let pane = self.pane.as_mut()?;
         let name = self.list.resting(self.now)?;
@@ -302,12 +302,12 @@ impl Model {
         pane.begin(wanted);
         self.is_dirty = true;
         if pane.topic == Topic::Status {
-            // It is that of the row.
+            // The status is already in the row.
             pane.is_told = true;
             return Some(Effect::Unfollow);
         }
         if pane.topic == Topic::Events {
-            // They come without being asked for.
+            // Events come without a query.
             let events = self.events.iter();
             let events = events.filter(|event| event.server.as_ref() == Some(name));
             pane.add(events.map(Line::of_event).collect(), true);
@@ -337,7 +337,7 @@ impl Model {
         Vec::new()
     }
 
-    /// Only a clear yes is one. Keys that are pressed by mistake neither confirm nor cancel.
+    /// Only a clear yes confirms. Keys that are pressed by mistake neither confirm nor cancel.
     fn answer(&mut self, key: Key) -> Vec<Effect> {
         let is_yes = match key {
             Key::Char('y' | 'Y') => true,
@@ -368,7 +368,7 @@ impl Model {
             _ => return,
         }
         self.list.arrange(self.now);
-        // What is operated on is what is in sight.
+        // Operate only on a visible server.
         if self.list.place().is_none() {
             self.list.choose(0, self.now);
         }
@@ -438,13 +438,13 @@ impl Model {
         );
     }
 
-    /// Moves the selection by so many pages.
+    /// Moves the selection by this number of pages.
     fn page(&mut self, by: isize) {
         let rows = self.list.page.cast_signed();
         self.list.step(by * rows, self.now);
     }
 
-    /// Asks whether an action is wanted.
+    /// Asks for the confirmation of an action.
     fn want(&mut self, typed: char) {
         let Some(place) = self.list.place() else {
             return;

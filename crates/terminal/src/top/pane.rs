@@ -1,11 +1,11 @@
-//! The pane below the servers: the log, the events, the calls or the status of the chosen one.
+//! The pane below the servers: the log, the events, the calls or the status of the selected server.
 
 use std::collections::VecDeque;
 
 use mainstay_api::{CallRecord, Event, LogLine};
 use mainstay_command_line::{happened, output, time};
 
-/// Lines that are kept: more than a screen has.
+/// Lines that are kept: more than fit a screen.
 pub const LINES: usize = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Topic {
     Log,
     Events,
     Calls,
-    /// All of what the line of the server has no room for.
+    /// The complete status, which may not fit the server's line.
     Status,
 }
 
@@ -38,7 +38,7 @@ impl Topic {
         }
     }
 
-    /// What is said where there is nothing.
+    /// The text of an empty pane.
     pub const fn nothing(self) -> &'static str {
         match self {
             Self::Log => "it has not said anything",
@@ -49,7 +49,7 @@ impl Topic {
     }
 }
 
-/// A line, escaped.
+/// An escaped line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub text: String,
@@ -64,14 +64,14 @@ impl Line {
         }
     }
 
-    /// Something that Mainstay says instead.
+    /// A remark of Mainstay.
     pub fn remark(text: &str) -> Self {
         Self::new(text, true)
     }
 
     pub fn of_log(line: &LogLine) -> Self {
         let (at, source) = (time::local(&line.time), &line.source);
-        // Tabs would pass for columns.
+        // Tabs would look like columns.
         let text = line.text.replace('\t', "  ");
         Self::new(&format!("{at} {source:8} {text}"), false)
     }
@@ -107,10 +107,10 @@ impl Line {
 #[derive(Debug)]
 pub struct Pane {
     pub topic: Topic,
-    /// What the lines are about. `None` until the selection rests.
+    /// The topic and server of the lines. `None` until the selection is at rest.
     pub followed: Option<(Topic, String)>,
     pub lines: VecDeque<Line>,
-    /// Whether an answer has come.
+    /// True if an answer has come.
     pub is_told: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be asked of the daemon, and when. No question is asked again before it is answered.
+//! The questions to the daemon, and their times. No question is repeated before it is answered.
 
 use std::{
     collections::HashSet,
@@ -7,16 +7,16 @@ use std::{
 
 use super::rows::{Mood, Row};
 
-/// How often figures are asked for.
+/// Time between two queries for figures.
 const FIGURES_EVERY: Duration = Duration::from_secs(1);
 
-/// How often every server is asked for, though no event says that one has changed.
+/// Time between two queries for all servers, even without an event about a change.
 const SERVERS_EVERY: Duration = Duration::from_secs(10);
 
-/// How often a server that is being connected is asked for: what its start does is no event.
+/// Time between two queries for a server that is connecting, because its progress is no event.
 const START_EVERY: Duration = Duration::from_secs(2);
 
-/// Where more servers have changed than this, one request asks for all.
+/// Number of changed servers above which one request asks for all.
 const SINGLE_REQUESTS: usize = 8;
 
 /// A question to the daemon.
@@ -27,12 +27,12 @@ pub enum Question {
     Figures,
 }
 
-/// Which questions are open, and which are to come.
+/// Open and due questions.
 #[derive(Debug)]
 pub struct Questions {
-    /// Without an answer yet.
+    /// Questions without an answer.
     asked: HashSet<Question>,
-    /// Servers that may have changed since they were asked for.
+    /// Servers that may have changed since they were queried.
     changed: HashSet<String>,
     figures_at: Option<Instant>,
     servers_at: Instant,
@@ -50,40 +50,40 @@ impl Questions {
         }
     }
 
-    /// The daemon is there. It may be another one than before.
+    /// Starts anew: the daemon is connected, and may be another one.
     pub fn begin(&mut self) {
         self.asked.clear();
         self.changed.clear();
         self.figures_at = None;
     }
 
-    /// The daemon is gone: what it was asked gets no answer.
+    /// Drops open questions: the daemon is gone.
     pub fn give_up(&mut self) {
         self.asked.clear();
     }
 
-    /// There is an answer, or there will be none.
+    /// Closes a question that was answered, or will not be.
     pub fn close(&mut self, question: &Question) {
         self.asked.remove(question);
     }
 
-    /// Every server is known as it is now.
+    /// Notes that all servers are up to date.
     pub fn know_all(&mut self, now: Instant) {
         self.servers_at = now;
         self.changed.clear();
     }
 
-    /// Has every server asked for next.
+    /// Makes the next query ask for all servers.
     pub fn want_all(&mut self, now: Instant) {
         self.servers_at = now.checked_sub(SERVERS_EVERY).unwrap_or(now);
     }
 
-    /// Has this server asked for next.
+    /// Makes the next query ask for this server.
     pub fn want(&mut self, server: String) {
         self.changed.insert(server);
     }
 
-    /// What is to be asked now.
+    /// The questions that are due.
     pub fn due(&mut self, rows: &[Row], now: Instant) -> Vec<Question> {
         let mut due = self.of_servers(rows, now);
         let is_due = self.figures_at.is_none_or(|at| now >= at + FIGURES_EVERY);

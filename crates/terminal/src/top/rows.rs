@@ -1,4 +1,4 @@
-//! One server as a row: what was told of it, made safe to show, and what follows from it.
+//! One server as a row: its data, escaped, and values that are derived from it.
 
 use std::{
     cmp::Reverse,
@@ -12,19 +12,19 @@ use mainstay_command_line::{output, pending, trouble};
 /// Seconds of calls that a sparkline can show.
 pub const HISTORY: usize = 60;
 
-/// How a server is, in the groups that people look for; the worst first.
+/// The state of a server, in the groups that people look for; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mood {
-    /// It is wanted, and no attempt is to come.
+    /// The server is enabled, and no attempt will follow.
     Broken,
-    /// It is not connected, and an attempt is under way or to come.
+    /// The server is not connected, and an attempt is in progress or will follow.
     Trying,
-    /// It is connected, and something is wrong.
+    /// The server is connected but unhealthy.
     Degraded,
-    /// It waits for an approval.
+    /// The server waits for approval.
     Pending,
     Well,
-    /// Its operator wants it so.
+    /// Its operator has stopped it.
     Down,
 }
 
@@ -49,20 +49,20 @@ impl Mood {
     }
 }
 
-/// What is known of one server. All of its text is escaped.
+/// The data of one server. All of its text is escaped.
 #[derive(Debug)]
 pub struct Row {
-    /// Legal names need no escape, so this is the name for requests, too.
+    /// Legal names need no escape, so this name is also used in requests.
     pub name: String,
     pub word: String,
     pub mood: Mood,
     pub is_enabled: bool,
-    /// Why it is not well, and the next step. Of a server that is well, what is to be noted.
+    /// The reason that the server is not well, and the next step. For a healthy server, a note.
     reason: String,
     attempt: Option<u32>,
-    /// When the next attempt begins.
+    /// The time of the next attempt.
     pub retry_at: Option<Instant>,
-    /// How long it was connected, and when that was told.
+    /// Time since the connection, and the time at which that was reported.
     up: Option<(Duration, Instant)>,
     pub crashes: u32,
     pub tools: usize,
@@ -75,13 +75,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// What a daemon says of a server at this moment.
+    /// A row from the daemon's answer at this moment.
     pub fn new(mut server: Server, now: Instant) -> Self {
         let safe = |text: &str| output::one_line(text).into_owned();
         let mood = Mood::of(&server);
         let word = safe(trouble::word(&server));
         let up = server.uptime_ms.map(|ms| (Duration::from_millis(ms), now));
-        // The countdown goes on here.
+        // The countdown continues here.
         let retry_in = server.next_retry_ms.take().map(Duration::from_millis);
         let attempt = server.reconnect_attempt.take();
         let reason = match &server.pending {
@@ -108,17 +108,17 @@ impl Row {
         }
     }
 
-    /// Keeps what another answer has told.
+    /// Takes over the figures of an earlier row.
     pub fn with_figures_of(mut self, before: &mut Self) -> Self {
         self.figures = before.figures.take();
         self.history = std::mem::take(&mut before.history);
         self
     }
 
-    /// Takes figures that were asked for about once a second.
+    /// Sets figures, which are queried about once a second.
     pub fn set_figures(&mut self, figures: ServerFigures) {
         if let Some(before) = &self.figures {
-            // A daemon that was started anew counts from zero.
+            // A restarted daemon counts from zero.
             let calls = figures.calls.checked_sub(before.calls);
             self.history.push_back(calls.unwrap_or(figures.calls));
             if self.history.len() > HISTORY {
@@ -140,7 +140,7 @@ impl Row {
         )
     }
 
-    /// What there is to say of its status. The countdown comes first: it fits where the reason does not.
+    /// The text about the status. The countdown comes first, because it fits where the reason does not.
     pub fn detail(&self, now: Instant) -> String {
         let attempt = self.attempt.unwrap_or(1);
         match (self.countdown(now), self.mood, self.attempt) {
@@ -182,7 +182,7 @@ impl Row {
         memory.unwrap_or_default()
     }
 
-    /// Whether a text is part of what is shown of it.
+    /// True if the text is part of the row.
     fn has(&self, lowercase: &str) -> bool {
         [&self.name, &self.word, &self.reason]
             .iter()
@@ -244,7 +244,7 @@ impl Sort {
         Self::ALL[at.map_or(0, |at| (at + 1) % Self::ALL.len())]
     }
 
-    /// Puts indices of rows into this order; those that are equal stay in the order of the configuration.
+    /// Sorts indices of rows. Equal rows stay in the order of the configuration.
     fn order(self, rows: &[Row], indices: &mut [usize]) {
         let largest_first = |of: fn(&Row) -> f64, indices: &mut [usize]| {
             indices.sort_by(|one, other| of(&rows[*other]).total_cmp(&of(&rows[*one])));
@@ -261,11 +261,11 @@ impl Sort {
     }
 }
 
-/// Which states are shown.
+/// The states that are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum States {
     All,
-    /// Those that a person should look at.
+    /// Servers that need attention.
     Trouble,
     Up,
     Down,
@@ -300,7 +300,7 @@ impl States {
     }
 }
 
-/// The rows that are shown, in their order, as indices.
+/// The shown rows in order, as indices.
 pub fn shown(
     rows: &[Row],
     sort: Sort,

@@ -1,5 +1,5 @@
-//! The terminal while `top` has it: raw mode and the other screen. It is given back whatever ends the
-//! program, other than SIGKILL.
+//! The terminal while `top` uses it: raw mode and the alternate screen. It is restored at every end of the
+//! program, except for SIGKILL.
 
 use std::{
     io::{self, BufWriter, Stdout},
@@ -18,14 +18,14 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
-/// A terminal that is given back when the value is dropped, and before a panic is told.
+/// The terminal. It is restored when the value is dropped, and before a panic is printed.
 pub struct Screen(Terminal<CrosstermBackend<BufWriter<Stdout>>>);
 
 impl Screen {
     pub fn enter() -> io::Result<Self> {
         restore_before_panics(restore);
         take()?;
-        // From here on, whatever fails gives the terminal back.
+        // From here on, every failure restores the terminal.
         match Terminal::new(CrosstermBackend::new(screen::canvas())) {
             Ok(terminal) => Ok(Self(terminal)),
             Err(error) => {
@@ -35,17 +35,17 @@ impl Screen {
         }
     }
 
-    /// Takes the terminal again, whoever had it meanwhile.
+    /// Takes the terminal again, after another program had it.
     pub fn retake(&mut self) -> io::Result<()> {
-        // The mode that a shell has set is not raw, whatever was noted of it.
+        // The shell has set a mode that is not raw, so the noted mode may be wrong.
         restore();
         take()?;
         self.clear()
     }
 
-    /// Draws everything at the next frame, not only what changes.
+    /// Draws everything in the next frame, and not only changes.
     pub fn clear(&mut self) -> io::Result<()> {
-        // `Terminal::clear` would ask the terminal for the cursor, and wait for the answer among the keys.
+        // `Terminal::clear` would query the cursor, and wait for the answer among the keys.
         let size = self.0.size()?;
         self.0.resize(Rect::from((Position::ORIGIN, size)))
     }
@@ -67,15 +67,15 @@ fn take() -> io::Result<()> {
     execute!(canvas, EnterAlternateScreen, Hide)
 }
 
-/// Gives the terminal back. Harmless where that was done already.
+/// Restores the terminal. A second call does no harm.
 pub fn restore() {
-    // A terminal that is gone needs nothing.
+    // Without a terminal there is nothing to restore.
     let mut canvas = screen::canvas();
     execute!(canvas, LeaveAlternateScreen, Show).ok();
     disable_raw_mode().ok();
 }
 
-/// What a panic says would be lost on the other screen.
+/// Restores the terminal before a panic, whose message would be lost on the alternate screen.
 fn restore_before_panics(restore: fn()) {
     let tell = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// What happened first has the smaller number.
+    /// Numbers of steps: earlier steps have smaller numbers.
     static STEPS: AtomicU32 = AtomicU32::new(1);
     static RESTORED: AtomicU32 = AtomicU32::new(0);
     static TOLD: AtomicU32 = AtomicU32::new(0);

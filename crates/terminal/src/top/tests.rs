@@ -1,4 +1,4 @@
-//! The screen and what keys do to it, without a terminal and without a daemon.
+//! The screen and the effects of keys, without a terminal and without a daemon.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ fn servers(servers: Vec<Server>) -> Servers {
     }
 }
 
-/// One of each kind.
+/// One server of each state.
 fn some() -> Vec<Server> {
     let up = json!({"uptimeMs": 7_200_000, "pid": 4711});
     let lost = json!({
@@ -68,7 +68,7 @@ fn figures(name: &str, calls: u32) -> Value {
     })
 }
 
-/// A model whose time is told.
+/// A model with a manual clock.
 struct World {
     model: Model,
     now: Instant,
@@ -178,7 +178,7 @@ fn a_small_terminal_shows_less() {
     assert_snapshot!(world.screen(60, 15));
 }
 
-/// The servers are what goes last.
+/// On smaller screens the servers disappear last.
 #[test]
 fn any_size_will_do() {
     let mut world = World::with_figures();
@@ -213,14 +213,14 @@ fn help_names_every_key() {
     assert_eq!(world.model.mode, Mode::Browse);
 }
 
-/// On a low screen the last line says that there is more, and leads there.
+/// On a low screen the last line of the help says that there is more, and keys lead there.
 #[test]
 fn help_is_not_cut_without_a_mark() {
     let mut world = World::with_figures();
     world.press("?");
     let mut seen = String::new();
     let mut told = Vec::new();
-    // Further than there are lines.
+    // More steps than there are lines.
     for _ in 0..20 {
         let screen = world.screen(60, 10);
         told.push(screen.lines().last().unwrap_or_default().trim().to_owned());
@@ -262,7 +262,7 @@ fn the_selection_survives_sorting_and_filtering() {
         (world.selected(), world.model.list.shown.len()),
         ("browser", 2)
     );
-    // Hidden, it stays chosen, but nothing is done to what nobody sees.
+    // A hidden server stays selected, but no action applies to it.
     world.press("f");
     assert_eq!(
         (world.model.list.states, world.model.list.place()),
@@ -277,7 +277,7 @@ fn the_selection_survives_sorting_and_filtering() {
         (world.selected(), world.model.list.shown.len()),
         ("browser", 5)
     );
-    // A text that is typed chooses among what it leaves.
+    // A typed filter selects among the remaining rows.
     world.press("/FILES\n");
     assert_eq!(
         (world.selected(), world.model.list.shown.len()),
@@ -332,12 +332,12 @@ fn an_action_is_carried_out_after_a_yes_alone() {
         let question = format!("{} files? (y/n)", action.verb());
         assert!(world.screen(80, 24).contains(&question), "{question}");
         assert!(world.screen(40, 10).contains(&question), "{question}");
-        // Neither a key that moves nor Enter says yes.
+        // Neither a movement key nor Enter confirms.
         assert_eq!(world.press("j\n "), vec![]);
         assert!(matches!(world.model.mode, Mode::Confirm { .. }));
         let name = "files".to_owned();
         assert_eq!(world.press("y"), vec![Effect::Operate { name, action }]);
-        // Once at a time.
+        // One action at a time.
         assert_eq!(world.press("xy"), vec![]);
         for no in ["n", "\u{1b}", "q"] {
             let mut world = World::with_figures();
@@ -430,7 +430,7 @@ fn a_daemon_that_is_gone_leaves_a_dim_picture() {
             .into_iter()
             .all(|cell| cell.modifier.contains(Modifier::DIM))
     );
-    // Nothing can be asked of it.
+    // No question can be sent.
     assert_eq!((world.passes(1500), world.press("xy")), (vec![], vec![]));
     assert!(world.screen(80, 24).contains("trying again in 2 s"));
     world.happens(Event::Connected(servers(some())));
@@ -456,9 +456,9 @@ fn questions_are_few() {
         world.happens(Event::Servers(servers(some())));
         all += asked(world.passes(250));
     }
-    // In ten seconds: figures once a second, and the servers once they seemed to have changed.
+    // In ten seconds: figures once a second, and the servers after they seemed to have changed.
     assert!((10..=60).contains(&all), "{all}");
-    // A server that has changed is asked for alone, many are asked for at once.
+    // A single changed server is queried alone; many are queried together.
     let happened = |name: &str| {
         let event = json!({"id": "1", "type": "server_connected", "server": name, "createdAt": "x", "data": {}});
         serde_json::from_value(event).expect("an event")
@@ -495,7 +495,7 @@ fn the_pane_follows_the_selection_when_it_rests() {
         assert_eq!(follows(world.happens(Event::Tick)), None);
     }
     assert_eq!(follows(world.passes(250)).as_deref(), Some("2 log notes"));
-    // Lines of the one before come late.
+    // Late lines of the earlier server.
     world.happens(log(&["of files"]));
     assert!(!world.screen(80, 24).contains("of files"));
     world.press("\t");
@@ -513,7 +513,7 @@ fn the_pane_follows_the_selection_when_it_rests() {
     assert_eq!(world.press("\n"), vec![Effect::Unfollow]);
 }
 
-/// Nothing that a server says reaches the terminal raw, wherever it says it.
+/// No text of a server reaches the terminal unescaped.
 #[test]
 fn no_text_is_obeyed() {
     let hostile: String = (0..=0x1f_u32)
@@ -571,7 +571,7 @@ fn no_text_is_obeyed() {
     }
 }
 
-/// What the line of a server has no room for can be read somewhere.
+/// The pane shows the parts of the status that do not fit the server's line.
 #[test]
 fn the_pane_has_the_whole_status() {
     let reason = format!(
@@ -618,7 +618,7 @@ fn a_screen_without_room_for_a_pane_says_so() {
     }
 }
 
-/// A thousand servers are drawn, sorted and filtered within what a key may take.
+/// A thousand servers are drawn, sorted and filtered fast enough for a key press.
 #[test]
 fn a_thousand_servers_are_no_burden() {
     let all = (0..1000).map(|it| server(&format!("server-{it}"), "connected", &json!({})));
@@ -631,7 +631,7 @@ fn a_thousand_servers_are_no_burden() {
         world.press("sj");
         world.screen(140, 40);
     }
-    // A bound for slow machines and unoptimised code: a hundred times what is usual.
+    // A bound for slow machines and unoptimised code: a hundred times the usual.
     assert!(
         begun.elapsed() < Duration::from_secs(20),
         "{:?}",

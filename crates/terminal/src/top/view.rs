@@ -1,4 +1,4 @@
-//! Draws the model. The smaller the screen, the less is shown: the servers go last.
+//! Draws the model. A smaller screen shows less: the servers disappear last.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use super::{
     rows::{Mood, Row, Sort, States},
 };
 
-/// What the terminal can show.
+/// The capabilities of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     pub has_colours: bool,
@@ -42,7 +42,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("q Ctrl-C", "quit"),
 ];
 
-/// The parts of the screen, from the top. A part that has no room has no line.
+/// The parts of the screen, from the top. A part without room has no line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parts {
     title: u16,
@@ -111,7 +111,7 @@ pub fn view(model: &mut Model, frame: &mut Frame<'_>, look: Look) {
     canvas.foot(model, next(parts.foot));
 }
 
-/// Keeps the chosen row in sight.
+/// Keeps the selected row visible.
 fn scroll(model: &mut Model) {
     let last = model.list.shown.len().saturating_sub(model.list.page);
     model.list.first = model.list.first.min(last);
@@ -124,12 +124,12 @@ fn scroll(model: &mut Model) {
 struct Canvas<'c, 'f> {
     frame: &'c mut Frame<'f>,
     look: Look,
-    /// The picture is an old one.
+    /// True if the picture is out of date.
     is_dim: bool,
 }
 
 impl Canvas<'_, '_> {
-    /// Puts a text at a place, cut to a width. Every text goes through here.
+    /// Draws a text at a position, cut to a width. All text goes through here.
     fn put(&mut self, x: u16, y: u16, text: &str, width: u16, style: Style) {
         let area = self.frame.area();
         if x >= area.right() || y >= area.bottom() {
@@ -163,7 +163,7 @@ impl Canvas<'_, '_> {
         }
     }
 
-    /// The colour goes with a word, and is never the only sign.
+    /// The colour of a mood. It always comes with a word.
     fn mood(&self, mood: Mood) -> Style {
         match mood {
             Mood::Broken => self.colour(Color::Red).add_modifier(Modifier::BOLD),
@@ -266,7 +266,7 @@ impl Canvas<'_, '_> {
                     };
                     (word, self.mood(row.mood))
                 }
-                // A server that is down has no figures of interest: their place is the reason's.
+                // A server that is down has no relevant figures, so the reason takes their place.
                 _ if !has_detail && !is_up => {
                     let rest = area.right().saturating_sub(x);
                     self.put(x, area.y, &row.detail(model.now), rest, self.mood(row.mood));
@@ -300,7 +300,7 @@ impl Canvas<'_, '_> {
         self.put(x, area.y, &title, area.width / 2, bold);
         x = x.saturating_add(wide.min(area.width / 2) + 1);
         for topic in Topic::ALL {
-            // Brackets say which it is, where a terminal shows no bold.
+            // Brackets mark the topic on terminals without bold text.
             let (text, style) = if topic == pane.topic {
                 (format!("[{}]", topic.word()), bold)
             } else {
@@ -340,7 +340,7 @@ impl Canvas<'_, '_> {
         }
     }
 
-    /// The chosen server in one line.
+    /// The selected server in one line.
     fn detail(&mut self, model: &Model, area: Rect) {
         let Some(row) = model.list.row() else { return };
         self.line(area, &described(row, model.now), self.style());
@@ -368,7 +368,7 @@ impl Canvas<'_, '_> {
         self.line(area, &text, style);
     }
 
-    /// The keys from line `first` on, which stays where there are lines. The last line says where there is more.
+    /// The keys from line `first` on, as far as there are lines. The last line says that there is more.
     fn help(&mut self, area: Rect, first: &mut usize) {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         self.put(area.x, area.y, "Keys of mainstay top", area.width, bold);
@@ -386,7 +386,7 @@ impl Canvas<'_, '_> {
         } else {
             format!("{first} above, {below} below (Up, Down); other keys go back")
         };
-        // Set apart where there is room.
+        // With a margin if there is room.
         let height = u16::try_from(HELP.len()).unwrap_or(0) + 3;
         let y = area.y + height.min(area.height).saturating_sub(1);
         if area.height > 1 {
@@ -433,7 +433,7 @@ fn summary(model: &Model) -> String {
     format!("{servers}: {}{calls}", words.join(", "))
 }
 
-/// How the rows are chosen and ordered, where that is not as usual.
+/// The filter and the order, unless they are the default.
 fn arrangement(model: &Model) -> String {
     let mut parts = Vec::new();
     if model.list.states != States::All {
@@ -462,7 +462,7 @@ fn aligned(column: Column, text: &str, width: u16) -> String {
     }
 }
 
-/// A text that is no wider than this; one that is cut ends in a sign of that.
+/// A text of at most this width. A cut text ends with a mark.
 fn cut(text: &str, width: u16, is_unicode: bool) -> String {
     let width = usize::from(width);
     if Span::raw(text).width() <= width {

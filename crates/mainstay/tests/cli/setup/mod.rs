@@ -343,7 +343,7 @@ async fn a_file_in_utf_16_stays_in_it() {
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stdout.contains("3 servers added"), "{run}");
     let bytes = fs::read(&cursor).expect("there");
-    assert_eq!(Encoding::of(&bytes), Encoding::Utf16Le);
+    assert_eq!(Encoding::detect(&bytes), Encoding::Utf16Le);
     let text = Encoding::decode(bytes).expect("a text");
     assert!(
         text.contains("\"mainstay\"") && text.contains("// two of them"),
