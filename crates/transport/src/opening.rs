@@ -12,10 +12,10 @@ use mainstay_platform::lineage::Lineage;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::{Approach, AttemptLimiter, Listener, SignsOfWork};
 use crate::{
+    Approach, AttemptLimiter, Listener, SignsOfWork,
+    exchanges::reply_sink::{ReplyQueue, ReplySink},
     logs::ServerLog,
-    reply_sink::{ReplyQueue, ReplySink},
 };
 
 /// The most bytes that the lists of one server may have, all pages of all four kinds together. It is as
