@@ -1,72 +1,54 @@
 //! The sending side of a connection, over any transport.
 
-use std::sync::Arc;
-
-use mainstay_core::ids::ServerName;
+use mainstay_core::{ids::ServerName, message::Method};
 
 use crate::{
-    Asker, Exchange, Interruption, InterruptionKind, LineWriter,
-    exchanges::{
-        exchange::{PipedExchange, cancelled},
-        pending::{Broken, Pending},
-    },
-    http_sse::sse_link::{SseExchange, SseLink},
-    modern::{modern_exchange::ModernExchange, modern_link::ModernLink},
-    streamable::{
-        http_exchange::{HttpExchange, Purpose},
-        http_link::HttpLink,
-    },
+    Asker, Exchange, Interruption, PossibleSuspect, StreamState,
+    exchanges::{exchange::cancelled, multiplexed::Multiplexed, per_request::PerRequest},
+    streamable::http_exchange::Purpose,
 };
 
 /// Cloning shares it.
 #[derive(Clone, Debug)]
 pub enum Link {
-    Piped {
-        pending: Arc<Pending>,
-        writer: Arc<LineWriter>,
-    },
-    Http(Arc<HttpLink>),
-    Modern(Arc<ModernLink>),
-    Sse(Arc<SseLink>),
+    /// One line carries many exchanges.
+    Multiplexed(Multiplexed),
+    /// Each exchange is an HTTP request of its own.
+    PerRequest(PerRequest),
 }
 
 impl Link {
     /// The transport in use: `stdio`, `http` or `sse`.
     pub fn transport(&self) -> &'static str {
         match self {
-            Self::Piped { .. } => "stdio",
-            Self::Http(_) | Self::Modern(_) => "http",
-            Self::Sse(_) => "sse",
+            Self::Multiplexed(line) => line.transport,
+            Self::PerRequest(_) => "http",
         }
     }
 
-    /// Sends the request that `render` writes for the id given to it.
+    /// Sends a client's request, which `render` writes for the id given to it. `work` is what a crash may come of.
     pub async fn start(
         &self,
-        asker: Option<Asker>,
+        asker: Asker,
+        work: impl FnOnce() -> Option<PossibleSuspect>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
-        match self {
-            Self::Piped { pending, writer } => {
-                let exchange = PipedExchange::start(pending, writer, asker, None, render).await;
-                exchange.map(Exchange::from)
-            }
-            Self::Http(link) => {
-                let purpose = match asker {
-                    Some(_) => Purpose::Call,
-                    None => Purpose::Own,
-                };
-                let (id, response) = link.request(render);
-                Ok(HttpExchange::new(Arc::clone(link), id, purpose, response).into())
-            }
-            Self::Modern(link) => Ok(ModernExchange::start(link, asker.is_none(), render)?.into()),
-            Self::Sse(link) => {
-                let lost = |_: Broken| Interruption::not_sent(InterruptionKind::Lost);
-                Ok(SseExchange::start(link, asker, render)
-                    .map_err(lost)?
-                    .into())
-            }
-        }
+        Ok(match self {
+            Self::Multiplexed(line) => line.start(Some(asker), work, render).await?.into(),
+            Self::PerRequest(link) => link.start(Purpose::Call, render)?.into(),
+        })
+    }
+
+    /// Sends a request of our own, which `render` writes for the id given to it.
+    pub async fn ask(
+        &self,
+        method: Method,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
+        Ok(match self {
+            Self::Multiplexed(line) => line.start(None, || None, render).await?.into(),
+            Self::PerRequest(link) => link.start(Purpose::of_own(method), render)?.into(),
+        })
     }
 
     /// Sends a request of our own over a connection of its own. `None` if the transport has only one.
@@ -75,40 +57,23 @@ impl Link {
         render: impl FnOnce(&str) -> String,
     ) -> Option<Result<Exchange, Interruption>> {
         match self {
-            Self::Http(link) => {
-                let (id, response) = link.request_afresh(render);
-                let exchange = HttpExchange::new(Arc::clone(link), id, Purpose::Own, response);
-                Some(Ok(exchange.into()))
-            }
-            Self::Modern(link) => {
-                let exchange = ModernExchange::start_afresh(link, render);
-                Some(exchange.map(Exchange::from).map_err(Interruption::from))
-            }
-            Self::Piped { .. } | Self::Sse(_) => None,
+            Self::Multiplexed(_) => None,
+            Self::PerRequest(link) => Some(link.start_afresh(render).map(Exchange::from)),
         }
     }
 
     /// No open connection is used again, if the transport has more than one.
     pub fn forget_connections(&self) {
-        match self {
-            Self::Http(link) => link.forget_connections(),
-            Self::Modern(link) => link.forget_connections(),
-            Self::Piped { .. } | Self::Sse(_) => {}
+        if let Self::PerRequest(link) = self {
+            link.forget_connections();
         }
     }
 
     /// Sends a notification or an answer. A failure is the connection's, and is reported there.
     pub async fn send(&self, server: &ServerName, text: String) {
         match self {
-            Self::Piped { pending, writer } => {
-                pending.sent_answerless();
-                if writer.send(&text).await.is_err() {
-                    tracing::debug!(%server, "a message for a closed connection was dropped");
-                }
-            }
-            Self::Http(link) => link.send(text).await,
-            Self::Modern(link) => link.send(text).await,
-            Self::Sse(link) => link.send(text).await,
+            Self::Multiplexed(line) => line.send(server, text).await,
+            Self::PerRequest(link) => link.send(text).await,
         }
     }
 
@@ -116,18 +81,40 @@ impl Link {
     pub async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
         let id = exchange.id;
         drop(exchange);
-        // The end of the stream tells a modern server.
-        if !matches!(self, Self::Modern(_)) {
+        // The end of the stream tells a server without sessions.
+        if !self.is_stateless() {
             self.send(server, cancelled(server, id, reason)).await;
+        }
+    }
+
+    /// The state of the stream for messages that belong to no call. `None` where they need no stream of their own.
+    pub fn stream_state(&self) -> Option<StreamState> {
+        match self {
+            Self::Multiplexed(_) => None,
+            Self::PerRequest(link) => link.stream_state(),
+        }
+    }
+
+    /// The server knows no session.
+    pub fn is_stateless(&self) -> bool {
+        match self {
+            Self::Multiplexed(_) => false,
+            Self::PerRequest(link) => link.is_stateless(),
+        }
+    }
+
+    /// The calls in flight when the server's process ended, the latest first. Given out once.
+    pub fn take_lost(&self) -> Vec<PossibleSuspect> {
+        match self {
+            Self::Multiplexed(line) => line.take_lost(),
+            Self::PerRequest(_) => Vec::new(),
         }
     }
 
     pub fn is_over(&self) -> bool {
         match self {
-            Self::Piped { pending, .. } => pending.is_ended(),
-            Self::Http(link) => link.is_over(),
-            Self::Modern(link) => link.is_over(),
-            Self::Sse(link) => link.is_over(),
+            Self::Multiplexed(line) => line.is_over(),
+            Self::PerRequest(link) => link.is_over(),
         }
     }
 }

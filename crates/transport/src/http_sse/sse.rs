@@ -8,12 +8,13 @@ use mainstay_core::{
     config::HttpLaunch,
     era::{Era, Eras, Greeting},
     lifecycle::Loss,
+    message::Method,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Budget, Exchange, Frame, Interruption, InterruptionKind, Liveness, Opening, Running, Session,
+    Budget, Frame, Interruption, InterruptionKind, Liveness, Opening, Running, Session,
     detect::read_greeting,
     exchanges::{
         interruption::advice, link::Link, message_router::MessageRouter, reply_sink::ReplyQueue,
@@ -24,7 +25,7 @@ use crate::{
         refusals,
         urls::{resolve, same_origin},
     },
-    http_sse::sse_link::{SseExchange, SseLink},
+    http_sse::sse_link::SseLink,
     logs::pause,
     opening::MAX_GREETING,
     sessions::initialize::Initialize,
@@ -73,8 +74,8 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
             .unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
     };
 
-    let session_link = Link::Sse(Arc::clone(&link));
-    let greeted = greet(&link, Initialize::of(opening)).await;
+    let session_link = Link::Multiplexed(Arc::clone(&link).into());
+    let greeted = greet(&session_link, Initialize::of(opening)).await;
     match greeted {
         Ok((greeting, initialize_answer)) => {
             let session = Session {
@@ -101,7 +102,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 }
 
 /// Greets the server, and again for another revision where it refuses the one that was asked for.
-async fn greet(link: &Arc<SseLink>, mut initialize: Initialize) -> Result<(Greeting, Frame), Loss> {
+async fn greet(link: &Link, mut initialize: Initialize) -> Result<(Greeting, Frame), Loss> {
     let mut first_refusal = None;
     loop {
         let refused = match handshake(link, &initialize).await {
@@ -134,10 +135,10 @@ async fn greet(link: &Arc<SseLink>, mut initialize: Initialize) -> Result<(Greet
     }
 }
 
-async fn handshake(link: &Arc<SseLink>, initialize: &Initialize) -> Result<Frame, Interruption> {
-    let exchange = SseExchange::start(link, None, |id| initialize.request(id));
-    let exchange = exchange.map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
-    Exchange::from(exchange)
+async fn handshake(link: &Link, initialize: &Initialize) -> Result<Frame, Interruption> {
+    let render = |id: &str| initialize.request(id);
+    link.ask(Method::Initialize, render)
+        .await?
         .answer_within(&Budget::new(MAX_GREETING))
         .await
 }

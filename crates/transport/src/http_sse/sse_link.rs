@@ -1,4 +1,4 @@
-//! The sending side of a connection over HTTP+SSE, and one request on it.
+//! The sending side of a connection over HTTP+SSE.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -6,8 +6,8 @@ use mainstay_core::{era::Era, ids::ServerName, message::Method};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Asker, Frame, Interruption, InterruptionKind, ServerMessage, detect,
-    exchanges::pending::{Broken, Pending, Ticket},
+    Frame, Interruption, InterruptionKind, detect,
+    exchanges::pending::Pending,
     http::{
         http_client::{self, Target, Template},
         http1::Responding,
@@ -50,6 +50,12 @@ impl SseLink {
             proofs: ProofTurns::default(),
             log,
         }
+    }
+
+    /// Posts a request.
+    pub fn post(self: &Arc<Self>, text: &str) -> Accepting {
+        let posted = self.endpoint.send_body(&self.post, text);
+        Box::pin(accept(Arc::clone(self), posted))
     }
 
     /// Posts a notification or an answer.
@@ -102,65 +108,8 @@ impl SseLink {
     }
 }
 
-type Accepting = Pin<Box<dyn Future<Output = Result<Option<Frame>, Interruption>> + Send>>;
-
-/// A request that was posted. Its answer comes on the stream.
-pub struct SseExchange {
-    ticket: Ticket,
-    /// The POST itself, until it has been answered.
-    post: Option<Accepting>,
-}
-
-impl std::fmt::Debug for SseExchange {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SseExchange")
-            .field("id", &self.ticket.id)
-            .finish_non_exhaustive()
-    }
-}
-
-impl SseExchange {
-    /// Posts the request that `render` writes for the id given to it.
-    pub fn start(
-        link: &Arc<SseLink>,
-        asker: Option<Asker>,
-        render: impl FnOnce(&str) -> String,
-    ) -> Result<Self, Broken> {
-        let ticket = link.pending.register(asker, None)?;
-        let text = render(&ticket.id.to_string());
-        let posted = link.endpoint.send_body(&link.post, &text);
-        let post: Accepting = Box::pin(accept(Arc::clone(link), posted));
-        Ok(Self {
-            ticket,
-            post: Some(post),
-        })
-    }
-
-    pub fn id(&self) -> u64 {
-        self.ticket.id
-    }
-
-    pub fn ticket(&self) -> &Ticket {
-        &self.ticket
-    }
-
-    /// The next message about this request. Cancel-safe.
-    pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
-        let lost = |broken: Broken| Interruption::sent(broken.into());
-        if let Some(post) = &mut self.post {
-            let accepted = tokio::select! {
-                biased;
-                said = self.ticket.next() => return said.map_err(lost),
-                accepted = post => accepted,
-            };
-            self.post = None;
-            if let Some(answer) = accepted? {
-                return Ok(ServerMessage::Message(answer));
-            }
-        }
-        self.ticket.next().await.map_err(lost)
-    }
-}
+/// Resolves once the server has taken a request, with its answer if that came in the body of the POST.
+pub type Accepting = Pin<Box<dyn Future<Output = Result<Option<Frame>, Interruption>> + Send>>;
 
 /// Waits until the server has taken a request. Some servers answer in the body of the POST, most of them to refuse
 /// the session.

@@ -14,7 +14,10 @@ use tokio::time::timeout;
 use crate::{
     Budget, Exchange, Frame, Opening, Running, Session, Unopened,
     detect::{self, Evidence, Found},
-    exchanges::link::Link,
+    exchanges::{
+        link::Link,
+        per_request::{PerRequest, PerRequestExchange},
+    },
     http::{
         http_client::{self, Target},
         http1, refusals,
@@ -94,7 +97,7 @@ pub async fn open(
         pid: None,
         liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
-        link: Link::Modern(Arc::clone(&link)),
+        link: Link::PerRequest(PerRequest::Modern(Arc::clone(&link))),
         listening: Some(Arc::clone(&listening)),
     };
     Ok((session, Box::pin(run(link, listening, opening.clone()))))
@@ -165,7 +168,7 @@ async fn discover(
         budget.clone(),
     );
     let knows_no_better = |_| NotModern::Legacy(silent());
-    let mut answer = Exchange::from(first)
+    let mut answer = Exchange::from(PerRequestExchange::from(first))
         .response()
         .await
         .map_err(knows_no_better)?;
@@ -174,7 +177,8 @@ async fn discover(
         let again = ModernExchange::start(&link, true, |id| {
             detect::own_request(Era::Modern, id, Method::Discover, None)
         });
-        let mut again = Exchange::from(again.map_err(|_| NotModern::Legacy(silent()))?);
+        let again = again.map_err(|_| NotModern::Legacy(silent()))?;
+        let mut again = Exchange::from(PerRequestExchange::from(again));
         let again = again.answer_within(&budget).await;
         answer = again.map_err(|why| Loss::Rejected(why.to_string()))?;
         evidence = detect::evidence(&answer);
@@ -184,7 +188,7 @@ async fn discover(
 
 /// Lasts until the server is lost or not wanted any more.
 async fn run(link: Arc<ModernLink>, listening: Arc<Listening>, opening: Opening) -> Loss {
-    let way = Link::Modern(Arc::clone(&link));
+    let way = Link::PerRequest(PerRequest::Modern(Arc::clone(&link)));
     tokio::select! {
         () = opening.stop.close.cancelled() => link.lose(Loss::Disconnected("stopped".to_owned())),
         () = link.lost() => {}

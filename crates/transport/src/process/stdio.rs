@@ -23,18 +23,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::{
-    Approach, LineWriter, Liveness, Opening, Resolution, Running, Session, Stop, Unopened,
-    exchanges::{
-        link::Link, message_router::MessageRouter, pending::Pending, reply_sink::ReplyQueue,
-    },
-    lines::{stdout_reader::StdoutReader, stray_output::StrayOutput},
+    Approach, Opening, Resolution, Running, Session, Stop, Unopened,
+    exchanges::multiplexed::LineOwner,
+    lines::line_session::{self, Duplex, LineTasks},
     logs::Source,
     process::{self, command, environment},
-    sessions::{
-        handshake::{Ungreeted, shake_hands},
-        initialize::Initialize,
-        listening::Listening,
-    },
+    sessions::initialize::Initialize,
 };
 
 /// The descriptors that a server takes: its three pipes, a handle of its process, and its log.
@@ -114,44 +108,13 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     if let Some(pid) = pid {
         log.note(&format!("started pid {pid}: {}", launch.command));
     }
-    let writer = Arc::new(LineWriter::default());
-    let pending = Arc::new(Pending::new(opening.server.clone()));
-    let liveness = Arc::new(Liveness::new(opening.hang_after));
-    let link = Link::Piped {
-        pending: Arc::clone(&pending),
-        writer: Arc::clone(&writer),
-    };
-    let stop = opening.stop.clone();
-    let router = MessageRouter::new(
-        opening.reply_sink(ReplyQueue::Pipe(Arc::clone(&writer), Arc::clone(&pending))),
-        Arc::clone(&opening.listener),
-        Arc::clone(&opening.log),
-    );
-    let era = router.era();
-    let reader = StdoutReader {
-        server: opening.server.clone(),
-        pending: Arc::clone(&pending),
-        router,
-        max_message_bytes: opening.max_message_bytes,
-        stray_output: StrayOutput::new(&log),
-        log: Arc::clone(&log),
-        liveness: Arc::clone(&liveness),
-        messages: 0,
-    };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(Loss::CannotSpawn("its pipes are missing".to_owned()).into());
     };
     let exited = CancellationToken::new();
-    let pipes = Pipes {
-        pending,
-        writer: Arc::clone(&writer),
-        write: tokio::spawn({
-            let writer = Arc::clone(&writer);
-            async move { writer.run(stdin).await }
-        }),
-        read: tokio::spawn(reader.run(stdout)),
-        stderr: tokio::spawn({
+    let log_output = LogOutput {
+        task: tokio::spawn({
             let signs = Arc::clone(&opening.signs);
             let heard = move |bytes| signs.stderr(bytes);
             let stream = log.stream(Source::Stderr);
@@ -160,62 +123,17 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         exited,
         _descriptors: descriptors,
     };
-    let running = tokio::spawn(run(child, pipes, stop.clone(), marks).instrument(opening.span()));
-    let ended = async move {
-        running
-            .await
-            .unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
+    let duplex = Duplex {
+        transport: "stdio",
+        owner: LineOwner::Process { pid },
+        reader: stdout,
+        writer: stdin,
     };
-
-    let greeted = match shake_hands(&link, opening).await {
-        Ok(greeted) => greeted,
-        Err(Ungreeted::Gone) => return Err(ended.await.into()),
-        Err(Ungreeted::Refused(refused)) => {
-            stop.close.cancel();
-            ended.await;
-            return Err(refused);
-        }
-    };
-    let mut session = Session {
-        greeting: greeted.greeting,
-        initialize_answer: greeted.answer,
-        eras: greeted.eras,
-        pid,
-        liveness,
-        server: opening.server.clone(),
-        link,
-        listening: None,
-        avoids_probe: false,
-        is_probed: false,
-    };
-    // No other place sets it.
-    era.set(session.era()).ok();
-    match session.era() {
-        Era::Legacy => {
-            session.is_probed =
-                matches!(opening.approach, Approach::Detect(None | Some(Era::Modern)));
-            session.initialized().await;
-            Ok((session, Box::pin(ended)))
-        }
-        Era::Modern => {
-            let listening = Arc::new(Listening::new(session.greeting.capabilities));
-            session.listening = Some(Arc::clone(&listening));
-            let (link, opening) = (session.link.clone(), opening.clone());
-            let running = async move {
-                let listen = listening.run(
-                    &opening.server,
-                    &link,
-                    &*opening.listener,
-                    &opening.attempt_limiter,
-                );
-                tokio::select! {
-                    loss = ended => loss,
-                    () = listen => Loss::Disconnected("its task ended".to_owned()),
-                }
-            };
-            Ok((session, Box::pin(running)))
-        }
-    }
+    let (stop, span) = (opening.stop.clone(), opening.span());
+    line_session::open(opening, duplex, |line| {
+        run(child, line, log_output, stop, marks).instrument(span)
+    })
+    .await
 }
 
 /// Starts the process. Its program and its environment are looked for on a thread that may block.
@@ -298,13 +216,9 @@ fn cannot_spawn(
     Loss::CannotSpawn(reason)
 }
 
-/// The tasks that carry a process's pipes.
-struct Pipes {
-    pending: Arc<Pending>,
-    writer: Arc<LineWriter>,
-    write: JoinHandle<io::Result<()>>,
-    read: JoinHandle<()>,
-    stderr: JoinHandle<()>,
+/// Standard error of a process, which is read into the server's log.
+struct LogOutput {
+    task: JoinHandle<()>,
     /// Cancelled once the process is gone.
     exited: CancellationToken,
     _descriptors: Descriptors,
@@ -320,40 +234,43 @@ enum Cause {
 }
 
 /// Watches a process to its end, and returns when it, its pipes and whatever it started are gone.
-async fn run(mut child: Child, mut pipes: Pipes, stop: Stop, marks: Marks) -> Loss {
+async fn run(
+    mut child: Child,
+    mut line: LineTasks,
+    mut log_output: LogOutput,
+    stop: Stop,
+    marks: Marks,
+) -> Loss {
     let group = process::group(&child);
     let cause = tokio::select! {
         () = stop.close.cancelled() => Cause::Asked,
         status = child.wait() => Cause::Exited(status),
-        _ = &mut pipes.read => Cause::OutputClosed,
-        _ = &mut pipes.write => Cause::InputClosed,
+        _ = &mut line.read => Cause::OutputClosed,
+        _ = &mut line.write => Cause::InputClosed,
     };
     let asked = matches!(cause, Cause::Asked);
     let status = match cause {
         Cause::Exited(status) => {
             // Answers written before the end still count.
-            timeout(DRAIN_GRACE, &mut pipes.read).await.ok();
+            timeout(DRAIN_GRACE, &mut line.read).await.ok();
             status
         }
         Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
-            // Nothing can be answered any more, so no call waits for the end of the process. A call that
-            // is not sent by now never will be: it may be sent again elsewhere (invariant 6).
-            pipes.writer.abandon();
-            pipes.pending.end();
+            // No call waits for the end of the process.
+            line.break_off();
             end(&mut child, &stop).await
         }
     };
     group.kill_rest();
     // Processes that left the group end, too. A second process never starts before (invariant 9).
     process::end_marked(&marks).await;
-    pipes.writer.abandon();
-    pipes.pending.end();
-    pipes.exited.cancel();
-    timeout(DRAIN_GRACE, &mut pipes.stderr).await.ok();
-    for task in [&pipes.read, &pipes.stderr] {
+    line.break_off();
+    log_output.exited.cancel();
+    timeout(DRAIN_GRACE, &mut log_output.task).await.ok();
+    for task in [&line.read, &log_output.task] {
         task.abort();
     }
-    pipes.write.abort();
+    line.write.abort();
     match status {
         _ if asked => Loss::Disconnected("stopped".to_owned()),
         Ok(status) => {

@@ -106,7 +106,7 @@ async fn answer(exchange: &mut Exchange) -> Result<Frame, Ungreeted> {
 impl Handshake<'_> {
     async fn ask(&self) -> Result<Exchange, Ungreeted> {
         let render = |id: &str| detect::own_request(Era::Modern, id, Method::Discover, None);
-        let asked = self.link.start(None, render).await;
+        let asked = self.link.ask(Method::Discover, render).await;
         asked.map_err(|_| Ungreeted::Gone)
     }
 
@@ -146,7 +146,10 @@ impl Handshake<'_> {
         let mut initialize = Initialize::of(self.opening);
         let mut first_refusal = None;
         loop {
-            let asked = self.link.start(None, |id| initialize.request(id)).await;
+            let asked = self
+                .link
+                .ask(Method::Initialize, |id| initialize.request(id))
+                .await;
             let gone = |_| Ungreeted::Gone;
             let answer = answer(&mut asked.map_err(gone)?).await?;
             let loss = match detect::read_greeting(&answer) {

@@ -315,7 +315,7 @@ impl Listen<'_> {
     async fn open(&self, filter: &str, before: &mut Option<Exchange>) -> Opened {
         let params = format!(r#"{{"notifications":{filter}}}"#);
         let render = |id: &str| own_request(Era::Modern, id, Method::Listen, Some(&params));
-        let Ok(mut exchange) = self.link.start(None, render).await else {
+        let Ok(mut exchange) = self.link.ask(Method::Listen, render).await else {
             return Opened::Broken;
         };
         let acknowledging = async {

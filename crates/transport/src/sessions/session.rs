@@ -12,13 +12,10 @@ use tokio::time::Instant;
 use crate::{
     Asker, Budget, Exchange, Frame, Interruption, Liveness, PossibleSuspect,
     detect::own_request,
-    exchanges::{exchange::PipedExchange, link::Link},
+    exchanges::link::Link,
     http::http_client::MAX_REDIRECTS,
     sessions::listening::{Declined, Listening},
-    streamable::{
-        get_stream::StreamState,
-        http_exchange::{HttpExchange, Purpose},
-    },
+    streamable::get_stream::StreamState,
 };
 
 /// A live connection after its handshake. All callers share it. It outlives its connection, and then
@@ -64,14 +61,7 @@ impl Session {
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
         let in_flight = self.liveness.call(deadline);
-        let mut exchange = match &self.link {
-            Link::Piped { pending, writer } => {
-                PipedExchange::start(pending, writer, Some(asker), work(), render)
-                    .await?
-                    .into()
-            }
-            link => link.start(Some(asker), render).await?,
-        };
+        let mut exchange = self.link.start(asker, work, render).await?;
         exchange.in_flight = Some(in_flight);
         Ok(exchange)
     }
@@ -83,7 +73,7 @@ impl Session {
         asker: Asker,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
-        self.link.start(Some(asker), render).await
+        self.link.start(asker, || None, render).await
     }
 
     /// A request of our own.
@@ -129,13 +119,7 @@ impl Session {
         params: Option<&str>,
     ) -> Result<Exchange, Interruption> {
         let render = |id: &str| own_request(self.era(), id, method, params);
-        match &self.link {
-            Link::Http(link) if method == Method::Ping => {
-                let (id, response) = link.request(render);
-                Ok(HttpExchange::new(Arc::clone(link), id, Purpose::Ping, response).into())
-            }
-            link => link.start(None, render).await,
-        }
+        self.link.ask(method, render).await
     }
 
     /// The question that every server of this era must answer.
@@ -201,16 +185,15 @@ impl Session {
     /// Whether the stream is open on which the server tells of changes. `None` where every connection has one, or
     /// the server has nothing to tell.
     pub fn stream_state(&self) -> Option<StreamState> {
-        match (&self.link, &self.listening) {
-            (_, Some(listening)) => listening.state(),
-            (Link::Http(link), None) => Some(link.stream_state.lock().clone()),
-            (Link::Piped { .. } | Link::Sse(_) | Link::Modern(_), None) => None,
+        match &self.listening {
+            Some(listening) => listening.state(),
+            None => self.link.stream_state(),
         }
     }
 
     /// Whether a session of the other era can stand beside it: it is none that the server knows of.
     pub fn is_stateless(&self) -> bool {
-        matches!(self.link, Link::Modern(_))
+        self.link.is_stateless()
     }
 
     /// Whether it takes a log level for all that follows; modern servers hear it with each request.
@@ -245,13 +228,7 @@ impl Session {
     /// The calls in flight when the server's process ended, the latest first: those of which a byte was
     /// written. Given out once. Over HTTP a crash cannot be told from a lost connection.
     pub fn take_lost(&self) -> Vec<PossibleSuspect> {
-        let Link::Piped { pending, writer } = &self.link else {
-            return Vec::new();
-        };
-        let lost = pending.take_lost().into_iter();
-        lost.filter(|(_, mark)| writer.has_begun(*mark))
-            .map(|(work, _)| work)
-            .collect()
+        self.link.take_lost()
     }
 
     pub fn is_over(&self) -> bool {

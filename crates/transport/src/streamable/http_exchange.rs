@@ -47,6 +47,16 @@ pub enum Purpose {
     Proof,
 }
 
+impl Purpose {
+    /// The purpose of a request of our own.
+    pub fn of_own(method: Method) -> Self {
+        match method {
+            Method::Ping => Self::Ping,
+            _ => Self::Own,
+        }
+    }
+}
+
 /// A request that was posted.
 pub struct HttpExchange {
     link: Arc<HttpLink>,

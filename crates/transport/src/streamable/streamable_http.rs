@@ -13,7 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Budget, Exchange, Frame, Opening, Running, Session, Unopened,
     detect::{read_greeting, refused_initialize},
-    exchanges::link::Link,
+    exchanges::{
+        link::Link,
+        per_request::{PerRequest, PerRequestExchange},
+    },
     http::{
         http_client::{self, POST_HEADERS, Target},
         http1, refusals,
@@ -163,7 +166,9 @@ async fn greet_once(
     }
     let exchange =
         HttpExchange::answered(Arc::clone(&link), 0, response, Budget::new(MAX_GREETING));
-    let answer = Exchange::from(exchange).response().await;
+    let answer = Exchange::from(PerRequestExchange::from(exchange))
+        .response()
+        .await;
     let answer = answer.map_err(|interruption| {
         let refusal = refusals::Refusal::unreadable(&uri, interruption.to_string());
         NotOpened::NotSpoken(refusal)
@@ -184,7 +189,7 @@ async fn greet_once(
         pid: None,
         liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
-        link: Link::Http(Arc::clone(&link)),
+        link: Link::PerRequest(PerRequest::Legacy(Arc::clone(&link))),
         listening: None,
     };
     session.initialized().await;
