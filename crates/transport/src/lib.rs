@@ -30,6 +30,7 @@ pub use self::{
         question::{Note, OpenQuestions, Question, ServerMessage},
     },
     http::{
+        credentials::{CredentialSource, HeaderLines, NoLongerValid, RenewedLines},
         download::{DownloadError, Wanted, download},
         events::{Events, StreamBroken},
         health_url::{HealthError, HealthUrl},

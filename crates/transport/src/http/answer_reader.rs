@@ -13,9 +13,10 @@ use tokio::{
 use crate::{
     Budget, Frame, Interruption, InterruptionKind, Reading, Unreadable,
     http::{
+        credentials::Sending,
         events::{Events, StreamBroken},
         http_client,
-        http1::{CollectError, Error, Head, Responding, Response},
+        http1::{CollectError, Error, Head, Response},
         json_values::JsonValues,
     },
 };
@@ -53,7 +54,7 @@ pub struct AnswerReader {
 }
 
 enum State {
-    Head(Responding),
+    Head(Sending),
     Body {
         response: Response,
         read: BytesMut,
@@ -114,7 +115,7 @@ pub enum Piece {
 
 impl AnswerReader {
     /// Reads the answer to a request that is on its way.
-    pub fn new(response: Responding, json: JsonBody, limit: usize) -> Self {
+    pub fn new(response: Sending, json: JsonBody, limit: usize) -> Self {
         let state = State::Head(response);
         Self {
             state,
@@ -168,7 +169,7 @@ impl AnswerReader {
     }
 
     /// Reads the answer to a repeated request.
-    pub fn restart(&mut self, response: Responding) {
+    pub fn restart(&mut self, response: Sending) {
         self.state = State::Head(response);
     }
 

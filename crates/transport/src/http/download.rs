@@ -85,7 +85,7 @@ async fn follow(wanted: Wanted<'_>) -> Result<Bytes, DownloadError> {
             headers: Vec::new(),
             transport: HttpTransport::StreamableHttp,
         };
-        let target = Target::new(&launch, None).map_err(|reason| DownloadError::Url {
+        let target = Target::new(&launch).map_err(|reason| DownloadError::Url {
             url: shown(&url),
             reason,
         })?;

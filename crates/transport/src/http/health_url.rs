@@ -39,7 +39,7 @@ impl HealthUrl {
                 .unwrap_or_default(),
             transport: HttpTransport::Detect,
         };
-        let target = Target::new(&launch, None).ok()?;
+        let target = Target::new(&launch).ok()?;
         let get = Arc::new(target.template("GET", &[("accept", "*/*")]));
         Some(Self { target, get })
     }

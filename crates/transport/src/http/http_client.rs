@@ -13,8 +13,9 @@ use mainstay_core::{config::HttpLaunch, ids::ServerName, lifecycle::Loss};
 use mainstay_platform::lineage::CHAIN_HEADER;
 
 use crate::{
-    Frame, Interruption, InterruptionKind, Unreadable,
+    CredentialSource, Frame, Interruption, InterruptionKind, Opening, Unreadable,
     http::{
+        credentials::{Credentials, HeaderLines, Sending, send_renewed},
         http1::{Client, Error, Head, Responding, Response, Unusable},
         refusals,
         urls::{resolve, same_origin},
@@ -42,56 +43,60 @@ const ERROR_LIMIT: Duration = Duration::from_secs(2);
 /// How much of an error page a failed call shows, in characters.
 const SHOWN_REFUSAL: usize = 300;
 
-/// One URL of a server, and the configured headers, rendered once. Clones share the URL, which changes where
-/// the server redirects.
+/// One URL of a server, and the credentials of requests to it. Clones share the URL, which changes where the
+/// server redirects.
 #[derive(Clone, Debug)]
 pub struct Target {
     client: Arc<Client>,
     uri: Arc<ArcSwap<Uri>>,
-    /// `name: value` lines. They may hold secrets.
-    headers: Arc<Secrets>,
+    /// The header line of our chain, or nothing.
+    chain: Arc<str>,
+    credentials: Credentials,
 }
 
-/// Header lines, hidden in debug output.
-struct Secrets(String);
-
-impl std::fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// The head of a request, complete but for its URL, its cookies and its length.
+/// The head of a request, complete but for its URL, its credentials, its cookies and its length.
 #[derive(Clone)]
 pub struct Template {
     method: &'static str,
     headers: Arc<[u8]>,
+    /// Where the credentials stand among the headers.
+    credentials_at: usize,
 }
 
 impl Target {
-    /// Requests to an MCP endpoint carry our `chain`, so that a Mainstay that is led back to itself
+    /// The endpoint of an MCP server. Requests to it carry our chain, so that a Mainstay that is led back to itself
     /// notices.
-    pub fn new(launch: &HttpLaunch, chain: Option<&str>) -> Result<Self, Unusable> {
+    pub fn of_server(opening: &Opening, launch: &HttpLaunch) -> Result<Self, Unusable> {
+        let chain = format!("{CHAIN_HEADER}: {}\r\n", opening.lineage.chain());
+        Self::build(launch, &chain, opening.credentials.clone())
+    }
+
+    /// A place that is no MCP endpoint.
+    pub fn new(launch: &HttpLaunch) -> Result<Self, Unusable> {
+        Self::build(launch, "", None)
+    }
+
+    fn build(
+        launch: &HttpLaunch,
+        chain: &str,
+        source: Option<Arc<dyn CredentialSource>>,
+    ) -> Result<Self, Unusable> {
         let uri: Uri = launch
             .url
             .parse()
             .map_err(|_| Unusable("the URL cannot be parsed"))?;
-        let mut headers =
-            chain.map_or_else(String::new, |chain| format!("{CHAIN_HEADER}: {chain}\r\n"));
-        let mut cookies = Vec::new();
-        for (name, value) in &launch.headers {
-            if name.eq_ignore_ascii_case("cookie") {
-                cookies.push(value.expose());
-                continue;
-            }
-            // Names and values were checked when the configuration was read.
-            let _ = write!(headers, "{name}: {}\r\n", value.expose());
-        }
+        // Names and values were checked when the configuration was read.
+        let headers = launch.headers.iter();
+        let headers = headers.map(|(name, value)| (name.as_str(), value.expose()));
+        let (cookies, others): (Vec<_>, Vec<_>) =
+            headers.partition(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+        let cookies: Vec<_> = cookies.into_iter().map(|(_, value)| value).collect();
         let cookie = (!cookies.is_empty()).then(|| cookies.join("; "));
         Ok(Self {
             client: Client::with_cookie(&uri, cookie)?,
             uri: Arc::new(ArcSwap::from_pointee(uri)),
-            headers: Arc::new(Secrets(headers)),
+            chain: chain.into(),
+            credentials: Credentials::new(HeaderLines::new(others), source),
         })
     }
 
@@ -112,30 +117,37 @@ impl Target {
             "host: {}\r\nuser-agent: mainstay/{}\r\n{}",
             self.client.authority(),
             env!("CARGO_PKG_VERSION"),
-            self.headers.0,
+            self.chain,
         );
+        let credentials_at = head.len();
         for (name, value) in headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }
         Template {
             method,
             headers: head.into_bytes().into(),
+            credentials_at,
         }
     }
 
-    /// A request, ready to be written.
-    fn request(&self, template: &Template, body: Option<&str>) -> Vec<u8> {
+    /// A request, ready to be written. `renewed` are the lines of a source of credentials.
+    fn request(&self, template: &Template, renewed: &[u8], body: Option<&str>) -> Vec<u8> {
         const ROOM: usize = 64;
         let uri = self.uri.load();
         let path = uri
             .path_and_query()
             .map_or("/", http::uri::PathAndQuery::as_str);
         let length = body.map_or(0, str::len);
-        let mut request = Vec::with_capacity(path.len() + template.headers.len() + length + ROOM);
+        let fixed = self.credentials.fixed().as_bytes();
+        let head = path.len() + template.headers.len() + fixed.len() + renewed.len();
+        let mut request = Vec::with_capacity(head + length + ROOM);
         for part in [template.method, " ", path, " HTTP/1.1\r\n"] {
             request.extend_from_slice(part.as_bytes());
         }
-        request.extend_from_slice(&template.headers);
+        let (before, after) = template.headers.split_at(template.credentials_at);
+        for part in [before, fixed, renewed, after] {
+            request.extend_from_slice(part);
+        }
         self.client.cookies.write_to(&mut request, uri.path());
         match body {
             Some(body) => {
@@ -147,23 +159,46 @@ impl Target {
         request
     }
 
+    fn send_by(
+        &self,
+        template: &Template,
+        body: Option<&str>,
+        send: fn(&Arc<Client>, Vec<u8>) -> Responding,
+    ) -> Sending {
+        match &self.credentials {
+            Credentials::Fixed(_) => {
+                let request = self.request(template, &[], body);
+                Sending::Plain(send(&self.client, request))
+            }
+            Credentials::Renewed { source, .. } => {
+                let (target, template) = (self.clone(), template.clone());
+                let body = body.map(str::to_owned);
+                let send = move |lines: &HeaderLines| {
+                    let request = target.request(&template, lines.as_bytes(), body.as_deref());
+                    send(&target.client, request)
+                };
+                Sending::Renewed(Box::pin(send_renewed(Arc::clone(source), send)))
+            }
+        }
+    }
+
     /// Sends a request without a body.
-    pub fn send(&self, template: &Template) -> Responding {
-        self.client.send(self.request(template, None))
+    pub fn send(&self, template: &Template) -> Sending {
+        self.send_by(template, None, Client::send)
     }
 
     /// Over a connection of its own.
-    pub fn send_afresh(&self, template: &Template) -> Responding {
-        self.client.send_afresh(self.request(template, None))
+    pub fn send_afresh(&self, template: &Template) -> Sending {
+        self.send_by(template, None, Client::send_afresh)
     }
 
-    pub fn send_body(&self, template: &Template, body: &str) -> Responding {
-        self.client.send(self.request(template, Some(body)))
+    pub fn send_body(&self, template: &Template, body: &str) -> Sending {
+        self.send_by(template, Some(body), Client::send)
     }
 
     /// Over a connection of its own.
-    pub fn send_body_afresh(&self, template: &Template, body: &str) -> Responding {
-        self.client.send_afresh(self.request(template, Some(body)))
+    pub fn send_body_afresh(&self, template: &Template, body: &str) -> Sending {
+        self.send_by(template, Some(body), Client::send_afresh)
     }
 
     pub fn forget_connections(&self) {
@@ -192,8 +227,7 @@ impl Target {
     pub async fn follow(&self, template: &Template, body: Option<&str>) -> Result<Response, Error> {
         let mut hops = 0;
         loop {
-            let sent = self.client.send(self.request(template, body));
-            let response = sent.await?;
+            let response = self.send_by(template, body, Client::send).await?;
             if hops == MAX_REDIRECTS || !self.redirect(&response.head) {
                 return Ok(response);
             }
@@ -304,6 +338,11 @@ pub fn interruption(error: &Error) -> Interruption {
         }
         Error::NotWritten(_) => Interruption::not_sent(InterruptionKind::Lost),
         Error::Broken(_) => Interruption::sent(InterruptionKind::Lost),
+        // As if the server had said so.
+        Error::Unauthorized(reason) => Interruption::not_sent(InterruptionKind::Refused {
+            status: 401,
+            body: reason.clone(),
+        }),
         Error::OverBudget(limit) => Interruption::sent(InterruptionKind::TooLarge(*limit)),
         Error::Malformed(reason) => {
             Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned()))

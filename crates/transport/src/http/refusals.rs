@@ -109,6 +109,7 @@ fn words_of(body: &str) -> Option<String> {
 pub fn unanswered(uri: &Uri, error: &Error) -> Loss {
     let authority = uri.authority().map_or("the server", |it| it.as_str());
     Loss::ConnectFailed(match error {
+        Error::Unauthorized(_) => return Loss::Unauthorized(error.to_string()),
         Error::Connect(error) => error.to_string(),
         Error::Malformed(SPEAKS_TLS) => speaks_tls(authority),
         Error::NotWritten(_) | Error::Broken(_) if uri.scheme_str() == Some("http") => format!(

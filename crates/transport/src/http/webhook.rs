@@ -47,14 +47,11 @@ impl NotTaken {
 
 impl Webhook {
     pub fn new(webhook: &config::Webhook) -> Result<Self, http1::Unusable> {
-        Target::new(
-            &HttpLaunch {
-                url: webhook.url.expose().to_owned(),
-                headers: webhook.headers.clone(),
-                transport: HttpTransport::StreamableHttp,
-            },
-            None,
-        )
+        Target::new(&HttpLaunch {
+            url: webhook.url.expose().to_owned(),
+            headers: webhook.headers.clone(),
+            transport: HttpTransport::StreamableHttp,
+        })
         .map(Self)
     }
 

@@ -43,7 +43,7 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 }
 
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
-    let target = Target::new(launch, Some(opening.lineage.chain()))
+    let target = Target::of_server(opening, launch)
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let mut events = subscribe(&target, launch, opening.max_message_bytes).await?;
     let endpoint = target.at(endpoint(&mut events, &target.uri()).await?);

@@ -9,8 +9,8 @@ use crate::{
     Frame, Interruption, InterruptionKind, detect,
     exchanges::pending::Pending,
     http::{
+        credentials::Sending,
         http_client::{self, Target, Template},
-        http1::Responding,
     },
     logs::ServerLog,
     streamable::session_doubt::{ProofTurns, Refused},
@@ -113,7 +113,7 @@ pub type Accepting = Pin<Box<dyn Future<Output = Result<Option<Frame>, Interrupt
 
 /// Waits until the server has taken a request. Some servers answer in the body of the POST, most of them to refuse
 /// the session.
-async fn accept(link: Arc<SseLink>, posted: Responding) -> Result<Option<Frame>, Interruption> {
+async fn accept(link: Arc<SseLink>, posted: Sending) -> Result<Option<Frame>, Interruption> {
     let posted = posted.await;
     let response = posted.map_err(|error| http_client::interruption(&error))?;
     let status = response.head.status;

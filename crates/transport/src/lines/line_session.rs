@@ -89,13 +89,13 @@ where
         liveness: Arc::clone(&liveness),
         messages: 0,
     };
-    let line = LineTasks {
+    let tasks = LineTasks {
         pending,
         writer: Arc::clone(&writer),
         write: tokio::spawn(async move { writer.run(duplex.writer).await }),
         read: tokio::spawn(reader.run(duplex.reader)),
     };
-    let running = tokio::spawn(keep(line));
+    let running = tokio::spawn(keep(tasks));
     let ended = async move {
         running
             .await

@@ -67,6 +67,7 @@ fn opening() -> Opening {
         lineage: mainstay_platform::lineage::Lineage::default(),
         tag: "memory:1".to_owned(),
         launch: Launch::Stdio(StdioLaunch::default()),
+        credentials: None,
         approach: Approach::Legacy,
         steps_down: true,
         initialize: own_initialize(Revision::LATEST_LEGACY, &ClientCapabilities::none()),
@@ -148,10 +149,10 @@ async fn a_line_that_no_process_owns_carries_many_exchanges() {
     assert!(session.ask_afresh(Method::Ping).await.is_none());
 
     let mut third = call(&session, "c").await;
-    let lost = timeout(LIMIT, third.next()).await.expect("in time");
-    let lost = lost.expect_err("the line was closed");
-    assert_eq!(lost.state, CallState::Sent);
-    assert!(matches!(lost.kind, InterruptionKind::Lost));
+    let third = timeout(LIMIT, third.next()).await.expect("in time");
+    let interruption = third.expect_err("the line was closed");
+    assert_eq!(interruption.state, CallState::Sent);
+    assert!(matches!(interruption.kind, InterruptionKind::Lost));
     let loss = timeout(LIMIT, running).await.expect("in time");
     assert!(matches!(loss, Loss::Disconnected(_)), "{loss:?}");
     assert!(session.is_over() && session.take_lost().is_empty());

@@ -17,8 +17,9 @@ use crate::{
     detect::{self, Evidence},
     http::{
         answer_reader::{AnswerReader, JsonBody, Piece},
+        credentials::Sending,
         http_client,
-        http1::{Responding, Response},
+        http1::Response,
         leftovers::Leftovers,
     },
     logs::MESSAGE_COST,
@@ -91,7 +92,7 @@ impl ModernExchange {
         id: u64,
         is_own: bool,
         post: ModernPost,
-        response: Responding,
+        response: Sending,
     ) -> Self {
         let method = post.method;
         let reader = AnswerReader::new(response, json_body(method), link.max_message_bytes);

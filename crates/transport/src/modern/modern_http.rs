@@ -115,7 +115,7 @@ async fn discover(
     opening: &Opening,
     launch: &HttpLaunch,
 ) -> Result<(Arc<ModernLink>, Frame, Evidence), NotModern> {
-    let target = Target::new(launch, Some(opening.lineage.chain()))
+    let target = Target::of_server(opening, launch)
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let body = detect::own_request(Era::Modern, "0", Method::Discover, None);
     let post = ModernPost::of(body, &ToolHeaders::default())

@@ -12,8 +12,8 @@ use crate::{
     Liveness, Opening,
     exchanges::{message_router::MessageRouter, reply_sink::ReplyQueue},
     http::{
+        credentials::Sending,
         http_client::{self, Target, Template},
-        http1::Responding,
     },
     modern::{
         modern_post::{ModernPost, Unpostable},
@@ -72,12 +72,12 @@ impl ModernLink {
         Ok((id, post))
     }
 
-    pub fn post(&self, post: &ModernPost) -> Responding {
+    pub fn post(&self, post: &ModernPost) -> Sending {
         self.target.send_body(&self.template(post), post.body())
     }
 
     /// Posts over a connection of its own.
-    pub fn post_afresh(&self, post: &ModernPost) -> Responding {
+    pub fn post_afresh(&self, post: &ModernPost) -> Sending {
         self.target
             .send_body_afresh(&self.template(post), post.body())
     }

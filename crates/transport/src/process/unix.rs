@@ -8,12 +8,12 @@ use tokio::process::{Child, Command};
 
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
-mod system;
+mod spawning;
 #[cfg(not(target_os = "linux"))]
 #[path = "other.rs"]
-mod system;
+mod spawning;
 
-pub use self::system::{end_marked, spawn};
+pub use self::spawning::{end_marked, spawn};
 
 /// Makes the child lead a process group, so that what it starts (npx starts node, uvx starts
 /// python) can be ended with it.

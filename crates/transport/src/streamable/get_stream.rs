@@ -179,6 +179,10 @@ impl GetStream {
                 Next::Again
             }
             Ok(response) => self.refused(&response.head).await,
+            Err(error @ Error::Unauthorized(_)) => {
+                self.show(StreamState::Closed(error.to_string()));
+                Next::Wait(self.pace.after_refusal(None))
+            }
             // The server is gone. A server that accepts a connection and drops it may not know GET. But if
             // it had a stream before, it is gone.
             Err(error) if self.was_open || matches!(error, Error::Connect(_)) => {

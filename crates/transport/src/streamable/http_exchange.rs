@@ -12,8 +12,9 @@ use crate::{
     Budget, CallState, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
     http::{
         answer_reader::{AnswerReader, JsonBody, Piece},
+        credentials::Sending,
         http_client,
-        http1::{Error, Responding, Response},
+        http1::{Error, Response},
         leftovers::Leftovers,
     },
     logs::MESSAGE_COST,
@@ -77,7 +78,7 @@ enum State {
     Proving(Box<Proving>),
     /// The stream has ended without the response, and is asked for again when this is over.
     Parted(Pin<Box<Sleep>>),
-    Resuming(Responding),
+    Resuming(Sending),
 }
 
 /// An answer that is held back until it is known whether the session lives.
@@ -99,7 +100,7 @@ impl std::fmt::Debug for HttpExchange {
 }
 
 impl HttpExchange {
-    pub fn new(link: Arc<HttpLink>, id: u64, purpose: Purpose, response: Responding) -> Self {
+    pub fn new(link: Arc<HttpLink>, id: u64, purpose: Purpose, response: Sending) -> Self {
         let reader = AnswerReader::new(response, JsonBody::Whole, link.max_message_bytes);
         Self {
             link,

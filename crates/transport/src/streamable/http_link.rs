@@ -23,8 +23,8 @@ use crate::{
     AttemptLimiter, Budget, Liveness, Opening, detect,
     exchanges::{message_router::MessageRouter, reply_sink::ReplyQueue},
     http::{
+        credentials::Sending,
         http_client::{self, POST_HEADERS, Target, Template},
-        http1::Responding,
     },
     logs::ServerLog,
     streamable::{
@@ -152,20 +152,20 @@ impl HttpLink {
     }
 
     /// Posts the request that `render` writes for the id given to it. Returns that id, and the response.
-    pub fn request(&self, render: impl FnOnce(&str) -> String) -> (u64, Responding) {
+    pub fn request(&self, render: impl FnOnce(&str) -> String) -> (u64, Sending) {
         self.request_by(Target::send_body, render)
     }
 
     /// The same over a connection of its own.
-    pub fn request_afresh(&self, render: impl FnOnce(&str) -> String) -> (u64, Responding) {
+    pub fn request_afresh(&self, render: impl FnOnce(&str) -> String) -> (u64, Sending) {
         self.request_by(Target::send_body_afresh, render)
     }
 
     fn request_by(
         &self,
-        send: impl FnOnce(&Target, &Template, &str) -> Responding,
+        send: impl FnOnce(&Target, &Template, &str) -> Sending,
         render: impl FnOnce(&str) -> String,
-    ) -> (u64, Responding) {
+    ) -> (u64, Sending) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let response = send(&self.target, &self.post(), &render(&id.to_string()));
         (id, response)
@@ -177,7 +177,7 @@ impl HttpLink {
     }
 
     /// Asks for the events of a stream after this one.
-    pub fn resume(&self, last_event: &str) -> Responding {
+    pub fn resume(&self, last_event: &str) -> Sending {
         let headers = vec![("accept", "text/event-stream"), (LAST_EVENT_ID, last_event)];
         // An idle connection may be closed already, and the server has named the time.
         self.stream_target.send_afresh(&self.bare("GET", headers))
@@ -201,7 +201,7 @@ impl HttpLink {
     }
 
     /// Asks for the server's own stream, from this event on.
-    pub fn get_stream(&self, last_event: Option<&str>) -> Responding {
+    pub fn get_stream(&self, last_event: Option<&str>) -> Sending {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(last_event.map(|id| (LAST_EVENT_ID, id)));
         // An idle connection may be closed already, which shows nothing about the server.

@@ -119,7 +119,7 @@ async fn greet_once(
     launch: &HttpLaunch,
     initialize: &Initialize,
 ) -> Result<(Session, Running), NotOpened> {
-    let target = Target::new(launch, Some(opening.lineage.chain()))
+    let target = Target::of_server(opening, launch)
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let post = target.template("POST", &POST_HEADERS);
     let response = target

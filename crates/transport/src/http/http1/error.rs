@@ -15,6 +15,9 @@ pub enum Error {
     Broken(#[source] io::Error),
     #[error("not an HTTP/1.1 response: {0}")]
     Malformed(&'static str),
+    /// There are no valid credentials for the request, for this reason. It was not sent.
+    #[error("the credentials are not valid any more: {0}")]
+    Unauthorized(String),
     /// The body is given up in the middle.
     #[error("the answer exceeds {0} bytes")]
     OverBudget(usize),
