@@ -252,6 +252,14 @@ impl Connection {
         }
     }
 
+    /// Ends what is written.
+    pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(context),
+            Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_shutdown(context),
+        }
+    }
+
     /// Sees to it that what was written leaves.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {

@@ -38,8 +38,8 @@ impl std::fmt::Debug for Head {
 }
 
 /// Takes a whole head off the buffer; `None` if it has not arrived yet. Interim responses (1xx) are
-/// skipped.
-pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, &'static str> {
+/// skipped, but for `101` if the request `may_switch` protocols.
+pub fn take(buffer: &mut BytesMut, may_switch: bool) -> Result<Option<Head>, &'static str> {
     loop {
         if buffer.is_empty() {
             return Ok(None);
@@ -58,10 +58,11 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, &'static str> {
             Err(_) => return Err("its head cannot be parsed"),
         };
         let status = response.code.unwrap_or_default();
-        if status == 101 {
+        let switches = status == 101;
+        if switches && !may_switch {
             return Err("it switches to a protocol that nobody asked for");
         }
-        if (100..200).contains(&status) {
+        if (100..200).contains(&status) && !switches {
             buffer.advance(length);
             continue;
         }
@@ -78,7 +79,7 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, &'static str> {
             head.note(field)?;
         }
         // RFC 9112, 6.3: chunked goes before a length; these statuses have no body.
-        if matches!(status, 204 | 304) {
+        if matches!(status, 101 | 204 | 304) {
             (head.chunked, head.length) = (false, Some(0));
         }
         head.raw = buffer.split_to(length).freeze();

@@ -10,6 +10,7 @@ mod connection;
 mod cookies;
 mod error;
 mod head;
+mod upgraded;
 
 use std::{
     io,
@@ -32,6 +33,7 @@ use self::{
 pub use self::{
     error::{CollectError, Error, Unusable},
     head::{Head, SPEAKS_TLS},
+    upgraded::{Switched, Upgraded},
 };
 use crate::Budget;
 
@@ -107,6 +109,7 @@ impl Client {
                     connection,
                     written: 0,
                 },
+                may_switch: false,
             },
             None => self.send_afresh(request),
         }
@@ -121,7 +124,16 @@ impl Client {
             phase: Phase::Connecting(Box::pin(
                 async move { client.endpoint.connect().await }.instrument(span),
             )),
+            may_switch: false,
         }
+    }
+
+    /// Sends a request that asks for another protocol (`Connection: upgrade`), over a new connection. A server that
+    /// agrees hands the connection over.
+    pub async fn upgrade(self: &Arc<Self>, request: Vec<u8>) -> Result<Switched, Error> {
+        let mut responding = self.send_afresh(request);
+        responding.may_switch = true;
+        Ok(Switched::of(responding.await?))
     }
 
     /// Drops the idle connections: they may lead nowhere.
@@ -184,6 +196,8 @@ pub struct Responding {
     client: Arc<Client>,
     request: Vec<u8>,
     phase: Phase,
+    /// The request asks for another protocol.
+    may_switch: bool,
 }
 
 enum Phase {
@@ -277,7 +291,7 @@ impl Future for Responding {
                     this.phase = Phase::Reading { connection };
                 }
                 Phase::Reading { mut connection } => {
-                    match head::take(&mut connection.buffer) {
+                    match head::take(&mut connection.buffer, this.may_switch) {
                         Ok(Some(head)) => {
                             if head.sets_cookies {
                                 this.client.cookies.take(&head);
