@@ -9,7 +9,7 @@ use mainstay_core::{
     message::{self, Method},
 };
 
-use super::Frame;
+use crate::Frame;
 
 /// Some processes ignore requests that they do not know: after this time `initialize` follows
 /// `server/discover`. The latter may still be answered, because a process may take long to start.

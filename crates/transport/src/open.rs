@@ -9,11 +9,13 @@ use mainstay_core::{
 use mainstay_platform::lineage::Lineage;
 use tracing::Instrument as _;
 
-use super::{
+use crate::{
     Approach, Opening, Running, Session, Unopened,
     detect::POST_LIMIT,
-    modern_http::{self, NotModern},
-    process, sse, stdio, streamable_http,
+    http_sse::sse,
+    modern::modern_http::{self, NotModern},
+    process::{self, stdio},
+    streamable::streamable_http,
 };
 
 /// The most bytes that are kept of a server's reason for refusing a session. The reason is in its

@@ -12,10 +12,10 @@ use mainstay_platform::lineage::Lineage;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::{Approach, AttemptLimiter, Listener, SignsOfWork};
 use crate::{
+    Approach, AttemptLimiter, CredentialSource, Listener, SignsOfWork,
+    exchanges::reply_sink::{ReplyQueue, ReplySink},
     logs::ServerLog,
-    reply_sink::{ReplyQueue, ReplySink},
 };
 
 /// The most bytes that the lists of one server may have, all pages of all four kinds together. It is as
@@ -37,6 +37,8 @@ pub struct Opening {
     /// Names this opening among all of this Mainstay. A server's processes have it as a mark.
     pub tag: String,
     pub launch: Launch,
+    /// Credentials beside the headers of the configuration, where the server is reached over HTTP.
+    pub credentials: Option<Arc<dyn CredentialSource>>,
     pub approach: Approach,
     /// The `params` of `initialize`, as JSON text.
     pub initialize: Arc<str>,

@@ -99,6 +99,7 @@ fn opening(name: &str, launch: Launch) -> Opening {
         lineage: Lineage::default(),
         tag: format!("{name}:1"),
         launch,
+        credentials: None,
         approach: Approach::Legacy,
         steps_down: true,
         initialize: transport::own_initialize(Revision::LATEST_LEGACY, &ClientCapabilities::none()),

@@ -112,6 +112,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             lineage: lineage.clone(),
             tag: format!("it:{epoch}"),
             launch: Launch::Stdio(launch.clone()),
+            credentials: None,
             approach: Approach::Legacy,
             steps_down: true,
             initialize: transport::own_initialize(

@@ -50,6 +50,7 @@ impl Task {
                 }
             },
             launch: self.config.launch.clone(),
+            credentials: None,
             approach: self.approach(which),
             initialize,
             steps_down: matches!(which, SessionKey::Isolated(_)) || steps_down(&self.config),

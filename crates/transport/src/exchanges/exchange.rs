@@ -1,0 +1,159 @@
+//! One request and everything that the server says about it, over any transport.
+
+use mainstay_core::{health::Policy, ids::ServerName, message};
+
+use crate::{
+    Budget, Frame, InFlight, Interruption, InterruptionKind, OpenQuestions, ServerMessage,
+    exchanges::{multiplexed::MultiplexedExchange, per_request::PerRequestExchange},
+    process::cpu::cpu_time,
+};
+
+/// A request on its way. Yields the server's messages about it, in the order in which the server wrote
+/// them. The last one is the response.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Our id of the request, and its progress token if it has one.
+    pub id: u64,
+    way: Way,
+    /// Set if it is a call, which keeps the server busy.
+    pub(crate) in_flight: Option<InFlight>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Multiplexed(MultiplexedExchange),
+    PerRequest(PerRequestExchange),
+}
+
+impl From<MultiplexedExchange> for Exchange {
+    fn from(exchange: MultiplexedExchange) -> Self {
+        Self::over(exchange.id(), Way::Multiplexed(exchange))
+    }
+}
+
+impl From<PerRequestExchange> for Exchange {
+    fn from(exchange: PerRequestExchange) -> Self {
+        Self::over(exchange.id(), Way::PerRequest(exchange))
+    }
+}
+
+impl Exchange {
+    fn over(id: u64, way: Way) -> Self {
+        Self {
+            id,
+            way,
+            in_flight: None,
+        }
+    }
+
+    /// The response, if it is within the budget, which it uses up. Where exchanges share a line, whole messages are
+    /// counted instead of what is read.
+    pub async fn answer_within(&mut self, budget: &Budget) -> Result<Frame, Interruption> {
+        if let Way::PerRequest(exchange) = &mut self.way {
+            exchange.count(budget.clone());
+        }
+        let answer = self.answer().await?;
+        let is_counted = matches!(self.way, Way::PerRequest(_));
+        if is_counted || budget.take(answer.text().len()) {
+            Ok(answer)
+        } else {
+            let limit = budget.limit();
+            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+        }
+    }
+
+    /// The next message about this request. Cancel-safe.
+    pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
+        let said = self.read().await;
+        if let Some(in_flight) = &self.in_flight {
+            match &said {
+                Ok(ServerMessage::Message(frame)) if frame.method().is_none() => {
+                    if frame.names_nothing() || frame.says_uninitialized() {
+                        in_flight.refused(frame.error().unwrap_or_default());
+                    } else {
+                        in_flight.answered();
+                    }
+                }
+                Ok(_) => {}
+                Err(interruption) => in_flight.interrupted(interruption),
+            }
+        }
+        said
+    }
+
+    async fn read(&mut self) -> Result<ServerMessage, Interruption> {
+        match &mut self.way {
+            Way::Multiplexed(exchange) => exchange.next().await,
+            Way::PerRequest(exchange) => exchange.next().await,
+        }
+    }
+
+    /// The request has run out of time; see [`InFlight::timed_out`].
+    pub async fn timed_out(&mut self, policy: &Policy, pid: Option<u32>) {
+        if let Some(in_flight) = &self.in_flight {
+            let cpu = pid.map(|pid| move || cpu_time(pid));
+            in_flight.timed_out(policy, cpu).await;
+        }
+    }
+
+    /// The questions that the request may have caused, where requests share the connection and there was
+    /// a question.
+    pub fn open_questions(&self) -> Option<&OpenQuestions> {
+        match &self.way {
+            Way::Multiplexed(exchange) => exchange.open_questions(),
+            Way::PerRequest(_) => None,
+        }
+    }
+
+    /// Resumes a stream that the server has closed, without waiting for the time that it named.
+    pub fn resume_now(&mut self) {
+        if let Way::PerRequest(exchange) = &mut self.way {
+            exchange.resume_now();
+        }
+    }
+
+    /// Whether the server answers with a stream of its own, which a transparent path mirrors.
+    pub fn is_stream(&self) -> bool {
+        match &self.way {
+            Way::Multiplexed(_) => false,
+            Way::PerRequest(exchange) => exchange.is_stream(),
+        }
+    }
+
+    /// The HTTP status of the answer, where it means something: a modern server's, which a transparent
+    /// path copies.
+    pub fn http_status(&self) -> Option<u16> {
+        match &self.way {
+            Way::Multiplexed(_) => None,
+            Way::PerRequest(exchange) => exchange.http_status(),
+        }
+    }
+
+    /// The response, where nothing but the response is of interest.
+    pub async fn response(mut self) -> Result<Frame, Interruption> {
+        self.answer().await
+    }
+
+    /// The answer, for callers that may not wait for it. Cancel-safe.
+    async fn answer(&mut self) -> Result<Frame, Interruption> {
+        loop {
+            // Dropping a question refuses it.
+            if let ServerMessage::Message(frame) = self.next().await?
+                && frame.method().is_none()
+            {
+                return Ok(frame);
+            }
+        }
+    }
+}
+
+/// `notifications/cancelled` for our request `id`.
+pub(crate) fn cancelled(server: &ServerName, id: u64, reason: &str) -> String {
+    tracing::debug!(%server, id, reason, "cancelling a request");
+    let reason = message::quote(reason);
+    message::request(
+        None,
+        "notifications/cancelled",
+        Some(&format!(r#"{{"requestId":{id},"reason":{reason}}}"#)),
+    )
+}

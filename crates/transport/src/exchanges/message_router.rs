@@ -1,0 +1,250 @@
+//! Routes the messages of a server on a connection that carries more than one call: answers, pings, other
+//! requests, and notifications.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use mainstay_core::{
+    era::Era,
+    ids::ServerName,
+    message::{self, Kind, Method, lenient::shown_id, meta::SUBSCRIPTION_ID},
+};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::{
+    Frame, Listener, Notice, Question, Unreadable,
+    exchanges::{
+        pending::{Addressee, Pending},
+        question::AskedQuestions,
+        reply_sink::ReplySink,
+    },
+    logs::{MESSAGE_COST, ServerLog, TokenBucket},
+};
+
+/// Sorts a server's messages on a connection that carries more than one call.
+#[derive(Debug)]
+pub struct MessageRouter {
+    replies: ReplySink,
+    questions: AskedQuestions,
+    listener: Arc<dyn Listener>,
+    /// Set once it is known. Until then the connection counts as legacy.
+    era: Arc<OnceLock<Era>>,
+    log: Arc<ServerLog>,
+    limits: Mutex<Limits>,
+}
+
+/// How much the server may still send that answers no call.
+#[derive(Debug)]
+struct Limits {
+    reading: TokenBucket,
+    log_messages: TokenBucket,
+    /// Log messages are being dropped, and the clients know it.
+    dropping: bool,
+}
+
+impl MessageRouter {
+    pub fn new(replies: ReplySink, listener: Arc<dyn Listener>, log: Arc<ServerLog>) -> Self {
+        Self {
+            replies,
+            questions: AskedQuestions::default(),
+            listener,
+            era: Arc::default(),
+            log,
+            limits: Mutex::new(Limits {
+                reading: TokenBucket::for_reading(),
+                log_messages: TokenBucket::for_log_messages(),
+                dropping: false,
+            }),
+        }
+    }
+
+    pub fn server(&self) -> &ServerName {
+        self.replies.server()
+    }
+
+    fn limits(&self) -> MutexGuard<'_, Limits> {
+        // Held for a few operations, never across an await.
+        self.limits.lock()
+    }
+
+    /// Counts bytes that belong to no call. Returns how long to wait before more is read.
+    pub fn count(&self, bytes: usize) -> Duration {
+        self.limits().reading.spend(bytes)
+    }
+
+    /// Returns a log message that is to be passed on. Beyond the rate it is dropped. The first dropped
+    /// message is replaced by one that tells the clients about it.
+    pub fn within_rate(&self, frame: Frame) -> Option<Frame> {
+        let mut limits = self.limits();
+        if limits.log_messages.is_full() {
+            limits.dropping = false;
+        }
+        if limits.log_messages.take() {
+            return Some(frame);
+        }
+        let is_first = !std::mem::replace(&mut limits.dropping, true);
+        drop(limits);
+        self.log.dropped_notifications(1);
+        if !is_first {
+            return None;
+        }
+        let reason = format!(
+            "server {} sends too many log messages: some are dropped",
+            self.server()
+        );
+        tracing::warn!(server = %self.server(), "it sends too many log messages: some are dropped");
+        self.log.note(&reason);
+        let params = format!(
+            r#"{{"level":"warning","logger":"mainstay","data":{}}}"#,
+            message::quote(&reason)
+        );
+        let text = message::request(None, Method::LogMessage.name(), Some(&params));
+        Frame::read(text.into()).ok()
+    }
+
+    /// Counts a mistake of the server. Returns how many to report, if a report is due.
+    pub fn fault(&self) -> Option<u64> {
+        self.log.fault()
+    }
+
+    /// The cell to set the connection's era in.
+    pub fn era(&self) -> Arc<OnceLock<Era>> {
+        Arc::clone(&self.era)
+    }
+
+    fn is_modern(&self) -> bool {
+        self.era.get() == Some(&Era::Modern)
+    }
+
+    /// Takes any message: answers and questions reach their calls, notices their readers. Returns how long
+    /// to wait before more is read: answers to calls cost nothing.
+    pub fn sort(&self, frame: Frame, pending: &Pending) -> Duration {
+        let length = frame.text().len();
+        if self.is_answer(frame, pending) {
+            Duration::ZERO
+        } else {
+            self.count(length + MESSAGE_COST)
+        }
+    }
+
+    /// Hands a message to its readers. Returns whether it was the answer to a call.
+    fn is_answer(&self, frame: Frame, pending: &Pending) -> bool {
+        match frame.envelope().kind {
+            Kind::Response { .. } => {
+                let id = frame.id().unwrap_or_default().to_owned();
+                match pending.answer(&id, frame) {
+                    Addressee::Call => return true,
+                    // The call was given up.
+                    Addressee::GaveUp => {
+                        tracing::debug!(server = %self.server(), id, "an answer came too late");
+                    }
+                    // No request asked for this answer.
+                    Addressee::Nobody => self.unknown_id(Some(&id)),
+                }
+            }
+            Kind::Notification {
+                method: Method::Progress,
+            } => {
+                let token = frame.param("progressToken").unwrap_or_default().to_owned();
+                if !pending.about(&token, frame) {
+                    tracing::debug!(server = %self.server(), token, "progress of no call in flight");
+                }
+            }
+            // With one call in flight it is that call's, and stays in order with its result.
+            Kind::Notification {
+                method: Method::LogMessage,
+            } => {
+                if let Some(frame) = self.within_rate(frame)
+                    && let Some(frame) = pending.to_only_call(frame)
+                {
+                    self.hear(Method::LogMessage, frame);
+                }
+            }
+            Kind::Notification { method } => {
+                match subscription(&frame).filter(|_| self.is_modern()) {
+                    Some(id) => {
+                        if !pending.about(&id, frame) {
+                            tracing::debug!(server = %self.server(), id, "a notification of no subscription");
+                        }
+                    }
+                    None => self.hear(method, frame),
+                }
+            }
+            Kind::Request { .. } if pending.echoed(&frame) => {}
+            Kind::Request { .. } if self.is_modern() => {
+                let method = frame.method_name();
+                let failed = pending.violated();
+                if let Some(times) = self.fault() {
+                    tracing::warn!(server = %self.server(), method, failed, times, "the server made a request, which 2026-07-28 forbids");
+                }
+            }
+            Kind::Request { .. } => {
+                if let Some(question) = self.question(frame)
+                    && let Err(question) = pending.ask(question)
+                {
+                    self.ask(question);
+                }
+            }
+        }
+        false
+    }
+
+    fn hear(&self, method: Method, frame: Frame) {
+        match method {
+            Method::Cancelled => self.questions.take_back(frame),
+            method => self.listener.hear(Notice { method, frame }),
+        }
+    }
+
+    /// The question that a request of the server is. `None` for a `ping`, which is answered at once.
+    pub fn question(&self, frame: Frame) -> Option<Question> {
+        Question::read(frame, &self.replies, &self.questions)
+    }
+
+    /// Reports a response that answers no request of ours.
+    pub fn unknown_id(&self, id: Option<&str>) {
+        let id = shown_id(id.unwrap_or_default());
+        self.log.foreign_answer(&id);
+        if let Some(times) = self.fault() {
+            tracing::warn!(server = %self.server(), %id, times, "received a JSON-RPC response with an unknown id");
+            self.log
+                .note(&format!("a response has the id {id}, which no request has"));
+        }
+    }
+
+    /// Reports a message that cannot be read on the stream of a call.
+    pub fn unreadable(&self, error: &Unreadable) {
+        if let Some(times) = self.fault() {
+            tracing::warn!(server = %self.server(), %error, times, "an event that is no JSON-RPC message was skipped");
+        }
+    }
+
+    /// A message that cannot be read, of so many bytes, came outside of calls. Returns how long to wait
+    /// before more is read.
+    pub fn skip(&self, bytes: usize, error: &Unreadable) -> Duration {
+        tracing::debug!(server = %self.server(), %error, "an event that is no JSON-RPC message was skipped");
+        self.count(bytes + MESSAGE_COST)
+    }
+
+    /// Passes on a notification that came on the stream of a call and is not about that call.
+    pub fn notice(&self, method: Method, frame: Frame) {
+        self.hear(method, frame);
+    }
+
+    /// Passes on a question that belongs to no call.
+    pub fn ask(&self, question: Question) {
+        self.listener.ask(question);
+    }
+}
+
+/// The `subscriptions/listen` that a notification belongs to.
+fn subscription(frame: &Frame) -> Option<String> {
+    let id = match frame.method()? {
+        // A server may end a subscription in this way, too.
+        Method::Cancelled => frame.param("requestId")?,
+        _ => message::member(frame.param("_meta")?, SUBSCRIPTION_ID)?,
+    };
+    Some(id.to_owned())
+}

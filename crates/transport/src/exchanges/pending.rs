@@ -1,0 +1,512 @@
+//! Requests that wait for their answers on one shared connection, by the id that Mainstay gave them.
+
+mod ids;
+mod inbox;
+mod unaddressed;
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use mainstay_core::{
+    ids::ServerName,
+    message::{Method, lenient::whole_number},
+    suspects::MAX_SUSPECTS,
+};
+
+pub use self::inbox::Broken;
+use self::{
+    ids::{UnreadableId, id_in_head, is_request},
+    inbox::Inbox,
+    unaddressed::{Answerless, Unaddressed},
+};
+use crate::{
+    Asker, Frame, OpenQuestions, PossibleSuspect, Question, ServerMessage, lines::line_writer::Mark,
+};
+
+/// Calls of other clients that may be given up before their answers come; with more, a server that
+/// answers none is not told apart from one that is slow.
+const MAX_ABANDONED: usize = 256;
+
+/// How long a call that was given up may cause questions. A server need not answer a cancelled call, and one
+/// that obeys never does (2025-11-25, "Cancellation"): nothing tells when it has stopped.
+const ABANDONED_FOR: Duration = Duration::from_mins(1);
+
+/// The receiver of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressee {
+    Call,
+    /// A call that did not wait for it.
+    GaveUp,
+    /// No call: the answer came twice, or its id is unknown.
+    Nobody,
+}
+
+/// All calls in flight on one connection.
+#[derive(Debug)]
+pub struct Pending {
+    server: ServerName,
+    next_id: AtomicU64,
+    calls: Mutex<Calls>,
+    /// Beside the calls: a question is refused while these are locked.
+    answerless: Mutex<Answerless>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    by_id: foldhash::HashMap<u64, Arc<Inbox>>,
+    /// Calls that were given up and not answered yet: they may still cause questions.
+    abandoned: HashMap<u64, Abandoned>,
+    /// Up to this id, some calls were given up that are no longer in `abandoned`.
+    forgotten: u64,
+    unaddressed: Unaddressed,
+    ended: bool,
+    /// The calls that were in flight at the end.
+    lost: Vec<(PossibleSuspect, Mark)>,
+}
+
+#[derive(Debug)]
+struct Abandoned {
+    /// `None` for requests of our own, as a list that was not awaited.
+    asker: Option<Asker>,
+    since: Instant,
+}
+
+impl Abandoned {
+    fn is_recent(&self) -> bool {
+        self.since.elapsed() < ABANDONED_FOR
+    }
+}
+
+impl Calls {
+    /// The id of the only call that waits.
+    fn only_id(&self) -> Option<u64> {
+        let mut ids = self.by_id.keys();
+        let only = ids.next().copied();
+        only.filter(|_| ids.next().is_none())
+    }
+
+    fn abandon(&mut self, id: u64, asker: Option<Asker>) {
+        let forgotten = &mut self.forgotten;
+        self.abandoned.retain(|id, call| {
+            if !call.is_recent() {
+                *forgotten = (*forgotten).max(*id);
+            }
+            call.is_recent()
+        });
+        if self.abandoned.len() < MAX_ABANDONED {
+            let since = Instant::now();
+            self.abandoned.insert(id, Abandoned { asker, since });
+        } else {
+            self.forgotten = self.forgotten.max(id);
+        }
+    }
+
+    /// The receiver of an answer that no call waits for. If it may answer a call that was given up, it is
+    /// no mistake of the server.
+    fn addressee(&mut self, id: u64) -> Addressee {
+        if self.abandoned.remove(&id).is_some() || id <= self.forgotten {
+            Addressee::GaveUp
+        } else {
+            Addressee::Nobody
+        }
+    }
+
+    /// The id, where a call waits for its answer. An answer to a call that was given up ends that call, even
+    /// if it cannot be used.
+    fn awaited(&mut self, id: u64) -> Option<u64> {
+        self.abandoned.remove(&id);
+        self.by_id.contains_key(&id).then_some(id)
+    }
+
+    /// The requests up to this id that wait for an answer.
+    fn waiting(&self, last_id: u64) -> Vec<u64> {
+        let waiting = self.by_id.iter();
+        let waiting = waiting.filter(|(id, inbox)| **id <= last_id && !inbox.is_subscribed());
+        waiting.map(|(id, _)| *id).collect()
+    }
+
+    /// The calls that wait, where as many answers have come that do not say whose they are: none of these
+    /// calls will get another.
+    fn all_answered(&mut self) -> Vec<Arc<Inbox>> {
+        if !self.unaddressed.is_any() {
+            return Vec::new();
+        }
+        let waiting = self.waiting(self.unaddressed.last_id());
+        if waiting.len() > self.unaddressed.count() {
+            return Vec::new();
+        }
+        self.unaddressed.clear();
+        let inboxes = waiting.iter().filter_map(|id| self.by_id.remove(id));
+        inboxes.collect()
+    }
+
+    /// How long ago the latest call of another client than `asker` was given up that may still be at work.
+    fn given_up_by_others(&self, asker: Asker) -> Option<Duration> {
+        let abandoned = self.abandoned.values();
+        let others = abandoned.filter(|call| call.asker.is_some_and(|other| other != asker));
+        let recent = others.filter(|call| call.is_recent());
+        recent.map(|call| call.since.elapsed()).min()
+    }
+}
+
+impl Pending {
+    pub fn new(server: ServerName) -> Self {
+        Self {
+            server,
+            next_id: AtomicU64::new(0),
+            calls: Mutex::default(),
+            answerless: Mutex::default(),
+        }
+    }
+
+    /// Ids are ours, per connection, increasing.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn calls(&self) -> parking_lot::MutexGuard<'_, Calls> {
+        self.calls.lock()
+    }
+
+    /// Registers a call before it is sent, so that no answer can come too early.
+    pub fn register(
+        self: &Arc<Self>,
+        asker: Option<Asker>,
+        work: Option<PossibleSuspect>,
+    ) -> Result<Ticket, Broken> {
+        let id = self.next_id();
+        let inbox = Arc::new(Inbox::new(asker, work));
+        let mut calls = self.calls();
+        if calls.ended {
+            return Err(Broken::Ended);
+        }
+        calls.by_id.insert(id, Arc::clone(&inbox));
+        Ok(Ticket {
+            id,
+            inbox,
+            pending: Arc::clone(self),
+        })
+    }
+
+    /// Hands an answer to its call. An id counts in every spelling: no two of ours have the same value.
+    pub fn answer(&self, id: &str, frame: Frame) -> Addressee {
+        let Some(id) = id.parse().ok().or_else(|| whole_number(id)) else {
+            return if id == "null" {
+                self.answer_without_id(frame)
+            } else {
+                Addressee::Nobody
+            };
+        };
+        let mut calls = self.calls();
+        let Some(inbox) = calls.by_id.remove(&id) else {
+            return calls.addressee(id);
+        };
+        let answered = calls.all_answered();
+        drop(calls);
+        inbox.push_answer(frame);
+        misaddressed(answered);
+        Addressee::Call
+    }
+
+    /// An answer whose id is `null`: it is the answer to the only request that waits, unless it may answer what
+    /// needed no answer.
+    fn answer_without_id(&self, frame: Frame) -> Addressee {
+        let last_id = self.next_id.load(Ordering::Relaxed);
+        let mut calls = self.calls();
+        let waiting = calls.waiting(u64::MAX);
+        // A result answers a request, whatever else was sent.
+        let is_error = frame.error().is_some();
+        if is_error && self.answerless.lock().may_be_answered(last_id, &waiting) {
+            return Addressee::Nobody;
+        }
+        if let [only] = waiting[..]
+            && !calls.unaddressed.is_any()
+        {
+            let inbox = calls.by_id.remove(&only);
+            drop(calls);
+            if let Some(inbox) = inbox {
+                inbox.push_answer(frame);
+            }
+            return Addressee::Call;
+        }
+        if waiting.is_empty() {
+            return Addressee::Nobody;
+        }
+        calls.unaddressed.came(last_id);
+        let answered = calls.all_answered();
+        drop(calls);
+        misaddressed(answered);
+        Addressee::Nobody
+    }
+
+    /// A message was sent that needs no answer. Some servers answer it all the same, under the id `null`.
+    pub fn sent_answerless(&self) {
+        let last_id = self.next_id.load(Ordering::Relaxed);
+        self.answerless.lock().sent(last_id);
+    }
+
+    /// Breaks the call off whose answer came and cannot be read, if it says which it is, or if there is only one
+    /// and the answer has an id that no call has.
+    pub fn unreadable(&self, text: &[u8], why: &str) -> Option<u64> {
+        let is_message = memchr::memmem::find(text, b"\"jsonrpc\"").is_some();
+        if !is_message || is_request(text) {
+            return None;
+        }
+        let id = UnreadableId::find(text)?;
+        let mut calls = self.calls();
+        let id = match id {
+            UnreadableId::Number(id) => calls.awaited(id)?,
+            // It may be the late answer to a call that nobody waits for.
+            UnreadableId::Foreign => calls.only_id().filter(|_| calls.abandoned.is_empty())?,
+        };
+        let inbox = calls.by_id.remove(&id)?;
+        drop(calls);
+        inbox.break_off(Broken::Unreadable(why.into()));
+        Some(id)
+    }
+
+    /// Hands a notification to the request that it names, by a progress token or a subscription's id.
+    pub fn about(&self, id: &str, frame: Frame) -> bool {
+        let Some(id) = id.parse().ok().or_else(|| whole_number(id)) else {
+            return false;
+        };
+        let inbox = self.calls().by_id.get(&id).cloned();
+        inbox
+            .inspect(|inbox| {
+                if frame.method() == Some(Method::Acknowledged) {
+                    inbox.acknowledge();
+                }
+                inbox.push_notification(frame);
+            })
+            .is_some()
+    }
+
+    /// A server made a request that it must not make: the only call that can have caused it fails.
+    /// Returns whether there is one.
+    pub fn violated(&self) -> bool {
+        let calls = self.calls();
+        let mut by_clients = calls
+            .by_id
+            .iter()
+            .filter(|(_, inbox)| inbox.asker.is_some());
+        let only = match (by_clients.next(), by_clients.next()) {
+            (Some((_, only)), None) => Arc::clone(only),
+            _ => return false,
+        };
+        drop(by_clients);
+        drop(calls);
+        only.break_off(Broken::Asked);
+        true
+    }
+
+    /// Breaks the call off that has come back as it was sent: a request of a server that no server makes, under the
+    /// id of a call. Returns whether there is one. It is not answered, because the answer would come back, too.
+    pub fn echoed(&self, request: &Frame) -> bool {
+        let is_foreign = request.method().is_some_and(Method::is_client_request);
+        let id = request.id().filter(|_| is_foreign);
+        let Some(id) = id.and_then(|id| id.parse().ok()) else {
+            return false;
+        };
+        let inbox = self.calls().by_id.remove(&id);
+        inbox
+            .inspect(|inbox| inbox.break_off(Broken::Echoed))
+            .is_some()
+    }
+
+    /// Hands a notification that names no call to the only one in flight of a client; gives it back when
+    /// there is none, or more than one.
+    pub fn to_only_call(&self, frame: Frame) -> Option<Frame> {
+        let calls = self.calls();
+        let mut inboxes = calls
+            .by_id
+            .values()
+            .filter(|inbox| inbox.asker.is_some() && !inbox.is_subscribed());
+        match (inboxes.next(), inboxes.next()) {
+            (Some(only), None) => {
+                only.push_notification(frame);
+                None
+            }
+            _ => Some(frame),
+        }
+    }
+
+    /// Hands a question that names no call to the only client that can have caused it; gives it back
+    /// when there is none, or more than one. Either way it names the calls that can have caused it.
+    pub fn ask(&self, mut question: Question) -> Result<(), Question> {
+        let calls = self.calls();
+        let live = calls.by_id.iter();
+        let live = live.filter_map(|(id, inbox)| Some((id, inbox.asker?, inbox)));
+        question.of_calls(live.clone().map(|(.., inbox)| inbox.take_questions()));
+        let mut askers = live.clone().map(|(_, asker, _)| asker);
+        let Some(asker) = askers.next() else {
+            question.hindered("no call is in flight that can have caused it");
+            return Err(question);
+        };
+        if askers.any(|other| other != asker) {
+            let waiting = live.filter_map(|(.., inbox)| inbox.open_questions()?.waiting());
+            question.hindered(ambiguous(waiting.max()));
+            return Err(question);
+        }
+        if let Some(ago) = calls.given_up_by_others(asker) {
+            question.hindered(maybe_of_given_up(ago));
+            return Err(question);
+        }
+        // Of one client's calls the latest is as good as any.
+        let Some((_, _, latest)) = live.max_by_key(|(id, ..)| **id) else {
+            return Err(question);
+        };
+        latest.push_question(question);
+        Ok(())
+    }
+
+    /// Breaks the call off whose answer exceeds `limit` bytes, if the answer's beginning says which
+    /// it is.
+    pub fn too_large(&self, head: &[u8], limit: usize) -> Option<u64> {
+        let mut calls = self.calls();
+        let id = match id_in_head(head) {
+            // The server's own request, which answers none of ours.
+            _ if is_request(head) => return None,
+            Some(id) => calls.awaited(id)?,
+            // Part of the only call there is.
+            None => calls.only_id()?,
+        };
+        let inbox = calls.by_id.remove(&id)?;
+        drop(calls);
+        inbox.break_off(Broken::TooLarge(limit));
+        Some(id)
+    }
+
+    /// Whether a call may wait for the message that begins in this way: it is the answer to a call, may
+    /// be one, or may be asked for the sake of one.
+    pub fn may_await(&self, head: &[u8]) -> bool {
+        let calls = self.calls();
+        match id_in_head(head) {
+            Some(id) if !is_request(head) => calls.by_id.contains_key(&id),
+            _ => !calls.by_id.is_empty(),
+        }
+    }
+
+    /// Ends every call in flight, and refuses new ones.
+    pub fn end(&self) {
+        let ended = {
+            let mut calls = self.calls();
+            calls.ended = true;
+            // Servers answer what is open when their stdin ends.
+            calls.forgotten = calls.forgotten.max(self.next_id.load(Ordering::Relaxed));
+            let ended = std::mem::take(&mut calls.by_id);
+            calls.lost.extend(lost(&ended));
+            ended
+        };
+        for inbox in ended.into_values() {
+            inbox.break_off(Broken::Ended);
+        }
+    }
+
+    /// The calls that were in flight at the end, the latest first, as far as they may be suspects. Told
+    /// once.
+    pub fn take_lost(&self) -> Vec<(PossibleSuspect, Mark)> {
+        std::mem::take(&mut self.calls().lost)
+    }
+
+    pub fn is_ended(&self) -> bool {
+        self.calls().ended
+    }
+}
+
+/// One registered call. Dropping it forgets the call, and a late answer is dropped.
+#[derive(Debug)]
+pub struct Ticket {
+    pub id: u64,
+    inbox: Arc<Inbox>,
+    pending: Arc<Pending>,
+}
+
+impl Ticket {
+    /// The call has been given to the writer, at this place.
+    pub fn queued(&self, mark: Mark) {
+        self.inbox.queued(mark);
+    }
+
+    /// The questions that this call may have caused, if there was one.
+    pub fn open_questions(&self) -> Option<&OpenQuestions> {
+        self.inbox.open_questions()
+    }
+
+    /// The next message for this call. Cancel-safe.
+    pub async fn next(&mut self) -> Result<ServerMessage, Broken> {
+        self.inbox.next().await
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut calls = self.pending.calls();
+        if calls.by_id.remove(&self.id).is_some() {
+            calls.abandon(self.id, self.inbox.asker);
+        }
+        drop(calls);
+        let dropped = self.inbox.dropped();
+        if dropped > 0 {
+            tracing::warn!(
+                server = %self.pending.server,
+                dropped,
+                "progress or log messages of a call were dropped: its client reads too slowly"
+            );
+        }
+    }
+}
+
+/// Breaks calls off whose answers came without an id.
+fn misaddressed(calls: Vec<Arc<Inbox>>) {
+    for inbox in calls {
+        inbox.break_off(Broken::Misaddressed("null".into()));
+    }
+}
+
+/// Why a question has no addressee. The call that has waited for its client for the longest is named: it may
+/// be why calls of several clients are in flight.
+fn ambiguous(waiting: Option<Duration>) -> String {
+    let reason = "calls of several clients are in flight on the server's connection, and nobody can tell whose question this is";
+    match waiting {
+        Some(waiting) => format!(
+            "{reason}; one of them has waited for {} s for its client's answer (mainstay requests shows which)",
+            waiting.as_secs()
+        ),
+        None => reason.to_owned(),
+    }
+}
+
+/// Why a question has no addressee that may be of a call that another client gave up so long ago.
+fn maybe_of_given_up(ago: Duration) -> String {
+    format!(
+        "another client's call was cancelled or given up {} s ago, the server has not answered it, and nobody can tell whether this is a question of that call (told apart once the server answers it, or {} s after it was given up)",
+        ago.as_secs(),
+        ABANDONED_FOR.as_secs()
+    )
+}
+
+/// The latest of the calls that were queued, for a server that crashed.
+fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(PossibleSuspect, Mark)> {
+    let mut calls: Vec<_> = ended
+        .iter()
+        .filter_map(|(id, inbox)| Some((*id, inbox.work()?)))
+        .collect();
+    calls.sort_unstable_by_key(|(id, _)| Reverse(*id));
+    let latest = calls.into_iter().take(MAX_SUSPECTS);
+    latest
+        .map(|(_, (work, mark))| (work.clone(), mark))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+use super::*;
+use crate::exchanges::{
+    question::AskedQuestions,
+    reply_sink::{ReplyQueue, ReplySink},
+};
+
+fn pending() -> Arc<Pending> {
+    Arc::new(Pending::new(ServerName::new("s").expect("a legal name")))
+}
+
+#[test]
+fn an_oversized_answer_is_attributed_only_where_its_id_stands_first() {
+    assert_eq!(
+        id_in_head(br#"{"jsonrpc":"2.0","id": 17,"result":{"content"#),
+        Some(17)
+    );
+    assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","result":{"id":17,"#), None);
+    assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
+}
+
+fn error_without_id() -> Frame {
+    let text = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":""}}"#;
+    Frame::read(text.into()).expect("a response")
+}
+
+fn has_come(ticket: &mut Ticket) -> Option<Result<(), Broken>> {
+    let said = futures_util::FutureExt::now_or_never(ticket.next());
+    said.map(|said| said.map(|_| ()))
+}
+
+#[test]
+fn an_id_counts_in_every_spelling() {
+    let pending = pending();
+    for spelling in ["\"N\"", "N.0", "Ne0"] {
+        let mut call = pending.register(None, None).expect("open");
+        let id = spelling.replace('N', &call.id.to_string());
+        assert_eq!(pending.answer(&id, error_without_id()), Addressee::Call);
+        assert_eq!(has_come(&mut call), Some(Ok(())), "{id}");
+    }
+    let given_up = pending.register(None, None).expect("open").id;
+    let id = format!("\"{given_up}\"");
+    assert_eq!(pending.answer(&id, error_without_id()), Addressee::GaveUp);
+}
+
+#[test]
+fn an_answer_without_an_id_goes_to_the_only_call() {
+    let pending = pending();
+    let null = || pending.answer("null", error_without_id());
+    assert_eq!(null(), Addressee::Nobody);
+    let mut call = pending.register(None, None).expect("open");
+    assert_eq!(null(), Addressee::Call);
+    assert_eq!(has_come(&mut call), Some(Ok(())));
+}
+
+/// Some servers answer notifications.
+#[test]
+fn an_answer_without_an_id_may_answer_a_notification() {
+    let pending = pending();
+    let null = || pending.answer("null", error_without_id());
+    pending.sent_answerless();
+    let mut first = pending.register(None, None).expect("open");
+    assert_eq!(null(), Addressee::Nobody);
+    assert_eq!(has_come(&mut first), None);
+    // One notification has one answer.
+    assert_eq!(null(), Addressee::Call);
+    // A server that has answered a later request has passed the notification.
+    pending.sent_answerless();
+    let [second, mut third] = [(); 2].map(|()| pending.register(None, None).expect("open"));
+    pending.answer(&second.id.to_string(), error_without_id());
+    assert_eq!(null(), Addressee::Call);
+    assert_eq!(has_come(&mut third), Some(Ok(())));
+}
+
+/// Among several calls none is the one that an answer without an id is meant for, but once there are as
+/// many answers as calls, no call has to wait.
+#[test]
+fn as_many_answers_without_an_id_as_calls_end_all_of_them() {
+    let pending = pending();
+    let null = || pending.answer("null", error_without_id());
+    let mut calls = [(); 3].map(|()| pending.register(None, None).expect("open"));
+    assert_eq!(null(), Addressee::Nobody);
+    let mut later = pending.register(None, None).expect("open");
+    assert!(calls.iter_mut().all(|call| has_come(call).is_none()));
+    // It was not sent when the answer came.
+    pending.answer(&calls[0].id.to_string(), error_without_id());
+    assert_eq!(has_come(&mut calls[0]), Some(Ok(())));
+    assert_eq!(has_come(&mut calls[1]), None);
+    pending.answer(&calls[1].id.to_string(), error_without_id());
+    let misaddressed = Some(Err(Broken::Misaddressed("null".into())));
+    assert_eq!(has_come(&mut calls[2]), misaddressed);
+    assert_eq!(has_come(&mut later), None);
+    let mut latest = pending.register(None, None).expect("open");
+    assert_eq!(null(), Addressee::Nobody);
+    assert_eq!(null(), Addressee::Nobody);
+    assert_eq!(has_come(&mut later), misaddressed);
+    assert_eq!(has_come(&mut latest), misaddressed);
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_ends_its_call() {
+    let pending = pending();
+    for text in [
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}"#,
+        r#"{"result":{"x":NaN},"jsonrpc":"2.0","id": ID }"#,
+        r#"{"jsonrpc":"2.0","id":"ID","result":{"x":NaN}}"#,
+        r#"{"jsonrpc":"2.0","id":ID.0,"result":{"x":NaN}}"#,
+        r#"{"result":{"x":NaN},"jsonrpc":"2.0","id":"ID"}"#,
+        r#"{"jsonrpc":"2.0","id":"of-the-server","result":{"x":NaN}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"result":{"x":NaN}}"#,
+    ] {
+        let mut call = pending.register(None, None).expect("open");
+        let text = text.replace("ID", &call.id.to_string());
+        assert_eq!(pending.unreadable(text.as_bytes(), "why"), Some(call.id));
+        let unreadable = Some(Err(Broken::Unreadable("why".into())));
+        assert_eq!(has_come(&mut call), unreadable, "{text}");
+    }
+    let mut call = pending.register(None, None).expect("open");
+    for text in [
+        r#"{"id":ID,"x":NaN}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"method":"x","params":NaN}"#,
+        r#"{"jsonrpc":"2.0","id":"#,
+        r#"{"jsonrpc":"2.0","result":{"id":ID"#,
+        r#"{"jsonrpc":"2.0","result":{"x":NaN,"id":"ID"}}"#,
+    ] {
+        let text = text.replace("ID", &call.id.to_string());
+        assert_eq!(pending.unreadable(text.as_bytes(), "why"), None, "{text}");
+    }
+    assert_eq!(has_come(&mut call), None);
+    let mut other = pending.register(None, None).expect("open");
+    let foreign = r#"{"jsonrpc":"2.0","id":"of-the-server","result":{"x":NaN}}"#;
+    assert_eq!(pending.unreadable(foreign.as_bytes(), "why"), None);
+    assert_eq!((has_come(&mut call), has_come(&mut other)), (None, None));
+}
+
+/// A late answer to a request that was given up is expected, our own requests included. A duplicate
+/// or invented one is not.
+#[test]
+fn a_late_answer_is_told_apart_from_an_invented_one() {
+    let pending = pending();
+    let answered = |id: u64| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        let frame = Frame::read(text.into()).expect("a response");
+        pending.answer(&id.to_string(), frame)
+    };
+    let give_up = |asker| pending.register(asker, None).expect("open").id;
+    let list = give_up(None);
+    assert_eq!(answered(list), Addressee::GaveUp);
+    assert_eq!(answered(list), Addressee::Nobody);
+    assert_eq!(answered(4711), Addressee::Nobody);
+    let many: Vec<u64> = (0..=MAX_ABANDONED)
+        .map(|_| give_up(Some(Asker::new())))
+        .collect();
+    for id in many {
+        assert_eq!(answered(id), Addressee::GaveUp, "{id}");
+    }
+}
+
+/// A server may answer what is open when its session ends, such as `subscriptions/listen`.
+#[test]
+fn an_answer_after_the_end_is_late() {
+    let pending = pending();
+    let open = pending.register(None, None).expect("open");
+    let id = open.id.to_string();
+    pending.end();
+    let late = |id: &str| {
+        let text =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32000,"message":""}}}}"#);
+        pending.answer(id, Frame::read(text.into()).expect("a response"))
+    };
+    assert_eq!(late(&id), Addressee::GaveUp);
+    assert_eq!(late("4711"), Addressee::Nobody);
+}
+
+#[test]
+fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
+    let pending = pending();
+    let (unnamed, question) = (
+        &br#"{"jsonrpc":"2.0","result":{"#[..],
+        &br#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","#[..],
+    );
+    assert!(!pending.may_await(unnamed) && !pending.may_await(question));
+    let call = pending.register(Some(Asker::new()), None).expect("open");
+    assert!(pending.may_await(unnamed) && pending.may_await(question));
+    let answer = |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
+    assert!(pending.may_await(answer(call.id).as_bytes()));
+    assert!(!pending.may_await(answer(call.id + 1).as_bytes()));
+    // With two calls it could belong to either.
+    let other = pending.register(Some(Asker::new()), None).expect("open");
+    assert_eq!(pending.too_large(unnamed, 10), None);
+    drop(other);
+    assert_eq!(pending.too_large(question, 10), None);
+    assert_eq!(pending.too_large(unnamed, 10), Some(call.id));
+}
+
+fn question(over: &tokio_util::sync::CancellationToken) -> Question {
+    let text = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
+    let frame = Frame::read(text.into()).expect("a request");
+    let server = ServerName::new("s").expect("a legal name");
+    let replies = ReplySink::new(server, ReplyQueue::None, over.clone());
+    Question::read(frame, &replies, &AskedQuestions::default()).expect("no ping")
+}
+
+/// A call that its client gave up may still ask. It is told why others are not asked, until it is answered or
+/// its time is over.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_given_up_keeps_others_from_being_asked() {
+    let pending = pending();
+    let [one, other] = [(); 2].map(|()| Some(Asker::new()));
+    let mut live = pending.register(other, None).expect("open");
+    let over = tokio_util::sync::CancellationToken::new();
+    let mut ask = || match pending.ask(question(&over)) {
+        Ok(()) => {
+            assert_eq!(has_come(&mut live), Some(Ok(())));
+            None
+        }
+        Err(refused) => refused.obstacle().map(str::to_owned),
+    };
+    let give_up = |asker| pending.register(asker, None).expect("open").id;
+    give_up(other);
+    give_up(None);
+    assert_eq!(ask(), None);
+    let answers: [&dyn Fn(u64); 4] = [
+        &|id| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+            pending.answer(
+                &id.to_string(),
+                Frame::read(text.into()).expect("a response"),
+            );
+        },
+        &|id| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":NaN}}"#);
+            assert_eq!(pending.unreadable(text.as_bytes(), "why"), None);
+        },
+        &|id| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
+            assert_eq!(pending.too_large(text.as_bytes(), 10), None);
+        },
+        &|_| {},
+    ];
+    for (number, answer) in answers.iter().enumerate() {
+        let id = give_up(one);
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let obstacle = ask().expect("another client's call may have caused it");
+        assert!(obstacle.contains("given up 3 s ago"), "{obstacle}");
+        assert!(!obstacle.contains("in flight"), "{obstacle}");
+        answer(id);
+        if number == 3 {
+            tokio::time::advance(ABANDONED_FOR).await;
+        }
+        assert_eq!(ask(), None, "{number}");
+    }
+}
+
+/// A server may make requests under the ids of calls, but none of a client's.
+#[test]
+fn a_call_that_comes_back_is_no_question() {
+    let pending = pending();
+    let mut call = pending.register(None, None).expect("open");
+    let request = |id: u64, method: &str| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#);
+        Frame::read(text.into()).expect("a request")
+    };
+    for (id, method) in [
+        (call.id + 1, "tools/list"),
+        (call.id, "ping"),
+        (call.id, "x"),
+    ] {
+        assert!(!pending.echoed(&request(id, method)), "{method}");
+    }
+    assert_eq!(has_come(&mut call), None);
+    assert!(pending.echoed(&request(call.id, "initialize")));
+    assert_eq!(has_come(&mut call), Some(Err(Broken::Echoed)));
+}

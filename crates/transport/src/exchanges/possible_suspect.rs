@@ -1,0 +1,53 @@
+//! What is kept of a call while it is in flight. If its server crashes, the call is a suspect.
+
+use std::{borrow::Cow, sync::Arc};
+
+use mainstay_core::{message::Method, suspects::CallSignature};
+
+use crate::Frame;
+
+/// A call of a tool, a prompt or a resource, which may crash its server. Cloning shares the message.
+#[derive(Clone, Debug)]
+pub struct PossibleSuspect {
+    frame: Frame,
+    /// The server's own name of what is called, where it is not the one in the message.
+    original: Option<Arc<str>>,
+}
+
+impl PossibleSuspect {
+    /// `None` if the request is for anything else.
+    pub fn of(frame: &Frame, original: Option<&Arc<str>>) -> Option<Self> {
+        member_of_name(frame.method()?)?;
+        Some(Self {
+            frame: frame.clone(),
+            original: original.cloned(),
+        })
+    }
+
+    /// The server's own name of what is called.
+    pub fn name(&self) -> Option<Cow<'_, str>> {
+        if let Some(original) = &self.original {
+            return Some(Cow::Borrowed(original));
+        }
+        let member = member_of_name(self.frame.method()?)?;
+        self.frame.text_param(member).map(Cow::Owned)
+    }
+
+    /// What the call asks for, with everything that identifies it.
+    pub fn asked<'a>(&'a self, name: &'a str) -> Option<CallSignature<'a>> {
+        let arguments = self.frame.envelope().arguments();
+        Some(CallSignature {
+            method: self.frame.method()?,
+            name,
+            arguments: arguments.map_or("", |span| self.frame.get(span)),
+        })
+    }
+}
+
+fn member_of_name(method: Method) -> Option<&'static str> {
+    match method {
+        Method::ToolsCall | Method::PromptsGet => Some("name"),
+        Method::ResourcesRead => Some("uri"),
+        _ => None,
+    }
+}

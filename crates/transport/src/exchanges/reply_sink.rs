@@ -1,0 +1,74 @@
+//! Takes Mainstay's answers to a server's requests.
+
+use std::sync::{Arc, LazyLock};
+
+use mainstay_core::ids::ServerName;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{LineWriter, exchanges::pending::Pending, logs::Throttle};
+
+/// Sends answers to a server's requests without waiting: the reader of the server's messages must not be
+/// delayed. Cloning shares the queue.
+#[derive(Clone, Debug)]
+pub struct ReplySink {
+    server: ServerName,
+    queue: ReplyQueue,
+    /// See [`Stop::over`](crate::Stop::over).
+    over: CancellationToken,
+}
+
+/// The way of an answer to its server.
+#[derive(Clone, Debug)]
+pub enum ReplyQueue {
+    /// Standard input of a process.
+    Pipe(Arc<LineWriter>, Arc<Pending>),
+    /// A task of the session posts what is sent here.
+    Posts(mpsc::Sender<String>),
+    /// Servers of 2026-07-28 make no requests. Those that they make have no answers.
+    None,
+}
+
+impl ReplySink {
+    /// `over` is cancelled when nobody awaits an answer any more.
+    pub fn new(server: ServerName, queue: ReplyQueue, over: CancellationToken) -> Self {
+        Self {
+            server,
+            queue,
+            over,
+        }
+    }
+
+    /// Cancelled when nobody awaits an answer any more.
+    pub fn over(&self) -> &CancellationToken {
+        &self.over
+    }
+
+    pub fn server(&self) -> &ServerName {
+        &self.server
+    }
+
+    /// Queues an answer (JSON text). Drops it if too many wait already.
+    pub fn reply(&self, text: String) {
+        let taken = match &self.queue {
+            ReplyQueue::Pipe(writer, pending) => {
+                pending.sent_answerless();
+                matches!(writer.try_send(&text), Ok(Some(_)))
+            }
+            ReplyQueue::Posts(posts) => posts.try_send(text).is_ok(),
+            ReplyQueue::None => false,
+        };
+        if !taken && let Some(times) = replies_dropped() {
+            tracing::warn!(server = %self.server, times, "an answer to a server was dropped: it does not read");
+        }
+    }
+}
+
+/// Counts an answer that was dropped. Returns how many to report, if a report is due.
+fn replies_dropped() -> Option<u64> {
+    static DROPPED: LazyLock<Mutex<Throttle>> = LazyLock::new(Mutex::default);
+    // Held for a few operations, never across an await.
+    let mut dropped = DROPPED.lock();
+    dropped.again()
+}

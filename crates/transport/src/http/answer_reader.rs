@@ -1,0 +1,362 @@
+//! Reads the HTTP answer to a posted request: a JSON body, or a stream of messages.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use mainstay_core::message::{self, Malformed};
+use mainstay_platform::event_stream::Event;
+use tokio::{
+    task::coop::consume_budget,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    Budget, Frame, Interruption, InterruptionKind, Reading, Unreadable,
+    http::{
+        credentials::Sending,
+        events::{Events, StreamBroken},
+        http_client,
+        http1::{CollectError, Error, Head, Response},
+        json_values::JsonValues,
+    },
+};
+
+/// Before a stream that has ended is asked for again, unless the server names another time.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The shortest time that a server can name.
+const MIN_RETRY: Duration = Duration::from_millis(100);
+
+/// How a successful body that is no event stream is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonBody {
+    /// As one message, once it is complete.
+    Whole,
+    /// As a stream of JSON objects. A subscription lasts: its body has no end to wait for.
+    Stream,
+}
+
+/// The answer to one POST.
+pub struct AnswerReader {
+    state: State,
+    json: JsonBody,
+    /// The most bytes that one message may have.
+    limit: usize,
+    budget: Option<Budget>,
+    status: Option<u16>,
+    /// The head of an answer that redirects the request.
+    redirect: Option<Head>,
+    is_stream: bool,
+    /// A long message that is being read, with the status if it is a whole body.
+    long: Option<(Option<u16>, Reading)>,
+    position: StreamPosition,
+    next_read: NextRead,
+}
+
+enum State {
+    Head(Sending),
+    Body {
+        response: Response,
+        read: BytesMut,
+    },
+    Events(Box<Events>),
+    Values(Box<JsonValues>),
+    /// Nothing more will come.
+    Done,
+}
+
+/// How far an event stream was read, and when it may be asked for again.
+pub struct StreamPosition {
+    /// The id of the last event that had one.
+    pub last_event: Option<String>,
+    pub retry: Duration,
+}
+
+impl Default for StreamPosition {
+    fn default() -> Self {
+        Self {
+            last_event: None,
+            retry: RETRY,
+        }
+    }
+}
+
+impl StreamPosition {
+    fn pass(&mut self, event: &mut Event) {
+        if let Some(id) = event.id.take() {
+            self.last_event = Some(id).filter(|id| !id.is_empty());
+        }
+        if let Some(retry) = event.retry {
+            self.retry = Duration::from_millis(retry).max(MIN_RETRY);
+        }
+    }
+}
+
+/// A part of an answer.
+pub enum Piece {
+    /// The body of an answer that is no stream. It is the last piece.
+    Body {
+        status: u16,
+        body: Bytes,
+        read: Result<Frame, Unreadable>,
+    },
+    /// One message of a stream, of so many bytes.
+    Message {
+        bytes: usize,
+        read: Result<Frame, Unreadable>,
+    },
+    /// The server has ended the stream.
+    Ended,
+    /// The stream broke off.
+    Broken(Error),
+    /// There will be no answer.
+    Failed(Interruption),
+}
+
+impl AnswerReader {
+    /// Reads the answer to a request that is on its way.
+    pub fn new(response: Sending, json: JsonBody, limit: usize) -> Self {
+        let state = State::Head(response);
+        Self {
+            state,
+            ..Self::idle(json, limit, None)
+        }
+    }
+
+    /// Reads an answer whose head has come.
+    pub fn answered(response: Response, json: JsonBody, limit: usize, budget: Budget) -> Self {
+        let mut reader = Self::idle(json, limit, Some(budget));
+        reader.read(response);
+        reader
+    }
+
+    fn idle(json: JsonBody, limit: usize, budget: Option<Budget>) -> Self {
+        Self {
+            state: State::Done,
+            json,
+            limit,
+            budget,
+            status: None,
+            redirect: None,
+            is_stream: false,
+            long: None,
+            position: StreamPosition::default(),
+            next_read: NextRead::default(),
+        }
+    }
+
+    /// Reads no more of the answer than this.
+    pub fn count(&mut self, budget: Budget) {
+        self.budget = Some(budget);
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.is_stream
+    }
+
+    /// The status of the answer, once there is one.
+    pub fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// The head of the answer, if it redirects the request.
+    pub fn redirect(&self) -> Option<&Head> {
+        self.redirect.as_ref()
+    }
+
+    pub fn position(&self) -> &StreamPosition {
+        &self.position
+    }
+
+    /// Reads the answer to a repeated request.
+    pub fn restart(&mut self, response: Sending) {
+        self.state = State::Head(response);
+    }
+
+    /// Reads this response from now on.
+    pub fn read(&mut self, mut response: Response) {
+        response.count(self.budget.clone());
+        self.status = Some(response.head.status);
+        if http_client::is_redirect(response.head.status) {
+            self.redirect = Some(response.head.clone());
+        }
+        let is_events = response.head.is_event_stream;
+        let is_stream = is_events || self.json == JsonBody::Stream;
+        self.is_stream = response.head.is_success() && is_stream;
+        self.state = match (self.is_stream, is_events) {
+            (true, true) => State::Events(Box::new(Events::new(response, self.limit))),
+            (true, false) => State::Values(Box::new(JsonValues::new(response, self.limit))),
+            (false, _) => State::Body {
+                response,
+                read: BytesMut::new(),
+            },
+        };
+    }
+
+    /// Reads no more, because the stream has brought the response. Its connection is used again.
+    pub fn finish(&mut self) {
+        if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
+            events.finish();
+        }
+    }
+
+    /// Reads no more, and closes the connection unless the answer has come to its end.
+    pub fn close(&mut self) {
+        self.state = State::Done;
+    }
+
+    /// Waits so long before more of the stream is read.
+    pub fn pause(&mut self, pause: Duration) {
+        self.next_read.after(pause);
+    }
+
+    /// The next piece. `parse` reads a message, off the runtime's threads if it is long. Cancel-safe:
+    /// what has come stays in `self`.
+    pub async fn next(
+        &mut self,
+        parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+    ) -> Piece {
+        if self.long.is_some() {
+            return self.long_message().await;
+        }
+        let piece = loop {
+            match &mut self.state {
+                State::Head(response) => match response.await {
+                    Ok(response) => self.read(response),
+                    Err(error) => break Piece::Failed(http_client::interruption(&error)),
+                },
+                State::Body { response, read } => {
+                    let status = response.head.status;
+                    let body = response.collect(read, self.limit).await;
+                    let read = std::mem::take(read).freeze();
+                    self.state = State::Done;
+                    return match body {
+                        Ok(body) => self.body(status, body, parse).await,
+                        Err(CollectError::TooLarge) => Piece::Failed(too_large(self.limit)),
+                        // A whole message counts, though its body ends early.
+                        Err(CollectError::Broken(_)) if Frame::of_server(read.clone()).is_ok() => {
+                            self.body(status, read, parse).await
+                        }
+                        Err(CollectError::Broken(error)) => {
+                            Piece::Failed(http_client::interruption(&error))
+                        }
+                    };
+                }
+                State::Events(events) => {
+                    self.next_read.wait().await;
+                    match events.next().await {
+                        None => break Piece::Ended,
+                        Some(Err(broken)) => break Piece::from(broken),
+                        Some(Ok(mut event)) => {
+                            self.position.pass(&mut event);
+                            // An empty event primes the stream for resumption (2025-11-25).
+                            if let Some(data) = event.data.filter(|data| !data.is_empty()) {
+                                return self.message(data, parse).await;
+                            }
+                        }
+                    }
+                }
+                State::Values(values) => {
+                    self.next_read.wait().await;
+                    match values.next().await {
+                        None => break Piece::Ended,
+                        Some(Err(broken)) => break Piece::from(broken),
+                        Some(Ok(value)) => return self.message(value, parse).await,
+                    }
+                }
+                State::Done => {
+                    break Piece::Failed(Interruption::sent(InterruptionKind::Unanswered));
+                }
+            }
+        };
+        self.state = State::Done;
+        piece
+    }
+
+    async fn body(
+        &mut self,
+        status: u16,
+        body: Bytes,
+        parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+    ) -> Piece {
+        if Reading::is_long(&body) {
+            self.long = Some((Some(status), Reading::of(body, parse)));
+            return self.long_message().await;
+        }
+        let read = parse(body.clone());
+        Piece::Body { status, body, read }
+    }
+
+    async fn message(
+        &mut self,
+        data: Bytes,
+        parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+    ) -> Piece {
+        let bytes = data.len();
+        if message::is_batch(&data) {
+            let reason = "a batch";
+            let read = Err(Malformed::Envelope { reason, id: None }.into());
+            return Piece::Message { bytes, read };
+        }
+        if Reading::is_long(&data) {
+            self.long = Some((None, Reading::of(data, parse)));
+            return self.long_message().await;
+        }
+        let read = parse(data);
+        Piece::Message { bytes, read }
+    }
+
+    /// Waits for the long message that is being read. Cancel-safe.
+    async fn long_message(&mut self) -> Piece {
+        let Some((status, reading)) = &mut self.long else {
+            return Piece::Failed(Interruption::sent(InterruptionKind::Unanswered));
+        };
+        let (status, read, body) = (*status, reading.done().await, reading.bytes.clone());
+        self.long = None;
+        match status {
+            Some(status) => Piece::Body { status, body, read },
+            None => Piece::Message {
+                bytes: body.len(),
+                read,
+            },
+        }
+    }
+}
+
+impl From<StreamBroken> for Piece {
+    fn from(broken: StreamBroken) -> Self {
+        match broken {
+            StreamBroken::TooLarge { limit, .. } => Self::Failed(too_large(limit)),
+            StreamBroken::Broken(error @ Error::OverBudget(_)) => {
+                Self::Failed(http_client::interruption(&error))
+            }
+            StreamBroken::Broken(error) => Self::Broken(error),
+        }
+    }
+}
+
+fn too_large(limit: usize) -> Interruption {
+    Interruption::sent(InterruptionKind::TooLarge(limit))
+}
+
+/// When more of a stream may be read.
+#[derive(Debug, Default)]
+struct NextRead(Option<Instant>);
+
+impl NextRead {
+    fn after(&mut self, pause: Duration) {
+        if !pause.is_zero() {
+            self.0 = Some(Instant::now() + pause);
+        }
+    }
+
+    /// Returns at that time. Cancel-safe.
+    async fn wait(&mut self) {
+        match self.0 {
+            Some(time) => sleep_until(time).await,
+            // Once in a while others have their turn.
+            None => consume_budget().await,
+        }
+        self.0 = None;
+    }
+}

@@ -1,0 +1,84 @@
+//! Server-sent events of a response body, each bounded in size.
+
+use bytes::Bytes;
+use mainstay_platform::event_stream::{Event, EventParser, TooLarge};
+
+use crate::{
+    Frame,
+    http::http1::{self, Response},
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum StreamBroken {
+    /// One event; the stream goes on after it.
+    #[error("an event exceeds {limit} bytes")]
+    TooLarge { limit: usize, head: Bytes },
+    #[error(transparent)]
+    Broken(#[from] http1::Error),
+}
+
+/// The events of one response.
+#[derive(Debug)]
+pub struct Events {
+    response: Response,
+    parser: EventParser,
+    ended: Option<Ended>,
+}
+
+/// The end of a stream, which follows its last event.
+#[derive(Debug)]
+enum Ended {
+    InOrder,
+    Broken(http1::Error),
+}
+
+impl Events {
+    pub fn new(response: Response, limit: usize) -> Self {
+        Self {
+            response,
+            parser: EventParser::new(limit),
+            ended: None,
+        }
+    }
+
+    /// The next event; `None` when the server has ended the stream. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Event, StreamBroken>> {
+        loop {
+            match self.ended.take() {
+                Some(Ended::InOrder) => return None,
+                Some(Ended::Broken(error)) => return Some(Err(error.into())),
+                None => {}
+            }
+            if let Some(event) = self.parser.next_event() {
+                let limit = self.parser.limit();
+                return Some(
+                    event.map_err(|TooLarge { head }| StreamBroken::TooLarge { limit, head }),
+                );
+            }
+            let ended = match self.response.data().await {
+                Some(Ok(data)) => {
+                    self.parser.push(data);
+                    continue;
+                }
+                None => Ended::InOrder,
+                Some(Err(error)) => Ended::Broken(error),
+            };
+            self.ended = Some(ended);
+            // Some servers leave the last blank line out.
+            if let Some(event) = self.parser.last_event().filter(is_whole) {
+                return Some(Ok(event));
+            }
+        }
+    }
+
+    /// What follows is of no interest: the connection is kept for the next request.
+    pub fn finish(self) {
+        self.response.linger();
+    }
+}
+
+/// Whether the data of an event without its blank line is a whole message.
+fn is_whole(event: &Event) -> bool {
+    let data = event.data.clone();
+    data.is_some_and(|data| Frame::of_server(data).is_ok())
+}

@@ -1,0 +1,635 @@
+//! The HTTP/1.1 client, with a pool of connections to one origin. It is on the path of every call.
+//!
+//! A request is written and its answer read by the task that calls, on a pooled connection, without
+//! a task per connection in between: every hand-over between tasks costs more than parsing does.
+//! Heads are parsed by `httparse`; bodies by [`body`].
+
+mod body;
+mod connect_error;
+mod connection;
+mod cookies;
+mod error;
+mod head;
+mod upgraded;
+
+use std::{
+    io,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http::Uri;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
+
+use self::{
+    body::{BodyDecoder, Decoded},
+    connection::{Connection, Endpoint},
+    cookies::CookieJar,
+};
+pub use self::{
+    error::{CollectError, Error, Unusable},
+    head::{Head, SPEAKS_TLS},
+    upgraded::{Switched, Upgraded},
+};
+use crate::Budget;
+
+/// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few
+/// requests are written into a closing connection.
+const IDLE_LIMIT: Duration = Duration::from_secs(4);
+
+/// Idle connections that are kept for the next burst.
+const MAX_IDLE: usize = 256;
+
+/// Responses whose end may be awaited.
+const MAX_LINGERING: usize = 64;
+
+/// A pool of connections to one origin.
+#[derive(Debug)]
+pub struct Client {
+    endpoint: Endpoint,
+    pub cookies: CookieJar,
+    idle: Mutex<Vec<(Connection, Instant)>>,
+    /// Responses whose message has been read, but not their end.
+    lingering: Mutex<Vec<Response>>,
+    /// The span that names the server in events about new connections.
+    span: Span,
+    /// How long a reset is waited for after the end of a connection.
+    reset_wait: Duration,
+}
+
+impl Client {
+    /// Events about new connections are in the current span.
+    pub fn new(uri: &Uri) -> Result<Arc<Self>, Unusable> {
+        Self::build(uri, Duration::ZERO, None)
+    }
+
+    /// A client with the `Cookie` header of a configuration, which shares its line with the server's cookies.
+    pub fn with_cookie(uri: &Uri, cookie: Option<String>) -> Result<Arc<Self>, Unusable> {
+        Self::build(uri, Duration::ZERO, cookie)
+    }
+
+    /// A client that tells a request that was not read ([`io::ErrorKind::ConnectionReset`]) from one that was
+    /// ([`io::ErrorKind::UnexpectedEof`]) where a connection ends without an answer. The proof is the
+    /// system's reset, which may come a moment after the end.
+    pub fn waiting_for_reset(uri: &Uri, reset_wait: Duration) -> Result<Arc<Self>, Unusable> {
+        Self::build(uri, reset_wait, None)
+    }
+
+    fn build(
+        uri: &Uri,
+        reset_wait: Duration,
+        cookie: Option<String>,
+    ) -> Result<Arc<Self>, Unusable> {
+        Ok(Arc::new(Self {
+            reset_wait,
+            endpoint: Endpoint::new(uri)?,
+            cookies: CookieJar::new(uri, cookie),
+            idle: Mutex::default(),
+            lingering: Mutex::default(),
+            span: Span::current(),
+        }))
+    }
+
+    /// The value of `Host`.
+    pub fn authority(&self) -> &str {
+        &self.endpoint.authority
+    }
+
+    /// Sends a request, given as the bytes of its head and body.
+    pub fn send(self: &Arc<Self>, request: Vec<u8>) -> Responding {
+        match self.take() {
+            Some(connection) => Responding {
+                client: Arc::clone(self),
+                request,
+                phase: Phase::Writing {
+                    connection,
+                    written: 0,
+                },
+                may_switch: false,
+            },
+            None => self.send_afresh(request),
+        }
+    }
+
+    /// Sends a request over a new connection.
+    pub fn send_afresh(self: &Arc<Self>, request: Vec<u8>) -> Responding {
+        let (client, span) = (Arc::clone(self), self.span.clone());
+        Responding {
+            client: Arc::clone(self),
+            request,
+            phase: Phase::Connecting(Box::pin(
+                async move { client.endpoint.connect().await }.instrument(span),
+            )),
+            may_switch: false,
+        }
+    }
+
+    /// Sends a request that asks for another protocol (`Connection: upgrade`), over a new connection. A server that
+    /// agrees hands the connection over.
+    pub async fn upgrade(self: &Arc<Self>, request: Vec<u8>) -> Result<Switched, Error> {
+        let mut responding = self.send_afresh(request);
+        responding.may_switch = true;
+        Ok(Switched::of(responding.await?))
+    }
+
+    /// Drops the idle connections: they may lead nowhere.
+    pub fn forget(&self) {
+        self.idle.lock().clear();
+    }
+
+    fn take(&self) -> Option<Connection> {
+        self.collect_lingering();
+        let mut idle = self.idle.lock();
+        while let Some((connection, since)) = idle.pop() {
+            if since.elapsed() >= IDLE_LIMIT {
+                // The newest connection is on top: all others are older.
+                idle.clear();
+                return None;
+            }
+            if connection.is_quiet() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// Keeps a response whose last piece is still on its way; its connection is used again once that
+    /// has come.
+    pub fn linger(&self, response: Response) {
+        let mut lingering = self.lingering.lock();
+        if lingering.len() < MAX_LINGERING {
+            lingering.push(response);
+        }
+    }
+
+    /// Returns the connections of lingering responses that have ended to the pool. Drops those that bring
+    /// more data.
+    fn collect_lingering(&self) {
+        let lingering = std::mem::take(&mut *self.lingering.lock());
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        for mut response in lingering {
+            // No task is woken for it: it is looked at again before the next connection is opened.
+            if response.poll_data(&mut context).is_pending() {
+                self.linger(response);
+            }
+        }
+    }
+
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock();
+        if idle.len() < MAX_IDLE {
+            idle.push((connection, Instant::now()));
+        }
+    }
+}
+
+type Ending = std::pin::Pin<Box<dyn Future<Output = io::ErrorKind> + Send + Sync>>;
+
+type Connecting = std::pin::Pin<Box<dyn Future<Output = io::Result<Connection>> + Send + Sync>>;
+
+/// A request on its way; resolves to its response. Nothing is lost when polling pauses.
+pub struct Responding {
+    client: Arc<Client>,
+    request: Vec<u8>,
+    phase: Phase,
+    /// The request asks for another protocol.
+    may_switch: bool,
+}
+
+enum Phase {
+    Connecting(Connecting),
+    Writing {
+        connection: Connection,
+        written: usize,
+    },
+    Reading {
+        connection: Connection,
+    },
+    /// The connection has ended without an answer.
+    Ending(Ending),
+    Over,
+}
+
+impl Responding {
+    /// Whether the whole request has been handed to the system.
+    pub fn is_written(&self) -> bool {
+        match self.phase {
+            Phase::Connecting(_) | Phase::Writing { .. } => false,
+            Phase::Reading { .. } | Phase::Ending(_) | Phase::Over => true,
+        }
+    }
+}
+
+impl std::fmt::Debug for Responding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Responding").finish_non_exhaustive()
+    }
+}
+
+impl Future for Responding {
+    type Output = Result<Response, Error>;
+
+    fn poll(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        loop {
+            // Each arm puts back the phase it leaves: on an error that is `Over`.
+            match std::mem::replace(&mut this.phase, Phase::Over) {
+                Phase::Connecting(mut connecting) => match connecting.as_mut().poll(context) {
+                    Poll::Ready(Ok(connection)) => {
+                        this.phase = Phase::Writing {
+                            connection,
+                            written: 0,
+                        }
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Connect(error))),
+                    Poll::Pending => {
+                        this.phase = Phase::Connecting(connecting);
+                        return Poll::Pending;
+                    }
+                },
+                Phase::Writing {
+                    mut connection,
+                    written,
+                } if written < this.request.len() => {
+                    let polled = connection.poll_write(context, &this.request[written..]);
+                    let written = match polled {
+                        Poll::Ready(Ok(taken)) if taken > 0 => written + taken,
+                        Poll::Ready(Err(error)) if written == 0 => {
+                            return Poll::Ready(Err(Error::NotWritten(error)));
+                        }
+                        // The server may have answered before it closed, such as 413 to a large body.
+                        Poll::Ready(_) => this.request.len(),
+                        Poll::Pending => {
+                            this.phase = Phase::Writing {
+                                connection,
+                                written,
+                            };
+                            return Poll::Pending;
+                        }
+                    };
+                    this.phase = Phase::Writing {
+                        connection,
+                        written,
+                    };
+                }
+                Phase::Writing {
+                    mut connection,
+                    written,
+                } => {
+                    if connection.poll_flush(context).is_pending() {
+                        this.phase = Phase::Writing {
+                            connection,
+                            written,
+                        };
+                        return Poll::Pending;
+                    }
+                    this.request = Vec::new();
+                    this.phase = Phase::Reading { connection };
+                }
+                Phase::Reading { mut connection } => {
+                    match head::take(&mut connection.buffer, this.may_switch) {
+                        Ok(Some(head)) => {
+                            if head.sets_cookies {
+                                this.client.cookies.take(&head);
+                            }
+                            return Poll::Ready(Response::new(&this.client, connection, head));
+                        }
+                        Ok(None) => {}
+                        Err(reason) => return Poll::Ready(Err(Error::Malformed(reason))),
+                    }
+                    let polled = connection.poll_read(context);
+                    match polled {
+                        Poll::Ready(Ok(0)) => {
+                            let ending = Box::pin(connection.end(this.client.reset_wait));
+                            this.phase = Phase::Ending(ending);
+                        }
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Broken(error))),
+                        Poll::Ready(Ok(_)) => this.phase = Phase::Reading { connection },
+                        Poll::Pending => {
+                            this.phase = Phase::Reading { connection };
+                            return Poll::Pending;
+                        }
+                    }
+                }
+                Phase::Ending(mut ending) => match ending.as_mut().poll(context) {
+                    Poll::Ready(kind) => return Poll::Ready(Err(Error::Broken(kind.into()))),
+                    Poll::Pending => {
+                        this.phase = Phase::Ending(ending);
+                        return Poll::Pending;
+                    }
+                },
+                Phase::Over => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// A response whose head has been read. Read to its end, its connection goes back to the pool.
+#[derive(Debug)]
+pub struct Response {
+    pub head: Head,
+    client: Arc<Client>,
+    connection: Option<Connection>,
+    body: BodyDecoder,
+    /// The most that may be read of the body, if the whole body is bounded.
+    budget: Option<Budget>,
+}
+
+impl Response {
+    fn new(client: &Arc<Client>, connection: Connection, head: Head) -> Result<Self, Error> {
+        let body = BodyDecoder::of(&head).map_err(Error::Malformed)?;
+        Ok(Self {
+            head,
+            client: Arc::clone(client),
+            connection: Some(connection),
+            body,
+            budget: None,
+        })
+    }
+
+    /// Counts what comes of the body from now on.
+    pub fn count(&mut self, budget: Option<Budget>) {
+        self.budget = budget;
+    }
+
+    /// The next piece of the body; `None` at its end. Cancel-safe.
+    pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        loop {
+            let Some(connection) = &mut self.connection else {
+                return Poll::Ready(None);
+            };
+            match self.body.decode(&mut connection.buffer) {
+                Ok(Decoded::Data(data)) => {
+                    if let Some(budget) = &self.budget
+                        && !budget.take(data.len())
+                    {
+                        self.connection = None;
+                        return Poll::Ready(Some(Err(Error::OverBudget(budget.limit()))));
+                    }
+                    return Poll::Ready(Some(Ok(data)));
+                }
+                Ok(Decoded::End) => {
+                    if let Some(connection) = self.connection.take()
+                        && self.head.keeps_alive
+                        && connection.buffer.is_empty()
+                    {
+                        self.client.give_back(connection);
+                    }
+                    return Poll::Ready(None);
+                }
+                Ok(Decoded::NeedsMore) => match ready!(connection.poll_read(context)) {
+                    Ok(0) => {
+                        self.connection = None;
+                        let whole = self.body.ends_with_connection();
+                        let cut_off = || Err(Error::Broken(io::ErrorKind::UnexpectedEof.into()));
+                        return Poll::Ready((!whole).then(cut_off));
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        self.connection = None;
+                        return Poll::Ready(Some(Err(Error::Broken(error))));
+                    }
+                },
+                Err(reason) => {
+                    self.connection = None;
+                    return Poll::Ready(Some(Err(Error::Malformed(reason))));
+                }
+            }
+        }
+    }
+
+    pub async fn data(&mut self) -> Option<Result<Bytes, Error>> {
+        std::future::poll_fn(|context| self.poll_data(context)).await
+    }
+
+    /// Reads the body to its end into `read`, at most `limit` bytes. Cancel-safe.
+    pub async fn collect(
+        &mut self,
+        read: &mut BytesMut,
+        limit: usize,
+    ) -> Result<Bytes, CollectError> {
+        while let Some(data) = self.data().await {
+            let data = data?;
+            if read.len() + data.len() > limit {
+                return Err(CollectError::TooLarge);
+            }
+            // Most bodies come in one piece and are not copied.
+            if read.is_empty() && self.is_complete() {
+                self.data().await;
+                return Ok(data);
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(std::mem::take(read).freeze())
+    }
+
+    /// Gives the response up before its end. The pool reads the end later.
+    pub fn linger(self) {
+        let client = Arc::clone(&self.client);
+        client.linger(self);
+    }
+
+    fn is_complete(&self) -> bool {
+        self.connection
+            .as_ref()
+            .is_none_or(|connection| self.body.is_complete(&connection.buffer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// Answers each request on one connection after the other with the next of `answers`; an answer
+    /// of `None` closes the connection instead.
+    async fn server(
+        answers: Vec<Option<&'static str>>,
+    ) -> (Arc<Client>, tokio::task::JoinHandle<usize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let uri = format!("http://{}", listener.local_addr().expect("an address"));
+        let serving = tokio::spawn(async move {
+            let mut connections = 0;
+            let mut answers = answers.into_iter();
+            'accept: loop {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                connections += 1;
+                loop {
+                    let mut request = [0; 1024];
+                    if stream.read(&mut request).await.unwrap_or(0) == 0 {
+                        continue 'accept;
+                    }
+                    let answer = answers.next().expect("an answer");
+                    if let Some(answer) = answer {
+                        stream.write_all(answer.as_bytes()).await.expect("written");
+                    }
+                    if answers.len() == 0 {
+                        return connections;
+                    }
+                    if answer.is_none() {
+                        continue 'accept;
+                    }
+                }
+            }
+        });
+        (
+            Client::new(&uri.parse().expect("a URI")).expect("usable"),
+            serving,
+        )
+    }
+
+    async fn ask(client: &Arc<Client>) -> Result<(u16, Bytes), Error> {
+        let mut response = client
+            .send(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n".to_vec())
+            .await?;
+        let body =
+            response
+                .collect(&mut BytesMut::new(), 1024)
+                .await
+                .map_err(|error| match error {
+                    CollectError::Broken(error) => error,
+                    CollectError::TooLarge => Error::Malformed("too large"),
+                })?;
+        Ok((response.head.status, body))
+    }
+
+    #[tokio::test]
+    async fn answers_of_every_framing_are_read_and_the_connection_is_used_again() {
+        let (client, serving) = server(vec![
+            Some("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"),
+            Some("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\ntrailer: x\r\n\r\n"),
+            Some("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"),
+            Some("HTTP/1.1 204 No Content\r\n\r\n"),
+        ])
+        .await;
+        assert_eq!(
+            ask(&client).await.expect("answered"),
+            (200, Bytes::from("hi"))
+        );
+        assert_eq!(
+            ask(&client).await.expect("answered"),
+            (200, Bytes::from("hello"))
+        );
+        assert_eq!(ask(&client).await.expect("answered"), (202, Bytes::new()));
+        assert_eq!(ask(&client).await.expect("answered"), (204, Bytes::new()));
+        assert_eq!(serving.await.expect("served"), 1);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_closes_without_an_answer_is_a_broken_call() {
+        let (client, _serving) = server(vec![
+            None,
+            Some("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+            None,
+        ])
+        .await;
+        assert!(matches!(ask(&client).await, Err(Error::Broken(_))));
+        assert_eq!(
+            ask(&client).await.expect("answered on a new connection").0,
+            200
+        );
+    }
+
+    /// A client with a request on its way, written over a new connection, and the other end of that.
+    async fn written(reset_wait: Duration) -> (Responding, tokio::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let uri = format!("http://{}", listener.local_addr().expect("an address"));
+        let client = Client::waiting_for_reset(&uri.parse().expect("a URI"), reset_wait);
+        let request = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\nhi".to_vec();
+        let mut asked = client.expect("usable").send(request);
+        let writing = std::future::poll_fn(|context| {
+            let polled = std::pin::Pin::new(&mut asked).poll(context);
+            assert!(polled.is_pending(), "{polled:?}");
+            if asked.is_written() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        let ((), accepted) = tokio::join!(writing, listener.accept());
+        (asked, accepted.expect("a connection").0)
+    }
+
+    /// Polls a request until the end of its connection has been read.
+    async fn end_read(asked: &mut Responding) {
+        std::future::poll_fn(|context| {
+            let polled = std::pin::Pin::new(&mut *asked).poll(context);
+            assert!(polled.is_pending(), "{polled:?}");
+            if matches!(asked.phase, Phase::Ending(_)) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    fn broken(answer: Result<Response, Error>) -> io::ErrorKind {
+        match answer {
+            Err(Error::Broken(error)) => error.kind(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const PATIENT: Duration = Duration::from_mins(1);
+
+    /// The server ends its side while the request arrives, and closes the connection a moment later.
+    #[tokio::test]
+    async fn a_request_that_was_not_read_is_known_by_the_reset_after_the_end() {
+        for read in [0, 1, 20] {
+            let (mut asked, mut server) = written(PATIENT).await;
+            server.readable().await.expect("the request");
+            let mut piece = vec![0; read];
+            server.read_exact(&mut piece).await.expect("a piece");
+            server.shutdown().await.expect("ended");
+            end_read(&mut asked).await;
+            drop(server);
+            assert_eq!(broken(asked.await), io::ErrorKind::ConnectionReset);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_not_read_is_known_by_the_reset_alone() {
+        let (asked, server) = written(PATIENT).await;
+        server.readable().await.expect("the request");
+        drop(server);
+        assert_eq!(broken(asked.await), io::ErrorKind::ConnectionReset);
+    }
+
+    /// No reset follows, however long it is waited for.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_was_read_is_not_taken_for_one_that_was_not() {
+        for ends_first in [true, false] {
+            let (mut asked, mut server) = written(PATIENT).await;
+            let mut request = Vec::new();
+            while !request.ends_with(b"hi") {
+                server.read_buf(&mut request).await.expect("read");
+            }
+            if ends_first {
+                server.shutdown().await.expect("ended");
+                end_read(&mut asked).await;
+            }
+            drop(server);
+            let since = Instant::now();
+            assert_eq!(broken(asked.await), io::ErrorKind::UnexpectedEof);
+            assert!(since.elapsed() >= PATIENT);
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_listening_is_a_failed_connect() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let uri = format!("http://{}", listener.local_addr().expect("an address"));
+        drop(listener);
+        let client = Client::new(&uri.parse().expect("a URI")).expect("usable");
+        assert!(matches!(ask(&client).await, Err(Error::Connect(_))));
+    }
+}

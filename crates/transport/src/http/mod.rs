@@ -1,0 +1,14 @@
+//! HTTP as a client: the HTTP/1.1 client, the target with its headers, and the readers of answers.
+
+pub mod answer_reader;
+pub mod credentials;
+pub mod download;
+pub mod events;
+pub mod health_url;
+pub mod http1;
+pub mod http_client;
+pub mod json_values;
+pub mod leftovers;
+pub mod refusals;
+pub mod urls;
+pub mod webhook;

@@ -1,0 +1,248 @@
+//! HTTP answers that open no session, in words: the URL, the reason, and what to set.
+
+use http::Uri;
+use mainstay_core::{config::HttpLaunch, lifecycle::Loss, message};
+use serde_json::Value;
+
+use crate::http::{
+    http_client,
+    http1::{Error, Head, Response, SPEAKS_TLS},
+    urls::{place, resolve, same_origin},
+};
+
+/// What is quoted of an answer's body, in bytes.
+const MAX_WORDS: usize = 200;
+
+/// The next step where a server answers, and speaks no MCP.
+const CHECK_PATH: &str = "; check the path of `url`";
+
+/// An HTTP answer to the first request that does not open a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    place: String,
+    status: u16,
+    /// What was answered to which question, and the words of the answer if it has any.
+    pub said: String,
+    /// The server gives a reason itself.
+    pub has_reason: bool,
+}
+
+impl Refusal {
+    /// The answer to the question `asked`, with this body.
+    pub fn new(uri: &Uri, status: u16, asked: &str, body: &str) -> Self {
+        let words = words_of(body);
+        let mut said = match (status, is_html(body)) {
+            (200..300, true) => format!("a web page (HTML) in answer to {asked}"),
+            _ => format!("HTTP {status} to {asked}"),
+        };
+        if let Some(words) = &words {
+            said = format!("{said}: {words}");
+        }
+        Self {
+            place: place(uri),
+            status,
+            said,
+            has_reason: words.is_some(),
+        }
+    }
+
+    /// An answer that was accepted and is no message of MCP.
+    pub fn unreadable(uri: &Uri, said: String) -> Self {
+        Self {
+            place: place(uri),
+            status: 200,
+            said,
+            has_reason: false,
+        }
+    }
+
+    /// Whether the status finds fault with what was asked, not with where.
+    pub fn is_about_request(&self) -> bool {
+        matches!(self.status, 400 | 406 | 415)
+    }
+
+    /// Neither this transport nor the older one, which failed with these words.
+    pub fn neither(&self, older: &str) -> String {
+        let Self { place, said, .. } = self;
+        let older = older.strip_prefix(place.as_str()).unwrap_or(older);
+        let older = older.strip_prefix(": ").unwrap_or(older);
+        let older = older.strip_suffix(CHECK_PATH).unwrap_or(older);
+        format!(
+            "neither Streamable HTTP ({said}) nor HTTP+SSE ({older}) is spoken at {place}{CHECK_PATH}"
+        )
+    }
+
+    /// With the URL and the next step.
+    pub fn whole(&self) -> String {
+        let Self { place, said, .. } = self;
+        let step = match self.status {
+            404 | 405 | 200..300 => CHECK_PATH,
+            _ => "",
+        };
+        format!("{place}: {said}{step}")
+    }
+}
+
+fn is_html(body: &str) -> bool {
+    body.trim_start().starts_with('<')
+}
+
+/// The first line of a body that is no page, or all of one in JSON.
+fn words_of(body: &str) -> Option<String> {
+    let body = body.trim();
+    if body.is_empty() || is_html(body) {
+        return None;
+    }
+    let line = if body.starts_with(['{', '[']) {
+        body.split_whitespace().collect::<Vec<_>>().join(" ")
+    } else {
+        body.lines()
+            .next()
+            .unwrap_or_default()
+            .trim_end()
+            .to_owned()
+    };
+    Some(message::shortened(line, MAX_WORDS))
+}
+
+/// Why there was no answer at all to the first request.
+pub fn unanswered(uri: &Uri, error: &Error) -> Loss {
+    let authority = uri.authority().map_or("the server", |it| it.as_str());
+    Loss::ConnectFailed(match error {
+        Error::Unauthorized(_) => return Loss::Unauthorized(error.to_string()),
+        Error::Connect(error) => error.to_string(),
+        Error::Malformed(SPEAKS_TLS) => speaks_tls(authority),
+        Error::NotWritten(_) | Error::Broken(_) if uri.scheme_str() == Some("http") => format!(
+            "{authority} closed the connection without an answer; one that speaks TLS needs https:// in `url`"
+        ),
+        Error::NotWritten(_) | Error::Broken(_) => {
+            format!("{authority} closed the connection without an answer")
+        }
+        Error::Malformed(_) | Error::OverBudget(_) => format!("{authority}: {error}"),
+    })
+}
+
+fn speaks_tls(authority: &str) -> String {
+    format!("the server at {authority} speaks TLS; write https:// in `url`")
+}
+
+/// The hint for a server that asks for TLS in an HTTP error, as nginx and Go do.
+pub fn wants_tls(uri: &Uri, body: &str) -> Option<Loss> {
+    let says = [
+        "plain HTTP request was sent to HTTPS",
+        "HTTP request to an HTTPS server",
+    ];
+    let authority = uri.authority()?.as_str();
+    says.iter()
+        .any(|words| body.contains(words))
+        .then(|| Loss::ConnectFailed(speaks_tls(authority)))
+}
+
+/// HTTP 508 to the first request: a Mainstay is reached through itself, or too many stand one behind the other.
+/// Another attempt leads there again.
+pub async fn led_back(uri: &Uri, response: Response) -> Loss {
+    let status = response.head.status;
+    let text = http_client::error_text(response).await;
+    let message = serde_json::from_str::<Value>(&text).ok();
+    let message = message
+        .as_ref()
+        .and_then(|it| it["error"]["message"].as_str());
+    let refusal = Refusal::new(uri, status, "the first request", message.unwrap_or(&text));
+    Loss::Misconfigured(refusal.whole())
+}
+
+/// HTTP 401 or 403 to the first request.
+pub fn unauthorized(head: &Head, launch: &HttpLaunch) -> Loss {
+    let status = head.status;
+    let marks = ["authorization", "key", "token", "cookie"];
+    let mut headers = launch.headers.iter();
+    let sends = headers.any(|(name, _)| marks.iter().any(|mark| name.contains(mark)));
+    let wants_oauth = head
+        .get("www-authenticate")
+        .is_some_and(|wanted| wanted.contains("resource_metadata"));
+    let oauth = if wants_oauth && status == 401 {
+        "; it names an OAuth server, where Mainstay cannot sign in: get a token elsewhere"
+    } else {
+        ""
+    };
+    let words = match (status, sends) {
+        (401, false) => "the server wants credentials; set `bearerToken` or `headers`",
+        (401, true) => {
+            "the server does not accept the credentials; renew `bearerToken` or `headers`"
+        }
+        (_, false) => {
+            "the server forbids access; set `bearerToken` or `headers` if it wants credentials"
+        }
+        (_, true) => "the server forbids access; the credentials lack a permission for it",
+    };
+    Loss::Unauthorized(format!("HTTP {status}: {words}{oauth}"))
+}
+
+/// The target of a redirect that is not followed, without the part that may hold keys.
+pub fn redirected(uri: &Uri, head: &Head) -> Option<String> {
+    if !(300..400).contains(&head.status) {
+        return None;
+    }
+    let (status, target) = (head.status, resolve(uri, head.get("location")?)?);
+    let to = place(&target);
+    Some(if target == *uri {
+        format!(
+            "the server redirects {to} to itself (HTTP {status}); check `url`, and what stands in front of the server"
+        )
+    } else if matches!(status, 307 | 308) && same_origin(uri, &target) {
+        format!(
+            "the server redirects again and again, at last to {to} (HTTP {status}); check `url`"
+        )
+    } else {
+        format!(
+            "the server redirects to {to} (HTTP {status}), which is not followed; set `url` to where the server is"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_quoted_without_what_may_be_secret() {
+        let uri: Uri = "https://me:pw@host:1/mcp?key=s3cret"
+            .parse()
+            .expect("a URI");
+        for (status, body, expected) in [
+            (404, "", "HTTP 404 to initialize; check the path of `url`"),
+            (
+                405,
+                "<p>no",
+                "HTTP 405 to initialize; check the path of `url`",
+            ),
+            (
+                400,
+                "tenant missing\nmore",
+                "HTTP 400 to initialize: tenant missing",
+            ),
+            (
+                500,
+                "{\n \"error\": \"down\"\n}",
+                "HTTP 500 to initialize: { \"error\": \"down\" }",
+            ),
+            (
+                200,
+                "<!doctype html>",
+                "a web page (HTML) in answer to initialize; check the path of `url`",
+            ),
+        ] {
+            let refusal = Refusal::new(&uri, status, "initialize", body);
+            let whole = refusal.whole();
+            assert_eq!(whole, format!("https://host:1/mcp: {expected}"));
+            let neither = refusal.neither(&whole);
+            let said = &refusal.said;
+            assert_eq!(
+                neither,
+                format!(
+                    "neither Streamable HTTP ({said}) nor HTTP+SSE ({said}) is spoken at https://host:1/mcp; check the path of `url`"
+                )
+            );
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Messages as lines of a byte stream: the reader, the writer, and the sorting of what was read.
+
+pub mod line_reader;
+pub mod line_session;
+pub mod line_writer;
+pub mod stdout_reader;
+pub mod stray_output;

@@ -1,0 +1,319 @@
+//! Reads the standard output of a server: one JSON-RPC message on each line.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use mainstay_core::{
+    ids::ServerName,
+    message::{self, lenient},
+};
+use tokio::io::AsyncRead;
+
+use crate::{
+    Frame, Line, LineReader, Liveness, Stray, Unreadable,
+    exchanges::{message_router::MessageRouter, pending::Pending},
+    lines::stray_output::StrayOutput,
+    logs::{MESSAGE_COST, ServerLog, pause},
+};
+
+/// The longest message that no call can be waiting for.
+const MAX_UNASKED: usize = 4 * 1024 * 1024;
+
+/// Messages on one line, as they come of threads that write at the same time.
+const MAX_ON_A_LINE: usize = 1000;
+
+/// Reads the messages of one process.
+pub struct StdoutReader {
+    pub server: ServerName,
+    pub pending: Arc<Pending>,
+    pub router: MessageRouter,
+    pub max_message_bytes: usize,
+    pub log: Arc<ServerLog>,
+    pub stray_output: StrayOutput,
+    pub liveness: Arc<Liveness>,
+    /// Messages that were read so far.
+    pub messages: u64,
+}
+
+impl StdoutReader {
+    /// Reads to the end of the output.
+    pub async fn run(mut self, stdout: impl AsyncRead + Unpin) {
+        let mut lines = LineReader::new(stdout, self.max_message_bytes);
+        loop {
+            let stray = |stray: Stray<'_>| {
+                if let Stray::Text(piece) = stray {
+                    self.stray_output.hear(piece);
+                }
+                self.router.count(stray.bytes())
+            };
+            let limit = |head: &[u8]| {
+                if self.pending.may_await(head) {
+                    usize::MAX
+                } else {
+                    MAX_UNASKED
+                }
+            };
+            match lines.message(stray, limit).await {
+                Ok(Some(Line::Whole(line))) => {
+                    if line.len() > self.max_message_bytes / 2 {
+                        self.note_long(line.len());
+                    }
+                    // What follows is read after it, however long it is: messages keep their order.
+                    let read = Frame::of_server_aside(line.clone()).await;
+                    pause(self.line(&line, read)).await;
+                }
+                Ok(Some(Line::TooLong { head, limit })) => self.too_long(&head, limit),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(server = %self.server, %error, "stdout cannot be read any more");
+                    break;
+                }
+            }
+        }
+        self.stray_output.end();
+    }
+
+    /// Takes a line that begins as a message; returns how long to wait before more is read.
+    fn line(&mut self, line: &Bytes, read: Result<Frame, Unreadable>) -> Duration {
+        match read {
+            Ok(frame) => self.frame(frame),
+            Err(error) => {
+                let line = line.slice(lenient::bare(line));
+                if line.starts_with(b"[") {
+                    return self.batch(&line);
+                }
+                match lenient::values(&line, MAX_ON_A_LINE) {
+                    Some(values) => {
+                        let messages = values.into_iter().map(|value| line.slice(value));
+                        self.messages(messages)
+                    }
+                    None => self.broken(&line, &error.to_string()),
+                }
+            }
+        }
+    }
+
+    fn frame(&mut self, frame: Frame) -> Duration {
+        self.messages += 1;
+        self.liveness.hear();
+        self.router.sort(frame, &self.pending)
+    }
+
+    /// A line that begins as a message, and is none. The call that it may answer does not wait for another.
+    fn broken(&mut self, line: &[u8], why: &str) -> Duration {
+        self.pending.unreadable(line, why);
+        self.stray_output.broken(line, why);
+        self.router.count(line.len() + MESSAGE_COST)
+    }
+
+    /// A batch, as a server of revision 2025-03-26 may send it. A batch inside a batch is stray
+    /// output: Mainstay does not read nested arrays again at each level.
+    fn batch(&mut self, line: &Bytes) -> Duration {
+        let items = std::str::from_utf8(line)
+            .ok()
+            .and_then(|text| message::batch(text).ok());
+        match items {
+            Some(items) => {
+                let items = items.into_iter();
+                self.messages(items.map(|item| line.slice_ref(item.as_bytes())))
+            }
+            None => self.broken(line, "no batch of messages"),
+        }
+    }
+
+    /// Several messages of one line.
+    fn messages(&mut self, messages: impl Iterator<Item = Bytes>) -> Duration {
+        let pauses = messages.map(|message| match Frame::of_server(message.clone()) {
+            Ok(frame) => self.frame(frame),
+            Err(error) => self.broken(&message, &error.to_string()),
+        });
+        pauses.max().unwrap_or_default()
+    }
+
+    /// Tells of a message before the first one that is too long.
+    fn note_long(&self, length: usize) {
+        let max = self.max_message_bytes;
+        self.log.note(&format!(
+            "a message on stdout has {length} bytes, more than half of maxMessageBytes ({max})"
+        ));
+    }
+
+    fn too_long(&self, head: &[u8], limit: usize) {
+        let id = self.pending.too_large(head, limit);
+        let why = if limit < self.max_message_bytes {
+            "nobody waits for it"
+        } else {
+            "maxMessageBytes"
+        };
+        if let Some(times) = self.log.fault() {
+            tracing::warn!(server = %self.server, id, limit, why, times, "a line is too long");
+        }
+        let (messages, lines) = (self.messages, self.stray_output.lines());
+        self.log.oversized(&format!(
+            "a message on stdout exceeds {limit} bytes ({why}); {messages} messages were read before it, \
+             {lines} lines were none"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use mainstay_platform::blocking::LONG;
+
+    use super::*;
+    use tokio_util::sync::CancellationToken;
+
+    use crate::{
+        Listener, Notice, Question,
+        exchanges::reply_sink::{ReplyQueue, ReplySink},
+        logs::Logs,
+    };
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Listener for Nobody {
+        fn hear(&self, _: Notice) {}
+        fn ask(&self, _: Question) {}
+    }
+
+    fn server() -> ServerName {
+        ServerName::new("s").expect("a name")
+    }
+
+    fn reader(pending: &Arc<Pending>) -> StdoutReader {
+        let server = server();
+        let log = Logs::default().server(&server);
+        let replies = ReplySink::new(
+            server.clone(),
+            ReplyQueue::Pipe(Arc::default(), Arc::clone(pending)),
+            CancellationToken::new(),
+        );
+        StdoutReader {
+            pending: Arc::clone(pending),
+            router: MessageRouter::new(replies, Arc::new(Nobody), Arc::clone(&log)),
+            max_message_bytes: 16 * LONG,
+            stray_output: StrayOutput::new(&log),
+            log,
+            liveness: Arc::new(Liveness::new(Duration::from_secs(120))),
+            messages: 0,
+            server,
+        }
+    }
+
+    fn answer(id: u64, bytes: usize) -> String {
+        let text = "x".repeat(bytes);
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"x\":\"{text}\"}}}}\n")
+    }
+
+    /// The calls of these lines' messages, which are all answered. `ID` stands for the next id.
+    async fn answered(lines: &str) -> Vec<String> {
+        let pending = Arc::new(Pending::new(server()));
+        let mut calls = Vec::new();
+        let mut text = String::new();
+        for (at, part) in lines.split("ID").enumerate() {
+            if at > 0 {
+                let call = pending.register(None, None).expect("open");
+                text.push_str(&call.id.to_string());
+                calls.push(call);
+            }
+            text.push_str(part);
+        }
+        reader(&pending).run(text.as_bytes()).await;
+        let said = calls.iter_mut().map(|call| {
+            let said = call.next().now_or_never();
+            match said {
+                Some(Ok(crate::ServerMessage::Message(frame))) => frame.text().to_owned(),
+                other => format!("{other:?}"),
+            }
+        });
+        said.collect()
+    }
+
+    /// What means nothing around a message hides none, nor do other messages on its line.
+    #[tokio::test]
+    async fn harmless_bytes_hide_no_message() {
+        const ANSWER: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{}}"#;
+        for around in [
+            "*\n",
+            "\u{feff}*\n",
+            "\u{1b}[0m*\u{1b}[0m\n",
+            "\r*\r\n",
+            "\u{1b}[2K\r\u{1b}[?25h *\r\r\n",
+            "\0*\0\n",
+            "\u{1b}]0;a title\u{7}*\n",
+            "50%\r100%\r*\n",
+            "**\n",
+            "* \r*\u{1b}[0m\n",
+            "[*,*]\n",
+            "\u{feff}[*,*]\u{1b}[0m\n",
+        ] {
+            let lines = around.replace('*', ANSWER);
+            for said in answered(&lines).await {
+                assert!(said.starts_with(r#"{"jsonrpc""#), "{around:?}: {said}");
+            }
+        }
+        let [said] =
+            &answered("{\r \"jsonrpc\":\r\"2.0\",\"id\":ID,\"result\":{}\r}\r\n").await[..]
+        else {
+            panic!("one call");
+        };
+        assert!(said.contains("jsonrpc"), "{said}");
+    }
+
+    /// An answer that cannot be read ends its call, and says why.
+    #[tokio::test]
+    async fn a_call_does_not_wait_behind_an_answer_that_cannot_be_read() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}"#,
+            r#"{"jsonrpc":"3.0","id":ID,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":ID,"result":{}} and more"#,
+        ] {
+            let said = answered(&format!("{line}\n")).await;
+            assert!(said[0].contains("Unreadable"), "{line}: {said:?}");
+        }
+        // Text in another encoding is shown where it stands.
+        let pending = Arc::new(Pending::new(server()));
+        let mut call = pending.register(None, None).expect("open");
+        let line = [
+            br#"{"jsonrpc":"2.0","id":1,"result":"caf"#.as_slice(),
+            b"\xe9",
+            b"\"}\n",
+        ]
+        .concat();
+        reader(&pending).run(&line[..]).await;
+        let Some(Ok(crate::ServerMessage::Message(frame))) = call.next().now_or_never() else {
+            panic!("an answer");
+        };
+        assert_eq!(frame.result(), Some("\"caf\u{fffd}\""));
+    }
+
+    /// The runtime's thread does not read a long message, and what follows it waits.
+    #[test]
+    fn a_long_message_is_read_elsewhere_and_in_its_turn() {
+        let pending = Arc::new(Pending::new(server()));
+        let mut calls: Vec<_> = (0..3)
+            .map(|_| pending.register(None, None).expect("open"))
+            .collect();
+        let text: Vec<String> = calls
+            .iter()
+            .zip([0, 8 * LONG, 0])
+            .map(|(call, bytes)| answer(call.id, bytes))
+            .collect();
+        let text = text.concat();
+        let (runtime, release) = mainstay_testkit::runtime_that_waits();
+        runtime.block_on(async {
+            let mut running = Box::pin(reader(&pending).run(text.as_bytes()));
+            assert!((&mut running).now_or_never().is_none(), "it is read here");
+            let mut has_come = |call: usize| calls[call].next().now_or_never().is_some();
+            assert!(has_come(0));
+            assert!(!has_come(2), "the short one came first");
+            drop(release);
+            tokio::time::timeout(Duration::from_secs(20), running)
+                .await
+                .expect("it ends");
+            assert!(has_come(1) && has_come(2));
+        });
+    }
+}

@@ -1,0 +1,198 @@
+//! Servers behind Streamable HTTP of 2026-07-28: one POST for each request, and no session. There is no
+//! connection that could be lost: only a request shows that the server is gone.
+
+use std::{sync::Arc, time::Duration};
+
+use mainstay_core::{
+    config::HttpLaunch,
+    era::{Era, Eras},
+    lifecycle::Loss,
+    message::Method,
+};
+use tokio::time::timeout;
+
+use crate::{
+    Budget, Exchange, Frame, Opening, Running, Session, Unopened,
+    detect::{self, Evidence, Found},
+    exchanges::{
+        link::Link,
+        per_request::{PerRequest, PerRequestExchange},
+    },
+    http::{
+        http_client::{self, Target},
+        http1, refusals,
+    },
+    modern::{
+        modern_exchange::ModernExchange, modern_link::ModernLink, modern_post::ModernPost,
+        tool_headers::ToolHeaders,
+    },
+    opening::MAX_GREETING,
+    sessions::listening::Listening,
+};
+
+/// Why a server is not spoken to in this way.
+#[derive(Debug)]
+pub enum NotModern {
+    /// It knows no better: `initialize` is next. `known` is what it named, or what silence shows.
+    Legacy(Eras),
+    /// The reply does not tell the era. The caller tries `initialize` next, and reports this loss if
+    /// that fails too.
+    Unclear(Loss),
+    Refused(Unopened),
+}
+
+impl From<Loss> for NotModern {
+    fn from(loss: Loss) -> Self {
+        Self::Refused(loss.into())
+    }
+}
+
+impl From<NotModern> for Unopened {
+    fn from(not_modern: NotModern) -> Self {
+        match not_modern {
+            NotModern::Legacy(eras) => Self {
+                loss: Loss::Rejected("the server does not answer server/discover".to_owned()),
+                eras,
+            },
+            NotModern::Unclear(loss) => loss.into(),
+            NotModern::Refused(unopened) => unopened,
+        }
+    }
+}
+
+/// Asks the server what it speaks. One that may be legacy has `limit` for its answer.
+pub async fn open(
+    opening: &Opening,
+    launch: &HttpLaunch,
+    limit: Option<Duration>,
+) -> Result<(Session, Running), NotModern> {
+    let discovering = async {
+        match limit {
+            Some(limit) => timeout(limit, discover(opening, launch)).await.ok(),
+            None => Some(discover(opening, launch).await),
+        }
+    };
+    let discovered = tokio::select! {
+        discovered = discovering => discovered,
+        () = opening.stop.close.cancelled() => {
+            return Err(Loss::Disconnected("stopped".to_owned()).into());
+        }
+    };
+    let (link, answer, evidence) = match discovered {
+        Some(discovered) => discovered?,
+        None => return Err(NotModern::Legacy(silent())),
+    };
+    let greeting = match evidence.settle() {
+        Found::Modern(greeting) => greeting,
+        Found::Legacy(eras) => return Err(NotModern::Legacy(eras)),
+        Found::Refused(unopened) => return Err(NotModern::Refused(unopened)),
+    };
+    let listening = Arc::new(Listening::new(greeting.capabilities));
+    let session = Session {
+        eras: detect::eras_of(&greeting),
+        greeting,
+        initialize_answer: answer,
+        avoids_probe: false,
+        is_probed: false,
+        pid: None,
+        liveness: Arc::clone(&link.liveness),
+        server: opening.server.clone(),
+        link: Link::PerRequest(PerRequest::Modern(Arc::clone(&link))),
+        listening: Some(Arc::clone(&listening)),
+    };
+    Ok((session, Box::pin(run(link, listening, opening.clone()))))
+}
+
+/// What silence shows.
+fn silent() -> Eras {
+    match Evidence::None.settle() {
+        Found::Legacy(eras) => eras,
+        Found::Modern(_) | Found::Refused(_) => Eras::UNKNOWN,
+    }
+}
+
+async fn discover(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(Arc<ModernLink>, Frame, Evidence), NotModern> {
+    let target = Target::of_server(opening, launch)
+        .map_err(|error| Loss::Misconfigured(error.to_string()))?;
+    let body = detect::own_request(Era::Modern, "0", Method::Discover, None);
+    let post = ModernPost::of(body, &ToolHeaders::default())
+        .map_err(|error| Loss::Rejected(error.to_string()))?;
+    let template = target.template("POST", &post.headers());
+    let sent = target.follow(&template, Some(post.body())).await;
+    let response = sent.map_err(|error| {
+        let loss = refusals::unanswered(&target.uri(), &error);
+        match error {
+            http1::Error::Connect(_) => NotModern::from(loss),
+            // A server may drop a client that it does not understand.
+            _ => NotModern::Unclear(loss),
+        }
+    })?;
+    match response.head.status {
+        // The server may forbid what it does not know. `initialize` shows whether it wants credentials.
+        401 | 403 => {
+            let loss = refusals::unauthorized(&response.head, launch);
+            return Err(NotModern::Unclear(loss));
+        }
+        429 => {
+            let asked = Method::Discover.name();
+            return Err(http_client::unavailable(&target.uri(), response, asked)
+                .await
+                .into());
+        }
+        508 => return Err(refusals::led_back(&target.uri(), response).await.into()),
+        // As for `initialize`: the server does not know it.
+        501 => {}
+        500.. => {
+            return Err(
+                match http_client::unavailable(&target.uri(), response, Method::Discover.name())
+                    .await
+                {
+                    // One that says when to come back is not asked before.
+                    loss @ Loss::Unavailable { .. } => loss.into(),
+                    loss => NotModern::Unclear(loss),
+                },
+            );
+        }
+        _ => {}
+    }
+    let link = Arc::new(ModernLink::new(opening, target));
+    let budget = Budget::new(MAX_GREETING);
+    let first = ModernExchange::answered(
+        Arc::clone(&link),
+        0,
+        Method::Discover,
+        response,
+        budget.clone(),
+    );
+    let knows_no_better = |_| NotModern::Legacy(silent());
+    let mut answer = Exchange::from(PerRequestExchange::from(first))
+        .response()
+        .await
+        .map_err(knows_no_better)?;
+    let mut evidence = detect::evidence(&answer);
+    if evidence.is_offer() {
+        let again = ModernExchange::start(&link, true, |id| {
+            detect::own_request(Era::Modern, id, Method::Discover, None)
+        });
+        let again = again.map_err(|_| NotModern::Legacy(silent()))?;
+        let mut again = Exchange::from(PerRequestExchange::from(again));
+        let again = again.answer_within(&budget).await;
+        answer = again.map_err(|why| Loss::Rejected(why.to_string()))?;
+        evidence = detect::evidence(&answer);
+    }
+    Ok((link, answer, evidence))
+}
+
+/// Lasts until the server is lost or not wanted any more.
+async fn run(link: Arc<ModernLink>, listening: Arc<Listening>, opening: Opening) -> Loss {
+    let way = Link::PerRequest(PerRequest::Modern(Arc::clone(&link)));
+    tokio::select! {
+        () = opening.stop.close.cancelled() => link.lose(Loss::Disconnected("stopped".to_owned())),
+        () = link.lost() => {}
+        () = listening.run(&opening.server, &way, &*opening.listener, &opening.attempt_limiter) => {}
+    }
+    link.reason()
+}

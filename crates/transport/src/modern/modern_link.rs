@@ -1,0 +1,123 @@
+//! The sending side towards a server over Streamable HTTP of 2026-07-28.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use mainstay_core::{ids::ServerName, lifecycle::Loss};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Liveness, Opening,
+    exchanges::{message_router::MessageRouter, reply_sink::ReplyQueue},
+    http::{
+        credentials::Sending,
+        http_client::{self, Target, Template},
+    },
+    modern::{
+        modern_post::{ModernPost, Unpostable},
+        tool_headers::ToolHeaders,
+    },
+};
+
+/// The sending side. There is no connection that could be lost.
+pub struct ModernLink {
+    pub server: ServerName,
+    pub target: Target,
+    next_id: AtomicU64,
+    pub tools: ToolHeaders,
+    pub router: MessageRouter,
+    pub max_message_bytes: usize,
+    pub liveness: Arc<Liveness>,
+    over: OnceLock<Loss>,
+    /// Cancelled when the server is lost. Calls in flight go on: each has its own connection.
+    lost: CancellationToken,
+}
+
+impl std::fmt::Debug for ModernLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModernLink")
+            .field("uri", &self.target.uri())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ModernLink {
+    pub fn new(opening: &Opening, target: Target) -> Self {
+        Self {
+            server: opening.server.clone(),
+            target,
+            next_id: AtomicU64::new(0),
+            tools: ToolHeaders::default(),
+            router: MessageRouter::new(
+                opening.reply_sink(ReplyQueue::None),
+                Arc::clone(&opening.listener),
+                Arc::clone(&opening.log),
+            ),
+            max_message_bytes: opening.max_message_bytes,
+            liveness: Arc::new(Liveness::new(opening.hang_after)),
+            over: OnceLock::new(),
+            lost: CancellationToken::new(),
+        }
+    }
+
+    /// The request that `render` writes for the id given to it, and that id.
+    pub fn request(
+        &self,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<(u64, ModernPost), Unpostable> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let post = ModernPost::of(render(&id.to_string()), &self.tools)?;
+        Ok((id, post))
+    }
+
+    pub fn post(&self, post: &ModernPost) -> Sending {
+        self.target.send_body(&self.template(post), post.body())
+    }
+
+    /// Posts over a connection of its own.
+    pub fn post_afresh(&self, post: &ModernPost) -> Sending {
+        self.target
+            .send_body_afresh(&self.template(post), post.body())
+    }
+
+    fn template(&self, post: &ModernPost) -> Template {
+        self.target.template("POST", &post.headers())
+    }
+
+    /// Posts a notification.
+    pub async fn send(&self, text: String) {
+        if let Ok(post) = ModernPost::of(text, &self.tools) {
+            let template = self.template(&post);
+            http_client::deliver(&self.server, &self.target, &template, post.body()).await;
+        }
+    }
+
+    /// No open connection is used again.
+    pub fn forget_connections(&self) {
+        self.target.forget_connections();
+    }
+
+    /// The server is lost; the first reason counts.
+    pub fn lose(&self, loss: Loss) {
+        if self.over.set(loss).is_ok() {
+            self.lost.cancel();
+        }
+    }
+
+    /// Returns when the server is lost.
+    pub async fn lost(&self) {
+        self.lost.cancelled().await;
+    }
+
+    /// The reason why the server is lost.
+    pub fn reason(&self) -> Loss {
+        let reason = self.over.get().cloned();
+        reason.unwrap_or_else(|| Loss::Disconnected("its task ended".to_owned()))
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.get().is_some()
+    }
+}

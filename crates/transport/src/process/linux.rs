@@ -1,0 +1,73 @@
+//! What Linux has beyond other Unixes: children that cannot outlive Mainstay, and /proc to find
+//! processes that left their group.
+
+use std::{
+    io,
+    sync::{LazyLock, mpsc},
+    thread,
+};
+
+use mainstay_platform::{lineage::Marks, processes};
+use tokio::{
+    process::{Child, Command},
+    runtime::Handle,
+    sync::oneshot,
+};
+
+use super::isolate;
+use crate::process::parent_death;
+
+struct Job {
+    command: Command,
+    runtime: Handle,
+    started: oneshot::Sender<io::Result<Child>>,
+}
+
+/// The thread that starts every child. It lasts as long as we do, for a child is killed when the
+/// thread ends that started it. Each opening has at most one job here.
+static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
+    let (jobs, queue) = mpsc::channel::<Job>();
+    let work = move || {
+        for mut job in queue {
+            let _context = job.runtime.enter();
+            // The caller stopped waiting: dropped, it is killed.
+            job.started.send(job.command.spawn()).ok();
+        }
+    };
+    if let Err(error) = thread::Builder::new()
+        .name("spawner".to_owned())
+        .spawn(work)
+    {
+        tracing::error!(%error, "the thread that starts servers could not be started");
+    }
+    jobs
+});
+
+/// Starts a child in a group of its own, which the kernel kills when we end, even by SIGKILL. One of a server has
+/// the server's marks.
+pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Child> {
+    isolate(&mut command);
+    if let Some(marks) = marks {
+        // Over the entry's own variables: a process with another server's marks would not be found.
+        command.envs(marks.variables());
+    }
+    parent_death::tie(&mut command, marks.map(|marks| marks.brand.limit()));
+    let (started, outcome) = oneshot::channel();
+    let job = Job {
+        command,
+        runtime: Handle::current(),
+        started,
+    };
+    let gone = || io::Error::other("the thread that starts servers is gone");
+    SPAWNER.send(job).map_err(|_| gone())?;
+    outcome.await.map_err(|_| gone())?
+}
+
+/// Ends all processes with these marks wherever they are (`setsid`, daemons), and returns when none is
+/// left.
+pub async fn end_marked(marks: &Marks) {
+    let left = processes::end_marked(marks).await;
+    if !left.is_empty() {
+        tracing::warn!(pids = ?left, ?marks, "processes of servers cannot be ended, even by SIGKILL");
+    }
+}

@@ -1,0 +1,19 @@
+//! Servers that are child processes: how they are found, started, measured and ended.
+
+pub mod command;
+pub mod cpu;
+pub mod environment;
+#[cfg(target_os = "linux")]
+pub mod parent_death;
+pub mod program_folders;
+pub mod signs_of_work;
+pub mod stdio;
+
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod system;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod system;
+
+pub use self::system::{Group, end_marked, exit, group, kill, spawn, terminate};

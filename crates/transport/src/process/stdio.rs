@@ -1,0 +1,298 @@
+//! Servers that are child processes: JSON-RPC on stdin and stdout, their log on stderr.
+
+use std::{
+    ffi::OsStr,
+    io,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use mainstay_core::{config::StdioLaunch, era::Era, lifecycle::Loss};
+use mainstay_platform::{
+    blocking::try_off_the_runtime,
+    descriptors::{self, Descriptors},
+    lineage::{self, Marks},
+};
+use tokio::{
+    process::{Child, Command},
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use crate::{
+    Approach, Opening, Resolution, Running, Session, Stop, Unopened,
+    exchanges::multiplexed::LineOwner,
+    lines::line_session::{self, Duplex, LineTasks},
+    logs::Source,
+    process::{self, command, environment},
+    sessions::initialize::Initialize,
+};
+
+/// The descriptors that a server takes: its three pipes, a handle of its process, and its log.
+const DESCRIPTORS: usize = 5;
+
+/// After stdin was closed, a server has this long to end by itself.
+const EOF_GRACE: Duration = Duration::from_secs(1);
+
+/// After SIGTERM, before SIGKILL.
+const TERM_GRACE: Duration = Duration::from_secs(5);
+
+/// How long the last output of an exited server may take: its children may hold the pipe open.
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+/// Starts the process, and opens a session with it. A process that does not bear `server/discover` is started
+/// once more, and greeted with `initialize`. One that ends because of the revision in `initialize` is started
+/// for another.
+pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
+    let mut initialize = Initialize::of(opening);
+    let mut approach = opening.approach;
+    let mut first_refusal = None;
+    loop {
+        let attempt = Opening {
+            approach,
+            initialize: initialize.params().into(),
+            // A process that is refused is closed, and the next one is not.
+            stop: opening.stop.child(),
+            ..opening.clone()
+        };
+        let unopened = match start(&attempt, launch).await {
+            Ok((mut session, running)) => {
+                session.avoids_probe = approach != opening.approach;
+                return Ok((session, running));
+            }
+            Err(unopened) => unopened,
+        };
+        let is_stopped = opening.stop.close.is_cancelled();
+        if !is_stopped && approach == Approach::Detect(None) && may_be_spoiled(&unopened) {
+            opening.log.note(&format!(
+                "it failed after server/discover, and is started again without: {}; \"protocol\": \"legacy\" in its entry spares it that",
+                unopened.loss
+            ));
+            approach = Approach::Detect(Some(Era::Legacy));
+            continue;
+        }
+        let is_crash = matches!(unopened.loss, Loss::Crashed { .. });
+        let last_words = || opening.log.tail.texts().join("\n");
+        if !is_stopped && is_crash && initialize.step_down(&last_words()) {
+            opening
+                .log
+                .note("it ended because of its protocol revision, and is started for another");
+            first_refusal.get_or_insert(unopened);
+            continue;
+        }
+        return Err(first_refusal.unwrap_or(unopened));
+    }
+}
+
+/// Whether `server/discover` may be the reason why a process was not opened.
+fn may_be_spoiled(unopened: &Unopened) -> bool {
+    let is_reason = matches!(
+        unopened.loss,
+        Loss::Crashed { .. } | Loss::Rejected(_) | Loss::Unresponsive(_)
+    );
+    is_reason && unopened.eras.modern != Some(true)
+}
+
+async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
+    let descriptors = descriptors::take(DESCRIPTORS)
+        .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
+    let marks = opening.lineage.marks(&opening.tag);
+    // The output of an earlier process does not explain how this attempt ends.
+    opening.log.forget();
+    let mut child = spawn(opening, launch, &marks).await?;
+    let (pid, log) = (child.id(), Arc::clone(&opening.log));
+    opening.signs.started(pid);
+    if let Some(pid) = pid {
+        log.note(&format!("started pid {pid}: {}", launch.command));
+    }
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+        return Err(Loss::CannotSpawn("its pipes are missing".to_owned()).into());
+    };
+    let exited = CancellationToken::new();
+    let log_output = LogOutput {
+        task: tokio::spawn({
+            let signs = Arc::clone(&opening.signs);
+            let heard = move |bytes| signs.stderr(bytes);
+            let stream = log.stream(Source::Stderr);
+            stream.drain(stderr, heard, exited.clone())
+        }),
+        exited,
+        _descriptors: descriptors,
+    };
+    let duplex = Duplex {
+        transport: "stdio",
+        owner: LineOwner::Process { pid },
+        reader: stdout,
+        writer: stdin,
+    };
+    let (stop, span) = (opening.stop.clone(), opening.span());
+    line_session::open(opening, duplex, |line| {
+        run(child, line, log_output, stop, marks).instrument(span)
+    })
+    .await
+}
+
+/// Starts the process. Its program and its environment are looked for on a thread that may block.
+async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result<Child, Loss> {
+    let prepared = try_off_the_runtime({
+        let (launch, span) = (launch.clone(), opening.span());
+        move || {
+            let _entered = span.entered();
+            let environment = environment::of_child(&launch);
+            let path = environment.get(OsStr::new("PATH")).cloned();
+            let path = path.unwrap_or_default();
+            let resolution = command::resolve(&launch.command, &path);
+            (environment, path, resolution)
+        }
+    });
+    let (environment, path, resolution) = prepared
+        .await
+        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+    let mut command = Command::new(resolution.program());
+    command
+        .args(&launch.args)
+        .env_clear()
+        .envs(environment)
+        .env(lineage::CHAIN, opening.lineage.chain())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Only where a panic or an abort kept us from stopping it in order.
+        .kill_on_drop(true);
+    if let Some(cwd) = &launch.cwd {
+        command.current_dir(cwd);
+    }
+    let error = match process::spawn(command, Some(marks)).await {
+        Ok(child) => return Ok(child),
+        Err(error) => error,
+    };
+    if matches!(resolution, Resolution::NotFound(_)) {
+        opening.log.note(&command::looked_in(&path, usize::MAX));
+    }
+    let launch = launch.clone();
+    // Looks at files, which may be on a network that keeps it waiting.
+    let why = try_off_the_runtime(move || cannot_spawn(&launch, &resolution, &path, &error));
+    Err(why
+        .await
+        .unwrap_or_else(|error| Loss::CannotSpawn(error.to_string())))
+}
+
+/// Why a process was not started. A missing program or folder may come later: programs are replaced while
+/// servers run. An argument that no process can be given stays wrong.
+fn cannot_spawn(
+    launch: &StdioLaunch,
+    resolution: &Resolution,
+    path: &OsStr,
+    error: &io::Error,
+) -> Loss {
+    let command = &launch.command;
+    let reason = match (error.kind(), &launch.cwd, resolution) {
+        (io::ErrorKind::InvalidInput, _, _) => {
+            return Loss::Misconfigured(format!("{command}: {error}"));
+        }
+        (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, Some(cwd), _) if !cwd.is_dir() => {
+            format!(
+                "working directory {} does not exist; create it, or correct `cwd`",
+                cwd.display()
+            )
+        }
+        (io::ErrorKind::NotFound, _, Resolution::NotFound(_)) => command::not_found(command, path),
+        (io::ErrorKind::NotFound, _, _) if resolution.program().is_file() => {
+            format!("{command} cannot be run: the interpreter that its first line names is missing")
+        }
+        (io::ErrorKind::NotFound, _, _) => {
+            format!("command not found: there is no file {command}")
+        }
+        (io::ErrorKind::PermissionDenied, _, _) => format!(
+            "{command}: permission denied; check that the file is executable: chmod +x {}",
+            resolution.program().display()
+        ),
+        _ => format!("{command}: {error}"),
+    };
+    Loss::CannotSpawn(reason)
+}
+
+/// Standard error of a process, which is read into the server's log.
+struct LogOutput {
+    task: JoinHandle<()>,
+    /// Cancelled once the process is gone.
+    exited: CancellationToken,
+    _descriptors: Descriptors,
+}
+
+/// What ended a connection first. Exit, end of output and failed writes often come together, and are one
+/// loss.
+enum Cause {
+    Asked,
+    Exited(io::Result<ExitStatus>),
+    OutputClosed,
+    InputClosed,
+}
+
+/// Watches a process to its end, and returns when it, its pipes and whatever it started are gone.
+async fn run(
+    mut child: Child,
+    mut line: LineTasks,
+    mut log_output: LogOutput,
+    stop: Stop,
+    marks: Marks,
+) -> Loss {
+    let group = process::group(&child);
+    let cause = tokio::select! {
+        () = stop.close.cancelled() => Cause::Asked,
+        status = child.wait() => Cause::Exited(status),
+        _ = &mut line.read => Cause::OutputClosed,
+        _ = &mut line.write => Cause::InputClosed,
+    };
+    let asked = matches!(cause, Cause::Asked);
+    let status = match cause {
+        Cause::Exited(status) => {
+            // Answers written before the end still count.
+            timeout(DRAIN_GRACE, &mut line.read).await.ok();
+            status
+        }
+        Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
+            // No call waits for the end of the process.
+            line.break_off();
+            end(&mut child, &stop).await
+        }
+    };
+    group.kill_rest();
+    // Processes that left the group end, too. A second process never starts before (invariant 9).
+    process::end_marked(&marks).await;
+    line.break_off();
+    log_output.exited.cancel();
+    timeout(DRAIN_GRACE, &mut log_output.task).await.ok();
+    for task in [&line.read, &log_output.task] {
+        task.abort();
+    }
+    line.write.abort();
+    match status {
+        _ if asked => Loss::Disconnected("stopped".to_owned()),
+        Ok(status) => {
+            let (code, signal) = process::exit(status);
+            Loss::Crashed { code, signal }
+        }
+        Err(error) => Loss::Disconnected(format!("its end could not be observed: {error}")),
+    }
+}
+
+/// The stop sequence, from the closed stdin on: 1 s, SIGTERM, 5 s, SIGKILL, reaped.
+async fn end(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
+    for (grace, act) in [
+        (EOF_GRACE, process::terminate as fn(&Child)),
+        (TERM_GRACE, process::kill),
+    ] {
+        tokio::select! {
+            status = child.wait() => return status,
+            () = tokio::time::sleep(grace) => act(child),
+            () = stop.kill.cancelled() => break,
+        }
+    }
+    process::kill(child);
+    child.wait().await
+}

@@ -1,0 +1,439 @@
+//! One POST of Streamable HTTP, and the messages of its answer.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use mainstay_core::{
+    lifecycle::Loss,
+    message::{Kind, Method},
+};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use crate::{
+    Budget, CallState, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
+    http::{
+        answer_reader::{AnswerReader, JsonBody, Piece},
+        credentials::Sending,
+        http_client,
+        http1::{Error, Response},
+        leftovers::Leftovers,
+    },
+    logs::MESSAGE_COST,
+    streamable::{
+        http_link::HttpLink,
+        session_doubt::{self, Refused, SessionDoubt, SessionProof},
+    },
+};
+
+/// The status of an answer on an event stream.
+const STREAMED: u16 = 200;
+
+/// The shortest pauses between resumptions of a stream that ends without a message. They double from the first to
+/// the last, whatever time the server names.
+const FIRST_RESUMPTION_PAUSE: Duration = Duration::from_millis(100);
+const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a stream may still bring the response after one under a foreign id.
+const FOREIGN_GRACE: Duration = Duration::from_secs(2);
+
+/// Why a request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A client makes it, which the server may ask.
+    Call,
+    /// Mainstay makes it.
+    Own,
+    /// Mainstay's `ping`.
+    Ping,
+    /// It is the proof of a session that is in doubt.
+    Proof,
+}
+
+impl Purpose {
+    /// The purpose of a request of our own.
+    pub fn of_own(method: Method) -> Self {
+        match method {
+            Method::Ping => Self::Ping,
+            _ => Self::Own,
+        }
+    }
+}
+
+/// A request that was posted.
+pub struct HttpExchange {
+    link: Arc<HttpLink>,
+    id: u64,
+    purpose: Purpose,
+    state: State,
+    reader: AnswerReader,
+    /// How often in a row the stream has ended without a message.
+    empty_streams: u32,
+    /// The stream has brought a message about the request, so the server is at work on it.
+    is_taken: bool,
+    leftovers: Leftovers,
+}
+
+enum State {
+    Reading,
+    /// The session is in doubt, and the server is asked for proof.
+    Proving(Box<Proving>),
+    /// The stream has ended without the response, and is asked for again when this is over.
+    Parted(Pin<Box<Sleep>>),
+    Resuming(Sending),
+}
+
+/// An answer that is held back until it is known whether the session lives.
+struct Proving {
+    /// Resolves to whether the session is lost.
+    proof: Pin<Box<dyn Future<Output = bool> + Send>>,
+    answer: Result<Frame, Interruption>,
+    /// The interruption of the request if the session is lost.
+    expired: Interruption,
+}
+
+impl std::fmt::Debug for HttpExchange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpExchange")
+            .field("id", &self.id)
+            .field("stream", &self.is_stream())
+            .finish_non_exhaustive()
+    }
+}
+
+impl HttpExchange {
+    pub fn new(link: Arc<HttpLink>, id: u64, purpose: Purpose, response: Sending) -> Self {
+        let reader = AnswerReader::new(response, JsonBody::Whole, link.max_message_bytes);
+        Self {
+            link,
+            id,
+            purpose,
+            state: State::Reading,
+            reader,
+            empty_streams: 0,
+            is_taken: false,
+            leftovers: Leftovers::default(),
+        }
+    }
+
+    /// An exchange whose response head has been read already.
+    pub fn answered(link: Arc<HttpLink>, id: u64, response: Response, budget: Budget) -> Self {
+        let limit = link.max_message_bytes;
+        Self {
+            link,
+            id,
+            purpose: Purpose::Own,
+            state: State::Reading,
+            reader: AnswerReader::answered(response, JsonBody::Whole, limit, budget),
+            empty_streams: 0,
+            is_taken: false,
+            leftovers: Leftovers::default(),
+        }
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Reads no more of the answer than this.
+    pub fn count(&mut self, budget: Budget) {
+        self.reader.count(budget);
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.reader.is_stream()
+    }
+
+    /// The next message about this request. Cancel-safe: what was read stays in `self`.
+    pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
+        loop {
+            match &mut self.state {
+                State::Reading => match self.read().await {
+                    Piece::Body { status, body, read } => {
+                        let answer = http_client::answer(status, &body, read, self.id);
+                        if let Some(answer) = self.conclude(status, answer) {
+                            return answer.map(ServerMessage::Message);
+                        }
+                    }
+                    Piece::Message { bytes, read } => {
+                        self.empty_streams = 0;
+                        if let Some(said) = self.message(bytes, read) {
+                            return said;
+                        }
+                    }
+                    Piece::Ended if !self.leftovers.has_response() && self.part() => {
+                        let retry = self.reader.position().retry;
+                        return Ok(ServerMessage::Parted { retry });
+                    }
+                    Piece::Ended => {
+                        let answer = self.leftovers.settle();
+                        if let Some(answer) = self.conclude(STREAMED, answer) {
+                            return answer.map(ServerMessage::Message);
+                        }
+                    }
+                    Piece::Broken(error) => {
+                        tracing::debug!(server = %self.link.router.server(), %error, "an event stream broke off");
+                        if self.leftovers.has_response() {
+                            let answer = self.leftovers.settle();
+                            if let Some(answer) = self.conclude(STREAMED, answer) {
+                                return answer.map(ServerMessage::Message);
+                            }
+                        } else if !self.part() {
+                            return Err(Interruption::sent(InterruptionKind::Lost));
+                        }
+                    }
+                    Piece::Failed(interruption) => {
+                        if let InterruptionKind::Unreachable(reason) = &interruption.kind {
+                            self.link.lose(Loss::Disconnected(reason.clone()));
+                        }
+                        return Err(interruption);
+                    }
+                },
+                State::Proving(proving) => {
+                    let is_lost = proving.proof.as_mut().await;
+                    if let State::Proving(proving) =
+                        std::mem::replace(&mut self.state, State::Reading)
+                    {
+                        return self.proven(*proving, is_lost).map(ServerMessage::Message);
+                    }
+                }
+                State::Parted(pause) => {
+                    pause.await;
+                    let last_event = self.reader.position().last_event.as_deref();
+                    let response = self.link.resume(last_event.unwrap_or_default());
+                    self.state = State::Resuming(response);
+                }
+                State::Resuming(response) => {
+                    let response = response.await;
+                    self.resumed(response)?;
+                }
+            }
+        }
+    }
+
+    /// The next piece of the answer. A response under a foreign id is the end of the stream if no other follows in
+    /// time. Cancel-safe.
+    async fn read(&mut self) -> Piece {
+        let reading = self.reader.next(Frame::of_server);
+        if !self.leftovers.has_response() {
+            return reading.await;
+        }
+        timeout(FOREIGN_GRACE, reading)
+            .await
+            .unwrap_or(Piece::Ended)
+    }
+
+    /// The stream has ended without the response: it is resumed where it can be (specification,
+    /// transports, "Resumability and Redelivery"), at the time that the server named, until the call's
+    /// deadline. Streams that end in a row without a message are resumed ever more rarely.
+    fn part(&mut self) -> bool {
+        let position = self.reader.position();
+        let resumes = position.last_event.is_some() && self.link.resumes();
+        if resumes {
+            let doubled = 2u32.saturating_pow(self.empty_streams);
+            let shortest = FIRST_RESUMPTION_PAUSE.saturating_mul(doubled);
+            let pause = position.retry.max(shortest.min(LAST_RESUMPTION_PAUSE));
+            self.empty_streams = self.empty_streams.saturating_add(1);
+            self.state = State::Parted(Box::pin(sleep(pause)));
+        }
+        resumes
+    }
+
+    /// Asks for the rest of a stream that has ended, whatever pause the server named.
+    pub fn resume_now(&mut self) {
+        if let State::Parted(pause) = &mut self.state {
+            pause.as_mut().reset(Instant::now());
+        }
+    }
+
+    /// The answer to asking for the rest of the stream.
+    fn resumed(&mut self, response: Result<Response, Error>) -> Result<(), Interruption> {
+        self.state = State::Reading;
+        match response {
+            Ok(response) if response.head.is_success() && response.head.is_event_stream => {
+                self.reader.read(response);
+                Ok(())
+            }
+            Ok(response) if self.link.stream_target.redirect(&response.head) => {
+                self.part();
+                Ok(())
+            }
+            // The server does not have the rest, or does not know the session.
+            Ok(response) if response.head.status < 500 => {
+                let unanswered = Interruption::sent(InterruptionKind::Unanswered);
+                match Refused::of_status(response.head.status) {
+                    Some(refused) if self.link.has_session() => {
+                        let state = CallState::Sent;
+                        let kind = InterruptionKind::SessionExpired(refused.to_string());
+                        self.prove(refused, Err(unanswered), Interruption { state, kind });
+                        Ok(())
+                    }
+                    _ => Err(unanswered),
+                }
+            }
+            Err(Error::Connect(error)) => {
+                self.link.lose(Loss::Disconnected(error.to_string()));
+                Err(Interruption::sent(InterruptionKind::Lost))
+            }
+            Ok(_) | Err(_) => {
+                self.part();
+                Ok(())
+            }
+        }
+    }
+
+    /// What the answer to a proof says about the session.
+    pub async fn proof(&mut self) -> Option<SessionDoubt> {
+        loop {
+            let answer = match self.next().await {
+                // Dropping a question refuses it.
+                Ok(ServerMessage::Question(_) | ServerMessage::Parted { .. }) => continue,
+                Ok(ServerMessage::Message(frame)) if frame.method().is_some() => continue,
+                Ok(ServerMessage::Message(frame)) => Ok(frame),
+                Err(interruption) => Err(interruption),
+            };
+            let status = match self.reader.status() {
+                Some(status) if !self.is_stream() => status,
+                _ => STREAMED,
+            };
+            return session_doubt::doubt(status, &answer, self.id, Purpose::Proof);
+        }
+    }
+
+    /// Takes the answer to the request. `None` if the answer puts the session in doubt: then the server is
+    /// asked for proof first.
+    fn conclude(
+        &mut self,
+        status: u16,
+        answer: Result<Frame, Interruption>,
+    ) -> Option<Result<Frame, Interruption>> {
+        if let Some(head) = self.reader.redirect() {
+            return Some(Err(self.link.target.redirected(head)));
+        }
+        match self.session_doubt(status, &answer) {
+            None => {
+                self.link.liveness.weigh(&answer);
+                Some(answer)
+            }
+            Some(SessionDoubt::Ended) => {
+                self.link.lose(Loss::SessionExpired);
+                let kind = InterruptionKind::SessionExpired(format!("HTTP {status}"));
+                let state = if self.is_taken {
+                    CallState::Sent
+                } else {
+                    CallState::NotSent
+                };
+                Some(Err(Interruption { state, kind }))
+            }
+            Some(SessionDoubt::Refused(mut refused)) => {
+                if self.is_taken {
+                    refused.state = CallState::Sent;
+                }
+                let expired = Interruption {
+                    state: refused.state,
+                    kind: InterruptionKind::SessionExpired(refused.to_string()),
+                };
+                self.prove(refused, answer, expired);
+                None
+            }
+        }
+    }
+
+    /// Has the server asked whether it still knows the session. Until then the answer is held back.
+    fn prove(
+        &mut self,
+        refused: Refused,
+        answer: Result<Frame, Interruption>,
+        expired: Interruption,
+    ) {
+        let proof = (self.purpose == Purpose::Own).then_some(SessionProof::PING);
+        let proof = Box::pin(Arc::clone(&self.link).loses_session(refused, proof));
+        self.state = State::Proving(Box::new(Proving {
+            proof,
+            answer,
+            expired,
+        }));
+    }
+
+    fn session_doubt(
+        &self,
+        status: u16,
+        answer: &Result<Frame, Interruption>,
+    ) -> Option<SessionDoubt> {
+        let is_plain = answer.as_ref().is_ok_and(|frame| frame.error().is_none());
+        if is_plain || self.purpose == Purpose::Proof {
+            return None;
+        }
+        let doubt = session_doubt::doubt(status, answer, self.id, self.purpose)?;
+        // A server without session ids may still remember its client. Its words say so.
+        let is_meant = self.link.has_session() || doubt.is_about_session();
+        is_meant.then_some(doubt)
+    }
+
+    /// Takes the answer once the proof is there.
+    fn proven(&self, proving: Proving, is_lost: bool) -> Result<Frame, Interruption> {
+        if is_lost {
+            return Err(proving.expired);
+        }
+        self.link.liveness.weigh(&proving.answer);
+        proving.answer
+    }
+
+    /// A message of the stream, of so many bytes.
+    fn message(
+        &mut self,
+        bytes: usize,
+        read: Result<Frame, Unreadable>,
+    ) -> Option<Result<ServerMessage, Interruption>> {
+        let frame = match read {
+            Ok(frame) => frame,
+            Err(error) => {
+                self.link.router.unreadable(&error);
+                self.leftovers.unreadable(&error);
+                self.spend(bytes);
+                return None;
+            }
+        };
+        let kind = frame.envelope().kind;
+        if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
+            self.reader.finish();
+            let answer = self.conclude(STREAMED, Ok(frame))?;
+            return Some(answer.map(ServerMessage::Message));
+        }
+        self.link.liveness.hear();
+        self.is_taken = true;
+        self.spend(bytes);
+        match kind {
+            Kind::Response { .. } => {
+                self.link.router.unknown_id(frame.id());
+                self.leftovers.foreign(frame);
+                None
+            }
+            Kind::Notification {
+                method: Method::Progress,
+            } => Some(Ok(ServerMessage::Message(frame))),
+            Kind::Notification {
+                method: Method::LogMessage,
+            } => {
+                let frame = self.link.router.within_rate(frame)?;
+                Some(Ok(ServerMessage::Message(frame)))
+            }
+            Kind::Notification { method } => {
+                self.link.router.notice(method, frame);
+                None
+            }
+            Kind::Request { .. } => {
+                let question = self.link.router.question(frame)?;
+                if self.purpose == Purpose::Call {
+                    return Some(Ok(ServerMessage::Question(question)));
+                }
+                self.link.router.ask(question);
+                None
+            }
+        }
+    }
+
+    /// Counts what does not answer the request.
+    fn spend(&mut self, bytes: usize) {
+        self.reader
+            .pause(self.link.router.count(bytes + MESSAGE_COST));
+    }
+}

@@ -1,0 +1,419 @@
+//! What a refused request says about the session in which it was sent.
+//!
+//! A server that does not know a session answers HTTP 404 (specification 2025-11-25, "Session Management").
+//! Many servers answer otherwise: 400 with an error of `id: null`, 410, 500, or an error under 200. Such an
+//! answer may also be about the request alone, so the session is asked for proof ([`SessionProof`]).
+
+use std::time::Duration;
+
+use mainstay_core::{
+    era::{Capabilities, code},
+    message::{self, Method},
+};
+
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+use crate::{CallState, Frame, Interruption, InterruptionKind, streamable::http_exchange::Purpose};
+
+/// How long the answer to the proof may take. A server that takes longer keeps its session.
+const PROOF_LIMIT: Duration = Duration::from_secs(5);
+
+/// The most bytes of the proof that are read. A longer answer is a list, so the session lives.
+pub const MAX_PROOF: usize = 64 * 1024;
+
+/// A session that has just given proof is not asked again before this time is over.
+const PROOF_PAUSE: Duration = Duration::from_secs(1);
+
+/// The error with which SDKs say that they do not know a session.
+const SESSION_NOT_FOUND: i64 = -32001;
+
+/// Words of errors about sessions, in lower case. `initializ` is in "not initialized" and "before
+/// initialization".
+const SESSION_WORDS: [&str; 3] = ["session", "initializ", "initialis"];
+
+/// Why a session is in doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionDoubt {
+    /// The server has ended the session.
+    Ended,
+    /// The server may not know the session any more.
+    Refused(Refused),
+}
+
+impl SessionDoubt {
+    /// Whether the words of the refusal are about a session.
+    pub fn is_about_session(&self) -> bool {
+        matches!(self, Self::Refused(refused) if is_about_session(refused.error.as_ref()))
+    }
+}
+
+/// How a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    status: u16,
+    /// Code and message of the JSON-RPC error, where there is one.
+    error: Option<(i64, String)>,
+    /// The refusal names the request, so it may be about the request alone.
+    names_request: bool,
+    /// How far the request got if the session is lost.
+    pub state: CallState,
+}
+
+/// What `answer`, under this HTTP status, says about the session of request `id`, which was made for this purpose.
+///
+/// An error that names the request comes from whoever has read it. Only an error that is about the session shows
+/// that nothing has run.
+pub fn doubt(
+    status: u16,
+    answer: &Result<Frame, Interruption>,
+    id: u64,
+    purpose: Purpose,
+) -> Option<SessionDoubt> {
+    let frame = match answer {
+        Ok(frame) => frame,
+        Err(Interruption {
+            kind: InterruptionKind::Refused { body, .. },
+            ..
+        }) => return refused_by_status(status, None, body),
+        // A page, for example, of whatever stands in front of the server.
+        Err(Interruption {
+            kind: InterruptionKind::Unreadable(_),
+            ..
+        }) => {
+            return Some(SessionDoubt::Refused(Refused {
+                status,
+                error: None,
+                names_request: false,
+                state: CallState::Sent,
+            }));
+        }
+        Err(_) => return None,
+    };
+    let error = frame.error()?;
+    let code = frame.error_code().unwrap_or_default();
+    let words = message::text_member(error, "message").unwrap_or_default();
+    let error = Some((code, words.into_owned()));
+    if !frame.names(id) {
+        return refused_by_status(status, error, "");
+    }
+    match status {
+        404 if code == SESSION_NOT_FOUND => return Some(SessionDoubt::Ended),
+        // The server has answered this request, so it has the session.
+        404 => return None,
+        _ => {}
+    }
+    let is_about_session = is_about_session(error.as_ref());
+    let is_doubtful = match (code, purpose) {
+        (code::METHOD_NOT_FOUND, _) => false,
+        _ if is_about_session => true,
+        // Every session answers it.
+        (_, Purpose::Ping) => true,
+        (_, Purpose::Own) => false,
+        (code::INVALID_REQUEST, Purpose::Call | Purpose::Proof) => true,
+        (
+            code::RESOURCE_NOT_FOUND | code::URL_ELICITATION_REQUIRED,
+            Purpose::Call | Purpose::Proof,
+        ) => false,
+        // What servers define themselves (JSON-RPC 2.0, section 5.1).
+        (-32099..=-32000, Purpose::Call | Purpose::Proof) => true,
+        (_, Purpose::Call | Purpose::Proof) => false,
+    };
+    let state = if is_about_session {
+        CallState::NotSent
+    } else {
+        CallState::Sent
+    };
+    let refused = Refused {
+        status,
+        error,
+        names_request: true,
+        state,
+    };
+    is_doubtful.then_some(SessionDoubt::Refused(refused))
+}
+
+/// An answer that belongs to no request, with this body where it is no message.
+fn refused_by_status(
+    status: u16,
+    error: Option<(i64, String)>,
+    body: &str,
+) -> Option<SessionDoubt> {
+    let is_about_session = is_about_session(error.as_ref()) || has_session_words(body);
+    let state = match status {
+        404 | 410 => return Some(SessionDoubt::Ended),
+        200..300 | 400 => CallState::NotSent,
+        401 | 403 if is_about_session => CallState::NotSent,
+        // These are about credentials, time, size, or a proxy.
+        401 | 403 | 407 | 408 | 413 | 414 | 429 | 431 => return None,
+        402..=500 => CallState::Sent,
+        _ => return None,
+    };
+    Some(SessionDoubt::Refused(Refused {
+        status,
+        error,
+        names_request: false,
+        state,
+    }))
+}
+
+fn is_about_session(error: Option<&(i64, String)>) -> bool {
+    error.is_some_and(|(_, words)| has_session_words(words))
+}
+
+fn has_session_words(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    SESSION_WORDS.iter().any(|word| words.contains(word))
+}
+
+impl Refused {
+    /// Whether it is a JSON-RPC error that names no request. A tool that fails is answered otherwise.
+    pub fn is_unaddressed_error(&self) -> bool {
+        self.error.is_some() && !self.names_request
+    }
+
+    /// A line for the server's log.
+    pub fn lost_session(&self) -> String {
+        format!("the server does not know its session any more: it answered {self}")
+    }
+
+    /// A message or a stream that was refused with this status. `None` if the status says nothing about the
+    /// session.
+    pub fn of_status(status: u16) -> Option<Self> {
+        match refused_by_status(status, None, "")? {
+            SessionDoubt::Refused(refused) => Some(refused),
+            SessionDoubt::Ended => Some(Self {
+                status,
+                error: None,
+                names_request: false,
+                state: CallState::NotSent,
+            }),
+        }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HTTP {}", self.status)?;
+        match &self.error {
+            Some((code, words)) => write!(f, " with error {code}: {words}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Asks for the proof of one session, once for all requests that put it in doubt at the same time.
+#[derive(Debug, Default)]
+pub struct ProofTurns {
+    /// When the session last gave proof. Held while it is asked for, so that the others wait.
+    proved_at: Mutex<Option<Instant>>,
+}
+
+impl ProofTurns {
+    /// Whether the session is lost. `shows_loss` asks the server; it is not polled if the session `is_over` or has
+    /// just given proof.
+    pub async fn is_lost(
+        &self,
+        is_over: impl Fn() -> bool,
+        shows_loss: impl Future<Output = bool>,
+    ) -> bool {
+        let mut proved_at = self.proved_at.lock().await;
+        if is_over() {
+            return true;
+        }
+        if proved_at.is_some_and(|at| at.elapsed() < PROOF_PAUSE) {
+            return false;
+        }
+        let is_lost = timeout(PROOF_LIMIT, shows_loss).await.unwrap_or(false);
+        if !is_lost {
+            *proved_at = Some(Instant::now());
+        }
+        is_lost
+    }
+}
+
+/// The question that shows whether a server still knows a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionProof(Method);
+
+impl SessionProof {
+    /// The proof after a list was refused: a list may fail for its own reasons.
+    pub const PING: Self = Self(Method::Ping);
+
+    /// A list that the server declares. Some servers answer `ping` to anybody.
+    pub fn of(declared: Capabilities) -> Self {
+        Self(match declared {
+            Capabilities { tools: true, .. } => Method::ToolsList,
+            Capabilities { prompts: true, .. } => Method::PromptsList,
+            Capabilities {
+                resources: true, ..
+            } => Method::ResourcesList,
+            _ => Method::Ping,
+        })
+    }
+
+    pub fn method(self) -> Method {
+        self.0
+    }
+
+    /// Whether a session is lost whose proof was answered with `doubt`, after a request was refused as
+    /// `doubted`. A list that fails for its own reasons is no loss of the session.
+    pub fn shows_loss(doubt: Option<&SessionDoubt>, doubted: &Refused) -> bool {
+        match doubt {
+            None => false,
+            Some(SessionDoubt::Ended) => true,
+            Some(SessionDoubt::Refused(refused)) => {
+                !refused.names_request
+                    || is_about_session(refused.error.as_ref())
+                    || refused.error == doubted.error
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: u64 = 7;
+
+    /// What an answer of this status and body says about a session, in a word.
+    fn word(status: u16, body: &str, purpose: Purpose) -> &'static str {
+        let bytes = bytes::Bytes::copy_from_slice(body.as_bytes());
+        let read = Frame::of_server(bytes.clone());
+        let answer = crate::http::http_client::answer(status, &bytes, read, ID);
+        match doubt(status, &answer, ID, purpose) {
+            None => "lives",
+            Some(SessionDoubt::Ended) => "ended",
+            Some(SessionDoubt::Refused(refused)) => match refused.state {
+                CallState::NotSent => "doubtful, not run",
+                CallState::Sent => "doubtful, may have run",
+            },
+        }
+    }
+
+    fn error(id: &str, code: i64, message: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
+    }
+
+    #[test]
+    fn refusals_that_belong_to_no_request_put_the_session_in_doubt() {
+        let no_session = "Bad Request: No valid session ID provided";
+        for (status, body, expected) in [
+            (404, "session not found".to_owned(), "ended"),
+            (410, String::new(), "ended"),
+            (404, error("null", -32000, no_session), "ended"),
+            (404, error("7", -32001, "Session not found"), "ended"),
+            (404, error("7", -32601, "Method not found"), "lives"),
+            (400, error("null", -32000, no_session), "doubtful, not run"),
+            (400, "Invalid session".to_owned(), "doubtful, not run"),
+            (200, error("null", -32000, no_session), "doubtful, not run"),
+            (200, error("7", -32000, no_session), "doubtful, not run"),
+            (200, error("7", -32600, "no"), "doubtful, may have run"),
+            (
+                200,
+                error("7", -32000, "Connection closed"),
+                "doubtful, may have run",
+            ),
+            (
+                200,
+                error("7", -32602, "Server not initialized"),
+                "doubtful, not run",
+            ),
+            (200, error("7", -32602, "a is missing"), "lives"),
+            (200, error("7", -32603, "it broke"), "lives"),
+            (200, error("7", -32002, "no such resource"), "lives"),
+            (200, error("7", 42, "an own code"), "lives"),
+            (
+                500,
+                "Cannot read properties".to_owned(),
+                "doubtful, may have run",
+            ),
+            (409, "conflict".to_owned(), "doubtful, may have run"),
+            (401, String::new(), "lives"),
+            (
+                403,
+                "Forbidden: invalid session".to_owned(),
+                "doubtful, not run",
+            ),
+            (
+                403,
+                error("null", -32000, "unknown session"),
+                "doubtful, not run",
+            ),
+            (403, String::new(), "lives"),
+            (429, String::new(), "lives"),
+            (503, String::new(), "lives"),
+            (
+                200,
+                r#"{"jsonrpc":"2.0","id":7,"result":{}}"#.to_owned(),
+                "lives",
+            ),
+        ] {
+            assert_eq!(
+                word(status, &body, Purpose::Call),
+                expected,
+                "{status} {body}"
+            );
+        }
+    }
+
+    /// Every session answers `ping`, but not every server knows it. A list may fail for its own reasons.
+    #[test]
+    fn a_ping_that_is_refused_puts_the_session_in_doubt() {
+        for (code, message, ping, list) in [
+            (-32603, "no", "doubtful, may have run", "lives"),
+            (
+                -32000,
+                "the disk is full",
+                "doubtful, may have run",
+                "lives",
+            ),
+            (
+                -32000,
+                "no session",
+                "doubtful, not run",
+                "doubtful, not run",
+            ),
+            (-32601, "no", "lives", "lives"),
+        ] {
+            let body = error("7", code, message);
+            assert_eq!(word(200, &body, Purpose::Ping), ping, "{body}");
+            assert_eq!(word(200, &body, Purpose::Own), list, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_lost_if_its_proof_is_refused_alike() {
+        let refused = |status, body: &str, purpose| {
+            let bytes = bytes::Bytes::copy_from_slice(body.as_bytes());
+            let read = Frame::of_server(bytes.clone());
+            let answer = crate::http::http_client::answer(status, &bytes, read, ID);
+            doubt(status, &answer, ID, purpose)
+        };
+        let gone = error("7", -32000, "gone");
+        let Some(SessionDoubt::Refused(doubted)) = refused(200, &gone, Purpose::Call) else {
+            panic!("no doubt");
+        };
+        for (status, body, is_lost) in [
+            (200, error("7", -32000, "gone"), true),
+            (200, error("7", -32000, "the database is down"), false),
+            (200, error("7", -32600, "no session"), true),
+            (400, "no".to_owned(), true),
+            (404, String::new(), true),
+            (401, String::new(), false),
+            (200, error("7", -32601, "Method not found"), false),
+            (
+                200,
+                r#"{"jsonrpc":"2.0","id":7,"result":{"tools":[]}}"#.to_owned(),
+                false,
+            ),
+        ] {
+            let doubt = refused(status, &body, Purpose::Proof);
+            let found = SessionProof::shows_loss(doubt.as_ref(), &doubted);
+            assert_eq!(found, is_lost, "{status} {body}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Servers behind Streamable HTTP (revisions 2025-03-26 to 2025-11-25): a POST for each message, a GET
+//! stream for messages that belong to no call, and a session id that holds them together.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use mainstay_core::{config::HttpLaunch, era::Eras, lifecycle::Loss};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Budget, Exchange, Frame, Opening, Running, Session, Unopened,
+    detect::{read_greeting, refused_initialize},
+    exchanges::{
+        link::Link,
+        per_request::{PerRequest, PerRequestExchange},
+    },
+    http::{
+        http_client::{self, POST_HEADERS, Target},
+        http1, refusals,
+    },
+    opening::MAX_GREETING,
+    sessions::initialize::Initialize,
+    streamable::{
+        get_stream::GetStream,
+        http_exchange::HttpExchange,
+        http_link::{GOODBYE_LIMIT, HttpLink, SESSION_ID},
+    },
+};
+
+/// How long a new session waits for its GET stream. Some servers send no head before the first event.
+const STREAM_LIMIT: Duration = Duration::from_secs(1);
+
+/// Answers to a server's requests that may wait to be posted.
+const MAX_OUTGOING: usize = 64;
+
+/// Why no session was opened.
+#[derive(Debug)]
+pub enum NotOpened {
+    /// The URL may be no Streamable HTTP endpoint.
+    NotSpoken(refusals::Refusal),
+    Unopened(Unopened),
+}
+
+impl NotOpened {
+    /// The words of a refusal; empty where the server has not refused.
+    fn words(&self) -> &str {
+        match self {
+            Self::NotSpoken(refusal) => &refusal.said,
+            Self::Unopened(Unopened {
+                loss: Loss::Rejected(reason) | Loss::ConnectFailed(reason),
+                ..
+            }) => reason,
+            Self::Unopened(_) => "",
+        }
+    }
+}
+
+impl From<NotOpened> for Unopened {
+    fn from(refused: NotOpened) -> Self {
+        match refused {
+            NotOpened::NotSpoken(refusal) => Self {
+                loss: Loss::ConnectFailed(refusal.whole()),
+                eras: Eras {
+                    modern: None,
+                    legacy: Some(false),
+                },
+            },
+            NotOpened::Unopened(unopened) => unopened,
+        }
+    }
+}
+
+impl From<Loss> for NotOpened {
+    fn from(loss: Loss) -> Self {
+        Self::Unopened(loss.into())
+    }
+}
+
+pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), NotOpened> {
+    let mut greeting = pin!(greet_server(opening, launch));
+    tokio::select! {
+        opened = &mut greeting => return opened,
+        () = opening.stop.close.cancelled() => {}
+    }
+    // The server may have opened a session, and only its answer has the id of the session to end.
+    let farewell = async {
+        if let Ok((_, running)) = greeting.await {
+            running.await;
+        }
+    };
+    timeout(GOODBYE_LIMIT, farewell).await.ok();
+    Err(Loss::Disconnected("stopped".to_owned()).into())
+}
+
+/// Greets the server, and again for another revision where it refuses the one that was asked for.
+async fn greet_server(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(Session, Running), NotOpened> {
+    let mut initialize = Initialize::of(opening);
+    let mut first_refusal = None;
+    loop {
+        match greet_once(opening, launch, &initialize).await {
+            Err(refused) if initialize.step_down(refused.words()) => {
+                first_refusal.get_or_insert(refused);
+            }
+            // The first refusal says which revisions the server speaks.
+            Err(refused) => return Err(first_refusal.unwrap_or(refused)),
+            opened => return opened,
+        }
+    }
+}
+
+async fn greet_once(
+    opening: &Opening,
+    launch: &HttpLaunch,
+    initialize: &Initialize,
+) -> Result<(Session, Running), NotOpened> {
+    let target = Target::of_server(opening, launch)
+        .map_err(|error| Loss::Misconfigured(error.to_string()))?;
+    let post = target.template("POST", &POST_HEADERS);
+    let response = target
+        .follow(&post, Some(&initialize.request("0")))
+        .await
+        .map_err(|error| refusals::unanswered(&target.uri(), &error))?;
+    let uri = target.uri();
+    let status = response.head.status;
+    let session_id = response.head.get(SESSION_ID).map(str::to_owned);
+    let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
+    let link = Arc::new(HttpLink::new(opening, target, outgoing));
+    match status {
+        200..300 if is_page(&response.head) => {
+            let text = http_client::error_text(response).await;
+            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
+            return Err(NotOpened::NotSpoken(refusal));
+        }
+        200..300 => {}
+        401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
+        508 => return Err(refusals::led_back(&uri, response).await.into()),
+        400 | 404 | 405 | 406 | 415 | 501 => {
+            let text = http_client::error_text(response).await;
+            if let Some(loss) = refusals::wants_tls(&uri, &text) {
+                return Err(loss.into());
+            }
+            if let Some(refused) = refused_by_error(&text) {
+                return Err(refused);
+            }
+            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
+            return Err(NotOpened::NotSpoken(refusal));
+        }
+        409 | 422 | 500 => {
+            let text = http_client::error_text(response).await;
+            if let Some(refused) = refused_by_error(&text) {
+                return Err(refused);
+            }
+            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
+            return Err(Loss::ConnectFailed(refusal.whole()).into());
+        }
+        _ => {
+            let loss = http_client::unavailable(&uri, response, "initialize").await;
+            return Err(loss.into());
+        }
+    }
+    let exchange =
+        HttpExchange::answered(Arc::clone(&link), 0, response, Budget::new(MAX_GREETING));
+    let answer = Exchange::from(PerRequestExchange::from(exchange))
+        .response()
+        .await;
+    let answer = answer.map_err(|interruption| {
+        let refusal = refusals::Refusal::unreadable(&uri, interruption.to_string());
+        NotOpened::NotSpoken(refusal)
+    })?;
+    let greeting = read_greeting(&answer)
+        .map_err(|loss| NotOpened::Unopened(refused_initialize(&answer, loss)))?;
+    link.greeted(session_id, &greeting);
+
+    let session = Session {
+        greeting,
+        initialize_answer: answer,
+        eras: Eras {
+            modern: None,
+            legacy: Some(true),
+        },
+        avoids_probe: false,
+        is_probed: false,
+        pid: None,
+        liveness: Arc::clone(&link.liveness),
+        server: opening.server.clone(),
+        link: Link::PerRequest(PerRequest::Legacy(Arc::clone(&link))),
+        listening: None,
+    };
+    session.initialized().await;
+    // Wait for the stream: at the first request a server may make one of its own, and many servers drop
+    // messages for a stream that is not open yet.
+    let (unanswered, answered) = oneshot::channel();
+    let mut running: Running = Box::pin(run(link, answers, opening.stop.close.clone(), unanswered));
+    tokio::select! {
+        loss = &mut running => return Err(loss.into()),
+        _ = timeout(STREAM_LIMIT, answered) => {}
+    }
+    Ok((session, running))
+}
+
+/// A refusal by a JSON-RPC error, which shows a server that speaks MCP.
+fn refused_by_error(text: &str) -> Option<NotOpened> {
+    let frame = Frame::of_server(text.to_owned().into()).ok()?;
+    let loss = Loss::Rejected(frame.error()?.to_owned());
+    Some(NotOpened::Unopened(refused_initialize(&frame, loss)))
+}
+
+fn is_page(head: &http1::Head) -> bool {
+    let kind = head.get("content-type");
+    kind.is_some_and(|kind| kind.trim_start().starts_with("text/html"))
+}
+
+/// Keeps a session until it is lost or closed.
+async fn run(
+    link: Arc<HttpLink>,
+    mut answers: mpsc::Receiver<String>,
+    close: CancellationToken,
+    unanswered: oneshot::Sender<()>,
+) -> Loss {
+    let posting = async {
+        while let Some(text) = answers.recv().await {
+            link.send(text).await;
+        }
+    };
+    let listening = async {
+        GetStream::new(Arc::clone(&link)).run(unanswered).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = close.cancelled() => {
+            link.lose(Loss::Disconnected("stopped".to_owned()));
+            link.goodbye().await;
+        }
+        () = link.lost() => {}
+        () = posting => {}
+        () = listening => {}
+    }
+    link.reason()
+}

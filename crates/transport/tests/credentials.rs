@@ -1,0 +1,345 @@
+//! Credentials that change and expire, over Streamable HTTP of both eras and over HTTP+SSE.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use mainstay_core::{
+    config::{HttpLaunch, HttpTransport, Launch},
+    era::{ClientCapabilities, Revision},
+    ids::ServerName,
+    lifecycle::Loss,
+    message::Method,
+};
+use mainstay_platform::lineage::Lineage;
+use mainstay_transport::{
+    self as transport, Approach, AttemptLimiter, CallState, CredentialSource, HeaderLines,
+    InterruptionKind, Listener, NoLongerValid, Notice, Opening, Question, RenewedLines, Running,
+    Session, Stop, Unopened, logs::Logs,
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    time::timeout,
+};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Listener for Nobody {
+    fn hear(&self, _: Notice) {}
+    fn ask(&self, _: Question) {}
+}
+
+/// The token that the server takes, and the refusals and requests that it has seen.
+#[derive(Debug, Default)]
+struct Gate {
+    /// `None` once no token is good enough.
+    token: Option<u32>,
+    refused: usize,
+    /// `token method` of every request that passed.
+    passed: Vec<String>,
+}
+
+/// A source whose token is what the server takes now, once it is refreshed.
+#[derive(Debug)]
+struct RotatingToken {
+    held: Mutex<u32>,
+    gate: Arc<Mutex<Gate>>,
+    challenges: Mutex<HashSet<String>>,
+    /// The token cannot be used any more.
+    is_revoked: Mutex<bool>,
+}
+
+impl RotatingToken {
+    fn held_lines(&self) -> Result<HeaderLines, NoLongerValid> {
+        if *self.is_revoked.lock().expect("no panic") {
+            return Err(NoLongerValid("sign in again".to_owned()));
+        }
+        let token = format!("Bearer t{}", self.held.lock().expect("no panic"));
+        Ok(HeaderLines::new([("authorization", token.as_str())]))
+    }
+}
+
+impl CredentialSource for RotatingToken {
+    fn lines(&self) -> RenewedLines<'_> {
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            self.held_lines()
+        })
+    }
+
+    fn refresh<'a>(
+        &'a self,
+        refused: &'a HeaderLines,
+        challenge: Option<&'a str>,
+    ) -> RenewedLines<'a> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let challenge = challenge.unwrap_or_default().to_owned();
+            self.challenges.lock().expect("no panic").insert(challenge);
+            if *refused == self.held_lines()? {
+                let token = self.gate.lock().expect("no panic").token;
+                let token = token.ok_or_else(|| NoLongerValid("signed out".to_owned()))?;
+                *self.held.lock().expect("no panic") = token;
+            }
+            self.held_lines()
+        })
+    }
+}
+
+/// The answer to a request of either era.
+fn answer(request: &serde_json::Value) -> Option<String> {
+    let id = request.get("id")?;
+    let result = match request["method"].as_str()? {
+        "initialize" => {
+            r#"{"protocolVersion":"2025-03-26","capabilities":{},"serverInfo":{"name":"x","version":"1"}}"#
+        }
+        "server/discover" => {
+            r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"},"ttlMs":0,"cacheScope":"private"}"#
+        }
+        _ => r#"{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}"#,
+    };
+    Some(format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
+    ))
+}
+
+type EventStreams = Arc<Mutex<Vec<mpsc::UnboundedSender<String>>>>;
+
+/// Serves requests of one connection. On `/sse`, answers go to the event stream.
+async fn serve(stream: TcpStream, gate: Arc<Mutex<Gate>>, streams: EventStreams) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut first, mut token, mut length) = (String::new(), String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
+                return;
+            }
+            let line = line.trim_end();
+            if line.is_empty() {
+                break;
+            }
+            if first.is_empty() {
+                line.clone_into(&mut first);
+            }
+            if let Some(value) = line.strip_prefix("authorization: Bearer t") {
+                assert!(token.is_empty(), "one token for each request");
+                value.clone_into(&mut token);
+            }
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.parse().expect("a length");
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.expect("a body");
+        let is_get = first.starts_with("GET");
+        let request = serde_json::from_slice(&body).unwrap_or(serde_json::Value::Null);
+        let response = {
+            let mut gate = gate.lock().expect("no panic");
+            if gate.token.map(|token| token.to_string()) == Some(token.clone()) {
+                let method = request["method"].as_str().unwrap_or("GET");
+                gate.passed.push(format!("{token} {method}"));
+                None
+            } else {
+                gate.refused += 1;
+                Some("HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer realm=\"x\"\r\ncontent-length: 0\r\n\r\n".to_owned())
+            }
+        };
+        let is_sse = first.contains("/sse");
+        if response.is_none() && is_get {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            let (sender, mut events) = mpsc::unbounded_channel();
+            streams.lock().expect("no panic").push(sender);
+            let endpoint = "event: endpoint\ndata: /sse\n\n";
+            let begin = format!("{head}{}", if is_sse { endpoint } else { ": open\n\n" });
+            stream.write_all(begin.as_bytes()).await.expect("open");
+            while let Some(event) = events.recv().await {
+                let event = format!("data: {event}\n\n");
+                if stream.write_all(event.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+            return;
+        }
+        let response = response.unwrap_or_else(|| match answer(&request) {
+            Some(answer) if is_sse => {
+                let streams = streams.lock().expect("no panic");
+                streams.last().expect("a stream").send(answer).ok();
+                "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned()
+            }
+            Some(answer) => format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
+                answer.len()
+            ),
+            None => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        });
+        if stream.write_all(response.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Served {
+    gate: Arc<Mutex<Gate>>,
+    source: Arc<RotatingToken>,
+    url: String,
+}
+
+/// A server that takes token 1. The source holds token 0.
+async fn served(path: &str) -> Served {
+    let gate = Arc::new(Mutex::new(Gate {
+        token: Some(1),
+        ..Gate::default()
+    }));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let streams = EventStreams::default();
+    let accepting = Arc::clone(&gate);
+    // The runtime of the test ends it.
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, Arc::clone(&accepting), Arc::clone(&streams)));
+        }
+    });
+    let source = Arc::new(RotatingToken {
+        held: Mutex::new(0),
+        gate: Arc::clone(&gate),
+        challenges: Mutex::default(),
+        is_revoked: Mutex::new(false),
+    });
+    Served {
+        gate,
+        source,
+        url: format!("http://{address}{path}"),
+    }
+}
+
+impl Served {
+    async fn open(
+        &self,
+        transport: HttpTransport,
+        approach: Approach,
+    ) -> Result<(Session, Running), Unopened> {
+        let server = ServerName::new("x").expect("a legal name");
+        let opening = Opening {
+            lineage: Lineage::default(),
+            tag: "x:1".to_owned(),
+            launch: Launch::Http(HttpLaunch {
+                url: self.url.clone(),
+                headers: Vec::new(),
+                transport,
+            }),
+            credentials: Some(Arc::clone(&self.source) as Arc<dyn CredentialSource>),
+            approach,
+            steps_down: true,
+            initialize: transport::own_initialize(
+                Revision::LATEST_LEGACY,
+                &ClientCapabilities::none(),
+            ),
+            max_message_bytes: 1024 * 1024,
+            hang_after: Duration::from_secs(120),
+            listener: Arc::new(Nobody),
+            log: Logs::default().server(&server),
+            signs: Arc::default(),
+            attempt_limiter: Arc::new(AttemptLimiter::new(50)),
+            server,
+            stop: Stop::default(),
+        };
+        let opened = timeout(LIMIT, transport::open(opening)).await;
+        opened.expect("in time")
+    }
+
+    fn gate(&self) -> std::sync::MutexGuard<'_, Gate> {
+        self.gate.lock().expect("no panic")
+    }
+}
+
+const WAYS: [(&str, HttpTransport, Approach); 3] = [
+    ("/mcp", HttpTransport::StreamableHttp, Approach::Legacy),
+    ("/mcp", HttpTransport::StreamableHttp, Approach::Modern),
+    ("/sse", HttpTransport::Sse, Approach::Legacy),
+];
+
+#[tokio::test]
+async fn a_refused_request_is_sent_once_more_with_new_credentials() {
+    for (path, transport, approach) in WAYS {
+        let served = served(path).await;
+        let (session, running) = served.open(transport, approach).await.expect("opened");
+        let running = tokio::spawn(running);
+        let refused_at_first = served.gate().refused;
+        assert!(refused_at_first > 0, "{path}: token 0 is refused");
+
+        served.gate().token = Some(2);
+        let list = timeout(LIMIT, session.ask(Method::ToolsList, None)).await;
+        let list = list.expect("in time").expect("an answer");
+        assert!(list.result().is_some(), "{}", list.text());
+        let lists = |gate: &Gate| {
+            let lists = gate.passed.iter().filter(|row| row.contains("tools/list"));
+            lists.cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(lists(&served.gate()), ["2 tools/list"], "{path}");
+        let challenges = served.source.challenges.lock().expect("no panic").clone();
+        assert_eq!(
+            challenges,
+            HashSet::from([r#"Bearer realm="x""#.to_owned()])
+        );
+        if approach == Approach::Legacy {
+            assert!(served.gate().passed.contains(&"1 GET".to_owned()), "{path}");
+        }
+
+        // A notification, too, is sent with the credentials of its time.
+        served.gate().token = Some(3);
+        let text = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+        timeout(LIMIT, session.notify(text.to_owned()))
+            .await
+            .expect("in time");
+        let passed = served.gate().passed.clone();
+        assert!(passed.contains(&"3 notifications/x".to_owned()), "{path}");
+        running.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
+    for (path, transport, approach) in WAYS {
+        let served = served(path).await;
+        let (session, running) = served.open(transport, approach).await.expect("opened");
+        let running = tokio::spawn(running);
+        // The server takes no token any more: its 401 is the answer. Then the source itself has none.
+        served.gate().token = None;
+        let refused_before = served.gate().refused;
+        for is_revoked in [false, true] {
+            *served.source.is_revoked.lock().expect("no panic") = is_revoked;
+            let list = timeout(LIMIT, session.ask(Method::ToolsList, None)).await;
+            let why = list.expect("in time").expect_err("no credentials");
+            assert_eq!(why.state, CallState::NotSent, "{path}: {why:?}");
+            assert!(
+                matches!(why.kind, InterruptionKind::Refused { status: 401, .. }),
+                "{path}: {why:?}"
+            );
+        }
+        assert!(served.gate().refused > refused_before, "{path}");
+        running.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_not_opened_without_valid_credentials() {
+    for (path, transport, approach) in WAYS {
+        let served = served(path).await;
+        for is_revoked in [false, true] {
+            served.gate().token = None;
+            *served.source.is_revoked.lock().expect("no panic") = is_revoked;
+            let unopened = served.open(transport, approach).await;
+            let loss = unopened.err().expect("no credentials").loss;
+            assert!(matches!(loss, Loss::Unauthorized(_)), "{path}: {loss:?}");
+        }
+    }
+}
