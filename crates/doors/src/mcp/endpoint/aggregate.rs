@@ -16,10 +16,7 @@ use super::{
     tasks,
 };
 use crate::mcp::{
-    builtin::{
-        self, objects,
-        reach::{Reach, Within},
-    },
+    builtin::{self, objects, reach::Reach},
     reply::Reply,
 };
 
@@ -73,8 +70,7 @@ impl RequestContext<'_> {
         let shown = self.view.shown();
         let own = [Group::Records, Group::Meta];
         let reads = own.iter().any(|group| shown.own_tools().contains(group));
-        (reads || self.cuts_results())
-            .then(|| Reach::of(&self.sink.client, Within::View(self.view.clone())))
+        (reads || self.cuts_results()).then(|| Reach::of(&self.sink.client, self.view.clone()))
     }
 
     async fn call_tool(self) -> Reply {
