@@ -297,12 +297,17 @@ impl View {
         Some(event)
     }
 
-    /// Whose template this is.
-    pub fn template(&self, template: &str) -> Option<Target> {
-        let shown = self.shown();
-        let found = shown.catalog.template(template).cloned();
-        found.filter(|target| {
-            self.has_server(&target.server) && !self.hides(ListKind::Templates, target)
-        })
+    /// The owner of what a completion is about: a template, which is named literally, or a resource.
+    pub fn reference(&self, uri: &str) -> Owner {
+        match self.shown().catalog.template(uri) {
+            Some(target)
+                if self.has_server(&target.server) && !self.hides(ListKind::Templates, target) =>
+            {
+                Owner::Server(target.clone())
+            }
+            // Not looked up as a URI: it would fit its own pattern.
+            Some(_) => Owner::Absent(None),
+            None => self.resource(uri),
+        }
     }
 }

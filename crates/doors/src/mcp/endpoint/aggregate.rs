@@ -109,11 +109,7 @@ impl RequestContext<'_> {
             }
             Some(Reference::Resource(uri)) => {
                 self.settled().await;
-                let owner = match self.view.template(&uri.value) {
-                    Some(target) => Owner::Server(target),
-                    None => self.view.resource(&uri.value),
-                };
-                match owner {
+                match self.view.reference(&uri.value) {
                     Owner::Server(target) => self.forward(&target, uri).await,
                     Owner::Absent(server) => Err(self.absent(&uri.value, server)),
                     Owner::Shared(servers) => Err(shared_page(&uri.value, &servers)),
