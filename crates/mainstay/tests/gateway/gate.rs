@@ -111,7 +111,6 @@ impl Guarded {
 
 /// Requests that name what is hidden, at an endpoint whose names have this prefix.
 fn requests(prefix: &str) -> [(&'static str, Value); 6] {
-    let reference = |kind: &str, member: &str, name: &str| json!({"ref": {"type": kind, member: name}, "argument": {"name": "name", "value": "A"}});
     [
         (
             "tools/call",
@@ -125,11 +124,17 @@ fn requests(prefix: &str) -> [(&'static str, Value); 6] {
         ("resources/subscribe", json!({"uri": "fake://text"})),
         (
             "completion/complete",
-            reference("ref/prompt", "name", &format!("{prefix}greet")),
+            json!({
+                "ref": {"type": "ref/prompt", "name": format!("{prefix}greet")},
+                "argument": {"name": "name", "value": "A"},
+            }),
         ),
         (
             "completion/complete",
-            reference("ref/resource", "uri", "fake://item/{id}"),
+            json!({
+                "ref": {"type": "ref/resource", "uri": "fake://item/{id}"},
+                "argument": {"name": "id", "value": "1"},
+            }),
         ),
     ]
 }
