@@ -76,6 +76,11 @@ impl ProfileName {
     /// The built-in one that shows Mainstay's own tools instead of the servers'.
     pub const META: &str = "meta";
 
+    /// The name of what has all servers, which REST shows. It is no legal name, so no file has it.
+    pub fn of_everything() -> Self {
+        Self("*".into())
+    }
+
     pub fn new(text: &str) -> Result<Self, InvalidProfileName> {
         match ServerName::new(text) {
             Ok(name) if name.is_separable() => Ok(Self(name.0)),

@@ -1,20 +1,23 @@
-//! Where a request comes from: the operator, a named client, or a client without a token. It is decided
+//! Who a request comes from: the operator, a named client, or a client without a token. It is decided
 //! once, by the request's token, and kept with its sessions and calls.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Where a request comes from. What a principal has begun (a session, a suspended call, a task) belongs
-/// to that principal alone.
+/// Who a request comes from, by what proved it. What a principal has begun (a session, a suspended call, a
+/// task) belongs to that principal alone. A clone costs no allocation. Nothing that a client declares of
+/// itself is part of it, and no two principals are equal by chance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Principal {
-    /// No token was asked for, and none was given: a program on this machine, or the client on stdio.
+    /// Nothing was asked for, and nothing was proved: a program on this machine, or the client on stdio.
+    /// All of them are one principal.
     #[default]
     Anonymous,
-    /// The bearer of a client's token: may use the MCP paths, and nothing else.
+    /// The bearer of a client's token, by the name that the operator gave the token: may use the MCP paths,
+    /// and nothing else.
     Client(ClientName),
-    /// The bearer of the control token.
+    /// The bearer of the control token, or the page in a browser that is signed in.
     Operator,
 }
 

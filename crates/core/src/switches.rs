@@ -1,30 +1,23 @@
 //! Servers and tools that are switched off for one client. Everything is on by default.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use crate::ids::ServerName;
+use crate::{ids::ServerName, message, principal::Principal};
 
-/// How a client is known: by a digest of its name, short enough for the id of its session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClientKey(u32);
-
-impl ClientKey {
-    pub fn of(name: &str) -> Self {
-        let digest = Sha256::digest(name);
-        Self(u32::from_be_bytes([
-            digest[0], digest[1], digest[2], digest[3],
-        ]))
-    }
-
-    pub fn bits(self) -> u32 {
-        self.0
-    }
-
-    pub fn of_bits(bits: u32) -> Self {
-        Self(bits)
+/// The name under which a client's switches are kept: that of its token, else the one that it declares
+/// (`clientInfo`, JSON text). A client without a token chooses its name, so a switch is a convenience and
+/// protects nothing.
+pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -> Cow<'c, str> {
+    match principal {
+        Principal::Client(name) => Cow::Borrowed(name.as_str()),
+        Principal::Anonymous | Principal::Operator => client_info
+            .and_then(|info| message::text_member(info, "name"))
+            .unwrap_or_default(),
     }
 }
 

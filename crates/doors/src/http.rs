@@ -15,12 +15,13 @@ use futures_util::FutureExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use mainstay_core::{era, message};
+use mainstay_core::{era, message, principal::Principal};
 use mainstay_doorway::{
     authenticator::{Authenticator, Unauthorized, Visit},
     guard::{Forbidden, Guard, is_of_unnamed_page},
     peer::Visitor,
 };
+use mainstay_gateway::registry::unknown_server;
 use mainstay_transport::logs::Throttle;
 use serde_json::json;
 use tokio::{
@@ -326,6 +327,7 @@ impl HttpServer {
                 let (demand, headers) = (self.authenticator.mcp, request.headers());
                 match self.authenticator.admit(demand, headers, &client.visit) {
                     Ok(principal) => {
+                        let endpoint = self.admitted(endpoint, &principal);
                         let visitor = Visitor {
                             principal,
                             address: Some(client.address),
@@ -379,6 +381,21 @@ impl HttpServer {
         let mut rest = self.rest.clone();
         let Ok(response) = rest.call(request.map(axum::body::Body::new)).await;
         response.map(ResponseBody::Other)
+    }
+
+    /// An endpoint as this principal may know it.
+    fn admitted(
+        &self,
+        endpoint: Result<(Scope, Endpoint), String>,
+        principal: &Principal,
+    ) -> Result<(Scope, Endpoint), String> {
+        let (scope, endpoint) = endpoint?;
+        match scope.server() {
+            Some(server) if !self.mcp.gateway().allows_server(principal, server) => {
+                Err(unknown_server(server.as_str()).message)
+            }
+            _ => Ok((scope, endpoint)),
+        }
     }
 
     /// The MCP endpoint that a path names; `None` if it names none.

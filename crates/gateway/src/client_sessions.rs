@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use mainstay_core::{era::Revision, ids::ServerName, record::Origin, switches::ClientKey};
+use mainstay_core::{era::Revision, ids::ServerName, record::Origin};
 
 /// A client session.
 #[derive(Clone, Debug)]
@@ -18,8 +18,8 @@ pub struct OpenSession {
     pub origin: Arc<Origin>,
     /// The one server of its endpoint.
     pub server: Option<ServerName>,
-    /// The key of its client's switches.
-    pub key: ClientKey,
+    /// The name under which its client's switches are kept.
+    pub client_name: Box<str>,
     pub opened_at: SystemTime,
     /// When a call or a stream of it was begun or ended last.
     pub used_at: SystemTime,

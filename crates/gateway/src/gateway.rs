@@ -10,10 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::{
-    config::Config,
-    switches::{ClientKey, Switches},
-};
+use mainstay_core::{config::Config, switches::Switches};
 use mainstay_platform::lineage::Lineage;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -26,13 +23,12 @@ use crate::{
     metrics::Readings,
     options::GatewayOptions,
     owners::FoundOwners,
-    registry::{Announcement, Profile, Registry},
+    registry::{Announcement, Registry},
     reload::Reloader,
     stateless_clients::StatelessClients,
-    supervisor::Server,
     switches::SwitchBoard,
     traces::Traces,
-    view::View,
+    view::AccessRules,
 };
 
 /// What servers may take to end, after the calls.
@@ -60,6 +56,8 @@ pub struct Gateway {
     /// The Mainstays above this one, and the marks of its servers' processes.
     pub lineage: Lineage,
     pub(crate) found_owners: FoundOwners,
+    /// `None` allows everything.
+    pub(crate) access_rules: Option<Arc<dyn AccessRules>>,
     /// Sessions of clients that the doors have open.
     pub session_count: SessionCount,
     /// What the doors tell of these sessions.
@@ -99,6 +97,7 @@ impl Gateway {
         let (origin, lineage) = (options.origin.clone(), options.lineage.clone());
         let (journal, history) = (options.journal.clone(), options.config_history.clone());
         let switches = SwitchBoard::open(options.switches.clone());
+        let access_rules = options.access_rules.clone();
         let traces = config.telemetry.as_ref();
         let traces = traces.and_then(|settings| Traces::start(settings, &config.journal.redact));
         let registry = Registry::start(config, options);
@@ -121,6 +120,7 @@ impl Gateway {
             reloader,
             lineage,
             found_owners: FoundOwners::default(),
+            access_rules,
             session_count: SessionCount::default(),
             client_sessions: ClientSessions::default(),
             stateless_clients: StatelessClients::default(),
@@ -131,18 +131,6 @@ impl Gateway {
             })),
             grace: config.shutdown_grace,
         })
-    }
-
-    /// What a client sees of a profile. The key is asked for only where there are switches.
-    pub fn view(&self, profile: &Arc<Profile>, key: impl FnOnce() -> ClientKey) -> View {
-        View::new(Arc::clone(profile), self.switches.of(key))
-    }
-
-    /// The servers that a client sees, in configuration order.
-    pub fn servers_of(&self, view: &View) -> Vec<Arc<Server>> {
-        let mut servers = self.registry.servers_of(&view.profile);
-        servers.retain(|server| view.has_server(&server.name));
-        servers
     }
 
     /// Changes the switches of clients. [`Announcement::Switched`] names the clients whose switches have

@@ -46,5 +46,5 @@ pub use self::{
     gateway::{DRAIN_LIMIT, Gateway, SERVERS_LIMIT, SessionCount},
     options::GatewayOptions,
     owners::shared_page,
-    view::{Unseen, View},
+    view::{AccessRules, Unseen, View},
 };

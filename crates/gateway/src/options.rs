@@ -7,6 +7,8 @@ use mainstay_platform::{
     clock::SleepClock, environment::Origin, lineage::Lineage, state::StateDir,
 };
 
+use crate::AccessRules;
+
 /// Options of the engine beside its configuration. The default keeps nothing between runs.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
@@ -18,6 +20,8 @@ pub struct GatewayOptions {
     pub journal: Option<Arc<Journal>>,
     /// Where clients' switches are kept between runs; without a place, for this run only.
     pub switches: Option<PathBuf>,
+    /// Which principal may see and use what; without rules, everything.
+    pub access_rules: Option<Arc<dyn AccessRules>>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
     /// The state directory in which versions of the configuration are kept; without one there are none.
@@ -37,6 +41,7 @@ impl Default for GatewayOptions {
             catalogs: None,
             journal: None,
             switches: None,
+            access_rules: None,
             origin: None,
             config_history: None,
             clock: SleepClock::system(),

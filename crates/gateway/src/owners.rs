@@ -1,6 +1,6 @@
 //! The server that has a resource: as the lists say, or as the servers answered when they were asked.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use mainstay_core::{
     catalog::{Owner, Target, address, is_page},
@@ -9,44 +9,35 @@ use mainstay_core::{
 };
 use parking_lot::Mutex;
 
-use crate::{Gateway, registry::Profile, supervisor::Server, view::View};
+use crate::{Gateway, view::View};
 
 /// Owners of unlisted resources that are remembered.
 const MAX_FOUND: usize = 1000;
 
-/// A resource, and the profile in which it was looked for: each profile has servers of its own. `None` is
-/// all servers.
-type Key = (Option<ProfileName>, Box<str>);
+/// A resource, and the profile in which it was looked for: each profile has servers of its own.
+type Key = (ProfileName, Box<str>);
 
 /// Owners of resources that no list names, as far as they have been found.
 #[derive(Debug, Default)]
 pub(crate) struct FoundOwners(Mutex<HashMap<Key, Target>>);
 
 impl FoundOwners {
-    fn get(&self, profile: Option<&Profile>, uri: &str) -> Option<Target> {
-        self.0.lock().get(&key(profile, uri)).cloned()
+    fn get(&self, view: &View, uri: &str) -> Option<Target> {
+        self.0.lock().get(&key(view, uri)).cloned()
     }
 
-    fn add(&self, profile: Option<&Profile>, uri: &str, owner: Target) {
+    fn add(&self, view: &View, uri: &str, owner: Target) {
         let mut found = self.0.lock();
         // What is still in use will be found again.
         if found.len() >= MAX_FOUND {
             found.clear();
         }
-        found.insert(key(profile, uri), owner);
+        found.insert(key(view, uri), owner);
     }
 }
 
-fn key(profile: Option<&Profile>, uri: &str) -> Key {
-    (profile.map(|profile| profile.name.clone()), uri.into())
-}
-
-/// The owner of a resource, or the server that was found to have it where no list names it.
-fn or_found(owner: Owner, found: impl FnOnce() -> Option<Target>) -> Owner {
-    match owner {
-        Owner::Unlisted => found().map_or(Owner::Unlisted, Owner::Server),
-        owner => owner,
-    }
+fn key(view: &View, uri: &str) -> Key {
+    (view.profile.name.clone(), uri.into())
 }
 
 /// The failure of a request about a page that each of these servers has.
@@ -71,27 +62,21 @@ pub fn shared_page(uri: &str, servers: &[ServerName]) -> Failure {
 impl Gateway {
     /// The owner of a resource among the servers that a client sees, as far as is known.
     pub fn owner(&self, view: &View, uri: &str) -> Owner {
-        let found = || {
-            let found = self.found_owners.get(Some(&view.profile), uri);
-            found.filter(|target| view.has_server(&target.server))
-        };
-        or_found(view.resource(uri), found)
+        match view.resource(uri) {
+            Owner::Unlisted => {
+                let found = self.found_owners.get(view, uri);
+                let seen = found.filter(|target| view.has_resource(&target.server, uri));
+                seen.map_or(Owner::Unlisted, Owner::Server)
+            }
+            owner => owner,
+        }
     }
 
-    /// The owner of a resource among all servers, as far as is known.
-    pub fn owner_of_all(&self, uri: &str) -> Owner {
-        let owner = self.registry.catalog().resource(uri);
-        or_found(owner, || self.found_owners.get(None, uri))
-    }
-
-    /// Asks these servers which of them has a resource that no list names, and remembers the answer.
-    /// `profile` is where it is looked for; `None` is everywhere.
-    pub async fn find_owner(
-        &self,
-        profile: Option<&Profile>,
-        servers: Vec<Arc<Server>>,
-        uri: &str,
-    ) -> Owner {
+    /// Asks the servers that a client sees which of them has a resource that no list names, and remembers
+    /// the answer.
+    pub async fn find_owner(&self, view: &View, uri: &str) -> Owner {
+        let mut servers = self.servers_of(view);
+        servers.retain(|server| view.has_resource(&server.name, uri));
         let found = if is_page(uri) {
             // Another server's page must not be taken for it.
             self.calls.find_owners(servers, uri).await
@@ -110,7 +95,7 @@ impl Gateway {
             server,
             original: uri.into(),
         };
-        self.found_owners.add(profile, uri, owner.clone());
+        self.found_owners.add(view, uri, owner.clone());
         Owner::Server(owner)
     }
 
@@ -123,8 +108,6 @@ impl Gateway {
             Owner::Absent(_) | Owner::Shared(_) => return None,
             Owner::Unlisted => {}
         }
-        self.find_owner(Some(&view.profile), self.servers_of(view), uri)
-            .await
-            .target()
+        self.find_owner(view, uri).await.target()
     }
 }

@@ -63,7 +63,8 @@ const MAX_ANNOUNCEMENTS: usize = 1024;
 #[derive(Debug)]
 pub struct Registry {
     servers: Arc<ArcSwap<Servers>>,
-    catalog: Arc<ArcSwap<Catalog>>,
+    /// What all servers offer.
+    everything: Arc<Profile>,
     profiles: Arc<Profiles>,
     /// Asks for a merge that no server asks for; answered when it is done.
     remerge: mpsc::Sender<oneshot::Sender<()>>,
@@ -150,11 +151,12 @@ impl Registry {
             servers: Arc::clone(&servers),
             claims,
             profiles: Arc::new(Profiles::new(config, &nothing)),
-            catalog: Arc::new(ArcSwap::new(nothing)),
+            everything: Profile::of_everything(nothing),
             announcements: announcements.clone(),
             retired: Vec::new(),
         };
-        let (catalog, profiles) = (Arc::clone(&merger.catalog), Arc::clone(&merger.profiles));
+        let everything = Arc::clone(&merger.everything);
+        let profiles = Arc::clone(&merger.profiles);
         let stop = CancellationToken::new();
         let mut own = JoinSet::new();
         own.spawn(merger.run(inbox, asked, stop.clone()).boxed());
@@ -162,7 +164,7 @@ impl Registry {
         let known = KnownTargets::new(fleet.catalogs.clone());
         let registry = Arc::new(Self {
             servers,
-            catalog,
+            everything,
             profiles,
             remerge,
             announcements,
@@ -219,7 +221,12 @@ impl Registry {
 
     /// What all servers offer, as of now.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
+        Arc::clone(&self.everything.shown().catalog)
+    }
+
+    /// All servers as one profile, which no client connects to.
+    pub fn everything(&self) -> &Arc<Profile> {
+        &self.everything
     }
 
     /// The profile at `/mcp`.

@@ -1,10 +1,10 @@
 //! Switches of clients, kept in a file. Every session of a client with switches reads them.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, io, path::PathBuf, sync::Arc};
 
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
-use mainstay_core::switches::{ClientKey, Off, Switches};
+use mainstay_core::switches::{Off, Switches};
 use mainstay_platform::{blocking::try_off_the_runtime, state};
 use tokio::sync::Mutex;
 
@@ -21,14 +21,14 @@ pub struct SwitchBoard {
 #[derive(Debug, Default)]
 struct Snapshot {
     switches: Switches,
-    by_key: HashMap<ClientKey, Arc<Off>>,
+    by_client: HashMap<Box<str>, Arc<Off>>,
 }
 
 impl Snapshot {
     fn of(switches: Switches) -> Self {
-        let off = |(name, off): (&str, &Off)| (ClientKey::of(name), Arc::new(off.clone()));
+        let off = |(name, off): (&str, &Off)| (name.into(), Arc::new(off.clone()));
         Self {
-            by_key: switches.iter().map(off).collect(),
+            by_client: switches.iter().map(off).collect(),
             switches,
         }
     }
@@ -58,18 +58,19 @@ impl SwitchBoard {
         self.current.load().switches.clone()
     }
 
-    /// What is off for a client. The key is asked for only where there are switches at all.
-    pub fn of(&self, key: impl FnOnce() -> ClientKey) -> Option<Arc<Off>> {
+    /// What is off for the client of this name. The name is computed only where there are switches at all:
+    /// it may have to be read from what the client declared.
+    pub fn of<'n>(&self, client_name: impl FnOnce() -> Cow<'n, str>) -> Option<Arc<Off>> {
         let current = self.current.load();
-        if current.by_key.is_empty() {
+        if current.by_client.is_empty() {
             return None;
         }
-        current.by_key.get(&key()).cloned()
+        current.by_client.get(&*client_name()).cloned()
     }
 
-    /// Changes the switches; returns the clients that are concerned. A change that cannot be kept is
-    /// not made.
-    pub async fn change(&self, change: impl FnOnce(&mut Switches)) -> io::Result<Vec<ClientKey>> {
+    /// Changes the switches; returns the names of the clients that are concerned. A change that cannot be
+    /// kept is not made.
+    pub async fn change(&self, change: impl FnOnce(&mut Switches)) -> io::Result<Vec<String>> {
         let _changing = self.changing.lock().await;
         let before = self.current.load_full();
         let mut after = before.switches.clone();
@@ -78,7 +79,7 @@ impl SwitchBoard {
             let text = serde_json::to_vec_pretty(&after)?;
             try_off_the_runtime(move || state::write_private(&path, &text)).await??;
         }
-        let concerned = before.switches.differing(&after).map(ClientKey::of);
+        let concerned = before.switches.differing(&after).map(str::to_owned);
         let concerned = concerned.collect();
         self.current.store(Arc::new(Snapshot::of(after)));
         Ok(concerned)
@@ -108,12 +109,12 @@ mod tests {
             .change(|switches| switches.set("one", &switch, false))
             .await
             .expect("written");
-        assert_eq!(concerned, [ClientKey::of("one")]);
+        assert_eq!(concerned, ["one"]);
         let again = SwitchBoard::open(Some(path.clone()));
         assert_eq!(again.all(), board.all());
-        let off = again.of(|| ClientKey::of("one")).expect("switches");
+        let off = again.of(|| "one".into()).expect("switches");
         assert!(off.has_server(&switch.server));
-        assert!(again.of(|| ClientKey::of("two")).is_none());
+        assert!(again.of(|| "two".into()).is_none());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;

@@ -15,7 +15,7 @@ use mainstay_core::{
 };
 use mainstay_doorway::trace::TraceHeaders;
 use mainstay_gateway::{
-    Gateway,
+    Gateway, View,
     calls::{Answering, CallRefusal, CallSink, Client, Closed, Receipt, RequestedCall},
     supervisor::Server,
 };
@@ -58,6 +58,8 @@ impl<T: Serialize> IntoResponse for Answered<T> {
 pub struct Call {
     door: RestDoor,
     client: Arc<Client>,
+    /// What the caller sees of all servers.
+    pub view: View,
     receipt: Receipt,
     /// The caller, where it follows the call, until the server is asked.
     follower: Option<Follower>,
@@ -84,6 +86,7 @@ impl Call {
     {
         let calls = door.gateway.calls.clone();
         let client = via.client();
+        let view = door.gateway.view_of_all(&client.principal);
         let (follower, stream) = via
             .follows()
             .then(|| Follower::new(Arc::clone(&client)))
@@ -91,6 +94,7 @@ impl Call {
         let running = run(Self {
             door,
             client,
+            view,
             receipt: Receipt::new(),
             follower,
             wanted: RequestedCall {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use mainstay_api::{self as api, Raw};
 use mainstay_core::{
-    catalog::{Catalog, ListKind, Owner, Target},
+    catalog::{ListKind, Owner, Target},
     failure::Failure,
     ids::ServerName,
     lifecycle::State as ServerState,
     message::{self, Method},
-    names::Unresolved,
 };
 use mainstay_gateway::{resource_not_found, shared_page, supervisor::Server};
 use serde_json::Value;
@@ -146,16 +145,18 @@ async fn address(
 }
 
 async fn read_from(call: &mut Call, server: &str, uri: &str) -> Result<api::WholeRead, Refusal> {
-    let registry = &call.gateway().registry;
-    let server = registry.server(server)?;
+    let server = call.gateway().server(&call.view, server)?;
     let name = server.name.to_string();
     // A URI that says its server, as the list of `/mcp` may have it.
-    let own = registry
-        .catalog()
+    let own = call
+        .view
         .resource(uri)
         .target()
         .filter(|target| target.server == server.name);
     let original = own.map_or_else(|| uri.to_owned(), |target| target.original.to_string());
+    if !call.view.has_resource(&server.name, &original) {
+        return Err(resource_not_found(uri).into());
+    }
     let params = format!(r#"{{"uri":{}}}"#, message::quote(&original));
     let result = call.ask(server, &params).await?;
     Ok(api::WholeRead {
@@ -168,7 +169,7 @@ async fn read_from(call: &mut Call, server: &str, uri: &str) -> Result<api::Whol
 async fn read_anywhere(call: &mut Call, uri: &str) -> Result<api::WholeRead, Refusal> {
     let gateway = call.gateway();
     gateway.registry.settled().await;
-    let owner = match gateway.owner_of_all(uri) {
+    let owner = match gateway.owner(&call.view, uri) {
         Owner::Server(owner) => Ok(owner),
         Owner::Absent(Some(server)) => Err(of_absent(
             &gateway.registry,
@@ -177,16 +178,11 @@ async fn read_anywhere(call: &mut Call, uri: &str) -> Result<api::WholeRead, Ref
         )),
         Owner::Absent(None) => Err(resource_not_found(uri)),
         Owner::Shared(servers) => Err(shared_page(uri, &servers)),
-        Owner::Unlisted => {
-            let found = gateway
-                .find_owner(None, gateway.registry.servers(), uri)
-                .await;
-            match found {
-                Owner::Server(owner) => Ok(owner),
-                Owner::Shared(servers) => Err(shared_page(uri, &servers)),
-                Owner::Absent(_) | Owner::Unlisted => Err(resource_not_found(uri)),
-            }
-        }
+        Owner::Unlisted => match gateway.find_owner(&call.view, uri).await {
+            Owner::Server(owner) => Ok(owner),
+            Owner::Shared(servers) => Err(shared_page(uri, &servers)),
+            Owner::Absent(_) | Owner::Unlisted => Err(resource_not_found(uri)),
+        },
     };
     let owner = owner?;
     read_from(call, owner.server.as_str(), &owner.original).await
@@ -206,28 +202,38 @@ pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). A known
+/// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). The spellings
+/// of `/mcp` are understood, too, where they are unique. A known
 /// one is found without waiting. Before one is reported missing, servers that are starting have their
 /// time, and the server that the name names is tried if it was never listed.
 async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, String), Refusal> {
-    let registry = &call.gateway().registry;
-    let mut found = lookup(&registry.catalog(), kind, name);
+    let (gateway, view) = (call.gateway(), &call.view);
+    let registry = &gateway.registry;
+    let mut found = view.find(kind, name);
     if found.is_err() {
         registry.settled().await;
-        let catalog = registry.catalog();
-        let named = catalog.named_by(name).map(ServerName::as_str);
-        if let Some(Ok(server)) = named_server(name, named).map(|server| registry.server(server)) {
+        let named = view.named_by(name);
+        let named = named.as_ref().map(ServerName::as_str);
+        if let Some(Ok(server)) =
+            named_server(name, named).map(|server| gateway.server(view, server))
+        {
             let in_time = registry.listed_for_call(&server).await;
-            if lookup(&registry.catalog(), kind, name).is_err() {
+            if view.find(kind, name).is_err() {
                 in_time?;
             }
         }
-        found = lookup(&registry.catalog(), kind, name);
+        found = view.find(kind, name);
     }
     let found = found.map_err(|why| {
-        let catalog = registry.catalog();
-        let named = catalog.named_by(name).map(ServerName::as_str);
-        match not_found(|server| registry.server(server), kind, named, name, why) {
+        let named = view.named_by(name);
+        let named = named.as_ref().map(ServerName::as_str);
+        match not_found(
+            |server| gateway.server(view, server),
+            kind,
+            named,
+            name,
+            why,
+        ) {
             NotFound::Failed(failure) => NotFound::Failed(in_words_of_clients(failure)),
             unclear @ NotFound::Unclear { .. } => unclear,
         }
@@ -235,14 +241,4 @@ async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, 
     let Target { server, original } = found?;
     let server = registry.server(server.as_str())?;
     Ok((server, message::quote(&original)))
-}
-
-/// The spellings of `/mcp` are understood, too, where they are unique.
-fn lookup(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unresolved> {
-    let found = if kind == ListKind::Prompts {
-        catalog.prompt(name)
-    } else {
-        catalog.tool(name)
-    };
-    found.cloned()
 }

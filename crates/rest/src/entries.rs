@@ -24,7 +24,7 @@ use crate::{
     body::Body,
     refusal::Refusal,
     servers,
-    via::Author,
+    via::{Author, RequestView},
 };
 
 /// Where the placeholders of entries stand that are in no file.
@@ -120,9 +120,10 @@ pub async fn connect_client(
 /// `GET /api/servers/{name}`
 pub async fn get(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
 ) -> Result<Json<api::ServerDetails>, Refusal> {
-    let server = door.gateway.registry.server(&name)?;
+    let server = door.gateway.server(&client_view, &name)?;
     let entry = entry_of(&door, &server.name);
     Ok(Json(api::ServerDetails {
         server: servers::details(&door, &server),
@@ -146,11 +147,12 @@ fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
 /// `DELETE /api/servers/{name}`; with `?persist=true` out of the file, too.
 pub async fn delete(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
     Author(by): Author,
     Query(Persist { persist }): Query<Persist>,
 ) -> Result<Json<api::Removed>, Refusal> {
-    let server = door.gateway.registry.server(&name)?;
+    let server = door.gateway.server(&client_view, &name)?;
     remove(&door, &server, persist.then_some(by)).await?;
     Ok(Json(api::Removed {
         success: true,
@@ -161,11 +163,12 @@ pub async fn delete(
 /// `DELETE /api/mcp-clients/{name}`
 pub async fn delete_client(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
     Author(by): Author,
     Query(Persist { persist }): Query<Persist>,
 ) -> Result<Json<api::ClientLeft>, Refusal> {
-    let server = servers::known_client(&door, &name)?;
+    let server = servers::known_client(&door, &client_view, &name)?;
     remove(&door, &server, persist.then_some(by)).await?;
     Ok(Json(servers::client_left(&server)))
 }
@@ -179,20 +182,24 @@ pub struct Persist {
 
 pub async fn enable(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
     Author(by): Author,
     body: Option<Body<Keeping>>,
 ) -> Result<Json<api::Operated>, Refusal> {
-    switch(&door, &name, true, persists(body).then_some(by)).await
+    let server = door.gateway.server(&client_view, &name)?;
+    switch(&door, &server, true, persists(body).then_some(by)).await
 }
 
 pub async fn disable(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
     Author(by): Author,
     body: Option<Body<Keeping>>,
 ) -> Result<Json<api::Operated>, Refusal> {
-    switch(&door, &name, false, persists(body).then_some(by)).await
+    let server = door.gateway.server(&client_view, &name)?;
+    switch(&door, &server, false, persists(body).then_some(by)).await
 }
 
 /// What was added from inside an MCP client may be started now: that which the digest was shown for.
@@ -366,12 +373,12 @@ async fn remove(
 
 async fn switch(
     door: &RestDoor,
-    name: &str,
+    server: &Server,
     enabled: bool,
     persist: Option<ChangedBy>,
 ) -> Result<Json<api::Operated>, Refusal> {
     let registry = &door.gateway.registry;
-    let server = registry.server(name)?;
+    let name = server.name.as_str();
     if let Some(by) = persist
         && registry.standing(&server.name) == Standing::Configured
     {
@@ -385,7 +392,7 @@ async fn switch(
     if !enabled {
         server.operate(Operation::Stop).await?;
     }
-    Ok(Json(started(door, &server).await))
+    Ok(Json(started(door, server).await))
 }
 
 /// Waits for a server that starts by itself, whatever comes of it.

@@ -2,7 +2,11 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use axum::{Json, extract::State, response::Response};
+use axum::{
+    Json,
+    extract::{FromRef, State},
+    response::Response,
+};
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue};
 use mainstay_api as api;
@@ -10,14 +14,17 @@ use mainstay_core::{
     event::{Event, EventId},
     ids::ServerName,
 };
-use mainstay_gateway::events::{EventOrGap, Subscription};
+use mainstay_gateway::{
+    View,
+    events::{EventOrGap, Subscription},
+};
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
-use super::{RestDoor, address::Query, event_stream, refusal::Refusal, servers};
+use super::{RestDoor, address::Query, event_stream, refusal::Refusal, servers, via::RequestView};
 use mainstay_doorway::json_views::events::wire;
 
 /// Streams at once. Each holds a connection, and little else.
@@ -55,6 +62,7 @@ pub struct RecentQuery {
 
 pub async fn recent(
     State(door): State<RestDoor>,
+    RequestView(view): RequestView,
     Query(wanted): Query<RecentQuery>,
 ) -> Result<Json<api::Events>, Refusal> {
     let known = door.gateway.registry.events();
@@ -74,7 +82,7 @@ pub async fn recent(
     let (mut found, mut missed) = (Vec::new(), false);
     while let Some(heard) = subscription.now() {
         match heard {
-            EventOrGap::Event(event) if fits(&event) => found.push(event),
+            EventOrGap::Event(event) if fits(&event) => found.extend(view.visible_event(&event)),
             EventOrGap::Event(_) => {}
             EventOrGap::Gap(_) => missed = true,
         }
@@ -84,11 +92,7 @@ pub async fn recent(
         let kinds = kinds.as_ref();
         kinds.is_none_or(|kinds| kinds.contains(&event.kind.as_str()))
     };
-    let fitting = found
-        .iter()
-        .rev()
-        .map(|event| wire(event))
-        .filter(is_wanted);
+    let fitting = found.iter().rev().map(wire).filter(is_wanted);
     let mut events: Vec<_> = fitting.take(limit.saturating_add(1)).collect();
     let truncated = events.len() > limit;
     events.truncate(limit);
@@ -118,8 +122,15 @@ impl Streams {
     }
 }
 
+impl FromRef<Streams> for RestDoor {
+    fn from_ref(streams: &Streams) -> Self {
+        streams.door.clone()
+    }
+}
+
 pub async fn stream(
     State(Streams { door, permits }): State<Streams>,
+    RequestView(view): RequestView,
     Query(place): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
@@ -136,6 +147,7 @@ pub async fn stream(
     let mut telling = Telling {
         subscription: door.gateway.registry.events().subscribe(after),
         door,
+        view,
         due: VecDeque::from([RETRY.to_owned()]),
         _permit: permit,
     };
@@ -152,6 +164,7 @@ pub async fn stream(
 struct Telling {
     subscription: Subscription,
     door: RestDoor,
+    view: View,
     /// Written, and not yet sent.
     due: VecDeque<String>,
     _permit: OwnedSemaphorePermit,
@@ -163,18 +176,21 @@ impl Telling {
         if let Some(text) = self.due.pop_front() {
             return Some(text);
         }
-        let Ok(heard) = timeout(KEEP_ALIVE, self.subscription.next()).await else {
-            return Some(": keep-alive\n\n".to_owned());
-        };
-        match heard? {
-            EventOrGap::Event(event) => {
-                let event = wire(&event);
-                Some(frame(&event.id, &event.kind, &event))
-            }
-            EventOrGap::Gap(place) => {
-                self.show();
-                let data = serde_json::json!({"last": place.to_string()});
-                Some(frame(&place.to_string(), api::MISSED, &data))
+        loop {
+            let Ok(heard) = timeout(KEEP_ALIVE, self.subscription.next()).await else {
+                return Some(": keep-alive\n\n".to_owned());
+            };
+            match heard? {
+                EventOrGap::Event(event) => {
+                    if let Some(event) = self.view.visible_event(&event).as_ref().map(wire) {
+                        return Some(frame(&event.id, &event.kind, &event));
+                    }
+                }
+                EventOrGap::Gap(place) => {
+                    self.show();
+                    let data = serde_json::json!({"last": place.to_string()});
+                    return Some(frame(&place.to_string(), api::MISSED, &data));
+                }
             }
         }
     }
@@ -182,7 +198,7 @@ impl Telling {
     /// Sends a snapshot that is not older than the position that it has.
     fn show(&mut self) {
         let place = self.subscription.position().to_string();
-        let servers = servers::all(&self.door);
+        let servers = servers::all(&self.door, &self.view);
         self.due.push_back(frame(&place, api::SNAPSHOT, &servers));
     }
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::extract::{Request, State};
 use mainstay_api::{self as api, Raw};
 use mainstay_core::{
+    catalog::ListKind,
     failure::{Failure, FailureKind},
     lifecycle::State as Lifecycle,
     message::{self, Method, foreign},
@@ -46,7 +47,7 @@ async fn execute_at(
     request: Request,
 ) -> Result<api::Executed, Refusal> {
     let Path((name, tool)) = path?;
-    let server = call.gateway().registry.server(&name).ok();
+    let server = call.gateway().server(&call.view, &name).ok();
     match &server {
         Some(server) => {
             call.wanted.server = Some(server.name.clone());
@@ -143,7 +144,7 @@ async fn run(
     if withheld.disables(tool) {
         return Err(NoResult::Disabled(tool.to_owned()));
     }
-    if withheld.refuses_name(tool) {
+    if withheld.refuses_name(tool) || (call.view).hides_item(ListKind::Tools, &server.name, tool) {
         return Err(NoResult::Failed(unknown_tool(&server, tool)));
     }
     let params = format!(

@@ -15,6 +15,7 @@ use super::{
     lists::Filter,
     refusal::Refusal,
     servers::{millis, warnings},
+    via::RequestView,
 };
 
 /// What a ping's answer may take here.
@@ -23,13 +24,14 @@ const PING_LIMIT: Duration = Duration::from_secs(5);
 /// `?server=NAME` asks one.
 pub async fn report(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Query(filter): Query<Filter>,
 ) -> Result<Json<HealthReport>, Refusal> {
-    let registry = &door.gateway.registry;
+    let gateway = &door.gateway;
     let servers = match filter.server() {
-        Some(name) => vec![registry.server(name)?],
-        None => registry
-            .servers()
+        Some(name) => vec![gateway.server(&client_view, name)?],
+        None => gateway
+            .servers_of(&client_view)
             .into_iter()
             .filter(|server| server.is_wanted())
             .collect(),

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http::header;
+use mainstay_core::ids::ServerName;
 use mainstay_doorway::json_views::{
     history::wire,
     records::{failure, journal},
@@ -21,6 +22,7 @@ use super::{
     address::{Path, Query},
     filter::time,
     refusal::Refusal,
+    via::RequestView,
 };
 
 /// Transitions of each server in an answer: the default, and the most.
@@ -63,11 +65,14 @@ pub async fn of_all(
 /// `GET /api/servers/{name}/history`; also of a server that is there no more.
 pub async fn of_server(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Response, Refusal> {
     let history = read(&door, query.period(Some(name.clone()))?).await?;
-    if history.servers.is_empty() && door.gateway.registry.server(&name).is_err() {
+    let is_hidden = ServerName::new(&name).is_ok_and(|name| !client_view.has_server(&name));
+    let is_unknown = history.servers.is_empty() && door.gateway.registry.server(&name).is_err();
+    if is_hidden || is_unknown {
         return Err(unknown_server(&name).into());
     }
     Ok(answer(history).await)

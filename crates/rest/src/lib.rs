@@ -260,6 +260,8 @@ async fn authorize(
             None => return Err(Refusal::Unauthorized),
         }
     }
+    // The page's session and the control token are the operator's.
+    request.extensions_mut().insert(Principal::Operator);
     if !request.body().is_end_stream() && !body::is_json(request.headers()) {
         return Err(Refusal::WrongContentType);
     }

@@ -3,9 +3,10 @@
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_core::catalog::{Item, ListKind, Part};
+use mainstay_gateway::View;
 use serde::Deserialize;
 
-use super::{RestDoor, address::Query, refusal::Refusal};
+use super::{RestDoor, address::Query, refusal::Refusal, via::RequestView};
 pub use mainstay_doorway::json_views::lists::{full_name, raw, text};
 
 /// `?server=NAME`
@@ -22,17 +23,20 @@ impl Filter {
 
 pub async fn tools(
     State(door): State<RestDoor>,
+    RequestView(view): RequestView,
     Query(filter): Query<Filter>,
 ) -> Result<Json<api::Tools>, Refusal> {
-    let tools = each(&door, &filter, ListKind::Tools, |part, item| api::Tool {
-        name: full_name(part, item),
-        server: part.server.to_string(),
-        original_name: item.key.to_string(),
-        description: text(item, "description"),
-        title: item.text("title"),
-        annotations: object(item, "annotations"),
-        input_schema: raw(item.member("inputSchema").unwrap_or("{}")),
-        output_schema: object(item, "outputSchema"),
+    let tools = each(&door, &view, &filter, ListKind::Tools, |part, item| {
+        api::Tool {
+            name: full_name(part, item),
+            server: part.server.to_string(),
+            original_name: item.key.to_string(),
+            description: text(item, "description"),
+            title: item.text("title"),
+            annotations: object(item, "annotations"),
+            input_schema: raw(item.member("inputSchema").unwrap_or("{}")),
+            output_schema: object(item, "outputSchema"),
+        }
     });
     Ok(Json(api::Tools {
         tools: tools.await?,
@@ -41,9 +45,10 @@ pub async fn tools(
 
 pub async fn resources(
     State(door): State<RestDoor>,
+    RequestView(view): RequestView,
     Query(filter): Query<Filter>,
 ) -> Result<Json<api::Resources>, Refusal> {
-    let resources = each(&door, &filter, ListKind::Resources, |part, item| {
+    let resources = each(&door, &view, &filter, ListKind::Resources, |part, item| {
         api::Resource {
             uri: item.key.to_string(),
             server: part.server.to_string(),
@@ -59,9 +64,10 @@ pub async fn resources(
 
 pub async fn templates(
     State(door): State<RestDoor>,
+    RequestView(view): RequestView,
     Query(filter): Query<Filter>,
 ) -> Result<Json<api::Templates>, Refusal> {
-    let templates = each(&door, &filter, ListKind::Templates, |part, item| {
+    let templates = each(&door, &view, &filter, ListKind::Templates, |part, item| {
         api::Template {
             uri_template: item.key.to_string(),
             server: part.server.to_string(),
@@ -77,9 +83,10 @@ pub async fn templates(
 
 pub async fn prompts(
     State(door): State<RestDoor>,
+    RequestView(view): RequestView,
     Query(filter): Query<Filter>,
 ) -> Result<Json<api::Prompts>, Refusal> {
-    let prompts = each(&door, &filter, ListKind::Prompts, |part, item| {
+    let prompts = each(&door, &view, &filter, ListKind::Prompts, |part, item| {
         api::Prompt {
             name: full_name(part, item),
             server: part.server.to_string(),
@@ -100,9 +107,10 @@ fn object(item: &Item, member: &str) -> Option<api::Raw> {
         .map(raw)
 }
 
-/// One list of all servers, or of one, once those that are starting had their time.
+/// One list of all servers that the client sees, or of one, once those that are starting had their time.
 async fn each<T>(
     door: &RestDoor,
+    view: &View,
     filter: &Filter,
     kind: ListKind,
     entry: impl Fn(&Part, &Item) -> T,
@@ -111,16 +119,28 @@ async fn each<T>(
     let only = filter
         .server
         .as_deref()
-        .map(|name| registry.server(name))
+        .map(|name| door.gateway.server(view, name))
         .transpose()?;
     registry.settled().await;
-    let catalog = registry.catalog();
-    let parts = catalog.parts().iter().filter(|part| {
-        only.as_ref()
-            .is_none_or(|server| server.name == part.server)
+    let shown = view.shown();
+    let parts = shown.catalog.parts().iter().filter(|part| {
+        let is_wanted = only
+            .as_ref()
+            .is_none_or(|server| server.name == part.server);
+        is_wanted && view.has_server(&part.server)
     });
     let entry = &entry;
     Ok(parts
-        .flat_map(|part| part.shown(kind).map(move |item| entry(part, item)))
+        .flat_map(|part| visible_items(view, part, kind).map(move |item| entry(part, item)))
         .collect())
+}
+
+/// The items of one server that the client sees.
+pub fn visible_items<'a>(
+    view: &'a View,
+    part: &'a Part,
+    kind: ListKind,
+) -> impl Iterator<Item = &'a Item> {
+    let items = part.shown(kind);
+    items.filter(move |item| !view.hides_item(kind, &part.server, &item.key))
 }

@@ -26,6 +26,7 @@ use super::{
     address::{Path, Query},
     event_stream,
     refusal::Refusal,
+    via::RequestView,
 };
 use mainstay_doorway::json_views;
 
@@ -47,11 +48,12 @@ pub struct LogsQuery {
 
 pub async fn logs(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
     Query(wanted): Query<LogsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let log = Arc::clone(&door.gateway.registry.server(&name)?.log);
+    let log = Arc::clone(&door.gateway.server(&client_view, &name)?.log);
     let tail = wanted
         .tail
         .map_or(DEFAULT_TAIL, |tail| MAX_TAIL.min(tail as usize));

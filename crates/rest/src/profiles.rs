@@ -9,9 +9,12 @@ use mainstay_core::{builtin::Group, catalog::ListKind};
 use mainstay_gateway::registry::Profile;
 use serde_json::Value;
 
-use crate::RestDoor;
+use crate::{RestDoor, via::RequestView};
 
-pub async fn list(State(door): State<RestDoor>) -> Json<api::Profiles> {
+pub async fn list(
+    State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
+) -> Json<api::Profiles> {
     // Without a file nothing is said of them.
     let document = door
         .gateway
@@ -37,6 +40,7 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::Profiles> {
             naming: naming.word().to_owned(),
             servers: servers
                 .iter()
+                .filter(|server| client_view.has_server(&server.name))
                 .map(|server| server.name.to_string())
                 .collect(),
             tools: Some(shown.catalog.items(ListKind::Tools).len()),

@@ -9,19 +9,25 @@ use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_config::Standing;
 use mainstay_core::{catalog::ListKind, failure::Failure, lifecycle::State as Lifecycle};
-use mainstay_gateway::supervisor::{Operation, Server};
+use mainstay_gateway::{
+    View,
+    supervisor::{Operation, Server},
+};
 use mainstay_journal::Outage;
 use mainstay_platform::utc;
 
-use crate::{RestDoor, address::Path, body::Body, lists, refusal::Refusal};
+use crate::{RestDoor, address::Path, body::Body, lists, refusal::Refusal, via::RequestView};
 pub use mainstay_doorway::json_views::servers::millis;
 use mainstay_doorway::json_views::{
     self,
     servers::{Disclosure, PENDING},
 };
 
-pub async fn clients(State(door): State<RestDoor>) -> Json<api::Clients> {
-    let catalog = door.gateway.registry.catalog();
+pub async fn clients(
+    State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
+) -> Json<api::Clients> {
+    let catalog = Arc::clone(&client_view.shown().catalog);
     let entry = |server: &Arc<Server>| {
         let view = server.view();
         let part = catalog
@@ -33,7 +39,7 @@ pub async fn clients(State(door): State<RestDoor>) -> Json<api::Clients> {
             transport: server.transport().to_owned(),
             tools: part
                 .map(|part| {
-                    part.shown(ListKind::Tools)
+                    lists::visible_items(&client_view, part, ListKind::Tools)
                         .map(|item| lists::full_name(part, item))
                         .collect()
                 })
@@ -47,7 +53,12 @@ pub async fn clients(State(door): State<RestDoor>) -> Json<api::Clients> {
         (server.name.to_string(), entry)
     };
     Json(api::Clients {
-        clients: door.gateway.registry.servers().iter().map(entry).collect(),
+        clients: door
+            .gateway
+            .servers_of(&client_view)
+            .iter()
+            .map(entry)
+            .collect(),
     })
 }
 
@@ -57,13 +68,16 @@ fn seconds(time: SystemTime) -> f64 {
         .as_secs_f64()
 }
 
-pub async fn servers(State(door): State<RestDoor>) -> Json<api::Servers> {
-    Json(all(&door))
+pub async fn servers(
+    State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
+) -> Json<api::Servers> {
+    Json(all(&door, &client_view))
 }
 
-/// How all servers are.
-pub fn all(door: &RestDoor) -> api::Servers {
-    let servers = door.gateway.registry.servers();
+/// The servers that the client sees, and how they are.
+pub fn all(door: &RestDoor, client_view: &View) -> api::Servers {
+    let servers = door.gateway.servers_of(client_view);
     api::Servers {
         servers: servers.iter().map(|server| details(door, server)).collect(),
         warnings: warnings(door),
@@ -93,6 +107,7 @@ pub fn details(door: &RestDoor, server: &Server) -> api::Server {
 /// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect`: answers when it is done.
 pub async fn operate(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path((name, operation)): Path<(String, String)>,
 ) -> Result<Json<api::Operated>, Refusal> {
     let operations: &[Operation] = match operation.as_str() {
@@ -107,7 +122,7 @@ pub async fn operate(
             )));
         }
     };
-    let server = door.gateway.registry.server(&name)?;
+    let server = door.gateway.server(&client_view, &name)?;
     for operation in operations {
         server.operate(*operation).await?;
     }
@@ -118,10 +133,11 @@ pub async fn operate(
 /// otherwise.
 pub async fn reconnect_client(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
     body: Option<Body<api::Reconnect>>,
 ) -> Result<Json<api::ClientOperated>, Refusal> {
-    let server = known_client(&door, &name)?;
+    let server = known_client(&door, &client_view, &name)?;
     let force = body.is_some_and(|Body(reconnect)| reconnect.force);
     let up = server.view().state() == Lifecycle::Connected;
     let operation = if up && !force {
@@ -137,16 +153,21 @@ pub async fn reconnect_client(
 /// `POST /api/mcp-clients/NAME/disconnect`
 pub async fn disconnect_client(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(name): Path<String>,
 ) -> Result<Json<api::ClientLeft>, Refusal> {
-    let server = known_client(&door, &name)?;
+    let server = known_client(&door, &client_view, &name)?;
     server.operate(Operation::Stop).await?;
     Ok(Json(client_left(&server)))
 }
 
 /// The routes under `/api/mcp-clients` call the server `name` in their errors.
-pub fn known_client(door: &RestDoor, name: &str) -> Result<Arc<Server>, Failure> {
-    let found = door.gateway.registry.server(name);
+pub fn known_client(
+    door: &RestDoor,
+    client_view: &View,
+    name: &str,
+) -> Result<Arc<Server>, Failure> {
+    let found = door.gateway.server(client_view, name);
     found.map_err(|failure| failure.with("name", name))
 }
 

@@ -1,6 +1,6 @@
 //! The sessions that clients have, as the doors report them.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -100,7 +100,10 @@ pub async fn end(
 
 fn wire(door: &RestDoor, session: &OpenSession) -> api::Session {
     let origin = &session.origin;
-    let off = door.gateway.switches.of(|| session.key);
+    let off = door
+        .gateway
+        .switches
+        .of(|| Cow::Borrowed(&session.client_name));
     api::Session {
         id: origin.session.clone().unwrap_or_default(),
         client: origin.client.as_ref().map(declared),

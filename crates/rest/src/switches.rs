@@ -8,8 +8,9 @@ use mainstay_core::{
     ids::ServerName,
     switches::{Off, Switch, Switches},
 };
+use mainstay_gateway::View;
 
-use super::{RestDoor, address::Path, body::Body, refusal::Refusal};
+use super::{RestDoor, address::Path, body::Body, refusal::Refusal, via::RequestView};
 
 pub async fn list(State(door): State<RestDoor>) -> Json<api::Switches> {
     let all = door.gateway.switches.all();
@@ -35,10 +36,11 @@ fn shown(off: &Off) -> api::SwitchedOff {
 
 pub async fn set(
     State(door): State<RestDoor>,
+    RequestView(client_view): RequestView,
     Path(client): Path<String>,
     Body(set): Body<api::SetSwitch>,
 ) -> Result<Json<api::Switched>, Refusal> {
-    let switch = switch(&door, &set)?;
+    let switch = switch(&door, &client_view, &set)?;
     let set_it = |switches: &mut Switches| switches.set(&client, &switch, set.enabled);
     change(&door, set_it).await?;
     let api::SetSwitch {
@@ -79,12 +81,11 @@ async fn change(
 
 /// What a switch is about. Only what is there can be switched off, so that a slip is noticed; what has
 /// gone meanwhile can still be switched on.
-fn switch(door: &RestDoor, set: &api::SetSwitch) -> Result<Switch, Failure> {
-    let registry = &door.gateway.registry;
+fn switch(door: &RestDoor, client_view: &View, set: &api::SetSwitch) -> Result<Switch, Failure> {
     let server = match ServerName::new(&set.server) {
         Ok(server) if set.enabled => server,
         _ => {
-            let server = registry.server(&set.server)?;
+            let server = door.gateway.server(client_view, &set.server)?;
             let catalog = server.catalog();
             let is_unknown = |tool: &String| {
                 let catalog = catalog.as_deref();

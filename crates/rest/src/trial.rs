@@ -30,7 +30,7 @@ use crate::{
     refusal::Refusal,
     routing,
     servers::millis,
-    via::Author,
+    via::{Author, RequestView},
 };
 
 /// Servers that are tried at once.
@@ -96,10 +96,11 @@ pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
     let put = move |door: State<RestDoor>, author: Author, body: Body<Map<String, Value>>| {
         entries::put(door, name(), author, body)
     };
-    let delete = move |door: State<RestDoor>, author: Author, persist: Query<Persist>| {
-        entries::delete(door, name(), author, persist)
-    };
-    routing::get(move |door: State<RestDoor>| entries::get(door, name()))
+    let delete =
+        move |door: State<RestDoor>, view: RequestView, author: Author, persist: Query<Persist>| {
+            entries::delete(door, view, name(), author, persist)
+        };
+    routing::get(move |door: State<RestDoor>, view: RequestView| entries::get(door, view, name()))
         .merge(routing::put(put))
         .merge(routing::delete(delete))
         .fallback(wrong_method)

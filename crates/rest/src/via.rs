@@ -3,21 +3,24 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use http::{header, request::Parts};
 use mainstay_api as api;
-use mainstay_core::{
-    era::Caller,
-    principal::Principal,
-    record::{Door, Origin},
-};
+use mainstay_core::{era::Caller, principal::Principal, record::Door};
 use mainstay_doorway::{browser::SignedIn, trace::TraceHeaders};
-use mainstay_gateway::{calls::Client, reload::ChangedBy};
+use mainstay_gateway::{
+    View,
+    calls::{Client, origin},
+    reload::ChangedBy,
+};
 
-/// Which program calls over REST. It bears the control token.
+use crate::RestDoor;
+
+/// Which program calls over REST.
 #[derive(Clone, Debug)]
 pub struct Via {
     door: Door,
+    principal: Principal,
     /// Whether events are accepted in the place of a whole answer.
     follows: bool,
     /// `None` where the headers name none that is understood.
@@ -35,9 +38,33 @@ impl<S: Send + Sync> FromRequestParts<S> for Via {
             .flat_map(|value| value.split(','));
         Ok(Self {
             door: if is_ours { Door::Cli } else { Door::Rest },
+            principal: principal(parts),
             follows: accepted.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream")),
             trace: TraceHeaders::of(&parts.headers),
         })
+    }
+}
+
+/// Who sends a request: [`authorize`](crate::authorize) has noted it. A request that it did not see is
+/// nobody's.
+fn principal(parts: &Parts) -> Principal {
+    let noted = parts.extensions.get::<Principal>();
+    noted.cloned().unwrap_or_default()
+}
+
+/// What the sender of a request sees of all servers.
+#[derive(Clone, Debug)]
+pub struct RequestView(pub View);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestView
+where
+    RestDoor: FromRef<S>,
+{
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let door = RestDoor::from_ref(state);
+        Ok(Self(door.gateway.view_of_all(&principal(parts))))
     }
 }
 
@@ -71,11 +98,8 @@ impl Via {
     }
 
     pub fn client(&self) -> Arc<Client> {
-        let operator = Principal::Operator;
-        let origin = Origin {
-            principal: Some(operator.to_string()),
-            ..Origin::of(self.door)
-        };
-        Arc::new(Client::unasked(Caller::default(), operator, origin))
+        let (caller, principal) = (Caller::default(), self.principal.clone());
+        let origin = origin(self.door, &caller, &principal);
+        Arc::new(Client::unasked(caller, principal, origin))
     }
 }

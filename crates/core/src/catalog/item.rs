@@ -52,7 +52,7 @@ impl ListKind {
     }
 
     /// The member that identifies an item.
-    pub(super) fn key(self) -> &'static str {
+    pub fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",
             Self::Resources => "uri",

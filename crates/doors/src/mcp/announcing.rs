@@ -7,7 +7,6 @@ use mainstay_core::{
     era::LogLevel,
     ids::{ProfileName, ServerName},
     message::{self, Method},
-    switches::ClientKey,
 };
 use mainstay_gateway::{
     calls,
@@ -85,8 +84,8 @@ impl Clients {
         }
     }
 
-    /// Tells clients whose switches have changed, for whom therefore the lists have.
-    fn tell_switched(&self, clients: &[ClientKey]) {
+    /// Tells clients of these names that their lists have changed, because their switches have.
+    fn tell_switched(&self, clients: &[String]) {
         let now = Instant::now();
         let aggregates = self.aggregates();
         for method in [
@@ -96,7 +95,7 @@ impl Clients {
         ] {
             let change = message::request(None, method.name(), None);
             for (session, _) in &aggregates {
-                if clients.contains(&session.key) {
+                if session.client.is_among(clients) {
                     session.outbox.push(change.clone());
                 }
             }
@@ -170,6 +169,7 @@ impl Clients {
                 Backend::Aggregate(profile) => {
                     !is_apart(&session)
                         && profile.has_server(server)
+                        && self.allows(&session, server)
                         && session.log_level().is_none_or(is_wanted)
                 }
                 Backend::Shared(own) => {
@@ -185,6 +185,13 @@ impl Clients {
         }
     }
 
+    /// Whether a session's client may know of this server. A switch hides names only: what a server says
+    /// to all its clients is passed on.
+    fn allows(&self, session: &ClientSession, server: &ServerName) -> bool {
+        let principal = &session.client.principal;
+        self.gateway().allows_server(principal, server)
+    }
+
     fn relay_update(&self, server: &ServerName, frame: &Frame) {
         let Some(uri) = frame.text_param("uri") else {
             return;
@@ -195,7 +202,7 @@ impl Clients {
                 let may_hear = match &session.backend {
                     Backend::Aggregate(profile) => profile.has_server(server),
                     Backend::Transparent(_) | Backend::Shared(_) => true,
-                };
+                } && self.allows(&session, server);
                 if !may_hear {
                     continue;
                 }

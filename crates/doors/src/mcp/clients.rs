@@ -36,7 +36,7 @@ use super::{
         crowd::{Admitted, Crowd, Limits as SessionLimits},
         ended::Ended,
         seal::{Seal, unix_ms},
-        session::{Backend, ClientSession, Scope, SessionIdentity, client_key},
+        session::{Backend, ClientSession, Scope},
     },
     shared::Shared,
     stateless::context::Stateless,
@@ -150,9 +150,7 @@ impl Clients {
             Scope::Profile(profile) => {
                 // Whose instructions are to be joined must have been heard first.
                 self.gateway().registry.profile_settled(profile).await;
-                let view = self
-                    .gateway()
-                    .view(profile, || client_key(&principal, &caller));
+                let view = self.gateway().view(profile, &principal, &caller);
                 let greeting = greeting(&view, caller.revision);
                 (Backend::Aggregate(Arc::clone(profile)), greeting)
             }
@@ -172,14 +170,11 @@ impl Clients {
                 (backend, result)
             }
         };
-        let key = client_key(&principal, &caller);
         let id = self
             .seal
-            .id(unix_ms(), &scope.endpoint(), key, &caller, &principal)
+            .id(unix_ms(), &scope.endpoint(), &caller, &principal)
             .map_err(|_| NoSession::Random)?;
-        let named = SessionIdentity { id, key };
-        let session =
-            ClientSession::new(named, caller, door, principal, scope, backend, client_sinks);
+        let session = ClientSession::new(id, caller, door, principal, scope, backend, client_sinks);
         let session = self
             .admit(Arc::new(session), peer)
             .ok_or(NoSession::TooMany)?;
@@ -280,6 +275,10 @@ impl Clients {
         if unsealed.endpoint != scope.endpoint() || self.ended.has(unsealed.birth) {
             return None;
         }
+        // Its switches are kept under a name that is not known any more.
+        if !unsealed.has_whole_name {
+            return None;
+        }
         let client_sinks = self.client_sinks(scope, principal);
         let caller = Caller {
             capabilities: Arc::new(unsealed.capabilities),
@@ -309,14 +308,9 @@ impl Clients {
                 Backend::Transparent(Arc::new(isolated_session))
             }
         };
-        let named = SessionIdentity {
-            id: id.into(),
-            key: unsealed.client,
-        };
-        let (principal, scope) = (principal.clone(), scope.clone());
+        let (id, principal, scope) = (id.into(), principal.clone(), scope.clone());
         let door = Door::McpHttp;
-        let revived =
-            ClientSession::new(named, caller, door, principal, scope, backend, client_sinks);
+        let revived = ClientSession::new(id, caller, door, principal, scope, backend, client_sinks);
         // Requests that come at once revive it once.
         let session = self.admit(Arc::new(revived), visitor.peer())?;
         tracing::debug!(revision = %session.revision.as_str(), "a session of an earlier run goes on");

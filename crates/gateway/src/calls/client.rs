@@ -1,6 +1,7 @@
 //! The client of a call: its revision, and how a server's questions reach it.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{
         Arc,
@@ -20,6 +21,7 @@ use mainstay_core::{
     message::{self, Method},
     principal::Principal,
     record::{ClientInfo, Door, Origin},
+    switches::client_name,
 };
 use mainstay_transport::{Asker, Frame, Question};
 use parking_lot::{Mutex, MutexGuard};
@@ -113,6 +115,17 @@ impl Client {
             bound: None,
             asks: Asks::Rounds(questions),
         }
+    }
+
+    /// The name under which its switches are kept.
+    pub fn name(&self) -> Cow<'_, str> {
+        client_name(&self.principal, self.caller.client_info.as_deref())
+    }
+
+    /// Whether its switches are kept under one of these names.
+    pub fn is_among(&self, names: &[String]) -> bool {
+        let name = self.name();
+        names.iter().any(|known| *known == name)
     }
 
     /// This client, at the endpoint of one server.

@@ -3,7 +3,6 @@
 use mainstay_core::{
     catalog::ListKind,
     ids::{ProfileName, ServerName},
-    switches::ClientKey,
 };
 use mainstay_transport::Notice;
 use tokio::time::Instant;
@@ -21,8 +20,8 @@ pub enum Announcement {
     Opened(ServerName),
     /// Servers have come or gone.
     ServersChanged,
-    /// Other things are switched off for these clients.
-    Switched(Vec<ClientKey>),
+    /// Other things are switched off for the clients of these names.
+    Switched(Vec<String>),
     /// A log message or a changed resource of a server.
     Notice(ServerName, Notice),
 }

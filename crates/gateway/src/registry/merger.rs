@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use mainstay_core::{
-    catalog::{Catalog, Claims, ListKind, Part},
-    config, event,
-    ids::{ProfileName, ServerName},
+    catalog::{Claims, ListKind, Part},
+    event,
+    ids::ServerName,
 };
 use mainstay_platform::blocking::off_the_runtime;
 use tokio::{
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     announcement::Announcement,
-    profiles::{Change, Profiles, Retired},
+    profiles::{Change, Profile, Profiles, Retired},
     servers::Servers,
 };
 use crate::supervisor::Report;
@@ -34,7 +34,8 @@ pub(super) struct Merger {
     pub servers: Arc<ArcSwap<Servers>>,
     /// The claims of servers, offered at present or not.
     pub claims: Arc<Claims>,
-    pub catalog: Arc<ArcSwap<Catalog>>,
+    /// What all servers offer.
+    pub everything: Arc<Profile>,
     pub profiles: Arc<Profiles>,
     pub announcements: broadcast::Sender<Announcement>,
     /// Replaced catalogs that still have readers.
@@ -116,7 +117,7 @@ impl Merger {
         let merge = Merge {
             servers: self.servers.load_full(),
             claims: Arc::clone(&self.claims),
-            catalog: Arc::clone(&self.catalog),
+            everything: Arc::clone(&self.everything),
             profiles: Arc::clone(&self.profiles),
             retired: std::mem::take(&mut self.retired),
         };
@@ -163,7 +164,7 @@ fn free(retired: &mut Vec<Retired>) {
 struct Merge {
     servers: Arc<Servers>,
     claims: Arc<Claims>,
-    catalog: Arc<ArcSwap<Catalog>>,
+    everything: Arc<Profile>,
     profiles: Arc<Profiles>,
     retired: Vec<Retired>,
 }
@@ -181,7 +182,7 @@ impl Merge {
         let Self {
             servers,
             claims,
-            catalog,
+            everything,
             profiles,
             mut retired,
         } = self;
@@ -199,7 +200,8 @@ impl Merge {
             })
             .collect();
         let rules = profiles.rules();
-        let before = catalog.load_full();
+        let shown = everything.shown();
+        let before = &shown.catalog;
         let configured = servers.list.iter().map(|server| server.name.clone());
         let updated = claims.updated(configured.collect(), before.parts(), &parts);
         let is_claimed_otherwise = updated.is_some();
@@ -214,11 +216,12 @@ impl Merge {
             };
         }
         warn_of_refused_names(&parts, before.parts());
-        let everything = config::Profile::everything(ProfileName::default());
-        let whole = Arc::new(rules.merge(parts, &everything, &claims));
-        catalog.store(Arc::clone(&whole));
+        let whole = Arc::new(rules.merge(parts, &shown.config, &claims));
+        everything.publish(Arc::clone(&whole));
         let changes = profiles.merge(&rules, &whole, &mut retired);
         // After what was shown of it, which is dropped first.
+        let before = Arc::clone(before);
+        retired.push(shown);
         retired.push(before);
         free(&mut retired);
         Merged {

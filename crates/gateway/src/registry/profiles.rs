@@ -64,6 +64,21 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// All servers, under the names of the merged catalog. No client connects to it; REST shows it.
+    pub(super) fn of_everything(catalog: Arc<Catalog>) -> Arc<Self> {
+        let config = config::Profile::everything(ProfileName::of_everything());
+        profile_of(config, catalog, &[])
+    }
+
+    /// Shows another catalog.
+    pub(super) fn publish(&self, catalog: Arc<Catalog>) {
+        let config = self.shown.load().config.clone();
+        self.shown
+            .store(Arc::new(ProfileSnapshot::new(config, catalog, &[])));
+    }
+}
+
 /// The default profile, which shows nothing yet.
 impl Default for Profile {
     fn default() -> Self {

@@ -57,6 +57,7 @@ mod control;
 mod doors;
 mod embed;
 mod evidence;
+mod gate;
 mod handshake;
 mod hangs;
 mod history;

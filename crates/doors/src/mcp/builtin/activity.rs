@@ -214,29 +214,7 @@ fn shown(context: &Context<'_>, event: &Event) -> Option<Event> {
     if matches!(event.kind, EventKind::ServerStarting {}) {
         return None;
     }
-    if let Some(server) = &event.server {
-        return context.has_server(server).then(|| event.clone());
-    }
-    let mut event = event.clone();
-    if let EventKind::ConfigReloaded {
-        added,
-        removed,
-        changed,
-    } = &mut event.kind
-    {
-        let lists = [added, removed, changed];
-        let all: usize = lists.iter().map(|names| names.len()).sum();
-        let mut left = 0;
-        for names in lists {
-            names.retain(|name| context.has_server(name));
-            left += names.len();
-        }
-        // A reload that changed no server at all, but other settings, is shown as it is.
-        if left == 0 && all > 0 {
-            return None;
-        }
-    }
-    Some(event)
+    context.visible_event(event)
 }
 
 /// Requests of this method that the profile's servers have made, because of calls that are not those of

@@ -6,6 +6,7 @@ use mainstay_api::Raw;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Target},
     era::Caller,
+    event::Event,
     failure::Failure,
     ids::ServerName,
     message::{self, Address, Method, Text, quote},
@@ -16,7 +17,8 @@ use mainstay_core::{
 use mainstay_gateway::{
     Gateway, View,
     calls::{CallSink, Client, Receipt},
-    registry::{ProfileSnapshot, unknown_server},
+    registry::ProfileSnapshot,
+    resource_not_found,
     supervisor::Server,
 };
 use mainstay_transport::Frame;
@@ -24,10 +26,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::{
-    reach::{Reach, Within},
-    refusal::Refusal,
-};
+use super::{reach::Reach, refusal::Refusal};
 use crate::mcp::{endpoint::request::RequestContext, shared::Shared};
 use mainstay_doorway::json_views::{
     lists::{NotFound, named_server, not_found},
@@ -114,12 +113,7 @@ impl<'a> Context<'a> {
 
     /// One that the profile does not have is like one that is not there.
     pub fn server(&self, name: &str) -> Result<Arc<Server>, Failure> {
-        let known = self.gateway().registry.server(name)?;
-        if self.has_server(&known.name) {
-            Ok(known)
-        } else {
-            Err(unknown_server(name))
-        }
+        self.gateway().server(&self.view, name)
     }
 
     /// The tool or prompt of this name, in whatever spelling, of any server or of this one. A known one
@@ -131,10 +125,10 @@ impl<'a> Context<'a> {
         name: &str,
     ) -> Result<Target, NotFound> {
         let is_of = |target: &Target, server| target.server.as_str() == server;
-        let find = || match (self.lookup(kind, name), server) {
+        let find = || match (self.view.find(kind, name), server) {
             (Ok(target), Some(server)) if is_of(&target, server) => Ok(target),
             (_, Some(server)) => {
-                let found = self.lookup(kind, &format!("{server}/{name}"))?;
+                let found = self.view.find(kind, &format!("{server}/{name}"))?;
                 is_of(&found, server)
                     .then_some(found)
                     .ok_or(Unresolved::Unknown)
@@ -162,24 +156,19 @@ impl<'a> Context<'a> {
         })
     }
 
-    fn lookup(&self, kind: ListKind, name: &str) -> Result<Target, Unresolved> {
-        let catalog = &self.view.shown().catalog;
-        let found = match kind {
-            ListKind::Prompts => catalog.prompt(name),
-            _ => catalog.tool(name),
-        };
-        let seen = found.map(|target| (!self.view.hides(kind, target)).then(|| target.clone()));
-        seen?.ok_or(Unresolved::Unknown)
-    }
-
     /// Whether a server is part of the profile.
     pub fn has_server(&self, name: &ServerName) -> bool {
         self.view.has_server(name)
     }
 
+    /// The part of an event that the client sees.
+    pub fn visible_event(&self, event: &Event) -> Option<Event> {
+        self.view.visible_event(event)
+    }
+
     /// Which records and objects the client may see.
     pub fn reach(&self) -> Reach {
-        Reach::of(&self.client, Within::View(self.view.clone()))
+        Reach::of(&self.client, self.view.clone())
     }
 
     /// Whether this is a refused call that the client surely made: with its token, or in its session. Its name
@@ -244,6 +233,9 @@ impl<'a> Context<'a> {
         let listed = self.view.resource(uri).target();
         let listed = listed.filter(|target| target.server == server.name);
         let own = listed.map_or_else(|| uri.into(), |target| target.original);
+        if !self.view.has_resource(&server.name, &own) {
+            return Err(resource_not_found(uri));
+        }
         let params = format!(r#"{{"uri":{}}}"#, quote(&own));
         self.ask(server, Method::ResourcesRead, &params, cancelled)
             .await

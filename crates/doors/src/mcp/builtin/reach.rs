@@ -3,7 +3,6 @@
 //! clients.
 
 use mainstay_core::{
-    ids::ServerName,
     principal::Principal,
     record::{ClientInfo, Record},
 };
@@ -14,7 +13,7 @@ use mainstay_journal::{Holder, Whose};
 #[derive(Clone, Debug)]
 pub struct Reach {
     whom: Whom,
-    within: Within,
+    view: View,
 }
 
 /// One client among others: by its token, its session and, since not all have a session, its own name.
@@ -25,22 +24,14 @@ pub struct Whom {
     pub client: Option<ClientInfo>,
 }
 
-/// What the client sees itself.
-#[derive(Clone, Debug)]
-pub enum Within {
-    View(View),
-    /// On the server's own path.
-    Server(ServerName),
-}
-
 impl Reach {
-    pub fn of(client: &Client, within: Within) -> Self {
+    pub fn of(client: &Client, view: View) -> Self {
         let whom = Whom {
             principal: client.principal.clone(),
             session: client.origin.session.clone(),
             client: client.origin.client.clone(),
         };
-        Self { whom, within }
+        Self { whom, view }
     }
 
     pub fn whom(&self) -> &Whom {
@@ -66,26 +57,20 @@ impl Reach {
             Whose::Anybodys => true,
             Whose::Of(principal) => holder.principal == principal,
         };
-        is_own && self.within.has(holder)
+        is_own && self.sees(holder)
     }
 
     /// Whether the client sees everything that may be called.
     pub fn is_everything(&self) -> bool {
-        match &self.within {
-            Within::View(view) => view.has_all_tools(),
-            Within::Server(_) => false,
-        }
+        self.view.has_all_tools()
     }
-}
 
-impl Within {
-    fn has(&self, holder: &Holder) -> bool {
-        match (self, &holder.server, &holder.tool) {
-            (Self::View(view), Some(server), Some(tool)) => view.has_tool(server, tool),
-            (Self::View(view), Some(server), None) => view.has_server(server),
+    fn sees(&self, holder: &Holder) -> bool {
+        match (&holder.server, &holder.tool) {
+            (Some(server), Some(tool)) => self.view.has_tool(server, tool),
+            (Some(server), None) => self.view.has_server(server),
             // A name that leads nowhere may be that of what is hidden.
-            (Self::View(view), None, _) => view.has_all_tools(),
-            (Self::Server(own), server, _) => server.as_ref() == Some(own),
+            (None, _) => self.view.has_all_tools(),
         }
     }
 }

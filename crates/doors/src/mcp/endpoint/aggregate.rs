@@ -16,10 +16,7 @@ use super::{
     tasks,
 };
 use crate::mcp::{
-    builtin::{
-        self, objects,
-        reach::{Reach, Within},
-    },
+    builtin::{self, objects, reach::Reach},
     reply::Reply,
 };
 
@@ -73,8 +70,7 @@ impl RequestContext<'_> {
         let shown = self.view.shown();
         let own = [Group::Records, Group::Meta];
         let reads = own.iter().any(|group| shown.own_tools().contains(group));
-        (reads || self.cuts_results())
-            .then(|| Reach::of(&self.sink.client, Within::View(self.view.clone())))
+        (reads || self.cuts_results()).then(|| Reach::of(&self.sink.client, self.view.clone()))
     }
 
     async fn call_tool(self) -> Reply {
@@ -113,11 +109,7 @@ impl RequestContext<'_> {
             }
             Some(Reference::Resource(uri)) => {
                 self.settled().await;
-                let owner = match self.view.template(&uri.value) {
-                    Some(target) => Owner::Server(target),
-                    None => self.view.resource(&uri.value),
-                };
-                match owner {
+                match self.view.reference(&uri.value) {
                     Owner::Server(target) => self.forward(&target, uri).await,
                     Owner::Absent(server) => Err(self.absent(&uri.value, server)),
                     Owner::Shared(servers) => Err(shared_page(&uri.value, &servers)),

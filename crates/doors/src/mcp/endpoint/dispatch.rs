@@ -8,7 +8,7 @@ use mainstay_core::{
     record::Door,
 };
 use mainstay_gateway::{
-    calls::{CallSink, Closed, Receipt, RequestedCall, Upstream},
+    calls::{CallSink, Client, Closed, Receipt, RequestedCall, Upstream},
     registry::Profile,
 };
 use mainstay_transport::{Frame, Session};
@@ -103,11 +103,14 @@ async fn forward(
     };
     // The entry stays until the call is over.
     let cancelled = entry.cancelled();
+    let Client {
+        principal, caller, ..
+    } = &*session.client;
     match &session.backend {
         Backend::Aggregate(profile) => {
             let asked = RequestContext {
                 shared,
-                view: shared.gateway.view(profile, || session.key),
+                view: shared.gateway.view(profile, principal, caller),
                 frame,
                 address: &address,
                 cancelled,
@@ -124,6 +127,7 @@ async fn forward(
         Backend::Shared(server) => {
             let asked = Forwarded {
                 shared,
+                view: shared.gateway.view_of_server(server, principal),
                 frame,
                 id,
                 address: &address,
@@ -137,6 +141,7 @@ async fn forward(
             let upstream = Upstream::IsolatedSession(Arc::clone(isolated_session));
             let asked = Forwarded {
                 shared,
+                view: (shared.gateway).view_of_server(&isolated_session.server, principal),
                 frame,
                 id,
                 address: &address,

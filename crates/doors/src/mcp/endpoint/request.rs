@@ -213,10 +213,8 @@ impl<'a> RequestContext<'a> {
 
     /// Whose a resource is that no list names. The search ends with the call.
     pub async fn find_owner(&mut self, uri: &str) -> Result<Target, Failure> {
-        let (shared, profile) = (self.shared, Arc::clone(&self.view.profile));
-        let searching = shared
-            .gateway
-            .find_owner(Some(&profile), self.servers(), uri);
+        let (shared, view) = (self.shared, self.view.clone());
+        let searching = shared.gateway.find_owner(&view, uri);
         let cancelled = async {
             match (&mut self.cancelled).await {
                 Ok(reason) => reason,
@@ -274,7 +272,7 @@ pub fn missing(member: &str) -> Failure {
     )
 }
 
-fn unknown(kind: FailureKind, name: &str, why: &str) -> Failure {
+pub fn unknown(kind: FailureKind, name: &str, why: &str) -> Failure {
     let what = if kind == FailureKind::PromptNotFound {
         "prompt"
     } else {

@@ -3,25 +3,25 @@
 use std::{borrow::Cow, sync::Arc};
 
 use mainstay_core::{
-    catalog::without_output_schema,
-    config::Withheld,
-    era::{Era, LogLevel, code, modern},
-    failure::Failure,
-    message::{self, Address, InvalidParams, Kind, Method},
+    catalog::{ListKind, without_output_schema},
+    era::{Era, LogLevel, code, listen::Filter, modern},
+    failure::{Failure, FailureKind},
+    message::{self, Address, InvalidParams, Kind, Method, Reference},
 };
 use mainstay_gateway::{
+    View,
     calls::{Answer, CallSink, Receipt, Request, Upstream},
     supervisor::{IsolatedSession, Server, SessionSettings},
 };
 use mainstay_transport::Frame;
 use tokio::sync::oneshot;
 
-use super::tasks;
+use super::{
+    request::{unknown, unknown_resource},
+    tasks,
+};
 use crate::mcp::{
-    builtin::{
-        objects,
-        reach::{Reach, Within},
-    },
+    builtin::{objects, reach::Reach},
     reply::Reply,
     sessions::{session::ClientSession, subscriptions::Resource},
     shared::Shared,
@@ -31,6 +31,8 @@ use mainstay_doorway::json_views::lists::unknown_tool;
 /// One request on its way to one server.
 pub struct Forwarded<'a> {
     pub shared: &'a Shared,
+    /// What the client sees of the server.
+    pub view: View,
     pub frame: &'a Frame,
     /// The client's id, JSON text.
     pub id: &'a str,
@@ -44,6 +46,7 @@ pub struct Forwarded<'a> {
 pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
     let Forwarded {
         shared,
+        view,
         frame,
         id,
         address,
@@ -93,26 +96,21 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
         };
     }
     let (server, era) = (Arc::clone(upstream.server()), sink.client.caller.era());
-    let (withheld, cuts_results) = {
-        // Not held for the time of the call.
-        let config = server.config();
-        (config.withheld.clone(), config.max_inline_bytes.is_some())
-    };
-    let name = address.name.as_ref().map(|name| &*name.value);
-    if frame.method() == Some(Method::ToolsCall)
-        && let Some(name) = name.filter(|name| withheld.has(name))
-    {
-        return Reply::failure(id, &unknown_tool(&server, name));
+    let cuts_results = server.config().max_inline_bytes.is_some();
+    if let Some(failure) = hidden_item(&view, &server, frame, address) {
+        return Reply::failure(id, &failure);
     }
     if let Some(uri) = address.uri.as_ref()
         && cuts_results
         && frame.method() == Some(Method::ResourcesRead)
         && objects::is_one(&uri.value)
     {
-        let reach = Reach::of(&sink.client, Within::Server(server.name.clone()));
+        let reach = Reach::of(&sink.client, view);
         return objects::read(shared, Some(reach), id, &uri.value, era, cancelled).await;
     }
-    let is_edited = !withheld.is_nothing() || cuts_results;
+    let list = frame.method().and_then(ListKind::of);
+    let edited_list =
+        list.filter(|kind| view.may_hide(*kind) || (*kind == ListKind::Tools && cuts_results));
     let wish = match &upstream {
         Upstream::IsolatedSession(isolated_session) => Wish::of(isolated_session, frame, address),
         Upstream::Shared(_) => None,
@@ -127,20 +125,63 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
     }
     let answer = answer.map(|answer| bound.answer(frame, &client.caller, answer));
     match answer {
-        Ok(answer) if frame.method() == Some(Method::ToolsList) && is_edited => {
-            let text = edited(&answer.frame, id, &withheld, cuts_results);
+        Ok(answer) => {
             let reply = Reply::answer(id, &answer);
+            let is_hidden = |kind, original: &str| view.hides_item(kind, &server.name, original);
+            let text = edited_list
+                .and_then(|kind| edited(&answer.frame, id, kind, is_hidden, cuts_results));
             match text {
                 Some(text) => reply.edited(text),
                 None => reply,
             }
         }
-        Ok(answer) => Reply::answer(id, &answer),
         Err(failure) if frame.method() == Some(Method::ToolsCall) => {
             Reply::tool_failure(id, &failure, era)
         }
         Err(failure) => Reply::failure(id, &failure),
     }
+}
+
+/// The failure of a request that names what its client does not see: the same as for what there is not.
+fn hidden_item(
+    view: &View,
+    server: &Server,
+    frame: &Frame,
+    address: &Address<'_>,
+) -> Option<Failure> {
+    let is_hidden = |kind, original: &str| view.hides_item(kind, &server.name, original);
+    let is_hidden_resource = |uri: &str| is_hidden(ListKind::Resources, uri);
+    match frame.method()? {
+        Method::ToolsCall => {
+            let name = &*address.name.as_ref()?.value;
+            is_hidden(ListKind::Tools, name).then(|| unknown_tool(server, name))
+        }
+        Method::PromptsGet => hidden_prompt(view, server, &address.name.as_ref()?.value),
+        Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+            let uri = &*address.uri.as_ref()?.value;
+            is_hidden_resource(uri).then(|| unknown_resource(uri))
+        }
+        Method::Complete => match address.reference.as_ref()? {
+            Reference::Prompt(name) => hidden_prompt(view, server, &name.value),
+            Reference::Resource(uri) => {
+                let uri = &*uri.value;
+                let is_hidden_reference =
+                    is_hidden(ListKind::Templates, uri) || is_hidden_resource(uri);
+                is_hidden_reference.then(|| unknown_resource(uri))
+            }
+        },
+        Method::Listen if view.may_hide(ListKind::Resources) => {
+            let filter = Filter::read(frame.params()?).ok()?;
+            let hidden = filter.uris.iter().find(|uri| is_hidden_resource(uri));
+            hidden.map(|uri| unknown_resource(uri))
+        }
+        _ => None,
+    }
+}
+
+fn hidden_prompt(view: &View, server: &Server, name: &str) -> Option<Failure> {
+    let is_hidden = view.hides_item(ListKind::Prompts, &server.name, name);
+    is_hidden.then(|| unknown(FailureKind::PromptNotFound, name, ""))
 }
 
 /// A request whose effect lasts as long as the session, and is to be the same in the next session.
@@ -194,24 +235,30 @@ impl Wish {
     }
 }
 
-/// A server's answer to `tools/list` as its entry wants it: what is kept from clients is neither listed
-/// nor callable, here as on `/mcp`, and results that may be cut are not promised. `None` where it is no list.
-fn edited(answer: &Frame, id: &str, withheld: &Withheld, cuts_results: bool) -> Option<String> {
+/// A server's list as its client may see it: what is hidden is neither listed nor callable, here as on
+/// `/mcp`, and results that may be cut are not promised. `None` where it is no list.
+fn edited(
+    answer: &Frame,
+    id: &str,
+    kind: ListKind,
+    is_hidden: impl Fn(ListKind, &str) -> bool,
+    cuts_results: bool,
+) -> Option<String> {
     let Kind::Response { id: span, body, .. } = answer.envelope().kind else {
         return None;
     };
-    let list = message::locate(answer.text(), body, &["tools"])?;
+    let list = message::locate(answer.text(), body, &[kind.member()])?;
     let kept: Vec<Cow<'_, str>> = message::items(answer.get(list))?
         .into_iter()
-        .filter(|tool| {
-            let name = message::text_member(tool, "name");
-            !name.is_some_and(|name| withheld.has(&name))
+        .filter(|item| {
+            let original = message::text_member(item, kind.key());
+            !original.is_some_and(|original| is_hidden(kind, &original))
         })
-        .map(|tool| {
-            if cuts_results {
-                without_output_schema(tool)
+        .map(|item| {
+            if cuts_results && kind == ListKind::Tools {
+                without_output_schema(item)
             } else {
-                Cow::Borrowed(tool)
+                Cow::Borrowed(item)
             }
         })
         .collect();
@@ -252,6 +299,10 @@ pub async fn share(
             return Reply::result(id, "{}");
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
+            // Only the first subscription is asked for upstream.
+            if let Some(failure) = hidden_item(&asked.view, server, frame, address) {
+                return Reply::failure(id, &failure);
+            }
             let resource = resource(&uri.value);
             if let Err(error) = shared.subscriptions.check(&session.id, &uri.value) {
                 return Reply::error(id, code::INVALID_PARAMS, &error.to_string());

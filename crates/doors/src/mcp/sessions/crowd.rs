@@ -229,20 +229,16 @@ impl State {
 mod tests {
     use std::time::Duration;
 
-    use mainstay_core::{era::Caller, principal::Principal, record::Door, switches::ClientKey};
+    use mainstay_core::{era::Caller, principal::Principal, record::Door};
     use tokio::time::advance;
 
     use super::*;
     use crate::mcp::sessions::{
         client_sinks::ClientSinks,
-        session::{Backend, Scope, SessionIdentity},
+        session::{Backend, Scope},
     };
 
     fn session(id: &str) -> Arc<ClientSession> {
-        let named = SessionIdentity {
-            id: id.into(),
-            key: ClientKey::of(""),
-        };
         let (caller, principal) = (Caller::default(), Principal::Anonymous);
         let (scope, backend) = (
             Scope::Profile(Arc::default()),
@@ -250,7 +246,8 @@ mod tests {
         );
         let client_sinks = ClientSinks::default();
         let door = Door::McpHttp;
-        ClientSession::new(named, caller, door, principal, scope, backend, client_sinks).into()
+        let id = id.into();
+        ClientSession::new(id, caller, door, principal, scope, backend, client_sinks).into()
     }
 
     fn peer(number: u8) -> Peer {

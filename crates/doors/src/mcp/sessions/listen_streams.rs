@@ -12,9 +12,8 @@ use mainstay_core::{
     era::listen::{Filter, tagged},
     ids::{ProfileName, ServerName},
     message::{self, Method, Object},
-    switches::ClientKey,
 };
-use mainstay_gateway::registry::Profile;
+use mainstay_gateway::{calls::Client, registry::Profile};
 use mainstay_transport::Frame;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -47,7 +46,7 @@ pub struct Listen {
 #[derive(Debug)]
 pub enum Audience {
     /// A client of a profile.
-    Profile(Arc<Profile>, ClientKey),
+    Profile(Arc<Profile>, Arc<Client>),
     /// A client of one server's shared session.
     Server(ServerName),
 }
@@ -61,8 +60,9 @@ impl Audience {
         matches!(self, Self::Server(server) if server == name)
     }
 
-    pub fn is_among(&self, clients: &[ClientKey]) -> bool {
-        matches!(self, Self::Profile(_, client) if clients.contains(client))
+    /// Whether its client's switches are kept under one of these names.
+    pub fn is_among(&self, clients: &[String]) -> bool {
+        matches!(self, Self::Profile(_, client) if client.is_among(clients))
     }
 
     /// Whether it may hear of this server: a reload may have taken it out of a profile.

@@ -4,7 +4,8 @@
 //! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`
 //!
 //! All of it is hexadecimal but for the endpoint, so visible ASCII (specification, transports, "Session
-//! Management"). NAME and VERSION are what the client called itself, for records. Random number and seal
+//! Management"). NAME and VERSION are what the client called itself, cut to a length. CLIENT is a checksum of
+//! the name under which its switches are kept; it tells whether NAME is whole. Random number and seal
 //! together are 128 bits that nobody can guess.
 
 use std::{
@@ -19,11 +20,11 @@ use mainstay_core::{
     era::{Caller, ClientCapabilities, Revision},
     message,
     principal::Principal,
-    switches::ClientKey,
+    switches::client_name,
 };
 use mainstay_gateway::calls::SealedNames;
 use serde_json::json;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
 use super::ended::{Birth, REVIVED_FOR};
 
@@ -50,9 +51,10 @@ pub struct Unsealed<'i> {
     pub revision: Revision,
     /// What its client can be asked.
     pub capabilities: ClientCapabilities,
-    pub client: ClientKey,
     /// What the client said of itself, as far as an id carries it; JSON text.
     pub client_info: Option<Arc<str>>,
+    /// Whether the name under which its switches are kept follows from `client_info` and the principal.
+    pub has_whole_name: bool,
 }
 
 /// Makes ids, and knows those of earlier runs with the same key.
@@ -95,7 +97,6 @@ impl Seal {
         &self,
         now: u64,
         endpoint: &str,
-        client: ClientKey,
         caller: &Caller,
         principal: &Principal,
     ) -> Result<Box<str>, getrandom::Error> {
@@ -108,7 +109,7 @@ impl Seal {
             now,
             index.unwrap_or_default(),
             caller.capabilities.bits(),
-            client.bits(),
+            checksum(&client_name(principal, caller.client_info.as_deref())),
         );
         let declared = declared(caller);
         let seal = match &self.key {
@@ -159,6 +160,9 @@ impl Seal {
         let (bits, rest) = rest.split_at(CAPABILITY_DIGITS);
         let bits = u8::from_str_radix(bits, 16).ok()?;
         let client = u32::from_str_radix(&rest[..CLIENT_DIGITS], 16).ok()?;
+        let client_info = client_info(declared);
+        let name = client_name(principal, client_info.as_deref());
+        let has_whole_name = checksum(&name) == client;
         Some(Unsealed {
             birth: Birth {
                 opened: u64::from_str_radix(opened, 16).ok()?,
@@ -167,10 +171,15 @@ impl Seal {
             endpoint,
             revision: *Revision::ALL.get(index)?,
             capabilities: ClientCapabilities::of_bits(bits),
-            client: ClientKey::of_bits(client),
-            client_info: client_info(declared),
+            client_info,
+            has_whole_name,
         })
     }
+}
+
+fn checksum(name: &str) -> u32 {
+    let digest = Sha256::digest(name);
+    u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
 /// The beginning of what a client calls itself, in hexadecimal.
@@ -247,7 +256,6 @@ mod tests {
         for revision in Revision::ALL {
             for endpoint in ["", "files", "mcp/files"] {
                 let capabilities = ClientCapabilities::all();
-                let client = ClientKey::of("tests");
                 let info = r#"{"name":"tests","version":"1.0"}"#;
                 let caller = Caller {
                     capabilities: Arc::new(capabilities.clone()),
@@ -256,7 +264,7 @@ mod tests {
                 };
                 let opened = 1_795_000_000_000;
                 let id = run(1, opened)
-                    .id(opened, endpoint, client, &caller, &Principal::Operator)
+                    .id(opened, endpoint, &caller, &Principal::Operator)
                     .expect("random");
                 let seal = &id[HEAD_DIGITS..][..2 * SEAL];
                 let seal = u64::from_str_radix(seal, 16).expect("a number");
@@ -265,8 +273,8 @@ mod tests {
                     endpoint,
                     revision,
                     capabilities,
-                    client,
                     client_info: Some(info.into()),
+                    has_whole_name: true,
                 };
                 let known = run(1, opened + 1);
                 let last = opened + u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
@@ -282,40 +290,43 @@ mod tests {
     fn a_later_run_knows_what_a_client_called_itself() {
         let long = "é".repeat(MAX_WORD);
         let cut = "é".repeat(MAX_WORD / 2);
-        for (info, expected) in [
+        for (info, expected, is_whole) in [
             (
                 json!({"name": "c-1 ü", "title": "C"}),
                 Some(json!({"name": "c-1 ü"})),
+                true,
             ),
             (
                 json!({"name": "c", "version": ""}),
                 Some(json!({"name": "c", "version": ""})),
+                true,
             ),
             (
                 json!({"name": long, "version": long}),
                 Some(json!({"name": cut, "version": cut})),
+                false,
             ),
             (
                 json!({"name": "a\0b", "version": "1"}),
                 Some(json!({"name": "ab", "version": "1"})),
+                false,
             ),
-            (json!({"version": "1"}), None),
-            (json!("c"), None),
+            (json!({"version": "1"}), None, true),
+            (json!("c"), None, true),
         ] {
             let caller = Caller {
                 client_info: Some(info.to_string().into()),
                 ..Caller::default()
             };
-            let key = ClientKey::of("");
-            let id = run(1, 1).id(1, "a-b", key, &caller, &Principal::Anonymous);
+            let id = run(1, 1).id(1, "a-b", &caller, &Principal::Anonymous);
             let id = id.expect("random");
             assert!(id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
-            let known = run(1, 2)
-                .open(&id, &Principal::Anonymous, 2)
-                .map(|it| it.client_info);
+            let known = run(1, 2);
+            let known = known.open(&id, &Principal::Anonymous, 2);
             let known = known.expect("an earlier run's");
+            assert_eq!(known.has_whole_name, is_whole, "{info}");
             assert_eq!(
-                known.as_deref(),
+                known.client_info.as_deref(),
                 expected.map(|it| it.to_string()).as_deref(),
                 "{info}"
             );
@@ -329,7 +340,6 @@ mod tests {
             .id(
                 1_999_999_999_999,
                 "files",
-                ClientKey::of(""),
                 &Caller::default(),
                 &Principal::Anonymous,
             )

@@ -13,10 +13,8 @@ use foldhash::HashMap;
 use mainstay_core::{
     era::{Caller, LogLevel, Revision},
     ids::ServerName,
-    message,
     principal::Principal,
     record::{Door, Origin},
-    switches::ClientKey,
 };
 use mainstay_gateway::{
     calls::{BoundNames, CallSink, CallStream, Cancel, Client, Questions, SealedNames, origin},
@@ -87,15 +85,6 @@ impl Scope {
     }
 }
 
-/// How a client is known to the switches: by the name of its token, else by what it calls itself.
-pub fn client_key(principal: &Principal, caller: &Caller) -> ClientKey {
-    if let Principal::Client(name) = principal {
-        return ClientKey::of(name.as_str());
-    }
-    let info = caller.client_info.as_deref().unwrap_or("{}");
-    ClientKey::of(&message::text_member(info, "name").unwrap_or_default())
-}
-
 /// Where a session's requests go.
 #[derive(Debug)]
 pub enum Backend {
@@ -131,8 +120,6 @@ struct InFlight {
 #[derive(Debug)]
 pub struct ClientSession {
     pub id: Box<str>,
-    /// The key of its switches.
-    pub key: ClientKey,
     pub revision: Revision,
     pub scope: Scope,
     pub backend: Backend,
@@ -153,14 +140,6 @@ pub struct ClientSession {
     last_used: AtomicU64,
 }
 
-/// What the id of a session is, and says.
-#[derive(Debug)]
-pub struct SessionIdentity {
-    pub id: Box<str>,
-    /// The key of its client's switches.
-    pub key: ClientKey,
-}
-
 /// The session's name in records. Its id would let readers of records use the session.
 fn name_of(id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
@@ -172,7 +151,7 @@ fn name_of(id: &str) -> String {
 
 impl ClientSession {
     pub fn new(
-        named: SessionIdentity,
+        id: Box<str>,
         caller: Caller,
         door: Door,
         principal: Principal,
@@ -180,7 +159,6 @@ impl ClientSession {
         backend: Backend,
         client_sinks: ClientSinks,
     ) -> Self {
-        let SessionIdentity { id, key } = named;
         let (questions, bound) = (client_sinks.questions, client_sinks.bound);
         let origin = Origin {
             session: Some(name_of(&id)),
@@ -188,7 +166,6 @@ impl ClientSession {
         };
         Self {
             id,
-            key,
             revision: caller.revision,
             scope,
             backend,

@@ -39,7 +39,7 @@ use crate::mcp::{
     reply::{Reply, UNKNOWN_STATE, id},
     sessions::{
         pool::{Lease, Seat},
-        session::{Scope, client_key},
+        session::Scope,
     },
     shared::Shared,
 };
@@ -270,14 +270,17 @@ impl Request {
                 aggregate::answer(asked).await
             }
             Scope::One(server) => {
+                let principal = &self.sink.client.principal;
+                let view = self.gateway().view_of_server(server, principal);
                 let upstream = match self.upstream(server, method).await {
                     Ok(Serves::Server) => Upstream::Shared(Arc::clone(server)),
                     Ok(Serves::Shared) if method == Method::Listen => {
-                        return listening::of_shared(self.listening(cancelled), server).await;
+                        return listening::of_shared(self.listening(cancelled), server, &view)
+                            .await;
                     }
                     Ok(Serves::Shared) => Upstream::Shared(Arc::clone(server)),
                     Ok(Serves::Pool(lease)) if method == Method::Listen => {
-                        return listening::of_pooled(self.listening(cancelled), lease).await;
+                        return listening::of_pooled(self.listening(cancelled), lease, &view).await;
                     }
                     Ok(Serves::Pool(lease)) => {
                         let isolated_session = lease.isolated_session();
@@ -289,6 +292,7 @@ impl Request {
                 };
                 let asked = Forwarded {
                     shared: &self.stateless.shared,
+                    view,
                     frame: &self.frame,
                     id,
                     address: &address,
@@ -307,8 +311,8 @@ impl Request {
 
     fn view(&self, profile: &Arc<Profile>) -> View {
         let client = &self.sink.client;
-        let key = || client_key(&client.principal, &client.caller);
-        self.gateway().view(profile, key)
+        self.gateway()
+            .view(profile, &client.principal, &client.caller)
     }
 
     /// The session that answers for one server: a modern server's shared one; for a legacy server one

@@ -27,7 +27,6 @@ use crate::mcp::{
     sessions::{
         listen_streams::{Audience, Listen},
         pool::Lease,
-        session::client_key,
         subscriptions::{Resource, subscribe},
     },
 };
@@ -56,6 +55,13 @@ impl ListenRequest<'_> {
     fn filter(&self) -> Result<Filter, Reply> {
         Filter::read(self.frame.params().unwrap_or("{}"))
             .map_err(|error| Reply::error(self.id(), code::INVALID_PARAMS, &error.to_string()))
+    }
+
+    /// What it wants to hear of a server, less the resources that its client does not see.
+    fn visible_filter(&self, server: &Server, view: &View) -> Result<Filter, Reply> {
+        let mut filter = self.filter()?;
+        (filter.uris).retain(|uri| view.has_resource(&server.name, uri));
+        Ok(filter)
     }
 
     fn too_many(&self) -> Reply {
@@ -137,9 +143,8 @@ pub async fn of_profile(asked: ListenRequest<'_>, view: &View) -> Reply {
         tasks: tasks.into_iter().flatten().collect(),
         ..wanted
     };
-    let client = &asked.sink.client;
-    let key = client_key(&client.principal, &client.caller);
-    let audience = Audience::Profile(Arc::clone(&view.profile), key);
+    let client = Arc::clone(&asked.sink.client);
+    let audience = Audience::Profile(Arc::clone(&view.profile), client);
     let Some(listen) = stateless
         .listen_streams
         .add(&name, asked.id(), filter, Some(audience))
@@ -164,8 +169,8 @@ impl Drop for Listening<'_> {
 }
 
 /// Listens to one legacy server, in the session that all its clients share.
-pub async fn of_shared(asked: ListenRequest<'_>, server: &Arc<Server>) -> Reply {
-    let wanted = match asked.filter() {
+pub async fn of_shared(asked: ListenRequest<'_>, server: &Arc<Server>, view: &View) -> Reply {
+    let wanted = match asked.visible_filter(server, view) {
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
@@ -207,12 +212,12 @@ pub async fn of_shared(asked: ListenRequest<'_>, server: &Arc<Server>) -> Reply 
 }
 
 /// Listens to one legacy server, in the session of clients like this one.
-pub async fn of_pooled(asked: ListenRequest<'_>, lease: Lease) -> Reply {
-    let wanted = match asked.filter() {
+pub async fn of_pooled(asked: ListenRequest<'_>, lease: Lease, view: &View) -> Reply {
+    let isolated_session = lease.isolated_session();
+    let wanted = match asked.visible_filter(&isolated_session.server, view) {
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
-    let isolated_session = lease.isolated_session();
     let limit = isolated_session.server.config().longest_start();
     let session = match isolated_session.session(Instant::now() + limit).await {
         Ok(session) => session,

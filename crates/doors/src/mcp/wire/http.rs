@@ -215,7 +215,15 @@ async fn route(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, dispatch::NEEDS_AN_ID));
     }
     if stateless_http::is_modern(headers, frame) {
-        let caller = stateless_http::check(mcp.gateway(), scope, headers, frame, accepts).await?;
+        let caller = stateless_http::check(
+            mcp.gateway(),
+            scope,
+            &visitor.principal,
+            headers,
+            frame,
+            accepts,
+        )
+        .await?;
         return Ok(Route::Modern(caller));
     }
     // Whatever session it names: a client that initializes again has forgotten that one, which is left to

@@ -73,7 +73,7 @@ fn report(session: &ClientSession) -> OpenSession {
         revision: session.revision,
         origin: session.client.origin.clone(),
         server: session.scope.server().cloned(),
-        key: session.key,
+        client_name: session.client.name().into(),
         opened_at: ago(session.opened.elapsed()),
         used_at: ago(session.last_used().elapsed()),
         streams,

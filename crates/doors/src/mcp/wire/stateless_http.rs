@@ -11,8 +11,9 @@ use mainstay_core::{
         modern::{self, RequestRefusal},
     },
     message::{self, Kind},
+    principal::Principal,
 };
-use mainstay_gateway::{Gateway, calls::Closed};
+use mainstay_gateway::{Gateway, View, calls::Closed};
 use mainstay_transport::Frame;
 
 use super::{
@@ -46,6 +47,7 @@ pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
 pub async fn check(
     gateway: &Gateway,
     scope: &Scope,
+    principal: &Principal,
     headers: &HeaderMap,
     frame: &Frame,
     accepts: Accepts,
@@ -74,7 +76,11 @@ pub async fn check(
         ));
     }
     if !headers.contains_key(mirrored::FRONT) {
-        let checked = check_params(gateway, scope, frame, &inbound).await;
+        let view = match scope {
+            Scope::One(server) => gateway.view_of_server(server, principal),
+            Scope::Profile(profile) => gateway.view(profile, principal, &caller),
+        };
+        let checked = check_params(gateway, scope, &view, frame, &inbound).await;
         checked.map_err(|mismatch| refuse(frame, &mismatch.into()))?;
     }
     Ok(Some(caller))
@@ -128,6 +134,7 @@ fn status_of(reply: &Reply) -> Option<StatusCode> {
 async fn check_params(
     gateway: &Gateway,
     scope: &Scope,
+    view: &View,
     frame: &Frame,
     inbound: &Inbound<'_>,
 ) -> Result<(), HeaderMismatch> {
@@ -138,9 +145,13 @@ async fn check_params(
         return Ok(());
     };
     let (server, original) = match scope {
+        // Nobody learns from a mismatch that there is such a tool.
+        Scope::One(server) if view.hides_item(ListKind::Tools, &server.name, &name) => {
+            return Ok(());
+        }
         Scope::One(server) => (Arc::clone(server), name),
         Scope::Profile(profile) => {
-            let target = || profile.shown().tool(&name).ok().cloned();
+            let target = || view.tool(&name).ok();
             let mut found = target();
             if found.is_none() {
                 gateway.registry.profile_settled(profile).await;

@@ -1,0 +1,339 @@
+//! One gate for every endpoint: what access rules refuse is neither listed nor found, wherever a client
+//! asks, and the answer is the one for what there is not.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use mainstay_core::{
+    catalog::ListKind::{self, Prompts, Resources, Templates, Tools},
+    config::Secret,
+    ids::ServerName,
+    principal::Principal,
+};
+use mainstay_gateway::{AccessRules, GatewayOptions};
+use mainstay_tokens::Tokens;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::Backend,
+    client::{Http, LATEST, initialize},
+    gateway::{Gateway, config},
+    modern::Modern,
+    rest_client::TOKEN,
+};
+
+/// What everybody but the client `friend` is refused of the server `x`; of `y` they are refused everything.
+const HIDDEN: [(ListKind, &str); 4] = [
+    (Tools, "echo"),
+    (Prompts, "greet"),
+    (Resources, "fake://text"),
+    (Templates, "fake://item/{id}"),
+];
+
+#[derive(Debug)]
+struct FriendOnly;
+
+fn is_friend(principal: &Principal) -> bool {
+    matches!(principal, Principal::Client(name) if name.as_str() == "friend")
+}
+
+impl AccessRules for FriendOnly {
+    fn allows_server(&self, principal: &Principal, server: &ServerName) -> bool {
+        is_friend(principal) || server.as_str() != "y"
+    }
+
+    fn allows_item(
+        &self,
+        principal: &Principal,
+        kind: ListKind,
+        _: &ServerName,
+        original: &str,
+    ) -> bool {
+        is_friend(principal) || !HIDDEN.contains(&(kind, original))
+    }
+}
+
+/// A daemon before the servers `x` and `y`, with these rules.
+struct Guarded {
+    gateway: Gateway,
+    x: Backend,
+    y: Backend,
+    tokens: Tokens,
+}
+
+impl Guarded {
+    async fn new() -> Self {
+        let (x, y) = (Backend::http().await, Backend::http().await);
+        let settings =
+            json!({"profiles": {"search": {"expose": "meta", "ownTools": ["meta", "external"]}}});
+        let tokens = Tokens::from(Secret::new(TOKEN));
+        let options = GatewayOptions {
+            access_rules: Some(Arc::new(FriendOnly)),
+            ..GatewayOptions::default()
+        };
+        let all = config(&[("x", &x), ("y", &y)], settings);
+        let gateway = Gateway::guarded(&all, options, tokens.clone(), |address| address).await;
+        gateway.registry().settled().await;
+        Self {
+            gateway,
+            x,
+            y,
+            tokens,
+        }
+    }
+
+    /// The token of a client of this name.
+    fn token(&self, name: &str) -> String {
+        let (token, _) = self.tokens.add(name, None).expect("added");
+        token.expose().to_owned()
+    }
+
+    async fn client(&self, path: &str, token: &str) -> Http {
+        let mut client = self.gateway.stranger(path);
+        client.token = Some(token.to_owned());
+        client.initialize(LATEST).await;
+        client
+    }
+
+    /// Requests that reached the servers.
+    fn asked(&self) -> usize {
+        let methods = [
+            "tools/call",
+            "prompts/get",
+            "resources/read",
+            "resources/subscribe",
+            "completion/complete",
+        ];
+        let count = |method: &&str| self.x.count(method) + self.y.count(method);
+        methods.iter().map(count).sum()
+    }
+}
+
+/// Requests that name what is hidden, at an endpoint whose names have this prefix.
+fn requests(prefix: &str) -> [(&'static str, Value); 6] {
+    [
+        (
+            "tools/call",
+            json!({"name": format!("{prefix}echo"), "arguments": {"text": "hi"}}),
+        ),
+        (
+            "prompts/get",
+            json!({"name": format!("{prefix}greet"), "arguments": {"name": "Ada"}}),
+        ),
+        ("resources/read", json!({"uri": "fake://text"})),
+        ("resources/subscribe", json!({"uri": "fake://text"})),
+        (
+            "completion/complete",
+            json!({
+                "ref": {"type": "ref/prompt", "name": format!("{prefix}greet")},
+                "argument": {"name": "name", "value": "A"},
+            }),
+        ),
+        (
+            "completion/complete",
+            json!({
+                "ref": {"type": "ref/resource", "uri": "fake://item/{id}"},
+                "argument": {"name": "id", "value": "1"},
+            }),
+        ),
+    ]
+}
+
+const LISTS: [&str; 4] = [
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+];
+
+/// All lists of a client's endpoint, as one text.
+async fn lists(client: &Http) -> String {
+    let mut text = String::new();
+    for method in LISTS {
+        let list = client.result(method, json!({})).await;
+        text.push_str(&list.to_string());
+    }
+    text
+}
+
+/// The keys of hidden items as lists have them.
+fn listed(prefix: &str) -> [String; 4] {
+    [
+        format!(r#""name":"{prefix}echo""#),
+        format!(r#""name":"{prefix}greet""#),
+        r#""uri":"fake://text""#.to_owned(),
+        r#""uriTemplate":"fake://item/{id}""#.to_owned(),
+    ]
+}
+
+#[tokio::test]
+async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
+    let guarded = Guarded::new().await;
+    let (guest, friend) = (guarded.token("guest"), guarded.token("friend"));
+    for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
+        let client = guarded.client(path, &guest).await;
+        let lists_of_guest = lists(&client).await;
+        let friend = guarded.client(path, &friend).await;
+        let lists_of_friend = lists(&friend).await;
+        for hidden in listed(prefix) {
+            assert!(!lists_of_guest.contains(&hidden), "{path}: {hidden}");
+            assert!(lists_of_friend.contains(&hidden), "{path}: {hidden}");
+        }
+        assert!(lists_of_guest.contains(&format!(r#""name":"{prefix}count""#)));
+        let asked = guarded.asked();
+        for (method, params) in requests(prefix) {
+            let error = client.error(method, params.clone()).await;
+            assert!(
+                [-32602, -32002].contains(&error["code"].as_i64().expect("a code")),
+                "{error}"
+            );
+        }
+        assert_eq!(guarded.asked(), asked, "{path}: no server is asked");
+        for (method, params) in requests(prefix) {
+            friend.result(method, params).await;
+        }
+        client.call(&format!("{prefix}count"), json!({})).await;
+        // A client without a session.
+        let mut modern = Modern::at(&guarded.gateway, path);
+        modern.http.token = Some(guest.clone());
+        let asked = guarded.asked();
+        for method in LISTS {
+            let list = modern.result(method, json!({})).await.to_string();
+            for hidden in listed(prefix) {
+                assert!(!list.contains(&hidden), "{path}: {hidden}");
+            }
+        }
+        for (method, params) in requests(prefix) {
+            if method != "resources/subscribe" {
+                modern.error(method, params).await;
+            }
+        }
+        assert_eq!(guarded.asked(), asked, "{path}: no server is asked");
+    }
+    // An unknown name has the same answer.
+    let client = guarded.client("/mcp", &guest).await;
+    let unknown = client.error("tools/call", json!({"name": "x__none"})).await;
+    let refused = client.error("tools/call", json!({"name": "x__echo"})).await;
+    assert_eq!(
+        refused.to_string(),
+        unknown.to_string().replace("none", "echo")
+    );
+}
+
+#[tokio::test]
+async fn a_refused_server_is_not_there() {
+    let guarded = Guarded::new().await;
+    let (guest, friend) = (guarded.token("guest"), guarded.token("friend"));
+    let client = guarded.client("/mcp", &guest).await;
+    assert!(!lists(&client).await.contains("y__"));
+    client
+        .error("tools/call", json!({"name": "y__count"}))
+        .await;
+    let answer = async |path: &str| {
+        let mut client = guarded.gateway.stranger(path);
+        client.token = Some(guest.clone());
+        let response = client.post(initialize(LATEST)).await;
+        (response.status, response.text)
+    };
+    let (status, refused) = answer("/servers/y/mcp").await;
+    let (_, unknown) = answer("/servers/none/mcp").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{refused}");
+    assert_eq!(refused, unknown.replace("none", "y"));
+    let friend = guarded.client("/servers/y/mcp", &friend).await;
+    friend.hears("echo").await;
+    assert_eq!(guarded.y.runs("count"), 0);
+}
+
+/// Own tools see what their client sees.
+#[tokio::test]
+async fn what_is_refused_is_not_found_by_a_search() {
+    let guarded = Guarded::new().await;
+    let (guest, friend) = (guarded.token("guest"), guarded.token("friend"));
+    let search = json!({"query": "echo", "limit": 50});
+    let client = guarded.client("/mcp/search", &guest).await;
+    let friend = guarded.client("/mcp/search", &friend).await;
+    let found = client.say("search_tools", search.clone()).await;
+    assert!(
+        !found.contains("x__echo") && !found.contains("y__"),
+        "{found}"
+    );
+    assert!(friend.say("search_tools", search).await.contains("x__echo"));
+    for (tool, arguments) in [
+        ("describe_tool", json!({"name": "x/echo"})),
+        (
+            "execute_tool",
+            json!({"name": "x/echo", "arguments": {"text": "hi"}}),
+        ),
+        (
+            "external_call_tool",
+            json!({"tool": "x/echo", "arguments": {"text": "hi"}}),
+        ),
+    ] {
+        let result = client.call(tool, arguments).await;
+        assert_eq!(result["isError"], true, "{result}");
+    }
+    let listed = client.say("list_servers", json!({})).await;
+    assert!(!listed.contains(r#""name":"y""#), "{listed}");
+    let tools = client.say("external_list_tools", json!({})).await;
+    assert!(
+        !tools.contains("x/echo") && tools.contains("x/count"),
+        "{tools}"
+    );
+    assert_eq!(guarded.x.runs("echo"), 0);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_unknown_over_rest() {
+    let guarded = Guarded::new().await;
+    let rest = guarded.gateway.rest();
+    for (path, hidden, seen) in [
+        ("/api/mcp-tools", "x/echo", "x/count"),
+        ("/api/mcp-prompts", "x/greet", "x/plain"),
+        ("/api/mcp-resources", "fake://text", "fake://blob"),
+        ("/api/mcp-resource-templates", "fake://item", "x"),
+        ("/api/mcp-clients", "x/echo", "x/count"),
+        ("/api/servers", r#""name":"y""#, r#""name":"x""#),
+    ] {
+        let list = rest.get(path).await.to_string();
+        assert!(!list.contains(hidden), "{path}: {list}");
+        assert!(
+            list.contains(seen) || path.ends_with("templates"),
+            "{path}: {list}"
+        );
+    }
+    let asked = guarded.asked();
+    for (path, body) in [
+        (
+            "/api/mcp-tools/call",
+            json!({"tool": "x/echo", "arguments": {"text": "hi"}}),
+        ),
+        ("/api/mcp-tools/call", json!({"tool": "y/count"})),
+        ("/api/mcp-prompts/get", json!({"prompt": "x/greet"})),
+        (
+            "/api/mcp-resources/read",
+            json!({"server": "x", "uri": "fake://text"}),
+        ),
+        ("/api/resources/read", json!({"uri": "fake://text"})),
+        ("/api/servers/y/restart", json!({})),
+    ] {
+        let (status, answer) = rest.post(path, body).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}: {answer}");
+    }
+    let execute = "/api/servers/x/tools/echo/call";
+    let (_, answer) = rest
+        .post(execute, json!({"arguments": {"text": "hi"}}))
+        .await;
+    assert_eq!(answer["success"], false, "{answer}");
+    assert_eq!(guarded.asked(), asked, "no server is asked");
+    for path in [
+        "/api/servers/y",
+        "/api/servers/y/logs",
+        "/api/health?server=y",
+    ] {
+        let (status, answer) = rest.try_get(path).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}: {answer}");
+    }
+    let call = json!({"tool": "x/count", "arguments": {}});
+    let (status, answer) = rest.post("/api/mcp-tools/call", call).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+}
