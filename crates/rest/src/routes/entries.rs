@@ -1,91 +1,91 @@
-//! Operations about entries before they are saved, the files of other clients, the configuration as text,
-//! and profiles.
+//! Routes of entries before they are saved, files of other clients, the configuration as a text with its versions, and profiles.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;
 use serde_json::json;
 
-use super::super::{
+use crate::{
+    client_files,
     code::{
         CONFIG_CHANGED,
-        Code::{self, Failed},
+        Code::{Failed, StateUnusable, TooManyTrials},
         INVALID_CONFIG, OF_THE_FILE,
     },
-    operation::Operation,
+    config_history, config_text,
+    operation::{Operation, get, post, put},
+    pasted, profiles,
     schema::entry,
+    trial,
 };
 
 pub fn operations() -> Vec<Operation> {
-    let post = |path, what| Operation::new("post", path, what);
-    let get = |path, what| Operation::new("get", path, what);
     vec![
-        post(
-            api::TRY,
+post(
+            api::TRY, trial::run,
             "Start the server of an entry once, list its tools, and keep nothing",
         )
         .takes_with(&entry(&[]))
         .answers::<api::TrialRun>()
-        .fails(&[INVALID_CONFIG, Code::TooManyTrials]),
-        post(
-            api::IMPORT_PREVIEW,
+        .fails(&[INVALID_CONFIG, TooManyTrials]).shares(trial::Trials::default()),
+post(
+            api::IMPORT_PREVIEW, pasted::preview,
             "The servers in a pasted text: a client's file, a command line or a URL",
         )
         .takes::<api::PastedText>()
         .answers::<api::ImportPreview>(),
-        get(
-            api::CLIENT_FILES,
+get(
+            api::CLIENT_FILES, client_files::list,
             "What other MCP clients on this machine have, and how each is pointed here",
         )
         .answers::<api::ClientFiles>(),
-        post(
-            api::IMPORT_FROM_CLIENT,
+post(
+            api::IMPORT_FROM_CLIENT, client_files::import,
             "Take the servers of another client's files over",
         )
         .takes::<api::ImportFromClient>()
         .answers::<api::ImportedFromClient>()
         .fails(&OF_THE_FILE)
         .fails(&[CONFIG_CHANGED]),
-        get(
-            api::CONFIG_TEXT,
+get(
+            api::CONFIG_TEXT, config_text::get,
             "The configuration's file as a text, comments included; secrets are placeholders",
         )
         .answers::<api::ConfigText>()
         .fails(&OF_THE_FILE),
-        Operation::new(
-            "put",
-            api::CONFIG_TEXT,
+put(
+            api::CONFIG_TEXT, config_text::put,
             "Replace the text of the configuration's file, if it is still the one that was read",
         )
         .takes::<api::SetConfigText>()
         .answers::<api::ConfigUpdated>()
         .fails(&OF_THE_FILE)
         .fails(&[CONFIG_CHANGED]),
-        get(
-            api::CONFIG_HISTORY,
+get(
+            api::CONFIG_HISTORY, config_history::list,
             "The versions of the configuration's file, the newest first",
         )
         .answers::<api::ConfigHistory>()
-        .fails(&[Failed(FailureKind::NotSaved), Code::StateUnusable]),
-        get(
-            api::CONFIG_VERSION,
+        .fails(&[Failed(FailureKind::NotSaved), StateUnusable]),
+get(
+            api::CONFIG_VERSION, config_history::show,
             "A version of the configuration's file, and what it changed; secrets are placeholders",
         )
         .answers::<api::ConfigVersionText>()
         .fails(&[
             Failed(FailureKind::NotSaved),
             Failed(FailureKind::VersionNotFound),
-            Code::StateUnusable,
+            StateUnusable,
         ]),
-        post(
-            api::UNDO_CONFIG,
+post(
+            api::UNDO_CONFIG, config_history::undo,
             "Give the configuration's file the content of an earlier version, and take it into force",
         )
         .takes::<api::UndoConfig>()
         .answers::<api::ConfigUndone>()
         .fails(&OF_THE_FILE)
         .fails(&[CONFIG_CHANGED, Failed(FailureKind::VersionNotFound)]),
-        post(
-            api::CHECK_CONFIG,
+post(
+            api::CHECK_CONFIG, config_text::check,
             "What is wrong with a configuration, and what it would change; nothing is written",
         )
         .takes::<api::CheckConfig>()
@@ -95,6 +95,6 @@ pub fn operations() -> Vec<Operation> {
         ]}))
         .answers::<api::CheckedConfig>()
         .fails(&OF_THE_FILE),
-        get(api::PROFILES, "The profiles, and what each has").answers::<api::Profiles>(),
-    ]
+get(api::PROFILES, profiles::list, "The profiles, and what each has").answers::<api::Profiles>(),
+]
 }
