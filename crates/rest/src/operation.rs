@@ -56,49 +56,43 @@ pub struct Operation {
     referred: Vec<fn(&mut NamedSchemas)>,
 }
 
-pub fn get<T: 'static>(
+/// One method of one path, not yet described.
+pub struct Route {
+    method: &'static str,
     path: &'static str,
-    handler: impl FnHandler<T>,
-    summary: &'static str,
-) -> Operation {
-    Operation::new("get", path, routing::get(handler), summary)
+    handler: MethodRouter<RestDoor>,
 }
 
-pub fn post<T: 'static>(
-    path: &'static str,
-    handler: impl FnHandler<T>,
-    summary: &'static str,
-) -> Operation {
-    Operation::new("post", path, routing::post(handler), summary)
+pub fn get<T: 'static>(path: &'static str, handler: impl FnHandler<T>) -> Route {
+    Route::new("get", path, routing::get(handler))
 }
 
-pub fn put<T: 'static>(
-    path: &'static str,
-    handler: impl FnHandler<T>,
-    summary: &'static str,
-) -> Operation {
-    Operation::new("put", path, routing::put(handler), summary)
+pub fn post<T: 'static>(path: &'static str, handler: impl FnHandler<T>) -> Route {
+    Route::new("post", path, routing::post(handler))
 }
 
-pub fn delete<T: 'static>(
-    path: &'static str,
-    handler: impl FnHandler<T>,
-    summary: &'static str,
-) -> Operation {
-    Operation::new("delete", path, routing::delete(handler), summary)
+pub fn put<T: 'static>(path: &'static str, handler: impl FnHandler<T>) -> Route {
+    Route::new("put", path, routing::put(handler))
 }
 
-impl Operation {
-    fn new(
-        method: &'static str,
-        path: &'static str,
-        handler: MethodRouter<RestDoor>,
-        summary: &'static str,
-    ) -> Self {
+pub fn delete<T: 'static>(path: &'static str, handler: impl FnHandler<T>) -> Route {
+    Route::new("delete", path, routing::delete(handler))
+}
+
+impl Route {
+    fn new(method: &'static str, path: &'static str, handler: MethodRouter<RestDoor>) -> Self {
         Self {
             method,
             path,
             handler,
+        }
+    }
+
+    pub fn summary(self, summary: &'static str) -> Operation {
+        Operation {
+            method: self.method,
+            path: self.path,
+            handler: self.handler,
             summary,
             is_public: false,
             needs_configuration: false,
@@ -110,7 +104,9 @@ impl Operation {
             referred: Vec::new(),
         }
     }
+}
 
+impl Operation {
     /// Requests share this state; the handler takes it as an `Extension`.
     pub fn shares<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         self.handler = self.handler.layer(Extension(state));

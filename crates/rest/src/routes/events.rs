@@ -12,16 +12,14 @@ use crate::{
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        get(
-            api::EVENTS,
-            events::stream,
-            "What happens, as server-sent events, without an end",
-        )
-        .query("after", PLACE, &place())
-        .streams()
-        .fails(&[TooManyStreams])
-        .shares(events::Streams::default()),
-        get(api::RECENT_EVENTS, events::recent, "What happened lately")
+        get(api::EVENTS, events::stream)
+            .summary("What happens, as server-sent events, without an end")
+            .query("after", PLACE, &place())
+            .streams()
+            .fails(&[TooManyStreams])
+            .shares(events::Streams::default()),
+        get(api::RECENT_EVENTS, events::recent)
+            .summary("What happened lately")
             .query("after", PLACE, &place())
             .query("before", "The id of an event: only older ones", &place())
             .query("type", "Only these types, with commas", &text())

@@ -23,21 +23,18 @@ use crate::{
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        filtered(get(
-            api::CALL_RECORDS,
-            records::records,
-            "Records of calls, the newest first",
-        ))
+        filtered(
+            get(api::CALL_RECORDS, records::records).summary("Records of calls, the newest first"),
+        )
         .query("limit", "How many at most", &number())
         .query("count", "Whether all that fit are counted", &boolean())
         .answers::<api::CallRecords>()
         .needs_configuration()
         .fails(&OF_RECORDS),
-        filtered(get(
-            api::EXPORT_CALL_RECORDS,
-            export::export,
-            "Records of calls as a file, the newest first",
-        ))
+        filtered(
+            get(api::EXPORT_CALL_RECORDS, export::export)
+                .summary("Records of calls as a file, the newest first"),
+        )
         .query_needed(
             "format",
             "jsonl: a JSON object on each line; csv: a table",
@@ -49,51 +46,42 @@ pub fn operations() -> Vec<Operation> {
         .needs_configuration()
         .fails(&OF_RECORDS)
         .fails(&[MissingParameter]),
-        get(
-            api::CALL_RECORD,
-            records::record,
-            "A record, with its arguments and its result",
-        )
-        .answers::<api::WholeCallRecord>()
-        .needs_configuration()
-        .fails(&OF_RECORDS)
-        .fails(&[Failed(FailureKind::RecordNotFound)]),
-        get(
-            api::OBJECT,
-            records::object,
-            "An object by its content identifier",
-        )
-        .query("offset", "The first byte", &number())
-        .query("length", "How many bytes", &number())
-        .answers_with(&json!({}))
-        .answers_bytes(
-            "Mainstay-Object-Size",
-            "Of a part: how many bytes the whole has",
-            &number(),
-        )
-        .needs_configuration()
-        .fails(&OF_RECORDS)
-        .fails(&[Failed(FailureKind::CidNotFound)]),
-        get(
-            api::STATISTICS,
-            statistics::statistics,
-            "Calls, errors and latencies over time, of each tool or merged",
-        )
-        .query("server", SERVER, &text())
-        .query("tool", "A tool's own name", &text())
-        .query("since", TIME, &time())
-        .query("until", TIME, &time())
-        .query(
-            "bucketMs",
-            "The length of a bucket; longer where there would be more than 1000",
-            &number(),
-        )
-        .query("by", "What makes a series", &one_of(BY.into_iter()))
-        .query("sort", "The greatest first", &one_of(SORT.into_iter()))
-        .query("limit", "How many series at most", &number())
-        .answers::<api::Statistics>()
-        .needs_configuration()
-        .fails(&OF_RECORDS),
+        get(api::CALL_RECORD, records::record)
+            .summary("A record, with its arguments and its result")
+            .answers::<api::WholeCallRecord>()
+            .needs_configuration()
+            .fails(&OF_RECORDS)
+            .fails(&[Failed(FailureKind::RecordNotFound)]),
+        get(api::OBJECT, records::object)
+            .summary("An object by its content identifier")
+            .query("offset", "The first byte", &number())
+            .query("length", "How many bytes", &number())
+            .answers_with(&json!({}))
+            .answers_bytes(
+                "Mainstay-Object-Size",
+                "Of a part: how many bytes the whole has",
+                &number(),
+            )
+            .needs_configuration()
+            .fails(&OF_RECORDS)
+            .fails(&[Failed(FailureKind::CidNotFound)]),
+        get(api::STATISTICS, statistics::statistics)
+            .summary("Calls, errors and latencies over time, of each tool or merged")
+            .query("server", SERVER, &text())
+            .query("tool", "A tool's own name", &text())
+            .query("since", TIME, &time())
+            .query("until", TIME, &time())
+            .query(
+                "bucketMs",
+                "The length of a bucket; longer where there would be more than 1000",
+                &number(),
+            )
+            .query("by", "What makes a series", &one_of(BY.into_iter()))
+            .query("sort", "The greatest first", &one_of(SORT.into_iter()))
+            .query("limit", "How many series at most", &number())
+            .answers::<api::Statistics>()
+            .needs_configuration()
+            .fails(&OF_RECORDS),
     ]
 }
 

@@ -15,52 +15,34 @@ use crate::{
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        get(
-            api::SERVER_REQUESTS,
-            requests::list,
-            "What servers ask and no client could be asked",
-        )
-        .answers::<api::ServerRequests>(),
-        post(
-            api::REPLY,
-            requests::answer,
-            "Answer a server's request, or refuse it",
-        )
-        .takes::<api::Reply>()
-        .needing(&json!({"oneOf": [{"required": ["result"]}, {"required": ["error"]}]}))
-        .answers::<api::Replied>()
-        .fails(&[MissingParameter, Failed(FailureKind::RequestNotFound)]),
-        get(
-            api::SWITCHES,
-            switches::list,
-            "Servers and tools that are switched off for a client",
-        )
-        .answers::<api::Switches>(),
-        delete(
-            api::SWITCHES,
-            switches::clear_all,
-            "Switch everything on for every client",
-        )
-        .answers::<api::Cleared>()
-        .fails(&[StateUnwritable]),
-        put(
-            api::SWITCH,
-            switches::set,
-            "Switch a server or a tool off for a client, or on again",
-        )
-        .takes::<api::SetSwitch>()
-        .answers::<api::Switched>()
-        .fails(&[
-            SERVER_NOT_FOUND,
-            Failed(FailureKind::ToolNotFound),
-            StateUnwritable,
-        ]),
-        delete(
-            api::SWITCH,
-            switches::clear,
-            "Switch everything on for a client",
-        )
-        .answers::<api::Cleared>()
-        .fails(&[StateUnwritable]),
+        get(api::SERVER_REQUESTS, requests::list)
+            .summary("What servers ask and no client could be asked")
+            .answers::<api::ServerRequests>(),
+        post(api::REPLY, requests::answer)
+            .summary("Answer a server's request, or refuse it")
+            .takes::<api::Reply>()
+            .needing(&json!({"oneOf": [{"required": ["result"]}, {"required": ["error"]}]}))
+            .answers::<api::Replied>()
+            .fails(&[MissingParameter, Failed(FailureKind::RequestNotFound)]),
+        get(api::SWITCHES, switches::list)
+            .summary("Servers and tools that are switched off for a client")
+            .answers::<api::Switches>(),
+        delete(api::SWITCHES, switches::clear_all)
+            .summary("Switch everything on for every client")
+            .answers::<api::Cleared>()
+            .fails(&[StateUnwritable]),
+        put(api::SWITCH, switches::set)
+            .summary("Switch a server or a tool off for a client, or on again")
+            .takes::<api::SetSwitch>()
+            .answers::<api::Switched>()
+            .fails(&[
+                SERVER_NOT_FOUND,
+                Failed(FailureKind::ToolNotFound),
+                StateUnwritable,
+            ]),
+        delete(api::SWITCH, switches::clear)
+            .summary("Switch everything on for a client")
+            .answers::<api::Cleared>()
+            .fails(&[StateUnwritable]),
     ]
 }
