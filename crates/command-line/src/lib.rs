@@ -17,6 +17,7 @@ pub mod news;
 pub mod output;
 pub mod pending;
 pub mod progress;
+pub mod run_command;
 pub mod screen;
 pub mod shape;
 pub mod signals;

@@ -10,6 +10,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     pending,
+    run_command::{CommandFacts, RunCommand},
     screen::{ask, complain},
 };
 
@@ -29,8 +30,14 @@ pub struct Approve {
     pub daemon: DaemonArgs,
 }
 
-impl Approve {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Approve {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let operated = self.daemon.with(host, async |client| {
             let pending = client.server(&self.name).await?.server.pending;
             // The daemon says best why there is nothing to approve.
@@ -51,7 +58,9 @@ impl Approve {
         operate::tell(self.daemon.json, &operated.await?)?;
         Ok(Exit::DONE)
     }
+}
 
+impl Approve {
     /// Whether the person at the terminal agrees.
     fn agreed(&self) -> Result<(), CommandError> {
         if self.yes {

@@ -11,6 +11,7 @@ use mainstay_command_line::{
     happened,
     host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape},
     stderr::complain,
     time,
@@ -45,8 +46,14 @@ pub struct Events {
     pub shape: Shape,
 }
 
-impl Events {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Events {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         if self.follow {
             self.shape.followed()?;
             return self.follow(host).await;
@@ -91,7 +98,9 @@ impl Events {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Events {
     fn is_json(&self) -> bool {
         self.daemon.json || self.shape.is_json()
     }

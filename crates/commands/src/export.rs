@@ -8,7 +8,13 @@ use mainstay_client_files::{
     Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Note, Section, apply, back_up,
     block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value, write,
 };
-use mainstay_command_line::{CommandError, Exit, output, screen::complain};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    screen::complain,
+};
 use mainstay_config::{Syntax, edit::Document};
 use mainstay_platform::environment::Origin;
 use serde_json::{Value, json};
@@ -71,8 +77,14 @@ struct Exported {
     notes: Vec<(String, Note)>,
 }
 
-impl Export {
-    pub fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Export {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::printing(self.json)
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let client: Client = self
             .client
             .parse()
@@ -156,7 +168,9 @@ impl Export {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Export {
     fn client_file(&self, client: Client) -> Result<ClientFile, CommandError> {
         let machine =
             import::this_machine().ok_or_else(|| import::no_home("the files of clients"))?;

@@ -7,6 +7,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output, pending,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape},
     trouble::{detail, word},
 };
@@ -22,8 +23,14 @@ pub struct Get {
     pub shape: Shape,
 }
 
-impl Get {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Get {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let details = self
             .daemon
             .with(host, async |client| Ok(client.server(&self.name).await?))

@@ -9,6 +9,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{self, Found, Shape, Tabular},
     stderr::complain,
     style::{Palette, Tone},
@@ -47,9 +48,15 @@ pub struct Health {
     pub shape: Shape,
 }
 
-impl Health {
+impl RunCommand for Health {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
     /// Exit code 1 if a server is not healthy.
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let ask = async |client: &Client| Ok(client.health(self.name.as_deref()).await?);
         if self.watch {
             let form = self.shape.watched(self.daemon.json)?;

@@ -13,6 +13,7 @@ use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape},
     stderr::complain,
     when::{self, When, when},
@@ -109,8 +110,14 @@ struct Outage {
     is_longer: bool,
 }
 
-impl History {
-    pub async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
+impl RunCommand for History {
+    type Host<'h> = dyn StoreHost + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let until = when::end(self.since, self.until)?.map(When::at);
         let asked = self
             .daemon
@@ -134,7 +141,9 @@ impl History {
         self.print(&Changes::of(history, end.into()))?;
         Ok(Exit::DONE)
     }
+}
 
+impl History {
     async fn ask(
         &self,
         client: &Client,

@@ -10,7 +10,13 @@ use mainstay_client_files::{
     Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
     UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers, with_choices,
 };
-use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
+use mainstay_command_line::{
+    CommandError, Exit, connect,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    screen::complain,
+};
 use mainstay_config::{
     Syntax,
     edit::{self, Document, Entry},
@@ -77,8 +83,14 @@ impl Source {
     }
 }
 
-impl Import {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Import {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::printing(self.json)
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let origin = Origin {
             flag: self.config.clone(),
             ..Origin::default()
@@ -156,7 +168,9 @@ impl Import {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Import {
     /// The files to import from, read.
     fn sources(&self) -> Result<Vec<Source>, CommandError> {
         let project = self.project.as_deref().map(absolute).transpose()?;

@@ -9,6 +9,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output, pending,
+    run_command::{CommandFacts, RunCommand},
     shape::{self, Found, Shape, Tabular},
     stderr::complain,
     table::{Cell, Column},
@@ -48,8 +49,16 @@ impl List {
             shape: Shape::default(),
         }
     }
+}
 
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for List {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         if self.watch {
             let form = self.shape.watched(self.daemon.json)?;
             let look = async |client: &Client| {

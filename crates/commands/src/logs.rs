@@ -5,7 +5,13 @@ use std::path::Path;
 use clap::Args;
 use mainstay_api::{self as api, Client, ClientError, LogEvent};
 use mainstay_command_line::{
-    CommandError, Exit, connect::DaemonArgs, host::Host, output, stderr::complain, time,
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    stderr::complain,
+    time,
 };
 use mainstay_core::ids::ServerName;
 use mainstay_doorway::json_views;
@@ -26,8 +32,14 @@ pub struct Logs {
     pub daemon: DaemonArgs,
 }
 
-impl Logs {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Logs {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let server = ServerName::new(&self.name).map_err(|_| self.unknown())?;
         match self
             .daemon
@@ -45,7 +57,9 @@ impl Logs {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Logs {
     async fn ask(&self, client: &Client) -> Result<(), CommandError> {
         if !self.follow {
             return self.print(&client.logs(&self.name, self.tail).await?);

@@ -2,7 +2,12 @@
 
 use clap::Args;
 use mainstay_api::{Client, ClientError};
-use mainstay_command_line::{CommandError, Exit, connect::DaemonArgs, output};
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    run_command::{CommandFacts, RunCommand},
+};
 
 use super::{archive::Archive, store::StoreHost};
 
@@ -17,9 +22,15 @@ pub struct Object {
     pub daemon: DaemonArgs,
 }
 
-impl Object {
+impl RunCommand for Object {
+    type Host<'h> = dyn StoreHost + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon)
+    }
+
     /// Prints it as it is stored: in a pipe, these bytes and no others.
-    pub async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
+    async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let mut archive = match &self.instance {
             Some(instance) => Archive::of(host, instance)?,
             None => match self.ask(host).await {
@@ -33,7 +44,9 @@ impl Object {
         output::bytes(&bytes)?;
         Ok(Exit::DONE)
     }
+}
 
+impl Object {
     async fn ask(&self, host: &dyn StoreHost) -> Result<(), CommandError> {
         let ask = async |client: &Client| Ok(client.object(&self.cid).await?);
         output::bytes(self.daemon.with(host, ask).await?.get().as_bytes())

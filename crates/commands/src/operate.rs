@@ -6,7 +6,13 @@ use clap::Args;
 use futures_util::future::join_all;
 use mainstay_api::{self as api, Client, Operated};
 use mainstay_command_line::{
-    CommandError, Exit, connect::DaemonArgs, host::Host, output, screen::complain, suggest,
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    screen::complain,
+    suggest,
 };
 
 #[derive(Debug, Args)]
@@ -19,6 +25,39 @@ pub struct Operate {
     all: bool,
     #[command(flatten)]
     pub daemon: DaemonArgs,
+}
+
+/// A command for each operation.
+macro_rules! operation_commands {
+    ($($name:ident => $operation:literal, $under_way:literal;)*) => {$(
+        #[derive(Debug, Args)]
+        pub struct $name {
+            #[command(flatten)]
+            operate: Operate,
+        }
+
+        impl RunCommand for $name {
+            type Host<'h> = dyn Host + 'h;
+
+            fn facts(&self) -> CommandFacts {
+                CommandFacts {
+                    under_way: Some($under_way),
+                    ..CommandFacts::asking(&self.operate.daemon)
+                }
+            }
+
+            async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+                self.operate.run($operation, host).await
+            }
+        }
+    )*};
+}
+
+operation_commands! {
+    Start => "start", "starting";
+    Stop => "stop", "stopping";
+    Restart => "restart", "restarting";
+    Reconnect => "reconnect", "reconnecting";
 }
 
 type Outcomes = Vec<(String, Result<Operated, CommandError>)>;

@@ -7,6 +7,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
@@ -52,15 +53,23 @@ enum Action {
     },
 }
 
-impl Prompts {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Prompts {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         match &self.action {
             Some(Action::Get { name, pairs }) => self.get(host, name, pairs).await?,
             Some(Action::List) | None => self.list(host).await?,
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Prompts {
     async fn list(&self, host: &dyn Host) -> Result<(), CommandError> {
         let list = self
             .daemon

@@ -2,7 +2,13 @@
 
 use clap::Args;
 use mainstay_api as api;
-use mainstay_command_line::{CommandError, Exit, connect::DaemonArgs, host::Host, output};
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+};
 use mainstay_core::message::foreign;
 use serde_json::Value;
 
@@ -23,8 +29,14 @@ pub struct Read {
     pub daemon: DaemonArgs,
 }
 
-impl Read {
-    pub async fn run(mut self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Read {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon)
+    }
+
+    async fn run(mut self, host: &dyn Host) -> Result<Exit, CommandError> {
         let uri = self.resource.pop();
         let what = uri.clone().unwrap_or_default();
         let request = api::Read {

@@ -2,7 +2,12 @@
 
 use clap::Args;
 use mainstay_command_line::{
-    CommandError, Exit, connect::DaemonArgs, host::Host, output, screen::complain,
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    screen::complain,
 };
 
 #[derive(Debug, Args)]
@@ -14,8 +19,17 @@ pub struct Reload {
     pub daemon: DaemonArgs,
 }
 
-impl Reload {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Reload {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            under_way: Some("reading the configuration"),
+            ..CommandFacts::asking(&self.daemon)
+        }
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let reloaded = self
             .daemon
             .with(host, async |client| Ok(client.reload(self.dry_run).await?))

@@ -4,7 +4,10 @@ use clap::Args;
 use mainstay_command_line::{
     CommandError, Exit,
     connect::{ChangeArgs, ServerSource},
-    output, suggest,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    suggest,
 };
 use mainstay_config::{
     Syntax,
@@ -27,8 +30,14 @@ pub struct Remove {
     pub daemon: ChangeArgs,
 }
 
-impl Remove {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Remove {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::printing(self.daemon.json)
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let bundle = match self.daemon.place()? {
             ServerSource::Daemon(client) => {
                 let before = client.server(&self.name).await.ok();

@@ -7,6 +7,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
@@ -51,8 +52,14 @@ enum Action {
     },
 }
 
-impl Requests {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Requests {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         match &self.action {
             Some(Action::Answer { id, result }) => {
                 let result: Box<RawValue> =
@@ -77,7 +84,9 @@ impl Requests {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Requests {
     async fn reply(
         &self,
         host: &dyn Host,

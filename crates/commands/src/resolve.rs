@@ -3,7 +3,12 @@
 use std::{env, path::PathBuf};
 
 use clap::Args;
-use mainstay_command_line::{CommandError, Exit, output};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+};
 use mainstay_core::config::PathOrder;
 use mainstay_transport::{self as transport, Resolution};
 use serde_json::json;
@@ -31,8 +36,17 @@ pub struct Resolve {
     pub json: bool,
 }
 
-impl Resolve {
-    pub fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Resolve {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            is_quiet: true,
+            ..CommandFacts::printing(self.json)
+        }
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
         let absent = |hint| CommandError::NotFound {
             what: format!("command {}", self.command),

@@ -7,6 +7,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
@@ -34,8 +35,14 @@ struct Both {
     resource_templates: Vec<api::Template>,
 }
 
-impl Resources {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Resources {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let all = self
             .daemon
             .with(host, async |client| {

@@ -2,7 +2,10 @@
 
 use clap::Args;
 use mainstay_command_line::{
-    CommandError, Exit, output,
+    CommandError, Exit,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
@@ -63,8 +66,17 @@ const FIELDS: [&str; 8] = [
     "packages",
 ];
 
-impl Search {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Search {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            under_way: Some("asking the registry"),
+            ..CommandFacts::printing(self.json).shaped(&self.shape)
+        }
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let registry = Registry::of(self.registry.as_deref(), &Origin::default())?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut page = registry

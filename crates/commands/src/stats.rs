@@ -7,6 +7,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
@@ -75,8 +76,14 @@ impl Order {
     }
 }
 
-impl Stats {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Stats {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let until = when::end(self.since, self.until)?;
         let time = |when: When| utc::rfc3339(when.at());
         let server = self.server;

@@ -5,7 +5,10 @@ use mainstay_api::Keeping;
 use mainstay_command_line::{
     CommandError, Exit,
     connect::{ChangeArgs, ServerSource},
-    output, suggest,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    suggest,
 };
 use mainstay_gateway::reload::{Change, change_file};
 
@@ -23,6 +26,34 @@ pub struct Switch {
     ephemeral: bool,
     #[command(flatten)]
     pub daemon: ChangeArgs,
+}
+
+/// A command for each direction.
+macro_rules! switch_commands {
+    ($($name:ident => $enabled:literal;)*) => {$(
+        #[derive(Debug, Args)]
+        pub struct $name {
+            #[command(flatten)]
+            switch: Switch,
+        }
+
+        impl RunCommand for $name {
+            type Host<'h> = dyn Host + 'h;
+
+            fn facts(&self) -> CommandFacts {
+                CommandFacts::printing(self.switch.daemon.json)
+            }
+
+            async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
+                self.switch.run($enabled).await
+            }
+        }
+    )*};
+}
+
+switch_commands! {
+    Enable => true;
+    Disable => false;
 }
 
 impl Switch {

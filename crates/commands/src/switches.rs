@@ -7,6 +7,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     table::Column,
@@ -64,8 +65,14 @@ struct One {
     what: String,
 }
 
-impl Switches {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Switches {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         match &self.action {
             Some(Action::Off(one)) => self.set(host, one, false).await?,
             Some(Action::On(one)) => self.set(host, one, true).await?,
@@ -74,7 +81,9 @@ impl Switches {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Switches {
     async fn set(&self, host: &dyn Host, one: &One, enabled: bool) -> Result<(), CommandError> {
         let (server, tool) = match one.what.split_once('/') {
             Some((server, tool)) => (server, Some(tool.to_owned())),

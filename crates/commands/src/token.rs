@@ -9,7 +9,10 @@ use mainstay_api::{
     AddToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken, RotatedToken,
 };
 use mainstay_command_line::{
-    CommandError, Exit, connect, output,
+    CommandError, Exit, connect,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     suggest,
@@ -101,8 +104,14 @@ impl Keeper {
     }
 }
 
-impl Token {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Token {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::printing(self.json).shaped(&self.shape)
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         if !matches!(self.action, Action::List) {
             self.shape.only_json(self.json)?;
         }
@@ -114,7 +123,9 @@ impl Token {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Token {
     /// The daemon, where one runs or is named.
     fn daemon(&self) -> Result<Option<Client>, CommandError> {
         match connect::running(self.url.clone()) {

@@ -7,6 +7,7 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     suggest,
@@ -52,8 +53,14 @@ enum Action {
     },
 }
 
-impl Tools {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Tools {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let server = match &self.action {
             Some(Action::List { server }) => server.as_deref(),
             Some(Action::Get { .. }) => None,

@@ -4,6 +4,7 @@ use clap::{Args, Parser};
 use mainstay_command_line::{
     connect::DaemonArgs,
     host::{Running, Typed},
+    run_command::RunCommand as _,
 };
 
 use super::{

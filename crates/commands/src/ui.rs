@@ -9,7 +9,13 @@ use std::{
 
 use clap::Args;
 use mainstay_api::{Client, ClientError, SignInLink};
-use mainstay_command_line::{CommandError, Exit, connect, output, stderr::complain};
+use mainstay_command_line::{
+    CommandError, Exit, connect,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    stderr::complain,
+};
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -44,8 +50,14 @@ enum Shown {
     NotOpened(io::Error),
 }
 
-impl Ui {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Ui {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::printing(self.json)
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let found = match connect::locate(self.url.clone()) {
             Err(CommandError::Client(error @ ClientError::NotRunning { .. })) => {
                 return Err(CommandError::NoDaemon(error));
@@ -85,7 +97,9 @@ impl Ui {
         output::line(&url)?;
         Ok(Exit::DONE)
     }
+}
 
+impl Ui {
     /// Has the desktop open the page, and does not wait for it.
     fn open(&self, url: &str) -> Result<(), Shown> {
         if self.no_open {

@@ -3,7 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mainstay_command_line::{CommandError, Exit, output, starting};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    starting,
+};
 use mainstay_core::config::ConfigError;
 use mainstay_platform::environment::{self, LoadError, Loaded};
 use serde_json::{Value, json};
@@ -27,8 +33,14 @@ pub struct Validate {
     pub json: bool,
 }
 
-impl Validate {
-    pub fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Validate {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::printing(self.json)
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let mut loaded = match environment::load(self.file.as_deref()) {
             Err(LoadError::Invalid { path, errors }) if self.json => {
                 output::json(&report(&path, 0, &errors.0.iter().collect::<Vec<_>>(), &[]))?;

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use mainstay_command_line::{CommandError, Exit};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    run_command::{CommandFacts, Role, RunCommand},
+};
 use mainstay_core::ids::ProfileName;
 
 use super::{Finder, run};
@@ -33,9 +37,18 @@ pub struct Connect {
     wait: u64,
 }
 
-impl Connect {
+impl RunCommand for Connect {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            role: Role::Front,
+            ..CommandFacts::default()
+        }
+    }
+
     /// Ends when the client has closed its end and is answered. Only the protocol is written to stdout.
-    pub async fn run(self) -> Result<Exit, CommandError> {
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let path = path(self.profile.as_deref(), self.server.as_deref())?;
         let finder = Finder {
             url: self.url,

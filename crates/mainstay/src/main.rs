@@ -7,7 +7,7 @@ use mainstay::{
     cli::{self, Cli, Command},
     demo,
 };
-use mainstay_command_line::stderr;
+use mainstay_command_line::{run_command::Role, stderr};
 use mainstay_platform::guardian::{self, Post};
 
 mod allocator;
@@ -36,13 +36,14 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    if let Command::DemoServer { name } = &cli.command {
-        demo::server::run(name).context("the demo server's pipes failed")?;
+    if let Command::DemoServer(server) = &cli.command {
+        demo::server::run(&server.name).context("the demo server's pipes failed")?;
         return Ok(ExitCode::SUCCESS);
     }
+    let facts = cli.command.facts();
     cli.color.hold();
-    stderr::start(cli.verbose, cli.command.is_quiet());
-    let is_guarded = cli.command.is_guarded();
+    stderr::start(cli.verbose, facts.is_quiet);
+    let is_guarded = facts.is_guarded();
     if is_guarded {
         #[cfg(target_os = "linux")]
         mainstay_platform::huge_pages::turn_off();
@@ -58,7 +59,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         #[cfg(target_os = "linux")]
         mainstay_platform::core_dumps::turn_off();
     }
-    if cli.command.serves() {
+    if facts.serves() {
         stderr::queue();
     }
     if is_guarded {
@@ -66,10 +67,10 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     let workers = match cli.workers {
         Some(workers) => workers.get(),
-        None if cli.command.is_small() => 1,
+        None if facts.role == Role::Front => 1,
         None => worker_threads(),
     };
-    if cli.command.serves() {
+    if facts.serves() {
         check_threads(workers + SERVICE_THREADS)?;
     }
     // One thread needs no queue between threads: a call costs less, and more is written in one go.

@@ -2,11 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    extract::{FromRef, State},
-    response::Response,
-};
+use axum::{Extension, Json, extract::State, response::Response};
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue};
 use mainstay_api as api;
@@ -105,31 +101,19 @@ pub async fn recent(
     }))
 }
 
-/// What the stream's route needs.
+/// The streams that may still be opened.
 #[derive(Clone, Debug)]
-pub struct Streams {
-    door: RestDoor,
-    /// Those that may still be opened.
-    permits: Arc<Semaphore>,
-}
+pub struct Streams(Arc<Semaphore>);
 
-impl Streams {
-    pub fn new(door: &RestDoor) -> Self {
-        Self {
-            door: door.clone(),
-            permits: Arc::new(Semaphore::new(MAX_STREAMS)),
-        }
-    }
-}
-
-impl FromRef<Streams> for RestDoor {
-    fn from_ref(streams: &Streams) -> Self {
-        streams.door.clone()
+impl Default for Streams {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_STREAMS)))
     }
 }
 
 pub async fn stream(
-    State(Streams { door, permits }): State<Streams>,
+    State(door): State<RestDoor>,
+    Extension(Streams(permits)): Extension<Streams>,
     RequestView(view): RequestView,
     Query(place): Query<EventsQuery>,
     headers: HeaderMap,

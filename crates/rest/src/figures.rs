@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use axum::{Json, extract::State};
+use axum::{Extension, Json, extract::State};
 use mainstay_api as api;
 use mainstay_doorway::json_views::servers::millis;
 use mainstay_gateway::{
@@ -26,22 +26,10 @@ const FRESH: Duration = Duration::from_secs(2);
 /// looking takes no more than half a percent of a processor. That of a thousand servers takes 60 ms.
 const PATIENCE: u32 = 200;
 
-/// What the route needs.
-#[derive(Clone, Debug)]
-pub struct FiguresRoute {
-    door: RestDoor,
-    /// Locked on threads that may block, while processes are looked at.
-    processes: Arc<Mutex<Processes>>,
-}
-
-impl FiguresRoute {
-    pub fn new(door: &RestDoor) -> Self {
-        Self {
-            door: door.clone(),
-            processes: Arc::default(),
-        }
-    }
-}
+/// What the last look at the processes found. The mutex is locked on threads that may block, while processes are
+/// looked at.
+#[derive(Clone, Debug, Default)]
+pub struct SharedProcesses(Arc<Mutex<Processes>>);
 
 /// What the processes of servers hold.
 #[derive(Debug, Default)]
@@ -52,7 +40,8 @@ struct Processes {
 }
 
 pub async fn figures(
-    State(FiguresRoute { door, processes }): State<FiguresRoute>,
+    State(door): State<RestDoor>,
+    Extension(SharedProcesses(processes)): Extension<SharedProcesses>,
 ) -> Json<api::Figures> {
     // Reads /proc, a few files for each process.
     let read = off_the_runtime(move || {

@@ -34,6 +34,7 @@ mod records;
 mod refusal;
 mod reload;
 mod requests;
+mod routes;
 mod routing;
 mod schema;
 mod servers;
@@ -48,7 +49,7 @@ mod via;
 use std::sync::Arc;
 
 use axum::{
-    Extension, Router,
+    Router,
     extract::{Request, State},
     http::header,
     middleware::{self, Next},
@@ -67,7 +68,7 @@ use mainstay_gateway::{Gateway, calls::Closing};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::routing::{delete, get, post, put};
+use self::routing::get;
 pub use self::{client_files::Endpoint, refusal::Refusal, sign_in::link};
 use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits, browser};
 use mainstay_tokens::{Pass, Tokens};
@@ -105,104 +106,13 @@ impl RestDoor {
 }
 
 pub fn router(door: RestDoor) -> Router {
-    // Routes that need a server or a configuration; a server can be connected where there is none yet.
-    let clients = Router::new()
-        .route(api::CLIENTS, get(servers::clients))
-        .route(api::CLIENT, delete(entries::delete_client))
-        .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
-        .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
-        .route(api::CALL_RECORDS, get(records::records))
-        .route(api::EXPORT_CALL_RECORDS, get(export::export))
-        .route(api::CALL_RECORD, get(records::record))
-        .route(api::OBJECT, get(records::object))
-        .route(api::STATISTICS, get(statistics::statistics))
-        .route(api::TOOLS, get(lists::tools))
-        .route(api::RESOURCES, get(lists::resources))
-        .route_layer(middleware::from_fn_with_state(door.clone(), configured))
-        .route(api::CONNECT_CLIENT, post(entries::connect_client));
-    let api = clients
-        .route(api::CALL, post(calls::call_tool))
-        .route(api::READ, post(calls::read))
-        .route(api::OPENAPI, get(openapi::document))
-        .route(
-            api::SERVERS,
-            get(servers::servers).merge(post(entries::add)),
-        )
-        .route(
-            api::TRY,
-            post(trial::run)
-                .merge(trial::of_a_server_called_try())
-                .layer(Extension(trial::Trials::default())),
-        )
-        .route(
-            api::SERVER,
-            get(entries::get)
-                .merge(put(entries::put))
-                .merge(delete(entries::delete)),
-        )
-        .route(api::ENABLE, post(entries::enable))
-        .route(api::DISABLE, post(entries::disable))
-        .route(api::APPROVE, post(entries::approve))
-        .route(api::EXECUTE, post(execute::execute))
-        .route(api::CLIENT_FILES, get(client_files::list))
-        .route(api::IMPORT_FROM_CLIENT, post(client_files::import))
-        .route(api::IMPORT_PREVIEW, post(pasted::preview))
-        .route(api::CONFIG, get(config::get).merge(put(config::put)))
-        .route(
-            api::CONFIG_TEXT,
-            get(config_text::get).merge(put(config_text::put)),
-        )
-        .route(api::CONFIG_HISTORY, get(config_history::list))
-        .route(api::CONFIG_VERSION, get(config_history::show))
-        .route(api::UNDO_CONFIG, post(config_history::undo))
-        .route(api::CHECK_CONFIG, post(config_text::check))
-        .route(api::PROFILES, get(profiles::list))
-        .route(api::CONFIG_SCHEMA, get(config::schema))
-        .route(api::OPERATE, post(servers::operate))
-        .route(api::HEALTH, get(health::report))
-        .route(api::RELOAD, post(reload::reload))
-        .route(api::HAND_OVER, post(hand_over::hand_over))
-        .route(api::SERVER_REQUESTS, get(requests::list))
-        .route(api::REPLY, post(requests::answer))
-        .route(
-            api::SWITCHES,
-            get(switches::list).merge(delete(switches::clear_all)),
-        )
-        .route(
-            api::SWITCH,
-            put(switches::set).merge(delete(switches::clear)),
-        )
-        .route(api::LOGS, get(logs::logs))
-        .route(api::TEMPLATES, get(lists::templates))
-        .route(api::READ_WHOLE, post(calls::read_whole))
-        .route(api::PROMPTS, get(lists::prompts))
-        .route(api::GET_PROMPT, post(calls::get_prompt))
-        .route(
-            api::EVENTS,
-            axum::routing::get(events::stream).with_state(events::Streams::new(&door)),
-        )
-        .route(api::RECENT_EVENTS, get(events::recent))
-        .route(
-            api::FIGURES,
-            axum::routing::get(figures::figures).with_state(figures::FiguresRoute::new(&door)),
-        )
-        .route(
-            api::BROWSER_SESSION,
-            get(sign_in::show)
-                .merge(post(sign_in::sign_in))
-                .merge(delete(sign_in::sign_out)),
-        )
-        .route(api::SESSION_LINKS, post(sign_in::make_link))
-        .route(api::SESSION_DOWNLOADS, post(sign_in::make_ticket))
-        .route(api::ABOUT, get(about::about))
-        .route(api::SESSIONS, get(sessions::list))
-        .route(api::STATELESS_CLIENTS, get(sessions::stateless))
-        .route(api::SESSION, delete(sessions::end))
-        .route(api::HISTORY, get(history::of_all))
-        .route(api::SERVER_HISTORY, get(history::of_server))
-        .route(api::TOKENS, get(tokens::list).merge(post(tokens::add)))
-        .route(api::TOKEN, delete(tokens::remove))
-        .route(api::ROTATE, post(tokens::rotate))
+    let operations = routes::operations().into_iter();
+    let api = operations.fold(Router::new(), |router, operation| {
+        router.route(operation.path, operation.into_handler(&door))
+    });
+    let api = api
+        // Not in the table: the document has these operations at the path of any server.
+        .route(api::TRY, trial::of_a_server_called_try())
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))
         .route("/api/{*rest}", any(unknown))

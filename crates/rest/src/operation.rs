@@ -1,7 +1,8 @@
-//! One operation of the REST API, in the words of OpenAPI.
+//! One operation of the REST API: its handler, and its description in the words of OpenAPI.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use axum::{Extension, middleware, routing::MethodRouter};
 use http::StatusCode;
 use mainstay_api as api;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,12 @@ use utoipa::{
     openapi::{RefOr, Schema},
 };
 
-use super::code::{Code, EVERYWHERE, INVALID_REQUEST, OF_BODIES};
+use super::{
+    RestDoor,
+    code::{Code, EVERYWHERE, INVALID_REQUEST, OF_BODIES, OF_CLIENTS},
+    configured,
+    routing::{self, FnHandler},
+};
 
 pub const JSON: &str = "application/json";
 /// JSON Schema (draft 2020-12, core, section 14).
@@ -25,13 +31,19 @@ const FOLLOWED: &str = "Server-sent events, with `Accept: text/event-stream`: `p
 const FOLLOWED_EXAMPLE: &str = "event: progress\ndata: {\"progressToken\":1,\"progress\":1,\"total\":2}\n\n\
     event: answer\ndata: {\"status\":200,\"body\":{\"result\":{\"content\":[]}}}\n\n";
 
-/// One method of one path.
+/// Schemas by name, as the document's components have them.
+type NamedSchemas = Vec<(String, RefOr<Schema>)>;
+
+/// One method of one path: what answers it, and how the document describes it.
 pub struct Operation {
     pub method: &'static str,
     pub path: &'static str,
-    what: &'static str,
+    handler: MethodRouter<RestDoor>,
+    summary: &'static str,
     /// Needs no credential.
     is_public: bool,
+    /// Is refused while there is neither a configuration nor a server.
+    needs_configuration: bool,
     query: Vec<Value>,
     body: Option<Value>,
     /// By media type.
@@ -40,23 +52,80 @@ pub struct Operation {
     headers: Map<String, Value>,
     /// What it fails with beside what every operation may.
     failures: Vec<Code>,
-    /// What it refers to.
-    pub schemas: Vec<(String, RefOr<Schema>)>,
+    /// Each adds a type that the operation refers to. Only the document calls them; the router does without.
+    referred: Vec<fn(&mut NamedSchemas)>,
 }
 
-impl Operation {
-    pub fn new(method: &'static str, path: &'static str, what: &'static str) -> Self {
+/// One method of one path, not yet described.
+pub struct Route {
+    method: &'static str,
+    path: &'static str,
+    handler: MethodRouter<RestDoor>,
+}
+
+pub fn get<T: 'static>(path: &'static str, handler: impl FnHandler<T>) -> Route {
+    Route::new("get", path, routing::get(handler))
+}
+
+pub fn post<T: 'static>(path: &'static str, handler: impl FnHandler<T>) -> Route {
+    Route::new("post", path, routing::post(handler))
+}
+
+pub fn put<T: 'static>(path: &'static str, handler: impl FnHandler<T>) -> Route {
+    Route::new("put", path, routing::put(handler))
+}
+
+pub fn delete<T: 'static>(path: &'static str, handler: impl FnHandler<T>) -> Route {
+    Route::new("delete", path, routing::delete(handler))
+}
+
+impl Route {
+    fn new(method: &'static str, path: &'static str, handler: MethodRouter<RestDoor>) -> Self {
         Self {
             method,
             path,
-            what,
+            handler,
+        }
+    }
+
+    pub fn summary(self, summary: &'static str) -> Operation {
+        Operation {
+            method: self.method,
+            path: self.path,
+            handler: self.handler,
+            summary,
             is_public: false,
+            needs_configuration: false,
             query: Vec::new(),
             body: None,
             answer: Map::new(),
             headers: Map::new(),
             failures: Vec::new(),
-            schemas: Vec::new(),
+            referred: Vec::new(),
+        }
+    }
+}
+
+impl Operation {
+    /// Requests share this state; the handler takes it as an `Extension`.
+    pub fn shares<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
+        self.handler = self.handler.layer(Extension(state));
+        self
+    }
+
+    /// Is refused with `not_configured` while there is neither a configuration nor a server.
+    pub fn needs_configuration(mut self) -> Self {
+        self.needs_configuration = true;
+        self.fails(&OF_CLIENTS)
+    }
+
+    /// What the router has at this path and method.
+    pub fn into_handler(self, door: &RestDoor) -> MethodRouter<RestDoor> {
+        if self.needs_configuration {
+            let check = middleware::from_fn_with_state(door.clone(), configured);
+            self.handler.route_layer(check)
+        } else {
+            self.handler
         }
     }
 
@@ -177,9 +246,20 @@ impl Operation {
     }
 
     fn refer<T: ToSchema>(&mut self) -> Value {
-        self.schemas.push((T::name().into_owned(), T::schema()));
-        T::schemas(&mut self.schemas);
+        self.referred.push(|schemas| {
+            schemas.push((T::name().into_owned(), T::schema()));
+            T::schemas(schemas);
+        });
         json!({"$ref": format!("#/components/schemas/{}", T::name())})
+    }
+
+    /// The types that it refers to, and those that they refer to.
+    pub fn schemas(&self) -> NamedSchemas {
+        let mut schemas = Vec::new();
+        for add in &self.referred {
+            add(&mut schemas);
+        }
+        schemas
     }
 
     /// In the words of the specification.
@@ -198,8 +278,7 @@ impl Operation {
             json!({"name": name, "in": "path", "required": true, "schema": schema})
         });
         let parameters: Vec<Value> = in_path.chain(self.query.iter().cloned()).collect();
-        let mut operation =
-            json!({"summary": self.what, "parameters": parameters, "responses": self.responses()});
+        let mut operation = json!({"summary": self.summary, "parameters": parameters, "responses": self.responses()});
         if self.is_public {
             operation["security"] = json!([]);
         }

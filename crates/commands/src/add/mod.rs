@@ -15,7 +15,9 @@ use mainstay_client_files::Client;
 use mainstay_command_line::{
     CommandError, Exit,
     connect::{ChangeArgs, ServerSource},
+    host::Host,
     output,
+    run_command::{CommandFacts, Guard, RunCommand},
     stderr::complain,
 };
 use mainstay_config::{
@@ -137,8 +139,19 @@ impl Add {
     pub fn starts_servers(&self) -> bool {
         !self.no_check
     }
+}
 
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Add {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            guard: Guard::of_servers(self.starts_servers()),
+            ..CommandFacts::printing(self.daemon.json)
+        }
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let (name, source) = self.source()?;
         let place = self.daemon.place()?;
         if let (ServerSource::File(_), true) = (&place, self.ephemeral) {
@@ -182,7 +195,9 @@ impl Add {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl Add {
     /// What is to be added, and its name if one was given.
     fn source(&self) -> Result<(Option<&str>, AddSource<'_>), CommandError> {
         let name = self.name.as_str();

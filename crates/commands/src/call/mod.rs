@@ -5,7 +5,12 @@ mod arguments;
 use clap::Args;
 use mainstay_api as api;
 use mainstay_command_line::{
-    CommandError, Exit, connect::DaemonArgs, host::Host, output, stderr::complain,
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    stderr::complain,
 };
 
 use self::arguments::Given;
@@ -45,11 +50,19 @@ pub struct Call {
     pub daemon: DaemonArgs,
 }
 
-impl Call {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
-        self.run_with(Input::Own, host).await
+impl RunCommand for Call {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon)
     }
 
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        self.run_with(Input::Own, host).await
+    }
+}
+
+impl Call {
     pub async fn run_with(self, input: Input, host: &dyn Host) -> Result<Exit, CommandError> {
         let given = Given::read(self.args.as_deref(), &self.pairs, input)?;
         let asks = input == Input::Own && !self.daemon.json;

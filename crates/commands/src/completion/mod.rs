@@ -17,7 +17,12 @@ use clap_complete::{
     CompleteEnv,
     env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh},
 };
-use mainstay_command_line::{CommandError, Exit, output};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+};
 
 pub use self::places::PLACES;
 
@@ -57,8 +62,14 @@ enum Shell {
     Elvish,
 }
 
-impl Completions {
-    pub fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Completions {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::default()
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let shell: &dyn EnvCompleter = match self.shell {
             Shell::Bash => &Bash,
             Shell::Zsh => &Zsh,

@@ -11,7 +11,9 @@ use clap::{Args, Subcommand};
 use mainstay_command_line::{
     CommandError, Exit,
     connect::{self, ServerSource},
+    host::Host,
     output,
+    run_command::{CommandFacts, RunCommand},
     screen::complain,
 };
 use mainstay_config::{NamedBy, named_by, schema_text};
@@ -64,8 +66,16 @@ impl ConfigCommand {
         let shows_json = matches!(&self.action, Action::Show(show) if show.is_json());
         self.json || shows_json
     }
+}
 
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for ConfigCommand {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::printing(self.is_json())
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let origin = Origin {
             flag: self.config.clone(),
             ..Origin::default()
@@ -84,7 +94,9 @@ impl ConfigCommand {
         }
         Ok(Exit::DONE)
     }
+}
 
+impl ConfigCommand {
     fn place(&self, url: Option<&String>) -> Result<ServerSource, CommandError> {
         ServerSource::find(self.config.clone(), url.cloned())
     }

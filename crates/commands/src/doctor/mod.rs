@@ -21,6 +21,7 @@ use mainstay_command_line::{
     host::Host,
     listen::{self, Listen},
     output,
+    run_command::{CommandFacts, Guard, RunCommand},
     stderr::complain,
 };
 use mainstay_config::Environment as _;
@@ -72,8 +73,19 @@ pub struct Doctor {
     pub json: bool,
 }
 
-impl Doctor {
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Doctor {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            is_quiet: true,
+            guard: Guard::Always,
+            under_way: Some("looking at everything"),
+            ..CommandFacts::printing(self.json)
+        }
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let origin = Origin {
             flag: self.config.clone(),
             ..Origin::default()
@@ -142,7 +154,9 @@ impl Doctor {
         }
         self.tell(&findings)
     }
+}
 
+impl Doctor {
     async fn start(
         &self,
         host: &dyn Host,

@@ -12,6 +12,7 @@ use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
     output,
+    run_command::{CommandFacts, RunCommand},
     shape::{Found, Shape, Tabular},
     stderr::complain,
     style::Tone,
@@ -132,8 +133,14 @@ fn trace(text: &str) -> Result<TraceId, BadTrace> {
     TraceId::parse(text).ok_or(BadTrace)
 }
 
-impl Records {
-    pub async fn run(mut self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
+impl RunCommand for Records {
+    type Host<'h> = dyn StoreHost + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+    }
+
+    async fn run(mut self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         // Before anybody is asked.
         self.wanted_status()?;
         self.wanted_door()?;
@@ -151,7 +158,9 @@ impl Records {
             (None, None) => self.list(host).await,
         }
     }
+}
 
+impl Records {
     async fn show(&self, host: &dyn StoreHost, id: &str) -> Result<Exit, CommandError> {
         let (instance, number) = archive::split(id);
         let ask = async |client: &Client| Ok(client.call_record(number).await?);

@@ -13,8 +13,11 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use mainstay_command_line::{
     CommandError, Exit,
+    host::Host,
     listen::{self, Listen},
-    output, starting,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    starting,
     stderr::complain,
 };
 use mainstay_platform::{
@@ -97,8 +100,17 @@ struct Status {
     at_login: Option<String>,
 }
 
-impl Service {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Service {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            under_way: Some("asking the service manager"),
+            ..CommandFacts::printing(self.json)
+        }
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let manager = self.manager.map_or_else(Manager::of_this_system, Ok)?;
         match &self.action {
             Action::Install {
@@ -137,7 +149,9 @@ impl Service {
             Action::Status => self.tell_status(manager).await,
         }
     }
+}
 
+impl Service {
     /// What would be done, with the texts that would be written.
     fn show(&self, steps: &[Step]) -> Result<Exit, CommandError> {
         if self.json {

@@ -12,7 +12,14 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use mainstay_client_files::{Client, DEFAULT_URL, Front, Standing};
-use mainstay_command_line::{CommandError, Exit, output, screen::ask, stderr::complain};
+use mainstay_command_line::{
+    CommandError, Exit,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    screen::ask,
+    stderr::complain,
+};
 use mainstay_core::ids::ServerName;
 use mainstay_platform::{
     environment::{Origin, Process},
@@ -78,8 +85,17 @@ enum Via {
     Http,
 }
 
-impl Setup {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Setup {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            under_way: Some("setting up"),
+            ..CommandFacts::printing(self.json)
+        }
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let state = StateDir::locate(&Process)?;
         if self.undo {
             return self.undo(&state).await;
@@ -164,7 +180,9 @@ impl Setup {
         }
         told
     }
+}
 
+impl Setup {
     /// Shows the plan to a person, who agrees, refuses or chooses among its clients.
     fn agreed(
         &self,

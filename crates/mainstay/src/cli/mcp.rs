@@ -9,6 +9,8 @@ use clap::Args;
 use mainstay_command_line::{
     CommandError, Exit,
     clients::ClientsArgs,
+    host::Host,
+    run_command::{CommandFacts, Guard, Role, RunCommand},
     signals::Signals,
     starting::{self, HealthInterval},
     suggest,
@@ -71,10 +73,22 @@ impl Mcp {
         finder.find(0).ok()?;
         Some(Box::pin(front::run(finder, WAIT, Some(starter))).await)
     }
+}
+
+impl RunCommand for Mcp {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            role: Role::Daemon,
+            guard: Guard::WithoutTerminal,
+            ..CommandFacts::default()
+        }
+    }
 
     /// Ends when the client has closed its end and is answered, or reads no more. Only the protocol is
     /// written to stdout.
-    pub async fn run(self) -> Result<Exit, CommandError> {
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let origin = self
             .health
             .origin(self.config.clone(), self.clients.clone().into());
@@ -99,7 +113,9 @@ impl Mcp {
             }
         }
     }
+}
 
+impl Mcp {
     fn check_profile(&self, loaded: &Loaded) -> Result<(), CommandError> {
         let profiles = loaded.config.profiles.iter();
         let known: Vec<&str> = profiles.map(|profile| profile.name.as_str()).collect();

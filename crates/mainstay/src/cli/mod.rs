@@ -14,22 +14,20 @@ mod serve;
 mod status;
 mod store;
 
-use std::{
-    io::{self, IsTerminal as _},
-    num::NonZeroUsize,
-    process::ExitCode,
-};
+use std::{num::NonZeroUsize, process::ExitCode};
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use futures_util::future::LocalBoxFuture;
 use mainstay_command_line::{
-    CommandError, Exit, connect::DaemonArgs, news, screen, shape::Shape, style,
+    CommandError, Exit, news,
+    run_command::{CommandFacts, RunCommand},
+    screen, style,
 };
 use mainstay_commands::{
-    Add, Approve, Call, Completions, ConfigCommand, Doctor, Events, Export, Get, Health, History,
-    Import, List, Logs, ManPages, Object, Operate, Prompts, Read, Records, Reload, Remove,
-    Requests, Resolve, Resources, Search, Service, Setup, Stats, Switch, Switches, Token, Tools,
-    Ui, Validate,
+    Add, Approve, Call, Completions, ConfigCommand, Disable, Doctor, Enable, Events, Export, Get,
+    Health, History, Import, List, Logs, ManPages, Object, Prompts, Read, Reconnect, Records,
+    Reload, Remove, Requests, Resolve, Resources, Restart, Search, Service, Setup, Start, Stats,
+    Stop, Switches, Token, Tools, Ui, Validate,
 };
 use mainstay_front::Connect;
 use mainstay_terminal::{Shell, Top};
@@ -82,8 +80,31 @@ pub struct Cli {
     pub workers: Option<NonZeroUsize>,
 }
 
-#[derive(Debug, Subcommand)]
-pub enum Command {
+/// Declares the commands: a row is what the help says of a command, and its arguments.
+macro_rules! commands {
+    ($($(#[$about:meta])* $name:ident($arguments:ty),)*) => {
+        #[derive(Debug, Subcommand)]
+        pub enum Command {
+            $($(#[$about])* $name($arguments),)*
+        }
+
+        impl Command {
+            pub fn facts(&self) -> CommandFacts {
+                match self {
+                    $(Self::$name(command) => command.facts(),)*
+                }
+            }
+
+            fn run(self) -> LocalBoxFuture<'static, Result<Exit, CommandError>> {
+                match self {
+                    $(Self::$name(command) => Box::pin(command.run(&Program)),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
     /// Start the servers and serve them all at one endpoint
     Serve(serve::Serve),
     /// Serve them all to one client on stdin and stdout
@@ -109,9 +130,9 @@ pub enum Command {
     /// End a server and forget it
     Remove(Remove),
     /// Enable a server that is disabled
-    Enable(Switch),
+    Enable(Enable),
     /// Disable a server: stop it, and no longer list its tools
-    Disable(Switch),
+    Disable(Disable),
     /// Let a server be started that was added from inside an MCP client
     Approve(Approve),
     /// Show what happened to the servers lately, or as it happens
@@ -125,13 +146,13 @@ pub enum Command {
     /// Open the web page in a browser, signed in
     Ui(Ui),
     /// Start servers that were stopped, have crashed or were given up
-    Start(Operate),
+    Start(Start),
     /// Stop servers; their tools are listed no longer
-    Stop(Operate),
+    Stop(Stop),
     /// Stop servers and start them again
-    Restart(Operate),
+    Restart(Restart),
     /// Give servers new sessions, whatever there is
-    Reconnect(Operate),
+    Reconnect(Reconnect),
     /// Read the configuration again; only what changed is restarted
     Reload(Reload),
     /// Type commands into a prompt with completion, or run a script
@@ -171,10 +192,47 @@ pub enum Command {
     /// Print the script for completion in a shell
     Completions(Completions),
     /// Print the manual page, or write those of all commands
-    Man(ManPages),
+    Man(Man),
     /// A small MCP server on stdin and stdout
     #[command(hide = true)]
-    DemoServer { name: String },
+    DemoServer(DemoServer),
+}
+
+// Only the program knows all commands. No doc comments: clap would take them for help.
+#[derive(Debug, Args)]
+pub struct Man {
+    #[command(flatten)]
+    pages: ManPages,
+}
+
+impl RunCommand for Man {
+    type Host<'h> = Program;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::printing(self.pages.json)
+    }
+
+    async fn run(self, _: &Program) -> Result<Exit, CommandError> {
+        self.pages.run(Cli::command())
+    }
+}
+
+// `main` runs the demo server before there is a runtime.
+#[derive(Debug, Args)]
+pub struct DemoServer {
+    pub name: String,
+}
+
+impl RunCommand for DemoServer {
+    type Host<'h> = Program;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts::default()
+    }
+
+    async fn run(self, _: &Program) -> Result<Exit, CommandError> {
+        Ok(Exit::DONE)
+    }
 }
 
 /// Answers a shell, if one asks what can be typed.
@@ -196,12 +254,13 @@ impl Cli {
     ///
     /// Boxed, so that the commands are compiled here, and not with the program that comes last.
     pub fn run(self) -> LocalBoxFuture<'static, ExitCode> {
-        let json = self.command.json() || self.command.shape().is_some_and(Shape::is_json);
-        let under_way = self.command.under_way().filter(|_| !json);
-        if json && !self.command.serves() {
+        let facts = self.command.facts();
+        let json = facts.json;
+        let under_way = facts.under_way.filter(|_| !json);
+        if json && !facts.serves() {
             screen::notes_as_json();
         }
-        let work: LocalBoxFuture<'static, _> = Box::pin(self.command.run());
+        let work = self.command.run();
         Box::pin(async move {
             let done = match under_way {
                 Some(words) => news::during(words, work).await,
@@ -213,201 +272,5 @@ impl Cli {
             });
             ExitCode::from(exit.0)
         })
-    }
-}
-
-impl Command {
-    /// Whether the warnings of the log would only repeat what the command says.
-    pub fn is_quiet(&self) -> bool {
-        matches!(self, Self::Resolve(_) | Self::Top(_) | Self::Doctor(_))
-    }
-
-    /// Whether clients depend on it: a stderr that cannot be written must not hold it up.
-    pub fn serves(&self) -> bool {
-        matches!(self, Self::Serve(_) | Self::Mcp(_) | Self::Connect(_))
-    }
-
-    /// Whether one thread is enough for it. A machine may have one of it for each client.
-    pub fn is_small(&self) -> bool {
-        matches!(self, Self::Connect(_))
-    }
-
-    /// Whether a guardian stands above it: it runs servers of its own, which must not outlive it. What
-    /// may read from a terminal does without, for the terminal lets only its foreground group read.
-    pub fn is_guarded(&self) -> bool {
-        let for_the_occasion = || self.daemon().is_some_and(DaemonArgs::starts_servers);
-        let may_read = match self {
-            Self::Mcp(_) => true,
-            Self::Add(command) => command.starts_servers(),
-            Self::Shell(command) => command.starts_servers(),
-            _ => for_the_occasion(),
-        };
-        matches!(self, Self::Serve(_) | Self::Doctor(_)) || may_read && !io::stdin().is_terminal()
-    }
-
-    /// What it does, in words for the line that is shown where it takes longer. Others show a line of their
-    /// own, or nothing but what they print.
-    fn under_way(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::Doctor(_) => "looking at everything",
-            Self::Setup(_) => "setting up",
-            Self::Search(_) => "asking the registry",
-            Self::Reload(_) => "reading the configuration",
-            Self::Start(_) => "starting",
-            Self::Stop(_) => "stopping",
-            Self::Restart(_) => "restarting",
-            Self::Reconnect(_) => "reconnecting",
-            Self::Service(_) => "asking the service manager",
-            _ => return None,
-        })
-    }
-
-    /// How a client of the REST API finds its daemon.
-    fn daemon(&self) -> Option<&DaemonArgs> {
-        match self {
-            Self::List(command) => Some(&command.daemon),
-            Self::Get(command) => Some(&command.daemon),
-            Self::Approve(command) => Some(&command.daemon),
-            Self::Events(command) => Some(&command.daemon),
-            Self::History(command) => Some(&command.daemon),
-            Self::Health(command) => Some(&command.daemon),
-            Self::Start(command)
-            | Self::Stop(command)
-            | Self::Restart(command)
-            | Self::Reconnect(command) => Some(&command.daemon),
-            Self::Reload(command) => Some(&command.daemon),
-            Self::Records(command) => Some(&command.daemon),
-            Self::Stats(command) => Some(&command.daemon),
-            Self::Object(command) => Some(&command.daemon),
-            Self::Requests(command) => Some(&command.daemon),
-            Self::Switches(command) => Some(&command.daemon),
-            Self::Tools(command) => Some(&command.daemon),
-            Self::Call(command) => Some(&command.daemon),
-            Self::Resources(command) => Some(&command.daemon),
-            Self::Read(command) => Some(&command.daemon),
-            Self::Prompts(command) => Some(&command.daemon),
-            Self::Logs(command) => Some(&command.daemon),
-            Self::Serve(_)
-            | Self::Mcp(_)
-            | Self::Shell(_)
-            | Self::Connect(_)
-            | Self::Add(_)
-            | Self::Search(_)
-            | Self::Import(_)
-            | Self::Export(_)
-            | Self::Remove(_)
-            | Self::Enable(_)
-            | Self::Disable(_)
-            | Self::Doctor(_)
-            | Self::Service(_)
-            | Self::Setup(_)
-            | Self::Token(_)
-            | Self::Config(_)
-            | Self::Validate(_)
-            | Self::Resolve(_)
-            | Self::Top(_)
-            | Self::Ui(_)
-            | Self::Completions(_)
-            | Self::Man(_)
-            | Self::DemoServer { .. } => None,
-        }
-    }
-
-    fn json(&self) -> bool {
-        match self {
-            Self::Serve(command) => command.json,
-            Self::Shell(command) => command.json,
-            Self::Config(command) => command.is_json(),
-            Self::Validate(command) => command.json,
-            Self::Resolve(command) => command.json,
-            Self::Man(command) => command.json,
-            Self::Doctor(command) => command.json,
-            Self::Service(command) => command.json,
-            Self::Setup(command) => command.json,
-            Self::Token(command) => command.json,
-            Self::Import(command) => command.json,
-            Self::Export(command) => command.json,
-            Self::Top(command) => command.json,
-            Self::Ui(command) => command.json,
-            Self::Add(command) => command.daemon.json,
-            Self::Search(command) => command.json,
-            Self::Remove(command) => command.daemon.json,
-            Self::Enable(command) | Self::Disable(command) => command.daemon.json,
-            _ => self.daemon().is_some_and(|daemon| daemon.json),
-        }
-    }
-
-    /// In which form it prints what it lists.
-    fn shape(&self) -> Option<&Shape> {
-        match self {
-            Self::List(command) => Some(&command.shape),
-            Self::Get(command) => Some(&command.shape),
-            Self::Health(command) => Some(&command.shape),
-            Self::Tools(command) => Some(&command.shape),
-            Self::Prompts(command) => Some(&command.shape),
-            Self::Resources(command) => Some(&command.shape),
-            Self::Records(command) => Some(&command.shape),
-            Self::Stats(command) => Some(&command.shape),
-            Self::Requests(command) => Some(&command.shape),
-            Self::Token(command) => Some(&command.shape),
-            Self::Search(command) => Some(&command.shape),
-            Self::Switches(command) => Some(&command.shape),
-            Self::Events(command) => Some(&command.shape),
-            Self::History(command) => Some(&command.shape),
-            _ => None,
-        }
-    }
-
-    async fn run(self) -> Result<Exit, CommandError> {
-        let host = &Program;
-        match self {
-            Self::Serve(command) => command.run().await,
-            Self::Mcp(command) => Box::pin(command.run()).await,
-            // A future of the others' size.
-            Self::Shell(command) => Box::pin(command.run(host)).await,
-            Self::Connect(command) => command.run().await,
-            Self::Config(command) => command.run().await,
-            Self::Validate(command) => command.run(),
-            Self::List(command) => command.run(host).await,
-            Self::Get(command) => command.run(host).await,
-            Self::Add(command) => command.run().await,
-            Self::Search(command) => command.run().await,
-            Self::Import(command) => command.run().await,
-            Self::Export(command) => command.run(),
-            Self::Remove(command) => command.run().await,
-            Self::Enable(command) => command.run(true).await,
-            Self::Disable(command) => command.run(false).await,
-            Self::Approve(command) => command.run(host).await,
-            Self::Events(command) => command.run(host).await,
-            Self::History(command) => command.run(host).await,
-            Self::Health(command) => command.run(host).await,
-            Self::Top(command) => command.run().await,
-            Self::Ui(command) => command.run().await,
-            Self::Start(command) => command.run("start", host).await,
-            Self::Stop(command) => command.run("stop", host).await,
-            Self::Restart(command) => command.run("restart", host).await,
-            Self::Reconnect(command) => command.run("reconnect", host).await,
-            Self::Reload(command) => command.run(host).await,
-            Self::Records(command) => command.run(host).await,
-            Self::Stats(command) => command.run(host).await,
-            Self::Object(command) => command.run(host).await,
-            Self::Requests(command) => command.run(host).await,
-            Self::Switches(command) => command.run(host).await,
-            Self::Tools(command) => command.run(host).await,
-            Self::Call(command) => command.run(host).await,
-            Self::Resources(command) => command.run(host).await,
-            Self::Read(command) => command.run(host).await,
-            Self::Prompts(command) => command.run(host).await,
-            Self::Logs(command) => command.run(host).await,
-            Self::Doctor(command) => command.run(host).await,
-            Self::Service(command) => command.run().await,
-            Self::Setup(command) => command.run().await,
-            Self::Token(command) => command.run().await,
-            Self::Resolve(command) => command.run(),
-            Self::Completions(command) => command.run(),
-            Self::Man(command) => command.run(Cli::command()),
-            // `main` runs it before there is a runtime.
-            Self::DemoServer { .. } => Ok(Exit::DONE),
-        }
     }
 }

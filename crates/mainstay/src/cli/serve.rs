@@ -14,8 +14,10 @@ use mainstay_api::{Client, HandOver};
 use mainstay_command_line::{
     CommandError, Exit,
     clients::ClientsArgs,
+    host::Host,
     listen::{self, Listen},
     output,
+    run_command::{CommandFacts, Guard, Role, RunCommand},
     screen::{complain, stderr_is_terminal},
     signals::{Signal, Signals},
     starting::HealthInterval,
@@ -99,8 +101,18 @@ pub struct Serve {
     until_stdin_ends: bool,
 }
 
-impl Serve {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Serve {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            role: Role::Daemon,
+            guard: Guard::Always,
+            ..CommandFacts::printing(self.json)
+        }
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let origin = self
             .health
             .origin(self.config.clone(), self.clients.clone().into());
@@ -197,7 +209,9 @@ impl Serve {
         tellers.end().await;
         Ok(exit)
     }
+}
 
+impl Serve {
     /// An address that others can reach takes tokens, unless its operator knows better.
     fn check_exposure(&self, config: &Config, state: &StateDir) -> Result<(), CommandError> {
         if self.listen.is_loopback() || self.insecure {

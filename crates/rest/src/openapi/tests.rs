@@ -22,59 +22,51 @@ fn the_committed_document_is_the_one_that_is_served() {
     );
 }
 
-/// What a source declares by `pub const NAME: &str = "…";`
-fn constant(sources: &str, name: &str) -> String {
-    let declared = format!("pub const {name}: &str = \"");
-    let value = sources
-        .split_once(&declared)
-        .and_then(|(_, rest)| rest.split_once('"'));
-    value.unwrap_or_else(|| panic!("no {name}")).0.to_owned()
-}
-
-/// The routes of the router, read from its source: `.route(api::NAME, get(…).merge(put(…)))`.
-fn routed() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/src");
-    let files = fs::read_dir(folder).expect("the wire types");
-    let files = files.map(|file| file.expect("a file").path());
-    let constants: String = files
-        .map(|file| fs::read_to_string(file).expect("a text"))
-        .collect();
-    let router = source("src/lib.rs");
-    let mut found = BTreeSet::new();
-    for route in router.split(".route(").skip(1) {
-        let Some((name, rest)) = route.trim_start().split_once(',') else {
-            continue;
-        };
-        let Some(name) = name.strip_prefix("api::") else {
-            continue;
-        };
-        let path = constant(&constants, name);
-        // Up to the next call on the router itself.
-        let handlers = rest.split("\n        .").next().unwrap_or_default();
-        for method in ["get", "post", "put", "delete", "patch"] {
-            let called = |before| handlers.contains(&format!("{before}{method}("));
-            if [" ", "(", "::"].into_iter().any(called) {
-                found.insert(format!("{method} {path}"));
-            }
+/// The `.route(` calls below `folder`, each with its first argument.
+fn route_calls(folder: &Path) -> Vec<String> {
+    let mut calls = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("a file").path();
+        if path.is_dir() {
+            calls.extend(route_calls(&path));
+        } else if path.file_name().is_none_or(|name| name != "tests.rs") {
+            let text = fs::read_to_string(&path).expect("a text");
+            let arguments = text.split(".route(").skip(1);
+            let arguments = arguments.filter_map(|rest| rest.split(',').next());
+            calls.extend(arguments.map(|argument| argument.trim().to_owned()));
         }
     }
-    found
+    calls
+}
+
+/// The router gets its routes from the rows, and these alone beside them.
+#[test]
+fn every_route_is_a_row() {
+    let mut calls = route_calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    calls.sort_unstable();
+    let beside = [
+        "\"/api\"",
+        "\"/api/{*rest}\"",
+        "\"/healthz\"",
+        "\"/metrics\"",
+        "\"/readyz\"",
+        // Operations of any server, of one that is called `try`.
+        "api::TRY",
+        "operation.path",
+    ];
+    assert_eq!(calls, beside);
 }
 
 #[test]
-fn the_document_and_the_router_have_the_same_operations() {
-    let documented = operations().into_iter();
-    let documented: Vec<String> = documented
-        .map(|it| format!("{} {}", it.method, it.path))
+fn no_operation_stands_there_twice() {
+    let operations = routes::operations();
+    let rows: Vec<_> = operations
+        .iter()
+        .map(|operation| (operation.path, operation.method))
         .collect();
-    let once: BTreeSet<String> = documented.iter().cloned().collect();
-    assert_eq!(
-        once.len(),
-        documented.len(),
-        "an operation stands there twice"
-    );
-    assert_eq!(routed(), once);
-    assert!(once.len() > 30, "the source was not understood: {once:?}");
+    let once: BTreeSet<_> = rows.iter().collect();
+    assert_eq!(once.len(), rows.len(), "{rows:?}");
+    assert!(once.len() > 30, "{rows:?}");
 }
 
 /// docs/rest.md, "Errors": a row for each status, with the words that go with it.
@@ -95,7 +87,7 @@ fn every_error_is_documented() {
             words
         })
         .collect();
-    let given = errors(&operations()).into_iter();
+    let given = errors(&routes::operations()).into_iter();
     let given: BTreeSet<(u16, String)> = given
         .map(|(status, word)| (status, word.to_owned()))
         .collect();

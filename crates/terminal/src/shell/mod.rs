@@ -24,7 +24,9 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     host::Host,
     news::Shown,
-    output, progress, screen,
+    output, progress,
+    run_command::{CommandFacts, Guard, RunCommand},
+    screen,
     signals::{Signal, Signals},
     starting::HealthInterval,
     stderr::complain,
@@ -83,8 +85,19 @@ impl Shell {
     pub fn starts_servers(&self) -> bool {
         self.config.is_some() || self.clients.are_given()
     }
+}
 
-    pub async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+impl RunCommand for Shell {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            guard: Guard::of_servers(self.starts_servers()),
+            ..CommandFacts::printing(self.json)
+        }
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let has_own_servers = self.starts_servers();
         if !has_own_servers && self.health.is_given() {
             return Err(CommandError::Usage {
@@ -118,7 +131,9 @@ impl Shell {
         let stopped = occasion.stop(&mut signals).await;
         outcome.and_then(|exit| stopped.map(|_| exit))
     }
+}
 
+impl Shell {
     fn is_interactive(&self) -> bool {
         self.commands.is_empty() && io::stdin().is_terminal() && screen::stdout_is_terminal()
     }

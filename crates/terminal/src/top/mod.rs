@@ -27,7 +27,11 @@ use crossterm::event::{Event as Input, EventStream};
 use futures_util::StreamExt as _;
 use mainstay_api::Client;
 use mainstay_command_line::{
-    CommandError, Exit, connect, output, screen,
+    CommandError, Exit, connect,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    screen,
     signals::{Signal, Signals},
 };
 use serde_json::json;
@@ -75,8 +79,17 @@ enum Next {
     Job(Job),
 }
 
-impl Top {
-    pub async fn run(self) -> Result<Exit, CommandError> {
+impl RunCommand for Top {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            is_quiet: true,
+            ..CommandFacts::printing(self.json)
+        }
+    }
+
+    async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let client = connect::running(self.url.clone())?;
         if self.json {
             return print(&client).await;

@@ -1,0 +1,50 @@
+//! Routes of the daemon itself, its clients, and the history of its servers.
+
+use mainstay_api as api;
+
+use crate::{
+    about,
+    code::{Code::UnknownSession, OF_RECORDS, SERVER_NOT_FOUND},
+    history,
+    operation::{Operation, delete, get},
+    schema::{TIME, digits, number, text, time},
+    sessions,
+};
+
+pub fn operations() -> Vec<Operation> {
+    let period = |operation: Operation| {
+        operation
+            .query("since", TIME, &time())
+            .query("until", TIME, &time())
+            .query("limit", "How many of each server at most", &number())
+            .answers::<api::History>()
+            .fails(&OF_RECORDS)
+    };
+    vec![
+        get(api::ABOUT, about::about)
+            .summary("The daemon itself, and its journal")
+            .answers::<api::About>(),
+        get(api::SESSIONS, sessions::list)
+            .summary("The sessions of clients, the newest first")
+            .query("server", "Only those of `/servers/NAME/mcp`", &text())
+            .query("before", "`next` of the page before", &digits())
+            .query("limit", "How many at most", &number())
+            .answers::<api::Sessions>(),
+        get(api::STATELESS_CLIENTS, sessions::stateless)
+            .summary("The clients without a session that came in the last hour, the newest first")
+            .answers::<api::StatelessClients>(),
+        delete(api::SESSION, sessions::end)
+            .summary("End a session of a client")
+            .answers::<api::EndedSession>()
+            .fails(&[UnknownSession]),
+        period(
+            get(api::HISTORY, history::of_all)
+                .summary("When the status of each server changed, and why"),
+        ),
+        period(
+            get(api::SERVER_HISTORY, history::of_server)
+                .summary("When the status of a server changed, and why"),
+        )
+        .fails(&[SERVER_NOT_FOUND]),
+    ]
+}
