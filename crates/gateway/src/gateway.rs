@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access_rules::AccessRules,
     alerts::Alerts,
     calls::Calls,
     client_sessions::ClientSessions,
@@ -28,7 +29,6 @@ use crate::{
     stateless_clients::StatelessClients,
     switches::SwitchBoard,
     traces::Traces,
-    view::AccessRules,
 };
 
 /// What servers may take to end, after the calls.

@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+mod access_rules;
 pub mod alerts;
 mod ask;
 pub mod calls;
@@ -42,9 +43,10 @@ pub mod trial;
 mod view;
 
 pub use self::{
+    access_rules::AccessRules,
     ask::{ask, refused, resource_not_found},
     gateway::{DRAIN_LIMIT, Gateway, SERVERS_LIMIT, SessionCount},
     options::GatewayOptions,
     owners::shared_page,
-    view::{AccessRules, Unseen, View},
+    view::{Unseen, View},
 };

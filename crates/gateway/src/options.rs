@@ -7,7 +7,7 @@ use mainstay_platform::{
     clock::SleepClock, environment::Origin, lineage::Lineage, state::StateDir,
 };
 
-use crate::AccessRules;
+use crate::access_rules::AccessRules;
 
 /// Options of the engine beside its configuration. The default keeps nothing between runs.
 #[derive(Clone, Debug)]

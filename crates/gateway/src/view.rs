@@ -3,7 +3,7 @@
 //! "Names, profiles, access"). Whatever a client names, at every endpoint and over REST, is looked up here,
 //! so that no spelling reaches anything else.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use mainstay_core::{
     catalog::{ListKind, Owner, Target},
@@ -18,25 +18,10 @@ use mainstay_core::{
 
 use crate::{
     Gateway,
+    access_rules::AccessRules,
     registry::{Profile, ProfileSnapshot, unknown_server},
     supervisor::Server,
 };
-
-/// Decides which principal may see and use what. What is refused is not listed, and its name is unknown.
-/// The answers are asked for often (once for each item of a list), so they must come without waiting.
-pub trait AccessRules: fmt::Debug + Send + Sync {
-    fn allows_server(&self, principal: &Principal, server: &ServerName) -> bool;
-
-    /// Whether an item of a server that is allowed is allowed, too. `original` is the server's own name for
-    /// a tool or prompt, the URI of a resource, or a URI template. It need not be in any list.
-    fn allows_item(
-        &self,
-        principal: &Principal,
-        kind: ListKind,
-        server: &ServerName,
-        original: &str,
-    ) -> bool;
-}
 
 /// The access rules for one principal.
 #[derive(Clone, Debug)]
