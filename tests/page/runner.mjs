@@ -1,6 +1,5 @@
 // Runs files of tests: node runner.mjs REPORT FILE... prints TAP, and writes a report for people to REPORT.
-// The longest files are first, so that none runs alone at the end. Each has a browser and a daemon of its own, and
-// keeps a third of a processor busy: one more run at a time than there are processors.
+// The longest files are first, so that none runs alone at the end. Each has a browser and a daemon of its own.
 import { createWriteStream, statSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -13,7 +12,7 @@ const SLOWEST = 10
 
 const [report, ...files] = process.argv.slice(2)
 files.sort((a, b) => statSync(b).size - statSync(a).size)
-const concurrency = os.availableParallelism() + 1
+const concurrency = os.availableParallelism()
 const milliseconds = new Map()
 
 const events = run({ files: files.map((file) => path.resolve(file)), concurrency, timeout: FILE_LIMIT_MS })
