@@ -6,7 +6,9 @@ mod reach;
 
 use std::path::Path;
 
-use mainstay_config::{ALLOWED_TOOLS, DISABLED_TOOLS, UNUSED_KEYS, edit::Entry, is_own_key};
+use mainstay_config::{
+    ALLOWED_TOOLS, DISABLED_TOOLS, KEPT_KEYS, UNUSED_KEYS, edit::Entry, is_own_key,
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -251,7 +253,9 @@ impl Reading<'_> {
             (Client::LibreChat, "proxy") => {
                 self.keep_and_report(key, value, "Mainstay uses the proxy of its own environment")
             }
-            (_, key) if key == "dev" || UNUSED_KEYS.contains(&key) => self.keep(key, value),
+            (_, key) if key == "dev" || KEPT_KEYS.contains(&key) || UNUSED_KEYS.contains(&key) => {
+                self.keep(key, value);
+            }
             (_, key) if is_own_key(key) => self.own(key, value),
             _ => match meant_switch(key) {
                 Some(switch) => {

@@ -22,7 +22,7 @@ mod target;
 mod words;
 
 pub use change_words::change_words;
-pub use foreign::{TransportWord, UNUSED_KEYS};
+pub use foreign::{KEPT_KEYS, TransportWord, UNUSED_KEYS};
 pub use location::{Location, NamedBy, locate, locate_clients, named_by};
 pub use overlay::{Approval, Overlay, Requested, Runtime, Standing, Word, digest_of_entry};
 pub use plan::Plan;

@@ -75,7 +75,7 @@ fn our_own_words_stay() {
         &entry,
     );
     let (_, entry, notes) = one(
-        r#"{"mcpServers": {"s": {"command": "x", "timeout": 60, "_mine": true, "odd": 1, "autoApprove": []}}}"#,
+        r#"{"mcpServers": {"s": {"command": "x", "timeout": 60, "alwaysLoad": true, "odd": 1, "autoApprove": []}}}"#,
     );
     assert_eq!(
         entry,
@@ -86,7 +86,7 @@ fn our_own_words_stay() {
         [
             "timeout: taken as 60 seconds, for no server answers within 60 milliseconds",
             "odd: not known to Mainstay, which ignores it",
-            "left out, for it means nothing here: _mine",
+            "left out, for it means nothing here: alwaysLoad",
         ]
     );
 }

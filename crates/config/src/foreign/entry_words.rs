@@ -1,25 +1,34 @@
 //! Words of other MCP clients in a server's entry. The reader of our own file and `client-files`, which
 //! translates those of other clients, both know them from here.
 
-/// Keys of other clients that change nothing here, whatever they hold.
-pub const UNUSED_KEYS: [&str; 31] = [
+/// Keys of other clients that change nothing here, whatever they hold, and that people keep: descriptions, and
+/// what a client may call without asking.
+pub const KEPT_KEYS: [&str; 15] = [
     "alwaysAllow",
-    "alwaysLoad",
     "autoApprove",
-    "autoconnect",
-    "chatMenu",
     "description",
-    "extensionName",
-    "faviconUrl",
     "gallery",
     "icon",
     "iconPath",
     "id",
-    "isInternal",
     "metadata",
     "name",
     "note",
     "notes",
+    "tags",
+    "title",
+    "trust",
+    "version",
+];
+
+/// Further keys that change nothing here. They mean something to one client only.
+pub const UNUSED_KEYS: [&str; 16] = [
+    "alwaysLoad",
+    "autoconnect",
+    "chatMenu",
+    "extensionName",
+    "faviconUrl",
+    "isInternal",
     "schema",
     "serverInstructions",
     "serverName",
@@ -27,11 +36,7 @@ pub const UNUSED_KEYS: [&str; 31] = [
     "sseReadTimeout",
     "stderr",
     "supports_parallel_tool_calls",
-    "tags",
-    "title",
-    "trust",
     "uses",
-    "version",
     "watchPaths",
     "with",
 ];

@@ -10,7 +10,7 @@ use mainstay_core::spelling::nearest;
 
 use crate::read::{fields::Fields, node::Node};
 
-pub use self::entry_words::{TransportWord, UNUSED_KEYS};
+pub use self::entry_words::{KEPT_KEYS, TransportWord, UNUSED_KEYS};
 
 /// A file of another program.
 #[derive(Debug, PartialEq, Eq)]

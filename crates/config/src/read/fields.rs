@@ -74,10 +74,9 @@ impl<'a> Fields<'a> {
 
     /// Reports what is left.
     pub fn finish(mut self, report: &mut Report<'_>) {
-        let of_object = |keys: fn(&Object) -> &'static [&'static str]| {
-            self.object.map(keys).unwrap_or_default()
-        };
-        let (foreign, later) = (of_object(|it| it.foreign), of_object(|it| it.later));
+        let later = self.object.map(|object| object.later).unwrap_or_default();
+        let foreign = self.object.map(|object| object.foreign).unwrap_or_default();
+        let is_foreign = |key| foreign.iter().any(|keys| keys.contains(key));
         self.members.sort_by_key(|member| member.key_place.offset);
         for Member { key, key_place, .. } in &self.members {
             // To find the key that was meant takes a while.
@@ -86,7 +85,7 @@ impl<'a> Fields<'a> {
             }
             if later.contains(key) {
                 report.warn(key_place, "not supported by this version, and ignored");
-            } else if !foreign.contains(key) && !is_comment(key) {
+            } else if !is_foreign(key) && !is_comment(key) {
                 let hint =
                     nearest(key, &self.asked).map(|known| format!("did you mean `{known}`?"));
                 report.warn_with_hint(key_place, "unknown key", hint);

@@ -20,6 +20,7 @@ pub(crate) use self::{
     file::{FILE, FILE_SHAPE},
     server::{ENTRY, SERVER},
 };
+use crate::foreign::KEPT_KEYS;
 
 /// The JSON Schema of a configuration (draft 2020-12).
 pub fn schema() -> Value {
@@ -36,7 +37,7 @@ pub fn is_own_key(key: &str) -> bool {
     SERVER.key(key).is_some_and(|row| !row.is_of_clients)
 }
 
-/// True for a key that may stand in a server's entry, whether it has a meaning here or not.
+/// True for a key that people keep in a server's entry, whether it has a meaning here or not.
 pub fn is_known_key(key: &str) -> bool {
-    SERVER.key(key).is_some() || SERVER.foreign.contains(&key) || SERVER.later.contains(&key)
+    SERVER.key(key).is_some() || KEPT_KEYS.contains(&key) || SERVER.later.contains(&key)
 }

@@ -53,7 +53,7 @@ pub(crate) struct Object {
     pub name: &'static str,
     pub keys: &'static [&'static [Key]],
     /// Keys of other programs that change nothing here, whatever they hold.
-    pub foreign: &'static [&'static str],
+    pub foreign: &'static [&'static [&'static str]],
     /// Keys that would change something, if only this version knew them.
     pub later: &'static [&'static str],
     /// Keys one of which must be there.
@@ -239,7 +239,7 @@ impl Object {
                 properties.insert((*name).to_owned(), schema.clone());
             }
         }
-        for name in self.foreign.iter().chain(self.later) {
+        for name in self.foreign.iter().copied().flatten().chain(self.later) {
             let passed = json!({"description": "Of other programs, or of a later version."});
             properties.entry(*name).or_insert(passed);
         }

@@ -7,7 +7,7 @@ use super::{
     policies::POLICIES,
 };
 use crate::{
-    foreign::UNUSED_KEYS,
+    foreign::{KEPT_KEYS, UNUSED_KEYS},
     read::{
         options::PROTOCOLS,
         withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
@@ -29,7 +29,7 @@ static ROOT_SHAPES: [Shape; 2] = [TEXT, Shape::Object(&ROOT)];
 static ROOT_SHAPE: Shape = Shape::Either(&ROOT_SHAPES);
 
 pub static SERVER: Object = Object {
-    foreign: &UNUSED_KEYS,
+    foreign: &[&KEPT_KEYS, &UNUSED_KEYS],
     later: &["dev", "sandbox"],
     required: &["command", "url", "serverUrl", "httpUrl", "remoteUrl"],
     ..object(
