@@ -12,14 +12,15 @@ ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[31m\x9b31m\x9d0;x\x9c\r\x08\x7f\u20
 FORBIDDEN = [chr(code) for code in (*range(0, 9), 11, 12, *range(14, 27), *range(28, 32), *range(127, 160))] + [
     *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c\u200b\u200c\u200d\u2060\ufeff\u00ad"
 ]
-# Colours are the program's own; nothing else that begins with an escape is.
-COLOURS = r"\x1b\[[0-9;]*m"
+# Colours are the program's own, and so is the erasing of the line that says what takes long, from its beginning.
+# Nothing else that begins with an escape is.
+OWN_SEQUENCES = r"\x1b\[[0-9;]*m|\r\x1b\[2K"
 
 
 def _assert_harmless(what: str, shown: bytes):
     text = shown.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     assert "\x1b]" not in text, f"{what}: an OSC in {text[:2000]!r}"
-    text = re.sub(COLOURS, "", text)
+    text = re.sub(OWN_SEQUENCES, "", text)
     found = [mark for mark in ["\x1b", *FORBIDDEN] if mark in text]
     assert not found, f"{what}: {found!r} in {text[:2000]!r}"
 
