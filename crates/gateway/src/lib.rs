@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # use std::path::Path;
-//! # use mainstay_core::config::{self, Source};
+//! # use mainstay_config::Source;
 //! # use mainstay_gateway::{Gateway, GatewayOptions};
 //! # use mainstay_platform::environment::Process;
 //! # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
