@@ -1,4 +1,4 @@
-//! `mainstay object`: arguments or a result by its content identifier.
+//! `mainstay object`: prints arguments or a result by its content identifier.
 
 use clap::Args;
 use mainstay_api::{Client, ClientError};
@@ -7,7 +7,7 @@ use mainstay_command_line::{CommandError, Exit, connect::DaemonArgs, output};
 use super::{archive::Archive, store::StoreHost};
 
 #[derive(Debug, Args)]
-pub struct Object {
+pub struct ObjectCommand {
     /// As records name it: `arguments_cid`, `result_cid`
     cid: String,
     /// Look into the journal of this instance, which needs no daemon
@@ -17,16 +17,16 @@ pub struct Object {
     pub daemon: DaemonArgs,
 }
 
-impl Object {
-    /// Prints it as it is stored: in a pipe, these bytes and no others.
+impl ObjectCommand {
+    /// Prints the object. To a pipe it writes exactly the stored bytes.
     pub async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let mut archive = match &self.instance {
-            Some(instance) => Archive::of(host, instance)?,
+            Some(instance) => Archive::of_instance(host, instance)?,
             None => match self.ask(host).await {
                 Err(CommandError::Client(ClientError::NotRunning { dir })) => {
                     Archive::all(host, &dir)?.ok_or(ClientError::NotRunning { dir })?
                 }
-                asked => return asked.map(|()| Exit::DONE),
+                answer => return answer.map(|()| Exit::DONE),
             },
         };
         let bytes = archive.object(&self.cid)?;

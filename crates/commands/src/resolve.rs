@@ -1,4 +1,4 @@
-//! `mainstay resolve`: which program a server's `command` means.
+//! `mainstay resolve`: prints the program that a server's `command` stands for.
 
 use std::{env, path::PathBuf};
 
@@ -15,7 +15,7 @@ Examples:
 PATH is searched first, then the usual folders of the system, Homebrew,
 installers and version managers.";
 
-/// Whether a program is here, as servers would find it.
+/// True if a program is on this machine, found as for servers.
 pub fn is_here(program: &str) -> bool {
     let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
     matches!(transport::resolve(program, &path), Resolution::Found(_))
@@ -35,7 +35,7 @@ impl Resolve {
     pub fn run(self) -> Result<Exit, CommandError> {
         let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
         let absent = |hint| CommandError::NotFound {
-            what: format!("command {}", self.command),
+            subject: format!("command {}", self.command),
             hint,
         };
         let program: PathBuf = match transport::resolve(&self.command, &path) {
@@ -46,8 +46,8 @@ impl Resolve {
                 .ok_or_else(|| absent("install it, or correct the path".to_owned()))?,
             Resolution::NotFound(_) => {
                 let remedy = transport::remedy(&self.command);
-                let looked = transport::looked_in(&path, usize::MAX);
-                return Err(absent(format!("{remedy}; {looked}")));
+                let searched = transport::looked_in(&path, usize::MAX);
+                return Err(absent(format!("{remedy}; {searched}")));
             }
         };
         if self.json {

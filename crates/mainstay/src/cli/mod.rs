@@ -23,13 +23,13 @@ use std::{
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use futures_util::future::LocalBoxFuture;
 use mainstay_command_line::{
-    CommandError, Exit, connect::DaemonArgs, news, screen, shape::Shape, style,
+    CommandError, Exit, connect::DaemonArgs, news, screen, shape::OutputShape, style,
 };
 use mainstay_commands::{
-    Add, Approve, Call, Completions, ConfigCommand, Doctor, Events, Export, Get, Health, History,
-    Import, List, Logs, ManPages, Object, Operate, Prompts, Read, Records, Reload, Remove,
-    Requests, Resolve, Resources, Search, Service, Setup, Stats, Switch, Switches, Token, Tools,
-    Ui, Validate,
+    Add, Approve, CallCommand, Completions, ConfigCommand, Doctor, EventsCommand, Export, Get,
+    Health, HistoryCommand, Import, List, LogsCommand, ManPages, ObjectCommand, Operate, Prompts,
+    ReadCommand, Records, Reload, Remove, Requests, Resolve, ResourcesCommand, Search, Service,
+    Setup, Stats, Switch, SwitchesCommand, Token, Tools, Ui, Validate,
 };
 use mainstay_front::Connect;
 use mainstay_terminal::{Shell, Top};
@@ -70,7 +70,7 @@ pub struct Cli {
         default_value = "auto",
         hide_possible_values = true
     )]
-    pub color: style::When,
+    pub color: style::ColourMode,
     /// Threads that carry the tasks
     #[arg(
         long,
@@ -115,9 +115,9 @@ pub enum Command {
     /// Let a server be started that was added from inside an MCP client
     Approve(Approve),
     /// Show what happened to the servers lately, or as it happens
-    Events(Events),
+    Events(EventsCommand),
     /// Show which servers were down in the last 30 days, and why
-    History(History),
+    History(HistoryCommand),
     /// Ask every server whether it is well
     Health(Health),
     /// Watch the servers and steer them
@@ -141,23 +141,23 @@ pub enum Command {
     /// Show the calls of each tool: how many, how many failed, how long
     Stats(Stats),
     /// Print arguments or a result by its content identifier
-    Object(Object),
+    Object(ObjectCommand),
     /// Show what servers ask and no client could be asked, and answer it
     Requests(Requests),
     /// Switch servers and tools off for one client, or show what is off
-    Switches(Switches),
+    Switches(SwitchesCommand),
     /// List the tools, or show one
     Tools(Tools),
     /// Call a tool
-    Call(Call),
+    Call(CallCommand),
     /// List the resources and resource templates
-    Resources(Resources),
+    Resources(ResourcesCommand),
     /// Read a resource
-    Read(Read),
+    Read(ReadCommand),
     /// List the prompts, or get one
     Prompts(Prompts),
     /// Show what a server wrote to stderr, and what became of it
-    Logs(Logs),
+    Logs(LogsCommand),
     /// Manage the tokens of clients, and the control token
     Token(Token),
     /// Put the servers of all clients behind Mainstay, or undo that
@@ -186,7 +186,7 @@ impl Cli {
     /// The arguments of the process, or the exit code after the reason was printed.
     pub fn from_arguments() -> Result<Self, ExitCode> {
         // Help and usage are printed before there is a parsed `--color`.
-        let command = Self::command().color(style::When::of_arguments().into());
+        let command = Self::command().color(style::ColourMode::of_arguments().into());
         let parsed = command.try_get_matches();
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         parsed.map_err(screen::usage)
@@ -196,7 +196,7 @@ impl Cli {
     ///
     /// Boxed, so that the commands are compiled here, and not with the program that comes last.
     pub fn run(self) -> LocalBoxFuture<'static, ExitCode> {
-        let json = self.command.json() || self.command.shape().is_some_and(Shape::is_json);
+        let json = self.command.json() || self.command.shape().is_some_and(OutputShape::is_json);
         let under_way = self.command.under_way().filter(|_| !json);
         if json && !self.command.serves() {
             screen::notes_as_json();
@@ -338,7 +338,7 @@ impl Command {
     }
 
     /// In which form it prints what it lists.
-    fn shape(&self) -> Option<&Shape> {
+    fn shape(&self) -> Option<&OutputShape> {
         match self {
             Self::List(command) => Some(&command.shape),
             Self::Get(command) => Some(&command.shape),
