@@ -19,7 +19,7 @@ use super::operate;
 pub struct Approve {
     /// The server; `mainstay get NAME` shows what would be started
     name: String,
-    /// Into the configuration as well; otherwise it is gone when the daemon ends
+    /// Save the server in the configuration, so that it outlives the daemon
     #[arg(long)]
     persist: bool,
     /// Do not ask: approve what is shown

@@ -29,8 +29,8 @@ Events are remembered for 30 minutes, and until the daemon ends.
 #[derive(Debug, Args)]
 #[command(after_help = MORE)]
 pub struct EventsCommand {
-    /// Show how the servers are, then what happens, until Ctrl-C; a daemon that is started anew is
-    /// found again
+    /// Show the status of the servers, then their events, until Ctrl-C; reconnects to a daemon that is
+    /// restarted
     #[arg(short, long)]
     follow: bool,
     /// Only what came after the event with this id

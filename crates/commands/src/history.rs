@@ -52,10 +52,10 @@ pub struct HistoryCommand {
     /// [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
     since: Option<TypedTime>,
-    /// Until then
+    /// Only changes before this time
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
     until: Option<TypedTime>,
-    /// How many changes of each server at most, the newest; at most 1000
+    /// Show at most this many changes of each server, the newest; at most 1000
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CHANGES, value_parser = AtLeast::<usize>::new().range(1..))]
     limit: usize,
     #[command(flatten)]

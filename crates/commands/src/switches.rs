@@ -46,10 +46,10 @@ enum SwitchesAction {
     On(SwitchTarget),
     /// Switch everything on again
     Clear {
-        /// For this client
+        /// Clear the switches of this client
         #[arg(required_unless_present = "all")]
         client: Option<String>,
-        /// For every client
+        /// Clear the switches of all clients
         #[arg(long, conflicts_with = "client")]
         all: bool,
     },

@@ -56,7 +56,7 @@ enum TokenAction {
     /// Make a token with which a client may use the MCP addresses; it is printed once
     Add {
         name: String,
-        /// How long it lasts: 30m, 12h, 90d, 8w [default: until it is removed]
+        /// Lifetime of the token: 30m, 12h, 90d, 8w [default: until it is removed]
         #[arg(long, value_name = "TIME", value_parser = lifetime)]
         expires: Option<Duration>,
     },

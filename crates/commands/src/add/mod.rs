@@ -54,10 +54,10 @@ Examples:
     override_usage = "mainstay add [OPTIONS] NAME URL\n       mainstay add [OPTIONS] NAME -- COMMAND [ARG]...\n       mainstay add [OPTIONS] [NAME] REGISTRY_NAME[@VERSION]\n       mainstay add [OPTIONS] [NAME] FILE.mcpb\n       mainstay add [OPTIONS] --from CLIENT [NAME] NAME_THERE"
 )]
 pub struct Add {
-    /// What it is called: letters, digits, `-` and `_`
+    /// Name of the server: letters, digits, `-` and `_`
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where it is reached over HTTP, its name in the MCP registry, or the file of a bundle
+    /// URL of the server, its name in the MCP registry, or the file of a bundle
     #[arg(value_name = "URL", conflicts_with = "command")]
     source: Option<String>,
     /// A variable that is set for its process
@@ -75,10 +75,10 @@ pub struct Add {
     /// A header that is sent with every request
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<(String, String)>,
-    /// Instead of finding it out
+    /// Use this transport instead of detecting it
     #[arg(long, value_parser = ["stdio", "http", "sse"])]
     transport: Option<String>,
-    /// Of a server of the registry: how it is to be run
+    /// Run a server of the registry as this kind of package
     #[arg(long, value_name = "KIND", value_parser = ["npm", "pypi", "oci", "nuget", "mcpb", "remote"])]
     package: Option<String>,
     /// The MCP registry [default: registryUrl of the configuration, or the official one]
@@ -87,16 +87,16 @@ pub struct Add {
     /// Save it without starting it
     #[arg(long)]
     no_check: bool,
-    /// Do not ask whether what is shown may be started
+    /// Start the server without asking
     #[arg(long, short)]
     yes: bool,
-    /// Not into the configuration: it is gone when the daemon ends
+    /// Add the server to the running daemon only, until the daemon stops
     #[arg(long)]
     ephemeral: bool,
-    /// Into the configuration, which is how it is without --ephemeral
+    /// Save the server in the configuration (the default)
     #[arg(long, conflicts_with = "ephemeral")]
     persist: bool,
-    /// A server of that name gets this entry
+    /// Replace the entry of a server with that name
     #[arg(long)]
     replace: bool,
     /// The program and its arguments

@@ -61,10 +61,10 @@ pub struct Doctor {
     /// Start no server; without a daemon the servers are not examined
     #[arg(long)]
     no_start: bool,
-    /// How long each server may take to start
+    /// Time limit for the start of each server
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
-    /// Where the daemon is to listen
+    /// Address that the daemon is to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = listen::address)]
     listen: ListenAddress,
     /// Print the findings as JSON on stdout

@@ -92,7 +92,7 @@ pub struct Records {
     /// Calls until then
     #[arg(long, global = true, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
     until: Option<TypedTime>,
-    /// How many at most [default: 50; all where they are exported]
+    /// Show at most this many calls [default: 50; all in an export]
     #[arg(long, value_name = "N", global = true, value_parser = AtLeast::<usize>::new().range(1..))]
     limit: Option<usize>,
     /// Only what is older than this record: the next page

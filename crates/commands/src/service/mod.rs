@@ -59,7 +59,7 @@ enum ServiceAction {
         /// The configuration that the service reads [default: the one that `mainstay serve` reads]
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Where the service listens [default: 127.0.0.1:7420]
+        /// Address that the service listens on [default: 127.0.0.1:7420]
         #[arg(long, value_name = "ADDR", value_parser = listen::address)]
         listen: Option<ListenAddress>,
         /// Write the file, and run nothing

@@ -58,7 +58,7 @@ pub struct Setup {
     /// share [default: this folder]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".", conflicts_with = "undo")]
     project: Option<PathBuf>,
-    /// How clients reach Mainstay: `mainstay connect`, which needs no token, or its URL
+    /// Connect clients by `mainstay connect`, which needs no token, or by the URL (http)
     #[arg(long, value_name = "WAY", default_value = "connect")]
     via: Via,
     /// Do not install the service
