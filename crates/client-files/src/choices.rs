@@ -9,7 +9,7 @@ use crate::{
     client::Client,
     document,
     machine::{Machine, System},
-    places::{Choices, ClientFile, Scope, files_of, format_of},
+    places::{Choices, ClientFile, FileScope, files_of, format_of},
     rules::{KEYS, MANAGED_SERVERS},
 };
 
@@ -44,16 +44,16 @@ fn value(client: Client, path: &Path) -> Option<Value> {
 }
 
 /// Where there may be rules, those of all projects first.
-fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
+fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, FileScope)> {
     let project = file.project().or(machine.project.as_deref());
-    let in_project = |names: &[&str]| -> Vec<(PathBuf, Scope)> {
+    let in_project = |names: &[&str]| -> Vec<(PathBuf, FileScope)> {
         let paths = project.into_iter().flat_map(|project| {
             let paths = names.iter().map(|name| project.join(name));
-            paths.map(|path| (path, Scope::Project(project.to_owned())))
+            paths.map(|path| (path, FileScope::Project(project.to_owned())))
         });
         paths.collect()
     };
-    let of_user = |path: PathBuf| (path, Scope::User);
+    let of_user = |path: PathBuf| (path, FileScope::User);
     let home = &machine.home;
     match file.client {
         Client::ClaudeCode => {
@@ -67,7 +67,10 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
             if let Some(folder) = &machine.claude_managed_dir {
                 const MANAGED: [&str; 2] = ["managed-settings.json", MANAGED_SERVERS];
                 places.extend(MANAGED.map(|name| of_user(folder.join(name))));
-                places.extend(json_files(&folder.join("managed-settings.d"), &Scope::User));
+                places.extend(json_files(
+                    &folder.join("managed-settings.d"),
+                    &FileScope::User,
+                ));
             }
             let mut projects: Vec<PathBuf> = project.into_iter().map(Path::to_owned).collect();
             if file.project().is_none() {
@@ -77,7 +80,7 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
             for project in projects {
                 places.extend(NAMES.iter().map(|name| {
                     let path = project.join(".claude").join(name);
-                    (path, Scope::Project(project.clone()))
+                    (path, FileScope::Project(project.clone()))
                 }));
             }
             places
@@ -103,14 +106,14 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
             files.map(|file| (file.path, file.scope)).collect()
         }
         Client::Kiro => {
-            let mut places = json_files(&home.join(".kiro/agents"), &Scope::User);
+            let mut places = json_files(&home.join(".kiro/agents"), &FileScope::User);
             for (folder, scope) in in_project(&[".kiro/agents"]) {
                 places.extend(json_files(&folder, &scope));
             }
             places
         }
         Client::AmazonQ => {
-            let mut places = json_files(&home.join(".aws/amazonq/cli-agents"), &Scope::User);
+            let mut places = json_files(&home.join(".aws/amazonq/cli-agents"), &FileScope::User);
             for (folder, scope) in in_project(&[".amazonq/cli-agents"]) {
                 places.extend(json_files(&folder, &scope));
             }
@@ -121,7 +124,7 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
 }
 
 /// The JSON files in this folder, by their names.
-fn json_files(folder: &Path, scope: &Scope) -> Vec<(PathBuf, Scope)> {
+fn json_files(folder: &Path, scope: &FileScope) -> Vec<(PathBuf, FileScope)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let is_json = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
@@ -153,7 +156,7 @@ fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choice
     let of_project = whole.get("projects")?.get(project.to_str()?)?;
     Some(Choices {
         path: own.path,
-        scope: Scope::Project(project.to_owned()),
+        scope: FileScope::Project(project.to_owned()),
         whole: with_rules_alone(of_project.clone()),
     })
 }

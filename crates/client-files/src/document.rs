@@ -12,7 +12,7 @@ use mainstay_config::{
 use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, Item, TableLike};
 
-use crate::{format::Format, yaml};
+use crate::{format::FileFormat, yaml};
 
 /// Why a client's file cannot be read as what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,12 +34,12 @@ pub enum NotReadable {
 pub(crate) const MARK: char = '\u{feff}';
 
 /// The file as a value. An empty file is an empty object, and so is one of comments alone.
-pub fn value(format: Format, text: &str) -> Result<Value, NotReadable> {
+pub fn value(format: FileFormat, text: &str) -> Result<Value, NotReadable> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     let value = match format {
-        Format::Json => json(text)?,
-        Format::Toml => toml(text)?,
-        Format::Yaml => yaml::value(text)?,
+        FileFormat::Json => json(text)?,
+        FileFormat::Toml => toml(text)?,
+        FileFormat::Yaml => yaml::value(text)?,
     };
     match value {
         Value::Null => Ok(Value::Object(Map::new())),
@@ -82,10 +82,10 @@ impl fmt::Display for Repeated {
 
 /// The keys that stand twice in their object. The last of them counts for most programs, and is not what a
 /// person reads first.
-pub(crate) fn repeated_keys(format: Format, text: &str) -> Vec<Repeated> {
+pub(crate) fn repeated_keys(format: FileFormat, text: &str) -> Vec<Repeated> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     // The other languages have no such texts.
-    if format != Format::Json {
+    if format != FileFormat::Json {
         return Vec::new();
     }
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());

@@ -11,15 +11,15 @@ use serde_json::{Map, Value};
 
 use crate::{
     document::{self, MARK, NotReadable, Repeated},
-    format::Format,
+    format::FileFormat,
     front::{self, Front},
     places::{ClientFile, Section},
-    read::{self, LeftOut, Note},
+    read::{self, ImportNote, LeftOut},
 };
 
 /// A change of one server of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum EntryChange {
     /// Gives a server this entry, in the client's words; a new one stands last.
     Put {
         section: Section,
@@ -56,12 +56,12 @@ pub struct Pointed {
     /// The name of Mainstay's entry.
     pub label: String,
     /// How a list of the client leaves Mainstay out.
-    pub left_out: Option<Note>,
+    pub left_out: Option<ImportNote>,
 }
 
 /// The text after these changes. It has been read again: it holds what it is to hold and nothing else has
 /// changed.
-pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String, EditError> {
+pub fn apply(file: &ClientFile, text: &str, changes: &[EntryChange]) -> Result<String, EditError> {
     let (mark, plain) = match text.strip_prefix(MARK) {
         Some(plain) => (true, plain),
         None => (false, text),
@@ -80,9 +80,9 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
     }
     let normal = plain.replace("\r\n", "\n");
     let edited = match file.format {
-        Format::Json => json::apply(&normal, changes),
-        Format::Toml => toml::apply(&normal, changes),
-        Format::Yaml => yaml::apply(&normal, changes),
+        FileFormat::Json => json::apply(&normal, changes),
+        FileFormat::Toml => toml::apply(&normal, changes),
+        FileFormat::Yaml => yaml::apply(&normal, changes),
     };
     let edited = edited.map_err(unwritable)?;
     let edited = spliced(plain, &edited);
@@ -111,8 +111,8 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
 }
 
 /// Names a key that stands twice at the place of a change, above it or below it: the change would lose one of the two.
-fn repetition(change: &Change, whole: &Value, repeated: &[Repeated]) -> Option<String> {
-    let (Change::Put { section, label, .. } | Change::Remove { section, label }) = change;
+fn repetition(change: &EntryChange, whole: &Value, repeated: &[Repeated]) -> Option<String> {
+    let (EntryChange::Put { section, label, .. } | EntryChange::Remove { section, label }) = change;
     if let Some(Value::Array(elements)) = section.value(whole) {
         let named = |it: &&Value| it.get("name").and_then(Value::as_str) == Some(label);
         let is_twice = elements.iter().filter(named).count() > 1;
@@ -133,7 +133,7 @@ pub fn point_at_mainstay(
     file: &ClientFile,
     text: &str,
     front: &Front,
-    takes: impl Fn(&read::Server) -> bool,
+    takes: impl Fn(&read::FoundServer) -> bool,
 ) -> Result<Pointed, EditError> {
     let whole = document::value(file.format, text)?;
     let servers = read::servers(file, text)?;
@@ -143,7 +143,7 @@ pub fn point_at_mainstay(
         is_list: false,
         project: None,
     });
-    let is_ours = |server: &&read::Server| {
+    let is_ours = |server: &&read::FoundServer| {
         server.left_out == Some(LeftOut::Mainstay) && server.section.keys == section.keys
     };
     let known = servers
@@ -162,13 +162,13 @@ pub fn point_at_mainstay(
         };
         let is_it = server.label == label && server.section.keys == section.keys;
         if is_it || goes && server.left_out.is_none() {
-            times.push(front::Times::of_server(server));
+            times.push(front::FrontTimes::of_server(server));
         }
         if goes && !is_it {
             if server.left_out.is_none() {
                 removed.push(server.label.clone());
             }
-            changes.push(Change::Remove {
+            changes.push(EntryChange::Remove {
                 section: server.section.clone(),
                 label: server.label.clone(),
             });
@@ -177,7 +177,7 @@ pub fn point_at_mainstay(
     let left_out = read::left_out_by_list(file, &whole, &section, &label);
     changes.insert(
         0,
-        Change::Put {
+        EntryChange::Put {
             entry: front::entry(file.client, &label, front, &times, &section),
             label: label.clone(),
             section,
@@ -196,8 +196,8 @@ pub fn point_at_mainstay(
 pub fn remove_mainstay(file: &ClientFile, text: &str) -> Result<Option<String>, EditError> {
     let servers = read::servers(file, text)?.into_iter();
     let ours = servers.filter(|server| server.left_out == Some(LeftOut::Mainstay));
-    let changes: Vec<Change> = ours
-        .map(|server| Change::Remove {
+    let changes: Vec<EntryChange> = ours
+        .map(|server| EntryChange::Remove {
             section: server.section,
             label: server.label,
         })
@@ -209,10 +209,10 @@ pub fn remove_mainstay(file: &ClientFile, text: &str) -> Result<Option<String>, 
 }
 
 /// What the file is to hold.
-pub(crate) fn expected(before: &Value, changes: &[Change]) -> Result<Value, NotReadable> {
+pub(crate) fn expected(before: &Value, changes: &[EntryChange]) -> Result<Value, NotReadable> {
     let mut after = before.clone();
     for change in changes {
-        let (Change::Put { section, .. } | Change::Remove { section, .. }) = change;
+        let (EntryChange::Put { section, .. } | EntryChange::Remove { section, .. }) = change;
         let not_there = || NotReadable::NoServers(section.keys.join("."));
         let mut place = &mut after;
         for (depth, key) in section.keys.iter().enumerate() {
@@ -233,19 +233,19 @@ pub(crate) fn expected(before: &Value, changes: &[Change]) -> Result<Value, NotR
             move |it: &Value| it.get("name").and_then(Value::as_str) == Some(&label)
         };
         match (change, place) {
-            (Change::Put { label, entry, .. }, Value::Object(members)) => {
+            (EntryChange::Put { label, entry, .. }, Value::Object(members)) => {
                 members.insert(label.clone(), entry.clone());
             }
-            (Change::Put { label, entry, .. }, Value::Array(elements)) => {
+            (EntryChange::Put { label, entry, .. }, Value::Array(elements)) => {
                 match elements.iter_mut().find(|it| named(label)(it)) {
                     Some(element) => *element = entry.clone(),
                     None => elements.push(entry.clone()),
                 }
             }
-            (Change::Remove { label, .. }, Value::Object(members)) => {
+            (EntryChange::Remove { label, .. }, Value::Object(members)) => {
                 members.shift_remove(label);
             }
-            (Change::Remove { label, .. }, Value::Array(elements)) => {
+            (EntryChange::Remove { label, .. }, Value::Array(elements)) => {
                 let is_it = named(label);
                 elements.retain(|it| !is_it(it));
             }
@@ -278,11 +278,11 @@ pub(crate) fn is_same(found: &Value, expected: &Value) -> bool {
 }
 
 /// What these changes put, as a whole file or for a person to paste.
-pub fn block(format: Format, changes: &[Change]) -> String {
+pub fn block(format: FileFormat, changes: &[EntryChange]) -> String {
     let mut whole = Value::Object(Map::new());
-    let puts: Vec<Change> = changes
+    let puts: Vec<EntryChange> = changes
         .iter()
-        .filter(|change| matches!(change, Change::Put { .. }))
+        .filter(|change| matches!(change, EntryChange::Put { .. }))
         .cloned()
         .collect();
     if let Ok(value) = expected(&whole, &puts) {
@@ -292,18 +292,18 @@ pub fn block(format: Format, changes: &[Change]) -> String {
 }
 
 /// The value as a text of this format, for people.
-fn written(format: Format, value: &Value) -> String {
+fn written(format: FileFormat, value: &Value) -> String {
     match format {
-        Format::Json => format!("{value:#}\n"),
-        Format::Toml => toml::written(value),
-        Format::Yaml => yaml::written(value),
+        FileFormat::Json => format!("{value:#}\n"),
+        FileFormat::Toml => toml::written(value),
+        FileFormat::Yaml => yaml::written(value),
     }
 }
 
-fn removed(changes: &[Change]) -> Vec<String> {
+fn removed(changes: &[EntryChange]) -> Vec<String> {
     let removed = changes.iter().filter_map(|change| match change {
-        Change::Remove { label, .. } => Some(label.clone()),
-        Change::Put { .. } => None,
+        EntryChange::Remove { label, .. } => Some(label.clone()),
+        EntryChange::Put { .. } => None,
     });
     removed.collect()
 }

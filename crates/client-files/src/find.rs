@@ -1,6 +1,6 @@
 //! Looks for the files of clients on this machine.
 
-use mainstay_config::Unreadable;
+use mainstay_config::UnreadableFile;
 use mainstay_platform::files;
 
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     client::Client,
     machine::Machine,
     places::{ClientFile, files_of},
-    read::{Server, servers},
+    read::{FoundServer, servers},
 };
 
 /// A client that has files on this machine.
@@ -24,7 +24,7 @@ pub struct Found {
 pub struct FoundFile {
     pub file: ClientFile,
     /// Its text, or why it cannot be read.
-    pub text: Result<String, Unreadable>,
+    pub text: Result<String, UnreadableFile>,
 }
 
 /// A file of a client that belongs to a project.
@@ -64,7 +64,7 @@ pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
     let files = files.map(|file| with_choices(file, machine));
     let found = files.filter_map(read).filter_map(|found| {
         let servers = servers(&found.file, found.text.as_ref().ok()?).ok()?;
-        let own = servers.into_iter().filter(Server::is_movable);
+        let own = servers.into_iter().filter(FoundServer::is_movable);
         let labels: Vec<String> = own.map(|server| server.label).collect();
         (!labels.is_empty()).then_some(ProjectFile {
             file: found.file,
@@ -83,7 +83,7 @@ pub fn read(file: ClientFile) -> Option<FoundFile> {
         return None;
     }
     match files::configuration(&file.path) {
-        Err(Unreadable::Absent) => None,
+        Err(UnreadableFile::Absent) => None,
         text => Some(FoundFile { file, text }),
     }
 }

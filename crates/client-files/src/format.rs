@@ -2,7 +2,7 @@
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum FileFormat {
     /// JSON. Comments and trailing commas are read, too, and kept.
     Json,
     Toml,

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use mainstay_config::edit::Entry;
 use serde_json::{Value, json};
 
-use crate::{client::Client, own_address::LABEL, places::Section, read::Server, translate, write};
+use crate::{
+    client::Client, own_address::LABEL, places::Section, read::FoundServer, translate, write,
+};
 
 /// How a client reaches Mainstay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +61,13 @@ impl Front {
 
 /// The times in seconds that a server in whose place Mainstay stands has for a call and for its start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct FrontTimes {
     call: Option<f64>,
     start: Option<f64>,
 }
 
-impl Times {
-    pub fn of_server(server: &Server) -> Self {
+impl FrontTimes {
+    pub fn of_server(server: &FoundServer) -> Self {
         // A time above the servers holds for Mainstay's entry as well.
         let is_own = |key: &str| server.notes.iter().all(|note| note.key != key);
         let number = |key: &str| server.entry.get(key).and_then(Value::as_f64);
@@ -84,7 +86,7 @@ pub(crate) fn entry(
     client: Client,
     label: &str,
     front: &Front,
-    times: &[Times],
+    times: &[FrontTimes],
     section: &Section,
 ) -> Value {
     let mut ours = front.entry(client);
@@ -113,9 +115,9 @@ fn longest(times: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 /// A name that no other server of the file has.
 pub(crate) fn free_label(
-    servers: &[Server],
+    servers: &[FoundServer],
     section: &Section,
-    takes: impl Fn(&Server) -> bool,
+    takes: impl Fn(&FoundServer) -> bool,
 ) -> String {
     let is_taken = |label: &str| {
         servers.iter().any(|server| {

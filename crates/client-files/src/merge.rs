@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::Client,
-    read::{Fate, Note, Server, names},
+    read::{FoundServer, ImportNote, KeyFate, names},
 };
 
 /// A server as the configuration is to have it.
@@ -17,23 +17,23 @@ pub struct Merged {
     pub name: ServerName,
     pub entry: Entry,
     /// Where it comes from, in the order in which they were given.
-    pub sources: Vec<Server>,
+    pub sources: Vec<FoundServer>,
     /// Notes that follow from the other servers: a name that had to change, a restriction of another client.
-    pub notes: Vec<Note>,
-    pub standing: Standing,
+    pub notes: Vec<ImportNote>,
+    pub standing: MergeStatus,
 }
 
 /// How a server stands to the configuration that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum MergeStatus {
     New,
     /// The configuration has a server that means the same, under this name or another.
     Present,
 }
 
 /// The servers for our configuration, which has `known` already. Servers that are left out are not among
-/// them. A server that is known, under whatever name, is [`Standing::Present`].
-pub fn merge(servers: &[Server], known: &[(ServerName, Entry)]) -> Vec<Merged> {
+/// them. A server that is known, under whatever name, is [`MergeStatus::Present`].
+pub fn merge(servers: &[FoundServer], known: &[(ServerName, Entry)]) -> Vec<Merged> {
     let mut taken: BTreeMap<ServerName, Value> = known
         .iter()
         .map(|(name, entry)| (name.clone(), meaning(entry)))
@@ -49,7 +49,7 @@ pub fn merge(servers: &[Server], known: &[(ServerName, Entry)]) -> Vec<Merged> {
         let present = present.or_else(|| taken.iter().find(|(_, known)| **known == own));
         if let Some((name, _)) = present {
             it.name = name.clone();
-            it.standing = Standing::Present;
+            it.standing = MergeStatus::Present;
             continue;
         }
         let server = &it.sources[0];
@@ -77,7 +77,7 @@ pub fn merge(servers: &[Server], known: &[(ServerName, Entry)]) -> Vec<Merged> {
 
 /// The servers, each once. Those that differ in the lists of their tools are one, with the tools that all their
 /// clients have.
-fn one_of_each(servers: &[Server]) -> Vec<Merged> {
+fn one_of_each(servers: &[FoundServer]) -> Vec<Merged> {
     let mut merged: Vec<Merged> = Vec::new();
     for server in servers.iter().filter(|server| server.left_out.is_none()) {
         let own = meaning_without(&server.entry, &TOOL_LISTS);
@@ -93,7 +93,7 @@ fn one_of_each(servers: &[Server]) -> Vec<Merged> {
                 entry: server.entry.clone(),
                 sources: vec![server.clone()],
                 notes: Vec::new(),
-                standing: Standing::New,
+                standing: MergeStatus::New,
             }),
         }
     }
@@ -106,7 +106,7 @@ const TOOL_LISTS: [&str; 2] = [ALLOWED, DISABLED];
 
 impl Merged {
     /// Leaves the tools that the entry of this server has as well.
-    fn restrict(&mut self, server: &Server) {
+    fn restrict(&mut self, server: &FoundServer) {
         let lists = |key: &str| {
             let entries = [&self.entry, &server.entry];
             entries.map(|entry| names(entry.get(key)).map(BTreeSet::from_iter))
@@ -141,10 +141,10 @@ impl Merged {
     }
 }
 
-fn reported(key: &str, text: String) -> Note {
-    Note {
+fn reported(key: &str, text: String) -> ImportNote {
+    ImportNote {
         key: key.to_owned(),
-        fate: Fate::Reported,
+        fate: KeyFate::Reported,
         text,
     }
 }
@@ -216,7 +216,7 @@ fn keep_notes(entry: &mut Entry, other: &Entry) {
 }
 
 /// The server's own name, or one with its client's, its project's, or a number behind it.
-fn free_name(server: &Server, is_taken: impl Fn(&ServerName) -> bool) -> ServerName {
+fn free_name(server: &FoundServer, is_taken: impl Fn(&ServerName) -> bool) -> ServerName {
     let project = server.project().and_then(|it| it.file_name());
     let project = project.map(|it| it.to_string_lossy().into_owned());
     let name = server.name.as_str();

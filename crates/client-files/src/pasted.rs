@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     document::{self, MARK},
-    format::Format,
+    format::FileFormat,
     yaml,
 };
 
@@ -170,14 +170,14 @@ fn of_json(text: &str, given: &str) -> Result<Reading, NotPasted> {
         }
         Err(error) => return Err(NotPasted::Unreadable(error.to_string())),
     };
-    of_value(whole, Format::Json)
+    of_value(whole, FileFormat::Json)
 }
 
 fn of_toml(text: &str) -> Result<Reading, NotPasted> {
-    let whole = document::value(Format::Toml, text);
+    let whole = document::value(FileFormat::Toml, text);
     of_value(
         whole.map_err(|error| NotPasted::Unreadable(error.to_string()))?,
-        Format::Toml,
+        FileFormat::Toml,
     )
 }
 
@@ -187,14 +187,14 @@ fn of_yaml(text: &str) -> Result<Reading, NotPasted> {
         return Err(NotPasted::Unreadable(reason));
     }
     let whole = yaml::value(text).map_err(|error| NotPasted::Unreadable(error.to_string()))?;
-    of_value(whole, Format::Yaml)
+    of_value(whole, FileFormat::Yaml)
 }
 
-fn of_value(whole: Value, format: Format) -> Result<Reading, NotPasted> {
+fn of_value(whole: Value, format: FileFormat) -> Result<Reading, NotPasted> {
     let language = match format {
-        Format::Json => "JSON",
-        Format::Toml => "TOML",
-        Format::Yaml => "YAML",
+        FileFormat::Json => "JSON",
+        FileFormat::Toml => "TOML",
+        FileFormat::Yaml => "YAML",
     };
     let shape = shapes::find(whole, format).ok_or_else(|| {
         NotPasted::Unreadable(format!(

@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::{
     client::Client,
-    format::Format,
+    format::FileFormat,
     machine::{Machine, System},
 };
 
 /// Whose servers a file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum FileScope {
     /// Of all projects of a user.
     User,
     /// Of the project in this folder.
@@ -25,8 +25,8 @@ pub enum Scope {
 pub struct ClientFile {
     pub client: Client,
     pub path: PathBuf,
-    pub format: Format,
-    pub scope: Scope,
+    pub format: FileFormat,
+    pub scope: FileScope,
     /// Whether the client itself writes new servers here. Several such files are those of several
     /// installations, such as an extension in several editors; the usual one is the first.
     pub is_main: bool,
@@ -40,7 +40,7 @@ pub struct ClientFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
     pub path: PathBuf,
-    pub scope: Scope,
+    pub scope: FileScope,
     pub whole: Value,
 }
 
@@ -72,7 +72,7 @@ impl Section {
 }
 
 impl ClientFile {
-    fn new(client: Client, path: PathBuf, scope: Scope) -> Self {
+    fn new(client: Client, path: PathBuf, scope: FileScope) -> Self {
         let format = format_of(client, &path);
         Self {
             client,
@@ -100,7 +100,7 @@ impl ClientFile {
     /// A file of this client at an unusual place.
     pub fn of_client(client: Client, path: &Path, machine: &Machine) -> Self {
         let project = project_of(client, path).filter(|folder| *folder != machine.home);
-        let scope = project.map_or(Scope::User, Scope::Project);
+        let scope = project.map_or(FileScope::User, FileScope::Project);
         Self {
             own_addresses: machine.own_addresses.clone(),
             ..Self::new(client, path.to_owned(), scope)
@@ -110,8 +110,8 @@ impl ClientFile {
     /// The folder against which the client resolves relative paths, if it is known.
     pub fn project(&self) -> Option<&Path> {
         match &self.scope {
-            Scope::User => None,
-            Scope::Project(folder) => Some(folder),
+            FileScope::User => None,
+            FileScope::Project(folder) => Some(folder),
         }
     }
 
@@ -188,16 +188,16 @@ fn opencode(whole: &Value) -> Section {
     }
 }
 
-pub(crate) fn format_of(client: Client, path: &Path) -> Format {
+pub(crate) fn format_of(client: Client, path: &Path) -> FileFormat {
     let ending = path.extension().and_then(|it| it.to_str());
     match ending.map(str::to_ascii_lowercase).as_deref() {
-        Some("toml") => Format::Toml,
-        Some("yaml" | "yml") => Format::Yaml,
-        Some(_) => Format::Json,
+        Some("toml") => FileFormat::Toml,
+        Some("yaml" | "yml") => FileFormat::Yaml,
+        Some(_) => FileFormat::Json,
         None => match client {
-            Client::Codex => Format::Toml,
-            Client::Goose | Client::Continue | Client::LibreChat => Format::Yaml,
-            _ => Format::Json,
+            Client::Codex => FileFormat::Toml,
+            Client::Goose | Client::Continue | Client::LibreChat => FileFormat::Yaml,
+            _ => FileFormat::Json,
         },
     }
 }
@@ -208,12 +208,12 @@ pub fn files_of(client: Client, machine: &Machine) -> Vec<ClientFile> {
     let user = |path, is_main| ClientFile {
         is_main,
         own_addresses: machine.own_addresses.clone(),
-        ..ClientFile::new(client, path, Scope::User)
+        ..ClientFile::new(client, path, FileScope::User)
     };
     let mut files: Vec<ClientFile> = main.into_iter().map(|path| user(path, true)).collect();
     files.extend(others.into_iter().map(|path| user(path, false)));
     if let Some(project) = &machine.project {
-        let scope = Scope::Project(project.clone());
+        let scope = FileScope::Project(project.clone());
         let paths = project_files(client).iter();
         files.extend(paths.map(|path| {
             let path = path.split('/').fold(project.clone(), |at, it| at.join(it));
@@ -432,7 +432,7 @@ fn is_of_visual_studio(path: &Path, text: &str) -> bool {
     if path.file_name().is_none_or(|name| name != ".mcp.json") {
         return false;
     }
-    let whole = crate::document::value(Format::Json, text).unwrap_or_default();
+    let whole = crate::document::value(FileFormat::Json, text).unwrap_or_default();
     has_servers_of_visual_studio(&whole)
 }
 
@@ -503,13 +503,13 @@ fn by_content(path: &Path, text: &str) -> Option<Client> {
     let format = format_of(Client::Unknown, path);
     let whole = crate::document::value(format, text).ok()?;
     let has = |key: &str| whole.get(key).is_some_and(is_filled);
-    if format == Format::Toml {
+    if format == FileFormat::Toml {
         return has("mcp_servers").then_some(Client::Codex);
     }
     if has("context_servers") {
         return Some(Client::Zed);
     }
-    if format == Format::Yaml {
+    if format == FileFormat::Yaml {
         return match whole.get("mcpServers") {
             Some(Value::Array(_)) => Some(Client::Continue),
             Some(_) => Some(Client::Unknown),

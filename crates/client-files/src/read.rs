@@ -17,7 +17,7 @@ use crate::{
 
 /// What became of a key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum KeyFate {
     /// The entry of Mainstay says the same.
     Honoured,
     /// It means something to the client only. The entry of Mainstay keeps it under `_CLIENT`, where it
@@ -30,7 +30,7 @@ pub enum Fate {
     Unsupported,
 }
 
-impl Fate {
+impl KeyFate {
     /// Whether a person has to know.
     pub fn is_told(self) -> bool {
         matches!(self, Self::Reported | Self::Unsupported)
@@ -39,10 +39,10 @@ impl Fate {
 
 /// What became of a key. A key may have several notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct ImportNote {
     /// The key of the client's entry, or `name` for the server's own name.
     pub key: String,
-    pub fate: Fate,
+    pub fate: KeyFate,
     /// A sentence without its end; empty for what is simply honoured. Never holds a secret.
     pub text: String,
 }
@@ -69,7 +69,7 @@ impl LeftOut {
 
 /// A server as a client has it, in our words.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Server {
+pub struct FoundServer {
     pub client: Client,
     pub file: PathBuf,
     /// Where in the file it stands.
@@ -80,13 +80,13 @@ pub struct Server {
     pub name: ServerName,
     /// The entry of our configuration.
     pub entry: Entry,
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
     pub left_out: Option<LeftOut>,
 }
 
-impl Server {
-    pub(crate) fn note(&mut self, key: &str, fate: Fate, text: String) {
-        self.notes.push(Note {
+impl FoundServer {
+    pub(crate) fn note(&mut self, key: &str, fate: KeyFate, text: String) {
+        self.notes.push(ImportNote {
             key: key.to_owned(),
             fate,
             text,
@@ -94,14 +94,14 @@ impl Server {
     }
 
     /// The notes that a person has to know.
-    pub fn reports(&self) -> impl Iterator<Item = &Note> {
+    pub fn reports(&self) -> impl Iterator<Item = &ImportNote> {
         self.notes.iter().filter(|note| note.fate.is_told())
     }
 
     /// The notes of what the server needs and Mainstay has not.
-    pub fn unsupported(&self) -> impl Iterator<Item = &Note> {
+    pub fn unsupported(&self) -> impl Iterator<Item = &ImportNote> {
         let notes = self.notes.iter();
-        notes.filter(|note| note.fate == Fate::Unsupported)
+        notes.filter(|note| note.fate == KeyFate::Unsupported)
     }
 
     /// Whether Mainstay can run it in place of its client.
@@ -116,7 +116,7 @@ impl Server {
 }
 
 /// The servers of this text, in its order.
-pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable> {
+pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<FoundServer>, NotReadable> {
     let whole = document::value(file.format, text)?;
     let mut found = unrestricted(file, &whole, text)?;
     restrict(file, &whole, &mut found);
@@ -128,7 +128,7 @@ pub(crate) fn unrestricted(
     file: &ClientFile,
     whole: &Value,
     text: &str,
-) -> Result<Vec<Server>, NotReadable> {
+) -> Result<Vec<FoundServer>, NotReadable> {
     let mut found = Vec::new();
     for mut section in file.sections(whole) {
         if section.project.is_none() {
@@ -146,9 +146,9 @@ pub(crate) fn unrestricted(
 }
 
 /// Applies the rules that a client has beside its servers.
-pub(crate) fn restrict(file: &ClientFile, whole: &Value, servers: &mut [Server]) {
+pub(crate) fn restrict(file: &ClientFile, whole: &Value, servers: &mut [FoundServer]) {
     let rules = rules::of_servers(file, whole, servers);
-    let is_usable = |server: &&mut Server| server.left_out.is_none();
+    let is_usable = |server: &&mut FoundServer| server.left_out.is_none();
     for server in servers.iter_mut().filter(is_usable) {
         rules::apply(server, &rules);
         if rules::has_agents(file.client) && !is_list_or_nothing(whole.get("tools")) {
@@ -163,7 +163,7 @@ fn is_list_or_nothing(value: Option<&Value>) -> bool {
 }
 
 /// Which key of the server's entry, or above it, stands twice.
-fn repetition(server: &Server, repeated: &[Repeated]) -> Option<String> {
+fn repetition(server: &FoundServer, repeated: &[Repeated]) -> Option<String> {
     let mut own = server.section.keys.clone();
     own.push(server.label.clone());
     repeated.iter().find_map(|Repeated { path, .. }| {
@@ -183,7 +183,7 @@ pub(crate) fn servers_of(
     file: &ClientFile,
     whole: &Value,
     section: &Section,
-    found: &mut Vec<Server>,
+    found: &mut Vec<FoundServer>,
 ) -> Result<(), NotReadable> {
     let Some(value) = section.value(whole).filter(|value| !value.is_null()) else {
         return Ok(());
@@ -216,9 +216,9 @@ fn server(
     label: String,
     entry: &Value,
     counts_seconds: bool,
-) -> Server {
+) -> FoundServer {
     let (name, mut notes) = name_of(&label);
-    let mut server = Server {
+    let mut server = FoundServer {
         client: file.client,
         file: file.path.clone(),
         section: section.clone(),
@@ -254,9 +254,9 @@ fn server(
         server.left_out = Some(LeftOut::Mainstay);
     }
     if let ([_, folder, _], None) = (server.section.keys.as_slice(), &server.left_out) {
-        notes.push(Note {
+        notes.push(ImportNote {
             key: "projects".to_owned(),
-            fate: Fate::Reported,
+            fate: KeyFate::Reported,
             text: format!(
                 "{} has it in {folder} only, and Mainstay everywhere",
                 server.client
@@ -268,11 +268,11 @@ fn server(
 }
 
 /// The name that a server can have here.
-fn name_of(label: &str) -> (ServerName, Vec<Note>) {
+fn name_of(label: &str) -> (ServerName, Vec<ImportNote>) {
     let report = |text| {
-        vec![Note {
+        vec![ImportNote {
             key: "name".to_owned(),
-            fate: Fate::Reported,
+            fate: KeyFate::Reported,
             text,
         }]
     };
@@ -298,9 +298,9 @@ pub fn left_out_by_list(
     whole: &Value,
     section: &Section,
     label: &str,
-) -> Option<Note> {
+) -> Option<ImportNote> {
     let (name, _) = name_of(label);
-    let server = Server {
+    let server = FoundServer {
         client: file.client,
         file: file.path.clone(),
         section: section.clone(),

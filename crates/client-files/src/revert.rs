@@ -6,9 +6,9 @@ use similar::{DiffOp, TextDiff};
 
 use crate::{
     document,
-    edit::{self, Change, EditError},
+    edit::{self, EditError, EntryChange},
     places::{ClientFile, Section},
-    read::{self, LeftOut, Server},
+    read::{self, FoundServer, LeftOut},
 };
 
 /// The text of a file after a change was undone in it.
@@ -40,19 +40,20 @@ pub fn revert(
             continue;
         }
         // Clients write it in their own way.
-        let is_front = |it: &Server| it.left_out == Some(LeftOut::Mainstay) && is_at(it, server);
+        let is_front =
+            |it: &FoundServer| it.left_out == Some(LeftOut::Mainstay) && is_at(it, server);
         if is != became && !(new.iter().any(is_front) && present.iter().any(is_front)) {
             kept.push(server.label.clone());
             continue;
         }
         let (section, label) = (server.section.clone(), server.label.clone());
         changes.push(match was {
-            Some(entry) => Change::Put {
+            Some(entry) => EntryChange::Put {
                 entry: entry.clone(),
                 section,
                 label,
             },
-            None => Change::Remove { section, label },
+            None => EntryChange::Remove { section, label },
         });
     }
     let expected = edit::expected(&is, &changes)?;
@@ -64,7 +65,7 @@ pub fn revert(
     Ok(Reverted { text, kept })
 }
 
-fn is_at(server: &Server, other: &Server) -> bool {
+fn is_at(server: &FoundServer, other: &FoundServer) -> bool {
     server.label == other.label && server.section.keys == other.section.keys
 }
 

@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::{
     client::Client,
     own_address::LABEL,
-    places::{ClientFile, Scope},
-    read::{Fate, Note, Server},
+    places::{ClientFile, FileScope},
+    read::{FoundServer, ImportNote, KeyFate},
 };
 
 pub(crate) use apply::apply;
@@ -68,7 +68,7 @@ pub(crate) struct Rule {
 
 impl Rule {
     /// Whether it holds wherever the client has this server.
-    fn is_whole(&self, server: &Server) -> bool {
+    fn is_whole(&self, server: &FoundServer) -> bool {
         match &self.place {
             RuleScope::Everywhere => true,
             RuleScope::Project(folder) => server.project() == Some(folder),
@@ -85,15 +85,15 @@ struct RulesFile<'a> {
     place: RuleScope,
 }
 
-fn place_of(scope: &Scope) -> RuleScope {
+fn place_of(scope: &FileScope) -> RuleScope {
     match scope {
-        Scope::User => RuleScope::Everywhere,
-        Scope::Project(folder) => RuleScope::Project(folder.clone()),
+        FileScope::User => RuleScope::Everywhere,
+        FileScope::Project(folder) => RuleScope::Project(folder.clone()),
     }
 }
 
 /// The rules about these servers, in the order in which they count: the last one that fits does.
-pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[Server]) -> Vec<Rule> {
+pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[FoundServer]) -> Vec<Rule> {
     let mut sources: Vec<RulesFile<'_>> = file
         .choices
         .iter()
@@ -122,7 +122,11 @@ pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[Server]) -
 
 /// How a list of the client leaves out a server that is put into its file. The client then has nothing of
 /// it.
-pub(crate) fn leaving_out(file: &ClientFile, whole: &Value, server: &Server) -> Option<Note> {
+pub(crate) fn leaving_out(
+    file: &ClientFile,
+    whole: &Value,
+    server: &FoundServer,
+) -> Option<ImportNote> {
     let mut rules = of_servers(file, whole, std::slice::from_ref(server));
     let default = clients::default_profile(file, whole);
     for rule in &mut rules {
@@ -137,9 +141,9 @@ pub(crate) fn leaving_out(file: &ClientFile, whole: &Value, server: &Server) -> 
     };
     let (client, label) = (file.client, &server.label);
     let mend = clients::mend(client, rule, label);
-    Some(Note {
+    Some(ImportNote {
         key: rule.key.clone(),
-        fate: Fate::Reported,
+        fate: KeyFate::Reported,
         text: format!("{client} leaves {label} out by {list}, and has none of its tools: {mend}"),
     })
 }

@@ -13,7 +13,7 @@ use crate::{
     client::Client,
     placeholders,
     places::Section,
-    read::{Fate, LeftOut, Note, kept_key},
+    read::{ImportNote, KeyFate, LeftOut, kept_key},
 };
 
 pub(crate) use limits::{Unit, counts_seconds, unit};
@@ -25,7 +25,7 @@ pub(crate) const UNKNOWN: &str = "not known to Mainstay, which ignores it";
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub entry: Entry,
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
     pub left_out: Option<LeftOut>,
 }
 
@@ -76,8 +76,8 @@ pub(crate) fn read(
 }
 
 impl Reading<'_> {
-    fn note(&mut self, key: &str, fate: Fate, text: impl Into<String>) {
-        self.read.notes.push(Note {
+    fn note(&mut self, key: &str, fate: KeyFate, text: impl Into<String>) {
+        self.read.notes.push(ImportNote {
             key: key.to_owned(),
             fate,
             text: text.into(),
@@ -85,16 +85,16 @@ impl Reading<'_> {
     }
 
     fn honoured(&mut self, key: &str) {
-        self.note(key, Fate::Honoured, "");
+        self.note(key, KeyFate::Honoured, "");
     }
 
     fn report(&mut self, key: &str, text: impl Into<String>) {
-        self.note(key, Fate::Reported, text);
+        self.note(key, KeyFate::Reported, text);
     }
 
     fn keep(&mut self, key: &str, value: &Value) {
         self.kept.insert(key.to_owned(), value.clone());
-        self.note(key, Fate::Kept, format!("kept for {}", self.client));
+        self.note(key, KeyFate::Kept, format!("kept for {}", self.client));
     }
 
     /// Kept, and a person has to know.
@@ -106,7 +106,7 @@ impl Reading<'_> {
     /// Kept. The server needs it, and Mainstay has nothing like it.
     fn unsupported(&mut self, key: &str, value: &Value, text: impl Into<String>) {
         self.kept.insert(key.to_owned(), value.clone());
-        self.note(key, Fate::Unsupported, text);
+        self.note(key, KeyFate::Unsupported, text);
     }
 
     /// Like [`Self::unsupported`], where the server is safe or of use only with it.
@@ -128,7 +128,11 @@ impl Reading<'_> {
 
     fn take(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
         if value.is_null() {
-            return self.note(key, Fate::Honoured, "it is null, as if it were not there");
+            return self.note(
+                key,
+                KeyFate::Honoured,
+                "it is null, as if it were not there",
+            );
         }
         if key.starts_with(['$', '_']) || key.starts_with("//") {
             return self.keep(key, value);
@@ -300,7 +304,7 @@ impl Reading<'_> {
     fn ours(&mut self, key: &str, text: &str) -> String {
         if self.client == Client::Crush && text.contains("$(") {
             let text = "Crush runs a command for a part of it, `$(…)`, and Mainstay runs none";
-            self.note(key, Fate::Unsupported, text);
+            self.note(key, KeyFate::Unsupported, text);
         }
         let translated = placeholders::ours(self.client, text, self.project, self.folder);
         for told in translated.told {

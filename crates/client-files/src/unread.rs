@@ -12,7 +12,7 @@ use crate::{
     document,
     machine::Machine,
     places::ClientFile,
-    read::{Server, restrict, unrestricted},
+    read::{FoundServer, restrict, unrestricted},
 };
 
 /// Adds a warning for each server that its client restricts by rules beside the entries, where the daemon has the
@@ -40,7 +40,7 @@ pub fn warn_of_unread_rules(loaded: &mut Loaded, machine: &Machine) {
     loaded.warnings.extend(warnings);
 }
 
-fn warning(server: &Server, keys: &[&str]) -> ConfigError {
+fn warning(server: &FoundServer, keys: &[&str]) -> ConfigError {
     let (client, file) = (server.client, server.file.display());
     ConfigError {
         path: format!("{}.{}", server.section.keys.join("."), server.label),
@@ -58,7 +58,10 @@ fn warning(server: &Server, keys: &[&str]) -> ConfigError {
 
 /// The servers of a client's file, each as its entry has it and as the client's rules restrict it. Other files than
 /// those of a known client have no rules that the daemon does not read.
-fn with_and_without_rules(path: &Path, machine: &Machine) -> Option<Vec<(Server, Server)>> {
+fn with_and_without_rules(
+    path: &Path,
+    machine: &Machine,
+) -> Option<Vec<(FoundServer, FoundServer)>> {
     let path = std::path::absolute(path).ok()?;
     let text = files::configuration(&path).ok()?;
     let file = ClientFile::recognize(&path, &text, machine)?;

@@ -7,7 +7,7 @@ use crate::{
     client::Client,
     placeholders,
     places::Section,
-    read::{Fate, Note, kept},
+    read::{ImportNote, KeyFate, kept},
     translate::{self, Unit, whole},
 };
 
@@ -17,14 +17,14 @@ pub struct Written {
     /// `None` where the client cannot have this server at all; the notes say why.
     pub entry: Option<Value>,
     /// What the client cannot say. A key of ours that has no note is said.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
 }
 
 struct Writing<'a> {
     client: Client,
     ours: &'a Entry,
     theirs: Map<String, Value>,
-    notes: Vec<Note>,
+    notes: Vec<ImportNote>,
     cannot: bool,
 }
 
@@ -156,9 +156,9 @@ impl Writing<'_> {
     }
 
     fn report(&mut self, key: &str, text: impl Into<String>) {
-        self.notes.push(Note {
+        self.notes.push(ImportNote {
             key: key.to_owned(),
-            fate: Fate::Reported,
+            fate: KeyFate::Reported,
             text: text.into(),
         });
     }

@@ -35,11 +35,11 @@ pub(crate) enum Kind {
     Scalar(Value),
     List(Vec<Node>),
     /// Keys in order. A key that is no text is written as one.
-    Map(Vec<(Key, Node)>),
+    Map(Vec<(YamlKey, Node)>),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub(crate) struct YamlKey {
     pub text: String,
     pub line: usize,
     pub column: usize,
@@ -97,7 +97,7 @@ struct Open {
     node: Node,
     anchor: usize,
     /// The key whose value comes next.
-    key: Option<Key>,
+    key: Option<YamlKey>,
 }
 
 #[derive(Default)]
@@ -239,7 +239,7 @@ impl Reader {
                         return Err(NotReadable::Yaml(message));
                     }
                 };
-                open.key = Some(Key {
+                open.key = Some(YamlKey {
                     text,
                     line: node.line,
                     column: node.column,

@@ -9,8 +9,8 @@ use std::{
 };
 
 use mainstay_client_files::{
-    Change, Client, ClientFile, EditError, Fate, Front, Machine, Server, System, apply, entry_for,
-    files_of, meaning, point_at_mainstay, remove_mainstay, servers, value,
+    Client, ClientFile, EditError, EntryChange, FoundServer, Front, KeyFate, Machine, System,
+    apply, entry_for, files_of, meaning, point_at_mainstay, remove_mainstay, servers, value,
 };
 use serde_json::{Map, Value};
 
@@ -73,7 +73,7 @@ fn corpus() -> Vec<Case> {
 }
 
 /// The entry as the file has it, found without the code under test.
-fn raw<'v>(whole: &'v Value, server: &Server) -> &'v Value {
+fn raw<'v>(whole: &'v Value, server: &FoundServer) -> &'v Value {
     let keys = server.section.keys.iter();
     let section = keys.fold(whole, |value, key| &value[key]);
     match section {
@@ -146,7 +146,7 @@ fn no_key_is_dropped_in_silence() {
     assert!(entries > 90, "{entries} entries");
 }
 
-fn check_keys(case: &str, server: &Server, members: &Map<String, Value>) {
+fn check_keys(case: &str, server: &FoundServer, members: &Map<String, Value>) {
     let kept = server.entry.get(&format!("_{}", server.client.id()));
     for (key, value) in members {
         let inner = format!("{key}.");
@@ -155,7 +155,7 @@ fn check_keys(case: &str, server: &Server, members: &Map<String, Value>) {
             .filter(|note| note.key == *key || note.key.starts_with(&inner))
             .collect();
         assert!(!notes.is_empty(), "{case}: {}: {key} is lost", server.label);
-        let is_kept = notes.iter().any(|note| note.fate == Fate::Kept);
+        let is_kept = notes.iter().any(|note| note.fate == KeyFate::Kept);
         if is_kept && server.left_out.is_none() {
             assert_eq!(
                 kept.and_then(|kept| kept.get(key)),
@@ -200,7 +200,7 @@ fn what_is_imported_can_be_exported_and_imported_again() {
                 );
                 continue;
             };
-            let change = Change::Put {
+            let change = EntryChange::Put {
                 section: server.section.clone(),
                 label: server.label.clone(),
                 entry,
@@ -216,7 +216,7 @@ fn what_is_imported_can_be_exported_and_imported_again() {
                 .find(|it| it.label == server.label && it.section == server.section);
             let again = again.expect("it is there");
             let lost: BTreeSet<&str> = written.notes.iter().map(|note| note.key.as_str()).collect();
-            let without = |entry: &mainstay_client_files::Server| {
+            let without = |entry: &mainstay_client_files::FoundServer| {
                 let mut entry = entry.entry.clone();
                 entry.retain(|key, _| !lost.contains(key.as_str()));
                 meaning(&entry)
@@ -246,7 +246,7 @@ fn what_is_imported_can_be_exported_and_imported_again() {
 }
 
 /// With the defaults of questions in the places of the questions.
-fn text_of(entry: &Map<String, Value>, server: &Server) -> String {
+fn text_of(entry: &Map<String, Value>, server: &FoundServer) -> String {
     let mut keys: Vec<_> = entry.iter().collect();
     keys.sort_by_key(|(key, _)| (*key).clone());
     let mut text = format!("{keys:?}");

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use mainstay_client_files::{
-    Change, Client, ClientFile, EditError, Format, Front, LeftOut, Machine, Section, Server,
-    Standing, System, apply, entry_for, files_of, merge, point_at_mainstay, servers, value,
+    Client, ClientFile, EditError, EntryChange, FileFormat, FoundServer, Front, LeftOut, Machine,
+    MergeStatus, Section, System, apply, entry_for, files_of, merge, point_at_mainstay, servers,
+    value,
 };
 use serde_json::{Value, json};
 
@@ -18,22 +19,22 @@ fn file(client: Client) -> ClientFile {
 }
 
 /// The servers of a file of JSON.
-fn read(client: Client, whole: &Value) -> Vec<Server> {
+fn read(client: Client, whole: &Value) -> Vec<FoundServer> {
     let file = ClientFile {
-        format: mainstay_client_files::Format::Json,
+        format: mainstay_client_files::FileFormat::Json,
         ..file(client)
     };
     servers(&file, &whole.to_string()).expect("it can be read")
 }
 
 /// One server, by what the client calls the place of its servers.
-fn one(client: Client, section: &str, entry: Value) -> Server {
+fn one(client: Client, section: &str, entry: Value) -> FoundServer {
     let entries = serde_json::Map::from_iter([("s".to_owned(), entry)]);
     read(client, &json!({ section: entries })).swap_remove(0)
 }
 
 /// The notes that a person has to know.
-fn reports(server: &Server) -> Vec<String> {
+fn reports(server: &FoundServer) -> Vec<String> {
     let reports = server.reports();
     reports
         .map(|note| format!("{}: {}", note.key, note.text))
@@ -677,12 +678,12 @@ fn a_place_that_stands_twice_is_not_written() {
         None,
     );
     let listed = ClientFile {
-        format: Format::Yaml,
+        format: FileFormat::Yaml,
         ..file(Client::Continue)
     };
     let text = "mcpServers:\n  - name: a\n    command: one\n  - name: a\n    command: two\n";
     let whole = value(listed.format, text).expect("YAML");
-    let change = Change::Put {
+    let change = EntryChange::Put {
         section: listed.sections(&whole).swap_remove(0),
         label: "a".to_owned(),
         entry: json!({"name": "a", "command": "three"}),
@@ -702,7 +703,7 @@ fn a_list_that_leaves_mainstay_out_is_told() {
     let servers = json!({"a": {"command": "a"}});
     let left_out = |client: Client, whole: Value| {
         let file = ClientFile {
-            format: Format::Json,
+            format: FileFormat::Json,
             ..file(client)
         };
         let pointed = point_at_mainstay(&file, &whole.to_string(), &connect(), |_| true);
@@ -761,7 +762,7 @@ fn a_list_that_leaves_mainstay_out_is_told() {
 
 #[test]
 fn errors_of_toml_have_a_line() {
-    let error = value(Format::Toml, "a = 1\nb = 2\n  a = 3\n").expect_err("no TOML");
+    let error = value(FileFormat::Toml, "a = 1\nb = 2\n  a = 3\n").expect_err("no TOML");
     assert_eq!(
         error.to_string(),
         "it is no TOML: duplicate key on line 3 column 3"
@@ -869,7 +870,7 @@ fn files_of_opencode_are_looked_for_beside_its_own() {
 /// Two clients with one server, of which each has other tools.
 #[test]
 fn servers_that_differ_in_their_lists_of_tools_are_one() {
-    let entries = |lists: [Value; 2]| -> Vec<Server> {
+    let entries = |lists: [Value; 2]| -> Vec<FoundServer> {
         let clients = [Client::Roo, Client::Kiro].into_iter().zip(lists);
         let found = clients.flat_map(|(client, lists)| {
             let mut entry = json!({"command": "x"});
@@ -899,7 +900,7 @@ fn servers_that_differ_in_their_lists_of_tools_are_one() {
         // It is there when it is read again.
         let known = [(it.name.clone(), it.entry.clone())];
         let again = merge(&entries(lists), &known);
-        assert_eq!(again[0].standing, Standing::Present);
+        assert_eq!(again[0].standing, MergeStatus::Present);
     };
     check(
         [json!({}), json!({"disabledTools": ["b", "a"]})],
@@ -959,7 +960,7 @@ fn servers_stand_where_an_editor_has_them() {
     let file = file.expect("a file");
     let found = servers(&file, text).expect("read");
     assert_eq!(found.len(), 1);
-    let change = Change::Remove {
+    let change = EntryChange::Remove {
         section: found[0].section.clone(),
         label: "s".to_owned(),
     };

@@ -7,7 +7,8 @@ use std::{
 };
 
 use mainstay_client_files::{
-    Client, ClientFile, Format, Machine, Server, System, files_of, find, left_out_by_list, servers,
+    Client, ClientFile, FileFormat, FoundServer, Machine, System, files_of, find, left_out_by_list,
+    servers,
 };
 use serde_json::{Value, json};
 
@@ -46,18 +47,18 @@ fn rules_in_other_files_of_a_client() {
 fn file(client: Client) -> ClientFile {
     let machine = Machine::new(System::Linux, "/home/me");
     ClientFile {
-        format: Format::Json,
+        format: FileFormat::Json,
         ..files_of(client, &machine).swap_remove(0)
     }
 }
 
-fn one(client: Client, section: &str, entry: &Value) -> Server {
+fn one(client: Client, section: &str, entry: &Value) -> FoundServer {
     let whole = json!({ section: { "s": entry } });
     let found = servers(&file(client), &whole.to_string());
     found.expect("it can be read").swap_remove(0)
 }
 
-fn reports(server: &Server) -> Vec<String> {
+fn reports(server: &FoundServer) -> Vec<String> {
     let reports = server.reports();
     let texts = reports.map(|note| format!("{}: {}", note.key, note.text));
     texts.collect()

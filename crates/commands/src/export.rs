@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_client_files::{
-    Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Note, Section, apply, back_up,
-    block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value, write,
+    Client, ClientFile, DEFAULT_URL, EditError, EntryChange, Front, ImportNote, Section, apply,
+    back_up, block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value,
+    write,
 };
 use mainstay_command_line::{CommandError, Exit, output, screen::complain};
 use mainstay_config::{Syntax, edit::Document};
@@ -61,14 +62,14 @@ struct Edited {
     text: String,
     /// The client's own servers that were taken out.
     removed: Vec<String>,
-    notes: Vec<(String, Note)>,
+    notes: Vec<(String, ImportNote)>,
 }
 
 /// What goes into the file.
 struct Exported {
-    changes: Vec<Change>,
+    changes: Vec<EntryChange>,
     /// What the client cannot have, each with its server.
-    notes: Vec<(String, Note)>,
+    notes: Vec<(String, ImportNote)>,
 }
 
 impl Export {
@@ -256,7 +257,7 @@ impl Export {
                 .extend(notes.map(|note| (name.to_string(), note)));
             exported
                 .changes
-                .extend(written.entry.map(|entry| Change::Put {
+                .extend(written.entry.map(|entry| EntryChange::Put {
                     section: section.clone(),
                     label: name.to_string(),
                     entry,
@@ -279,11 +280,11 @@ impl Export {
             let known = known.map_err(|error| refused(file, &error.to_string()))?;
             for server in known.into_iter().filter(|server| server.left_out.is_none()) {
                 let stays = changes.iter().any(|change| {
-                    matches!(change, Change::Put { label, section, .. } if *label == server.label && section.keys == server.section.keys)
+                    matches!(change, EntryChange::Put { label, section, .. } if *label == server.label && section.keys == server.section.keys)
                 });
                 if !stays {
                     removed.push(server.label.clone());
-                    changes.push(Change::Remove {
+                    changes.push(EntryChange::Remove {
                         section: server.section,
                         label: server.label,
                     });
@@ -313,7 +314,7 @@ impl Export {
                 Exported {
                     changes: written
                         .entry
-                        .map(|entry| Change::Put {
+                        .map(|entry| EntryChange::Put {
                             section,
                             label: label.to_owned(),
                             entry,
@@ -377,13 +378,13 @@ fn refused(file: &ClientFile, reason: &str) -> CommandError {
     }
 }
 
-fn tell(notes: &[(String, Note)]) {
+fn tell(notes: &[(String, ImportNote)]) {
     for (server, note) in notes {
         complain(&format!("note: {server}: {}: {}", note.key, note.text));
     }
 }
 
-fn notes_as_json(notes: &[(String, Note)]) -> Value {
+fn notes_as_json(notes: &[(String, ImportNote)]) -> Value {
     let notes = notes.iter();
     notes
         .map(|(server, note)| json!({"server": server, "key": note.key, "text": note.text}))

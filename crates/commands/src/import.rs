@@ -7,8 +7,9 @@ use std::{
 
 use clap::Args;
 use mainstay_client_files::{
-    Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
-    UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers, with_choices,
+    Client, ClientFile, FoundFile, FoundServer, ImportNote, LeftOut, Machine, MergeStatus, Merged,
+    ProjectFile, UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers,
+    with_choices,
 };
 use mainstay_command_line::{CommandError, Exit, connect, output, screen::complain};
 use mainstay_config::{
@@ -63,7 +64,7 @@ pub struct Import {
 /// A file that was read, or why it could not be.
 struct Source {
     file: ClientFile,
-    servers: Result<Vec<Server>, String>,
+    servers: Result<Vec<FoundServer>, String>,
 }
 
 impl Source {
@@ -93,7 +94,7 @@ impl Import {
         let document =
             Document::read(&text, Syntax::of(&path)).map_err(|error| unusable(&path, &error))?;
         let sources = self.sources()?;
-        let all: Vec<Server> = sources
+        let all: Vec<FoundServer> = sources
             .iter()
             .filter_map(|source| source.servers.as_ref().ok())
             .flatten()
@@ -102,7 +103,7 @@ impl Import {
         let merged = merge(&all, &document.entries());
         let new: Vec<(ServerName, Entry)> = merged
             .iter()
-            .filter(|server| server.standing == Standing::New)
+            .filter(|server| server.standing == MergeStatus::New)
             .map(|server| (server.name.clone(), server.entry.clone()))
             .collect();
         let before = document.value().map_err(|error| unusable(&path, &error))?;
@@ -477,7 +478,7 @@ fn tell(
         }
     }
     for server in merged {
-        if server.standing == Standing::Present {
+        if server.standing == MergeStatus::Present {
             let from = clients_of(server);
             output::sentence(&format!("{}: is there already (from {from})", server.name))?;
             continue;
@@ -508,7 +509,7 @@ fn tell(
 
 /// The clients that have this server, with the name that it has there if that is another.
 pub(super) fn clients_of(server: &Merged) -> String {
-    let name = |source: &Server| {
+    let name = |source: &FoundServer| {
         if source.label == server.name.as_str() {
             source.client.to_string()
         } else {
@@ -521,12 +522,12 @@ pub(super) fn clients_of(server: &Merged) -> String {
 }
 
 /// What a person has to know of a server.
-fn notes_of(server: &Merged) -> impl Iterator<Item = &Note> {
-    let reports = server.sources.iter().take(1).flat_map(Server::reports);
+fn notes_of(server: &Merged) -> impl Iterator<Item = &ImportNote> {
+    let reports = server.sources.iter().take(1).flat_map(FoundServer::reports);
     server.notes.iter().chain(reports)
 }
 
-fn left_out(sources: &[Source]) -> impl Iterator<Item = (&Server, &LeftOut)> {
+fn left_out(sources: &[Source]) -> impl Iterator<Item = (&FoundServer, &LeftOut)> {
     let servers = sources
         .iter()
         .filter_map(|source| source.servers.as_ref().ok());
@@ -541,7 +542,7 @@ fn report(
     merged: &[Merged],
     findings: &[String],
 ) -> Value {
-    let note = |note: &Note| json!({"key": note.key, "text": note.text});
+    let note = |note: &ImportNote| json!({"key": note.key, "text": note.text});
     json!({
         "applied": applied,
         "file": path,
@@ -553,7 +554,7 @@ fn report(
         })).collect::<Vec<_>>(),
         "servers": merged.iter().map(|server| json!({
             "name": server.name.as_str(),
-            "new": server.standing == Standing::New,
+            "new": server.standing == MergeStatus::New,
             "from": server.sources.iter().map(|it| json!({
                 "client": it.client.id(),
                 "file": it.file,

@@ -24,13 +24,15 @@ mod words;
 pub use change_words::change_words;
 pub use foreign::{TransportWord, UNUSED_KEYS};
 pub use location::{Location, NamedBy, locate, locate_clients, named_by};
-pub use overlay::{Approval, Overlay, Requested, Runtime, Standing, Word, digest_of_entry};
-pub use plan::Plan;
+pub use overlay::{
+    Approval, Overlay, Requested, Runtime, RuntimeChange, ServerStanding, digest_of_entry,
+};
+pub use plan::ReloadPlan;
 pub use read::{
-    ALLOWED_TOOLS, DISABLED_TOOLS, Environment, Inline, InvalidInline, MAX_EXPANDED, Parsed,
-    ParsedEntry, References, Source, Syntax, Unreadable, adopt, parse, parse_as, parse_entry,
+    ALLOWED_TOOLS, ConfigSource, DISABLED_TOOLS, Environment, Inline, InvalidInline, MAX_EXPANDED,
+    Parsed, ParsedEntry, References, Syntax, UnreadableFile, adopt, parse, parse_as, parse_entry,
     telemetry_of_environment,
 };
-pub use show::{Defaults, shown};
-pub use target::{Target, folded};
+pub use show::{Defaults, file_view};
+pub use target::{ServerTarget, folded};
 pub use words::{is_known_key, is_own_key, schema, schema_text};

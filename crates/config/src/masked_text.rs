@@ -44,7 +44,7 @@ pub enum NotRestored {
 
 /// A text with its secrets again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredText {
     pub text: String,
     edits: Vec<Edit>,
 }
@@ -78,7 +78,7 @@ pub fn masked_text(text: &str, syntax: Syntax) -> Result<String, EditError> {
 }
 
 /// A masked text with the secrets of the file. What stands where it stood is as it was, to the byte.
-pub fn restored_text(shown: &str, file: &str, syntax: Syntax) -> Result<Restored, NotRestored> {
+pub fn restored_text(shown: &str, file: &str, syntax: Syntax) -> Result<RestoredText, NotRestored> {
     let known: HashMap<(bool, String), &str> = hidden(file, syntax)?
         .into_iter()
         .map(|hidden| ((hidden.is_literal, hidden.shown), &file[hidden.at]))
@@ -108,13 +108,13 @@ pub fn restored_text(shown: &str, file: &str, syntax: Syntax) -> Result<Restored
         };
         edits.push(Edit { at: found.at, with });
     }
-    Ok(Restored {
+    Ok(RestoredText {
         text: spliced(shown, &edits),
         edits,
     })
 }
 
-impl Restored {
+impl RestoredText {
     /// Where a place of this text, as 1-based line and column in characters, is in the masked text.
     pub fn position_in(&self, shown: &str, (line, column): (usize, usize)) -> (usize, usize) {
         let Some(mut offset) = offset_of(&self.text, line, column) else {

@@ -19,7 +19,7 @@ use crate::{
 
 /// The way from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ReloadPlan {
     /// Every server of either: those of the new one in its order, then those that are gone.
     pub servers: Vec<ServerChange>,
     /// Whether servers that stay have another order, which decides contested names and URIs.
@@ -32,13 +32,13 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerChange {
     pub name: ServerName,
-    pub action: Action,
+    pub action: ServerAction,
     /// The keys of its entry that differ, if it is in both.
     pub keys: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub enum ServerAction {
     /// New, and started.
     Added,
     /// New, and left alone: disabled, or without `autoStart`.
@@ -64,7 +64,7 @@ pub struct SettingChange {
     pub takes_effect: TakesEffect,
 }
 
-impl Plan {
+impl ReloadPlan {
     pub fn between(old: &Config, new: &Config) -> Self {
         let before: HashMap<_, _> = old.servers.iter().map(|s| (&s.name, s)).collect();
         let after: HashMap<_, _> = new.servers.iter().map(|s| (&s.name, s)).collect();
@@ -91,7 +91,7 @@ impl Plan {
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        let unchanged = |change: &ServerChange| change.action == Action::Unchanged;
+        let unchanged = |change: &ServerChange| change.action == ServerAction::Unchanged;
         self.servers.iter().all(unchanged) && !self.reordered && self.settings.is_empty()
     }
 
@@ -108,9 +108,9 @@ impl Plan {
 impl ServerChange {
     fn added(server: &ServerConfig) -> Self {
         let action = if server.connects_at_start() {
-            Action::Added
+            ServerAction::Added
         } else {
-            Action::AddedIdle
+            ServerAction::AddedIdle
         };
         Self {
             name: server.name.clone(),
@@ -122,7 +122,7 @@ impl ServerChange {
     fn removed(server: &ServerConfig) -> Self {
         Self {
             name: server.name.clone(),
-            action: Action::Removed,
+            action: ServerAction::Removed,
             keys: Vec::new(),
         }
     }
@@ -130,12 +130,12 @@ impl ServerChange {
     fn between(old: &ServerConfig, new: &ServerConfig) -> Self {
         let keys = differing(old, new);
         let action = match (old.connects_at_start(), new.connects_at_start()) {
-            (false, true) => Action::Started,
+            (false, true) => ServerAction::Started,
             // One that runs is left alone when it is only not to be started by itself any more.
-            (true, false) if !new.enabled => Action::Stopped,
-            _ if old.is_reached_otherwise(new) && new.enabled => Action::Relaunched,
-            _ if keys.is_empty() => Action::Unchanged,
-            _ => Action::Changed,
+            (true, false) if !new.enabled => ServerAction::Stopped,
+            _ if old.is_reached_otherwise(new) && new.enabled => ServerAction::Relaunched,
+            _ if keys.is_empty() => ServerAction::Unchanged,
+            _ => ServerAction::Changed,
         };
         Self {
             name: new.name.clone(),
@@ -230,7 +230,7 @@ fn settings_between(old: &Config, new: &Config) -> Vec<SettingChange> {
 }
 
 /// A line for each server that changes, the number of the others, and the settings.
-impl fmt::Display for Plan {
+impl fmt::Display for ReloadPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("nothing changes");
@@ -238,7 +238,7 @@ impl fmt::Display for Plan {
         let (unchanged, changes): (Vec<_>, Vec<_>) = self
             .servers
             .iter()
-            .partition(|change| change.action == Action::Unchanged);
+            .partition(|change| change.action == ServerAction::Unchanged);
         let width = changes.iter().map(|change| change.name.as_str().len());
         let width = width.max().unwrap_or_default();
         let mut lines: Vec<String> = changes
@@ -274,7 +274,7 @@ impl fmt::Display for Plan {
     }
 }
 
-impl Action {
+impl ServerAction {
     const fn sign(self) -> char {
         match self {
             Self::Added | Self::AddedIdle => '+',
@@ -298,7 +298,7 @@ impl Action {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for ServerAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.words())
     }

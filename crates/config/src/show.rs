@@ -38,7 +38,7 @@ pub enum Defaults {
 
 /// The configuration without its secrets, to be read by people. `config` was parsed from `document` with
 /// [`super::References::Kept`]. It can be read as a configuration again, placeholders aside.
-pub fn shown(config: &Config, document: &Document, defaults: Defaults) -> Value {
+pub fn file_view(config: &Config, document: &Document, defaults: Defaults) -> Value {
     let written: HashMap<ServerName, Entry> = document.entries().into_iter().collect();
     let servers = config.servers.iter().map(|server| {
         let entry = entry(server, written.get(&server.name), defaults);

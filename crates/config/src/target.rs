@@ -40,7 +40,7 @@ const LONGEST_SHOWN: usize = 128;
 
 /// A server's target without its secrets, to be compared and shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct ServerTarget {
     /// A digest of the whole entry, references unexpanded. `None` if no entry is known; such a target
     /// equals no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub struct Target {
     pub headers: Vec<String>,
 }
 
-impl Target {
+impl ServerTarget {
     /// The target of an entry, as it was given.
     pub fn of_entry(entry: &Map<String, Value>) -> Self {
         let given = |key: &&str| entry.get(*key).is_some_and(|value| !value.is_null());
@@ -150,11 +150,11 @@ mod tests {
 
     use super::*;
 
-    fn target(entry: Value) -> Target {
+    fn target(entry: Value) -> ServerTarget {
         let Value::Object(entry) = entry else {
             panic!("no entry: {entry}")
         };
-        Target::of_entry(&entry)
+        ServerTarget::of_entry(&entry)
     }
 
     /// Whatever says where traffic goes makes another target; the rest does not.
@@ -189,7 +189,7 @@ mod tests {
             assert!(with(key, value.clone()).is(&known), "{key}: {value}");
         }
         assert!(
-            !Target::default().is(&Target::default()),
+            !ServerTarget::default().is(&ServerTarget::default()),
             "nothing is known of either"
         );
     }

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use mainstay_config::{Environment, Source, Syntax, Unreadable};
+use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
 use mainstay_core::{
     builtin,
     catalog::{self, Catalog, Claims, ListKind, Owner, Part, ServerCatalog, Target},
@@ -549,8 +549,8 @@ impl Environment for Nowhere {
         None
     }
 
-    fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
-        Err(Unreadable::Absent)
+    fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
+        Err(UnreadableFile::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
@@ -580,7 +580,7 @@ fn profile(
             "rename": renamed,
         }},
     });
-    let source = Source {
+    let source = ConfigSource {
         syntax: Syntax::Json,
         path: Path::new("/config.json"),
         is_of_clients: false,

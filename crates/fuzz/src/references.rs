@@ -9,7 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_config::{Environment, MAX_EXPANDED, References, Source, Unreadable, parse_entry};
+use mainstay_config::{
+    ConfigSource, Environment, MAX_EXPANDED, References, UnreadableFile, parse_entry,
+};
 use mainstay_core::{config::Launch, ids::ServerName};
 use serde_json::{Map, Value, json};
 
@@ -35,7 +37,7 @@ impl Environment for World {
         }
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         self.asked.set(self.asked.get() + 1);
         match path.to_str() {
             Some("/f/a") => Ok("line\n\r\n".to_owned()),
@@ -44,8 +46,8 @@ impl Environment for World {
             Some("/f/empty") => Ok(String::new()),
             Some("/f/nul") => Ok("\0".to_owned()),
             Some("/f/big") => Ok("f".repeat(MAX_EXPANDED * 3 / 4)),
-            Some("/f/device") => Err(Unreadable::NotRegular("a device")),
-            _ => Err(Unreadable::Absent),
+            Some("/f/device") => Err(UnreadableFile::NotRegular("a device")),
+            _ => Err(UnreadableFile::Absent),
         }
     }
 
@@ -82,7 +84,7 @@ pub fn check(data: &[u8]) {
     } else {
         References::Replaced
     };
-    let source = Source::file(&path);
+    let source = ConfigSource::file(&path);
     let parsed = parse_entry(name, &entry, FILE, &source, &world, references);
     let launch = parsed.expect("a usable file").config.launch;
     let asked = world.asked.get();
@@ -287,7 +289,7 @@ impl Reader<'_> {
             }
             "file" => match world.read_file(&path(name)) {
                 Ok(text) => Some(without_its_end(&text).to_owned()),
-                Err(Unreadable::Absent) => None,
+                Err(UnreadableFile::Absent) => None,
                 Err(_) => return None,
             },
             _ => {

@@ -3,15 +3,15 @@
 use serde_json::Value;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
-use super::Change;
+use super::EntryChange;
 
-pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
+pub fn apply(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     let mut document: DocumentMut = text
         .parse()
         .map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
     let mut comments = String::new();
     for change in changes {
-        let (Change::Put { section, .. } | Change::Remove { section, .. }) = change;
+        let (EntryChange::Put { section, .. } | EntryChange::Remove { section, .. }) = change;
         let mut place: &mut dyn TableLike = document.as_table_mut();
         for key in &section.keys {
             let next = place.entry(key).or_insert_with(|| {
@@ -25,7 +25,7 @@ pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
                 .ok_or_else(|| format!("`{key}` is no table"))?;
         }
         match change {
-            Change::Put { label, entry, .. } => match place.get_mut(label) {
+            EntryChange::Put { label, entry, .. } => match place.get_mut(label) {
                 Some(item) => {
                     let decor = item.as_table().map(|table| table.decor().clone());
                     let inline = item.is_inline_table();
@@ -42,7 +42,7 @@ pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
                     place.insert(label, item_of(entry));
                 }
             },
-            Change::Remove { label, .. } => {
+            EntryChange::Remove { label, .. } => {
                 if let Some(Item::Table(table)) = place.remove(label) {
                     comments.push_str(&above(&table));
                 }
@@ -68,10 +68,12 @@ fn above(table: &Table) -> String {
 }
 
 /// The comments stand above the table that was put, or else at the end.
-fn with_comments(text: &str, comments: &str, changes: &[Change]) -> String {
+fn with_comments(text: &str, comments: &str, changes: &[EntryChange]) -> String {
     let put = changes.iter().find_map(|change| match change {
-        Change::Put { section, label, .. } => Some(format!("[{}.{label}]", section.keys.join("."))),
-        Change::Remove { .. } => None,
+        EntryChange::Put { section, label, .. } => {
+            Some(format!("[{}.{label}]", section.keys.join(".")))
+        }
+        EntryChange::Remove { .. } => None,
     });
     let at = put.and_then(|head| {
         let mut offset = 0;

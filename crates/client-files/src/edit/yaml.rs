@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-use super::Change;
+use super::EntryChange;
 use crate::yaml::{self, Kind, Node};
 
 /// How far the members of a new block are indented.
 const INDENT: usize = 2;
 
-pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
+pub fn apply(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     let mut text = text.to_owned();
     for change in changes {
         text = one(&text, change)?;
@@ -24,8 +24,8 @@ struct Place {
     column: usize,
 }
 
-fn one(text: &str, change: &Change) -> Result<String, String> {
-    let (Change::Put { section, label, .. } | Change::Remove { section, label }) = change;
+fn one(text: &str, change: &EntryChange) -> Result<String, String> {
+    let (EntryChange::Put { section, label, .. } | EntryChange::Remove { section, label }) = change;
     let root = yaml::read(text).map_err(|error| error.to_string())?;
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let [key] = section.keys.as_slice() else {
@@ -33,11 +33,11 @@ fn one(text: &str, change: &Change) -> Result<String, String> {
     };
     let ends = text.is_empty() || text.ends_with('\n');
     let new = |column: usize| match change {
-        Change::Put { entry, .. } if section.is_list => element(entry, column),
-        Change::Put { entry, .. } => member(label, entry, column),
-        Change::Remove { .. } => Vec::new(),
+        EntryChange::Put { entry, .. } if section.is_list => element(entry, column),
+        EntryChange::Put { entry, .. } => member(label, entry, column),
+        EntryChange::Remove { .. } => Vec::new(),
     };
-    let is_put = matches!(change, Change::Put { .. });
+    let is_put = matches!(change, EntryChange::Put { .. });
     let holder = match &root {
         None => None,
         Some(Node {

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Found, NotPasted, Reading, is_url, of_json, shapes, shortened,
-    words::{self, Word},
+    words::{self, ShellWord},
 };
-use crate::format::Format;
+use crate::format::FileFormat;
 
 /// The most lines that are read.
 const MAX_LINES: usize = 200;
@@ -95,7 +95,7 @@ fn unreadable(reason: &str) -> NotPasted {
     NotPasted::Unreadable(reason.to_owned())
 }
 
-fn one(words: &[Word], before: &mut Before, reading: &mut Reading) -> Result<(), NotPasted> {
+fn one(words: &[ShellWord], before: &mut Before, reading: &mut Reading) -> Result<(), NotPasted> {
     if let Some(operator) = words
         .iter()
         .find(|word| !word.is_quoted && OPERATORS.contains(&word.text.as_str()))
@@ -476,7 +476,7 @@ fn add(words: &[&str]) -> Result<Found, NotPasted> {
         }
     }
     // In the words of clients, as they have been read so far.
-    let shape = shapes::find(Value::Object(members), Format::Json);
+    let shape = shapes::find(Value::Object(members), FileFormat::Json);
     let shape = shape.ok_or_else(|| unreadable("the command line names no server"))?;
     let read = shape
         .servers()

@@ -9,16 +9,16 @@ use super::{Found, map, shortened};
 use crate::{
     client::Client,
     document::NotReadable,
-    format::Format,
-    places::{ClientFile, Scope, Section},
-    read::{self, Fate, Server, kept_key},
+    format::FileFormat,
+    places::{ClientFile, FileScope, Section},
+    read::{self, FoundServer, KeyFate, kept_key},
 };
 
 /// How deep servers are looked for.
 const MAX_DEPTH: usize = 4;
 
 /// Servers in a value.
-pub(super) struct Shape {
+pub(super) struct PastedShape {
     client: Client,
     /// Whether the client is known by what it alone writes.
     is_certain: bool,
@@ -39,11 +39,11 @@ const REACH: [&str; 7] = [
     "remoteUrl",
 ];
 
-pub(super) fn find(whole: Value, format: Format) -> Option<Shape> {
+pub(super) fn find(whole: Value, format: FileFormat) -> Option<PastedShape> {
     find_at(whole, format, 0)
 }
 
-fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
+fn find_at(whole: Value, format: FileFormat, depth: usize) -> Option<PastedShape> {
     if let Value::Array(_) = whole {
         return of_list(whole, format);
     }
@@ -59,7 +59,7 @@ fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
             Some(client) => (client, true),
             None => (guessed(&entries), false),
         };
-        return Some(Shape {
+        return Some(PastedShape {
             client,
             is_certain,
             words: words.to_owned(),
@@ -77,7 +77,7 @@ fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
             "mcpServers",
             Value::Object(Map::from_iter([(label, whole)])),
         )]));
-        return Some(Shape {
+        return Some(PastedShape {
             client,
             is_certain: false,
             whole,
@@ -90,10 +90,10 @@ fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
         && members.values().all(Value::is_object)
     {
         let client = match format {
-            Format::Yaml if members.values().any(is_of_goose) => Client::Goose,
+            FileFormat::Yaml if members.values().any(is_of_goose) => Client::Goose,
             _ => guessed(&entries(&whole)),
         };
-        return Some(Shape {
+        return Some(PastedShape {
             client,
             is_certain: false,
             whole: Value::Object(map([("mcpServers", whole)])),
@@ -121,7 +121,7 @@ struct Known {
 }
 
 /// By the key that holds the servers.
-fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
+fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<Known> {
     let known = |client, keys: &[&str], is_list, words| {
         let section = section(keys, is_list);
         Some(Known {
@@ -158,7 +158,7 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
     }
     if is_map("mcpServers") {
         return match format {
-            Format::Yaml => known(
+            FileFormat::Yaml => known(
                 Some(Client::LibreChat),
                 &["mcpServers"],
                 false,
@@ -226,7 +226,7 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
 }
 
 /// A list of entries that say their names.
-fn of_list(list: Value, format: Format) -> Option<Shape> {
+fn of_list(list: Value, format: FileFormat) -> Option<PastedShape> {
     let elements = list.as_array()?;
     if !elements.iter().any(is_entry) {
         // One file in a list, and nothing else.
@@ -239,10 +239,10 @@ fn of_list(list: Value, format: Format) -> Option<Shape> {
         };
     }
     let (client, words) = match format {
-        Format::Yaml => (Client::Continue, "servers of Continue"),
+        FileFormat::Yaml => (Client::Continue, "servers of Continue"),
         _ => (guessed(&entries(&list)), "a list of servers"),
     };
-    Some(Shape {
+    Some(PastedShape {
         client,
         is_certain: false,
         whole: Value::Object(map([("mcpServers", list)])),
@@ -306,13 +306,13 @@ fn guessed(entries: &[&Map<String, Value>]) -> Client {
     }
 }
 
-impl Shape {
-    pub fn servers(&self) -> Result<Vec<Server>, NotReadable> {
+impl PastedShape {
+    pub fn servers(&self) -> Result<Vec<FoundServer>, NotReadable> {
         let file = ClientFile {
             client: self.client,
             path: PathBuf::new(),
-            format: Format::Json,
-            scope: Scope::User,
+            format: FileFormat::Json,
+            scope: FileScope::User,
             is_main: false,
             choices: Vec::new(),
             own_addresses: Vec::new(),
@@ -324,8 +324,8 @@ impl Shape {
     }
 
     /// A server with what a person has to know. The client is of no account any more.
-    pub fn found(&self, server: Server) -> Found {
-        let Server {
+    pub fn found(&self, server: FoundServer) -> Found {
+        let FoundServer {
             label,
             mut entry,
             mut notes,
@@ -338,10 +338,10 @@ impl Shape {
             for (key, value) in kept.into_iter().filter(|(key, _)| key != "name") {
                 let mut of_key = notes.iter().filter(|note| note.key == key);
                 // Keys without a meaning, which people keep in our file, too.
-                if is_known_key(&key) && of_key.clone().all(|note| note.fate == Fate::Kept) {
+                if is_known_key(&key) && of_key.clone().all(|note| note.fate == KeyFate::Kept) {
                     notes.retain(|note| note.key != key);
                     entry.entry(key).or_insert(value);
-                } else if of_key.any(|note| note.fate == Fate::Kept) {
+                } else if of_key.any(|note| note.fate == KeyFate::Kept) {
                     lost.push(shortened(&key));
                 }
             }

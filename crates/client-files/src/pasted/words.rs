@@ -2,7 +2,7 @@
 
 /// A word of a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct ShellWord {
     /// In our words: `${NAME}` is a reference, `$${` stands for `${`.
     pub text: String,
     /// Whether a part of it stood in quotes.
@@ -45,9 +45,9 @@ fn is_open(line: &str) -> bool {
 }
 
 /// The words of one line.
-pub(super) fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
+pub(super) fn split(line: &str) -> Result<Vec<ShellWord>, Unclosed> {
     let mut words = Vec::new();
-    let mut word = Word::default();
+    let mut word = ShellWord::default();
     let mut has_word = false;
     let mut chars = line.chars().peekable();
     while let Some(c) = chars.next() {

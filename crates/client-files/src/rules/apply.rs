@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Effect, Rule, RuleScope, Tools, behind, has_agents};
 use crate::{
     client::Client,
-    read::{Fate, Server},
+    read::{FoundServer, KeyFate},
 };
 
 /// Rules that are named in one note. The others are counted.
@@ -55,7 +55,7 @@ impl<'r> Verdict<'r> {
 }
 
 /// The rule by which the client has no tool of the server at all.
-pub(super) fn refusal<'r>(server: &Server, rules: &'r [Rule]) -> Option<&'r Rule> {
+pub(super) fn refusal<'r>(server: &FoundServer, rules: &'r [Rule]) -> Option<&'r Rule> {
     let own = rules.iter().filter(|rule| rule.server == server.label);
     let verdict = Verdict::from_rules(own.filter(|rule| rule.is_whole(server)));
     let has_some = verdict
@@ -68,7 +68,7 @@ pub(super) fn refusal<'r>(server: &Server, rules: &'r [Rule]) -> Option<&'r Rule
 }
 
 /// Restricts the server as its client does, and says which rules no longer hold.
-pub(crate) fn apply(server: &mut Server, rules: &[Rule]) {
+pub(crate) fn apply(server: &mut FoundServer, rules: &[Rule]) {
     // A question that holds behind Mainstay stays, and lifts no refusal here.
     let stays = |rule: &Rule| rule.effect == Effect::Asked && rule.holds_behind;
     let own = rules
@@ -131,28 +131,28 @@ fn of_file(rule: &Rule) -> String {
 }
 
 /// Disables a server with a restriction that Mainstay has not.
-fn refuse(server: &mut Server, rule: &Rule, text: String) {
-    server.note(&rule.key, Fate::Unsupported, text);
+fn refuse(server: &mut FoundServer, rule: &Rule, text: String) {
+    server.note(&rule.key, KeyFate::Unsupported, text);
     if server.entry.get("enabled") != Some(&Value::Bool(false)) {
         server.entry.insert("enabled".to_owned(), json!(false));
         let text = "the server is disabled until you enable it".to_owned();
-        server.note(&rule.key, Fate::Reported, text);
+        server.note(&rule.key, KeyFate::Reported, text);
     }
 }
 
 /// Disables a server that a list of its client leaves out.
-fn leave_out(server: &mut Server, rule: &Rule) {
+fn leave_out(server: &mut FoundServer, rule: &Rule) {
     server.entry.insert("enabled".to_owned(), json!(false));
     let text = format!(
         "{} leaves it out{}, so it is disabled here",
         server.client,
         of_file(rule)
     );
-    server.note(&rule.key, Fate::Reported, text);
+    server.note(&rule.key, KeyFate::Reported, text);
 }
 
 /// Allows these tools only.
-fn allow(server: &mut Server, rule: &Rule, mut tools: Vec<String>) {
+fn allow(server: &mut FoundServer, rule: &Rule, mut tools: Vec<String>) {
     const OURS: &str = "allowedTools";
     if let Some(known) = crate::read::names(server.entry.get(OURS)) {
         tools.retain(|name| known.contains(name));
@@ -163,11 +163,11 @@ fn allow(server: &mut Server, rule: &Rule, mut tools: Vec<String>) {
         client => client.to_string(),
     };
     let text = format!("{who} has {} of its tools only", tools.join(", "));
-    server.note(&rule.key, Fate::Honoured, text);
+    server.note(&rule.key, KeyFate::Honoured, text);
 }
 
 /// Hides the tools that the client refuses by their names.
-fn disable(server: &mut Server, verdict: &Verdict<'_>) {
+fn disable(server: &mut FoundServer, verdict: &Verdict<'_>) {
     const OURS: &str = "disabledTools";
     let mut refused = verdict
         .named
@@ -191,7 +191,7 @@ fn disable(server: &mut Server, verdict: &Verdict<'_>) {
         server.client,
         first_of(&tools)
     );
-    server.note(&key, Fate::Reported, text);
+    server.note(&key, KeyFate::Reported, text);
 }
 
 /// The first of these texts, and how many more there are.
@@ -204,7 +204,7 @@ fn first_of(texts: &[&str]) -> String {
 }
 
 /// Says which rules do not hold for the tools behind Mainstay, a note for each file.
-fn report(server: &mut Server, lost: &[&Rule]) {
+fn report(server: &mut FoundServer, lost: &[&Rule]) {
     let client = server.client;
     let is_absence = |rule: &&&Rule| rule.effect == Effect::Refused && rule.tools == Tools::All;
     let (absences, mut others): (Vec<&Rule>, Vec<&Rule>) = lost.iter().partition(is_absence);
@@ -218,7 +218,7 @@ fn report(server: &mut Server, lost: &[&Rule]) {
             "{client} leaves it out in {}, where Mainstay has it, too",
             first_of(&places)
         );
-        server.note(&rule.key, Fate::Reported, text);
+        server.note(&rule.key, KeyFate::Reported, text);
     }
     while let Some(first) = others.first().copied() {
         let is_same = |rule: &mut &Rule| rule.file == first.file;
@@ -246,7 +246,7 @@ fn report(server: &mut Server, lost: &[&Rule]) {
             of_file(first),
             behind(client, server.name.as_str(), tool)
         );
-        server.note(&keys.join(", "), Fate::Reported, text);
+        server.note(&keys.join(", "), KeyFate::Reported, text);
     }
 }
 

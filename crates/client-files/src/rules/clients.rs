@@ -12,7 +12,7 @@ use crate::{
     client::Client,
     own_address::LABEL,
     places::ClientFile,
-    read::{Server, names},
+    read::{FoundServer, names},
 };
 
 /// The keys of other files that are looked at. What else stands there is not kept.
@@ -62,14 +62,14 @@ struct Written<'a> {
 
 struct Reading<'a> {
     source: &'a RulesFile<'a>,
-    servers: &'a [Server],
+    servers: &'a [FoundServer],
     rules: &'a mut Vec<Rule>,
 }
 
 pub(super) fn read(
     file: &ClientFile,
     source: &RulesFile<'_>,
-    servers: &[Server],
+    servers: &[FoundServer],
     rules: &mut Vec<Rule>,
 ) {
     let mut reading = Reading {
@@ -257,7 +257,7 @@ impl Reading<'_> {
         }
     }
 
-    fn of_policy(&mut self, key: &str, is_out: impl Fn(&Server) -> bool) {
+    fn of_policy(&mut self, key: &str, is_out: impl Fn(&FoundServer) -> bool) {
         let servers = self.servers.iter().filter(|server| is_out(server));
         let labels: Vec<String> = servers.map(|server| server.label.clone()).collect();
         let place = self.source.place.clone();
@@ -533,7 +533,7 @@ fn of_agent(text: &str, label: &str) -> Option<Tools> {
 }
 
 /// Whether an element of a list of Claude Code means the server: by its name, its command or its URL.
-fn policy_fits(element: &Value, server: &Server) -> bool {
+fn policy_fits(element: &Value, server: &FoundServer) -> bool {
     let text = |key: &str| element.get(key).and_then(Value::as_str);
     let url = server.entry.get("url").and_then(Value::as_str);
     let is_url = text("serverUrl").zip(url);
@@ -542,14 +542,14 @@ fn policy_fits(element: &Value, server: &Server) -> bool {
         || names(element.get("serverCommand")).is_some_and(|words| words == command_of(server))
 }
 
-fn command_of(server: &Server) -> Vec<String> {
+fn command_of(server: &FoundServer) -> Vec<String> {
     let command = server.entry.get("command").and_then(Value::as_str);
     let args = names(server.entry.get("args")).unwrap_or_default();
     command.map(str::to_owned).into_iter().chain(args).collect()
 }
 
 /// Where a list has commands, a name lets in no server with a command, and so it is with URLs.
-fn is_allowed(allowed: &[Value], server: &Server) -> bool {
+fn is_allowed(allowed: &[Value], server: &FoundServer) -> bool {
     let by = if server.entry.contains_key("url") {
         "serverUrl"
     } else {

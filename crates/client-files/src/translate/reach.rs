@@ -4,7 +4,7 @@ use mainstay_config::TransportWord;
 use serde_json::{Map, Value, json};
 
 use super::{Reading, UNKNOWN, is_off};
-use crate::read::Fate;
+use crate::read::KeyFate;
 
 /// Keys by which clients say how they sign in.
 pub(super) const SIGN_IN: [&str; 15] = [
@@ -57,7 +57,7 @@ impl Reading<'_> {
             (client, "url") if client.is_of_gemini() && !is_stated => self.set("type", "sse"),
             (client, _) if !is_stated && client.assumes_sse() => {
                 let text = format!("{client} takes a URL without a type for one of HTTP+SSE");
-                self.note(key, Fate::Honoured, text);
+                self.note(key, KeyFate::Honoured, text);
                 self.set("type", "sse");
             }
             (_, "httpUrl") if !is_stated => self.set("type", "http"),
@@ -184,8 +184,8 @@ impl Reading<'_> {
     pub(super) fn needs_no_sign_in(&mut self) {
         for note in &mut self.read.notes {
             let is_sign_in = SIGN_IN.contains(&&*note.key) || note.key == "headersHelper";
-            if is_sign_in && note.fate == Fate::Unsupported {
-                note.fate = Fate::Kept;
+            if is_sign_in && note.fate == KeyFate::Unsupported {
+                note.fate = KeyFate::Kept;
                 note.text = format!("kept for {}", self.client);
             }
         }

@@ -1,6 +1,6 @@
 //! One server of another MCP client's files.
 
-use mainstay_client_files::{Client, Server, find, servers};
+use mainstay_client_files::{Client, FoundServer, find, servers};
 use mainstay_command_line::{CommandError, screen::complain, suggest};
 use mainstay_core::display::word;
 
@@ -53,7 +53,7 @@ pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
     })
 }
 
-fn absent(client: Client, label: &str, known: &[Server]) -> CommandError {
+fn absent(client: Client, label: &str, known: &[FoundServer]) -> CommandError {
     let labels: Vec<_> = known.iter().map(|server| server.label.as_str()).collect();
     CommandError::NotFound {
         what: format!("server {label} of {}", client.name()),

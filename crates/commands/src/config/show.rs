@@ -5,7 +5,7 @@ use mainstay_command_line::{CommandError, output, screen::complain, yaml};
 use mainstay_config::{
     Defaults, Syntax,
     edit::{self, Document},
-    shown,
+    file_view,
 };
 use mainstay_platform::environment::Origin;
 
@@ -56,7 +56,7 @@ impl Show {
         } else {
             Defaults::LeftOut
         };
-        let shown = shown(&loaded.config, &document, defaults);
+        let shown = file_view(&loaded.config, &document, defaults);
         match self.output {
             Some(Form::Yaml) => output::data(&yaml::document(&shown)),
             Some(Form::Json) => output::json(&shown),

@@ -38,7 +38,9 @@ pub fn check() -> Vec<Finding> {
             };
             match read {
                 Ok(servers) => {
-                    let servers = servers.into_iter().filter(client_files::Server::is_movable);
+                    let servers = servers
+                        .into_iter()
+                        .filter(client_files::FoundServer::is_movable);
                     own.extend(servers.map(|server| server.label));
                 }
                 Err(error) => findings.push(

@@ -3,7 +3,7 @@
 use std::{io::ErrorKind, path::Path};
 
 use mainstay_command_line::output;
-use mainstay_config::{Syntax, Unreadable, edit::Document, masking::masked};
+use mainstay_config::{Syntax, UnreadableFile, edit::Document, masking::masked};
 use mainstay_core::config::ConfigError;
 use mainstay_platform::environment::{LoadError, Loaded};
 
@@ -88,13 +88,13 @@ fn of_error(error: &LoadError) -> Vec<Finding> {
         }
         LoadError::Unreadable {
             path,
-            source: Unreadable::Untrusted(_),
+            source: UnreadableFile::Untrusted(_),
         } => vec![of_untrusted(path, error)],
         LoadError::Unreadable { path, source } => vec![
             Finding::error("config.unreadable", format!("{error}: {source}"))
                 .why(why)
                 .mend(match source {
-                    Unreadable::System(ErrorKind::PermissionDenied) => {
+                    UnreadableFile::System(ErrorKind::PermissionDenied) => {
                         format!("chmod u+r {}", quoted(path))
                     }
                     _ => format!("ls -l {}  # {}", quoted(path), source.hint()),

@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use mainstay_client_files::{Client, DEFAULT_URL, Front, Standing};
+use mainstay_client_files::{Client, DEFAULT_URL, Front, MergeStatus};
 use mainstay_command_line::{CommandError, Exit, output, screen::ask, stderr::complain};
 use mainstay_core::ids::ServerName;
 use mainstay_platform::{
@@ -260,8 +260,8 @@ impl Setup {
         }
         let rows = plan.servers.iter().map(|server| {
             let standing = match server.standing {
-                Standing::New => "new",
-                Standing::Present => "there already",
+                MergeStatus::New => "new",
+                MergeStatus::Present => "there already",
             };
             [
                 server.name.to_string(),
@@ -294,7 +294,7 @@ impl Setup {
             let servers = plan.servers.iter().map(|server| {
                 json!({
                     "name": server.name.as_str(),
-                    "new": server.standing == Standing::New,
+                    "new": server.standing == MergeStatus::New,
                     "from": server.sources.iter().map(|it| it.client.id()).collect::<Vec<_>>(),
                 })
             });

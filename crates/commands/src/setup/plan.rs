@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
-    self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Merged,
-    NotReadable, Server, Standing,
+    self as client_files, Client, EditError, EntryChange, Found, FoundFile, FoundServer, Front,
+    LeftOut, MergeStatus, Merged, NotReadable,
 };
 use mainstay_command_line::CommandError;
 use mainstay_config::{
@@ -84,7 +84,7 @@ pub struct Plan {
     /// What a person has to know.
     pub notes: Vec<Note>,
     /// Servers that stay with their clients.
-    staying: Vec<Server>,
+    staying: Vec<FoundServer>,
     secrets: BTreeSet<String>,
 }
 
@@ -149,7 +149,7 @@ impl Plan {
     pub fn new_servers(&self) -> impl Iterator<Item = &Merged> {
         self.servers
             .iter()
-            .filter(|it| it.standing == Standing::New)
+            .filter(|it| it.standing == MergeStatus::New)
     }
 
     /// Whether the client would have the tools of Mainstay. A client whose own list leaves Mainstay out would have none
@@ -171,7 +171,7 @@ impl Plan {
         left_out.is_empty()
     }
 
-    fn read(&mut self, it: &FoundFile, servers: &mut Vec<Server>) {
+    fn read(&mut self, it: &FoundFile, servers: &mut Vec<FoundServer>) {
         let path = it.file.path.display().to_string();
         let text = match &it.text {
             Ok(text) => text,
@@ -197,10 +197,14 @@ impl Plan {
 
     /// The servers without those that need what Mainstay has not, or refuse it. They may work for their clients, and
     /// stay there.
-    fn without_unsupported(&mut self, servers: Vec<Server>, refusals: &Refusals) -> Vec<Server> {
-        let refusal = |it: &Server| refusals.get(plain_url(&it.entry)?);
+    fn without_unsupported(
+        &mut self,
+        servers: Vec<FoundServer>,
+        refusals: &Refusals,
+    ) -> Vec<FoundServer> {
+        let refusal = |it: &FoundServer| refusals.get(plain_url(&it.entry)?);
         let stays =
-            |it: &Server| it.left_out.is_none() && (!it.is_movable() || refusal(it).is_some());
+            |it: &FoundServer| it.left_out.is_none() && (!it.is_movable() || refusal(it).is_some());
         let (staying, others) = servers.into_iter().partition(stays);
         self.staying = staying;
         let staying = self.staying.iter().map(|server| {
@@ -219,7 +223,7 @@ impl Plan {
     }
 
     /// Says why an entry stays with its client that cannot be read.
-    fn note_unread(&mut self, server: &Server) {
+    fn note_unread(&mut self, server: &FoundServer) {
         if let Some(LeftOut::NotUnderstood(reason)) = &server.left_out {
             let text = format!(
                 "stays in {}, for its entry cannot be read: {reason}",
@@ -236,7 +240,7 @@ impl Plan {
     }
 
     /// Our own configuration, with the servers that it has not.
-    fn configure(&mut self, origin: &Origin, servers: &[Server]) -> Result<(), CommandError> {
+    fn configure(&mut self, origin: &Origin, servers: &[FoundServer]) -> Result<(), CommandError> {
         let path = origin
             .path()
             .ok_or(mainstay_platform::state::StateError::Nowhere)?;
@@ -300,7 +304,7 @@ impl Plan {
 
     /// A new server that cannot be started here stays where it may work.
     fn leave(&mut self, name: &ServerName, problem: &str) {
-        let is_it = |it: &mut Merged| it.standing == Standing::New && it.name == *name;
+        let is_it = |it: &mut Merged| it.standing == MergeStatus::New && it.name == *name;
         let staying: Vec<Merged> = self.servers.extract_if(.., is_it).collect();
         for server in staying {
             let clients: BTreeSet<&str> =
@@ -316,7 +320,7 @@ impl Plan {
     }
 
     /// Whether Mainstay has the server instead of its client.
-    fn takes(&self, server: &Server) -> bool {
+    fn takes(&self, server: &FoundServer) -> bool {
         !self.staying.contains(server)
     }
 
@@ -377,8 +381,8 @@ impl Plan {
             None => self.takes(server),
             Some(reason) => !reason.stays(),
         });
-        let changes: Vec<Change> = ours
-            .map(|server| Change::Remove {
+        let changes: Vec<EntryChange> = ours
+            .map(|server| EntryChange::Remove {
                 section: server.section,
                 label: server.label,
             })
@@ -398,7 +402,7 @@ impl Plan {
     /// What became of keys that are not wholly honoured.
     fn report(&mut self) {
         let notes = self.servers.iter().flat_map(|server| {
-            let of_sources = server.sources.iter().flat_map(Server::reports);
+            let of_sources = server.sources.iter().flat_map(FoundServer::reports);
             let notes = server.notes.iter().chain(of_sources);
             notes.map(|note| {
                 (

@@ -6,7 +6,7 @@ use mainstay_core::{config::ServerConfig, ids::ServerName};
 use crate::read::{
     fields::Fields,
     node::Node,
-    report::{KeyPath, Report},
+    report::{FindingReport, KeyPath},
 };
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    pub fn take(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
+    pub fn take(fields: &mut Fields<'_>, report: &mut FindingReport<'_>) -> Self {
         let mut choice = Self::of_mcp(fields, report);
         // Gemini CLI has an object there, with rules that are not read.
         if fields.peek("tools").is_some_and(|node| !node.is_object()) {
@@ -30,7 +30,7 @@ impl Choice {
         choice
     }
 
-    fn of_mcp(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
+    fn of_mcp(fields: &mut Fields<'_>, report: &mut FindingReport<'_>) -> Self {
         let is_list = |node: &Node<'_>, key| node.member(key).is_some_and(|it| it.is_array());
         let is_choice = |node: &Node<'_>| is_list(node, "allowed") || is_list(node, "excluded");
         if !fields.peek("mcp").is_some_and(is_choice) {
@@ -51,7 +51,7 @@ impl Choice {
     }
 
     /// Leaves the server what the file has of it. `label` is its name in the file.
-    pub fn restrict(&self, label: &str, server: &mut ServerConfig, report: &mut Report<'_>) {
+    pub fn restrict(&self, label: &str, server: &mut ServerConfig, report: &mut FindingReport<'_>) {
         server.enabled &= self.has(label, &server.name);
         let Some((chosen, place)) = &self.of_agent else {
             return;

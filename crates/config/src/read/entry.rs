@@ -15,17 +15,17 @@ use mainstay_core::{
 };
 
 use crate::{
-    Environment, MAX_EXPANDED, References, Unreadable,
+    Environment, MAX_EXPANDED, References, UnreadableFile,
     foreign::dialect::Dialect,
     read::{
         env_file,
-        expand::{Scope, Unresolved},
+        expand::{ReferenceScope, Unresolved},
         fields::Fields,
         http,
         node::{Member, Node},
         policies::Policies,
         reach,
-        report::{KeyPath, Report},
+        report::{FindingReport, KeyPath},
     },
 };
 
@@ -44,12 +44,12 @@ pub(crate) struct Context<'e> {
 }
 
 /// An entry being read, or another object whose texts may have references.
-pub(crate) struct Entry<'e, 'r, 't> {
+pub(crate) struct EntryReader<'e, 'r, 't> {
     /// The server's name as the file has it.
     pub label: &'e str,
     pub fields: Fields<'e>,
-    pub report: &'r mut Report<'t>,
-    pub scope: Scope<'e>,
+    pub report: &'r mut FindingReport<'t>,
+    pub scope: ReferenceScope<'e>,
     /// The file in which it stands.
     pub file: &'e Path,
     /// Variables of `env` that are `null`.
@@ -58,8 +58,8 @@ pub(crate) struct Entry<'e, 'r, 't> {
 
 impl<'e> Context<'e> {
     /// What references may name outside any entry.
-    pub fn scope(&self) -> Scope<'e> {
-        Scope {
+    pub fn scope(&self) -> ReferenceScope<'e> {
+        ReferenceScope {
             environment: self.environment,
             references: self.references,
             folder: self.folder,
@@ -78,7 +78,7 @@ pub(crate) fn read<'e>(
     label: &'e str,
     node: &Node<'e>,
     context: &Context<'e>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> ServerConfig {
     let before = report.errors.len();
     let (mut server, transport) = match Fields::open(node, report) {
@@ -108,9 +108,9 @@ fn read_fields<'e>(
     label: &'e str,
     fields: Fields<'e>,
     context: &Context<'e>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> ServerConfig {
-    let mut entry = Entry::new(label, fields, context, report);
+    let mut entry = EntryReader::new(label, fields, context, report);
     entry.read_params();
     entry.read_env_file();
     entry.read_env();
@@ -123,12 +123,12 @@ fn read_fields<'e>(
     server
 }
 
-impl<'e, 'r, 't> Entry<'e, 'r, 't> {
+impl<'e, 'r, 't> EntryReader<'e, 'r, 't> {
     pub fn new(
         label: &'e str,
         fields: Fields<'e>,
         context: &Context<'e>,
-        report: &'r mut Report<'t>,
+        report: &'r mut FindingReport<'t>,
     ) -> Self {
         Self {
             label,
@@ -141,7 +141,7 @@ impl<'e, 'r, 't> Entry<'e, 'r, 't> {
     }
 }
 
-impl<'e> Entry<'e, '_, '_> {
+impl<'e> EntryReader<'e, '_, '_> {
     /// `inputParams`: a text each, or an object that describes the parameter and has its value.
     fn read_params(&mut self) {
         for Member { key, node, .. } in self.members("inputParams") {
@@ -181,7 +181,7 @@ impl<'e> Entry<'e, '_, '_> {
         let text = match self.scope.file(&path) {
             Err(
                 absent @ Unresolved::File {
-                    reason: Unreadable::Absent,
+                    reason: UnreadableFile::Absent,
                     ..
                 },
             ) => {

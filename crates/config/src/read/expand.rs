@@ -14,7 +14,7 @@ use mainstay_core::{
     display::{LONGEST_NAME, shortened},
 };
 
-use crate::{Unreadable, foreign::dialect::Dialect};
+use crate::{UnreadableFile, foreign::dialect::Dialect};
 
 /// The most that the texts of one server's entry may come to, all fields together, in bytes: what
 /// stands there, references included, and what the references yield. No system starts a process with a
@@ -29,7 +29,7 @@ pub trait Environment {
     /// A variable of the environment.
     fn var(&self, name: &str) -> Option<String>;
     /// The text of a file that `${file:…}` names. Returns in bounded time, whatever the path leads to.
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable>;
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile>;
     fn home_dir(&self) -> Option<PathBuf>;
     /// Whether there is a folder at this path, as far as can be told in bounded time.
     fn has_folder(&self, path: &Path) -> bool {
@@ -48,7 +48,7 @@ pub enum References {
 }
 
 /// What the references of one server's entry may name.
-pub(crate) struct Scope<'s> {
+pub(crate) struct ReferenceScope<'s> {
     pub environment: &'s dyn Environment,
     pub references: References,
     /// The configuration file's, against which relative paths are resolved.
@@ -75,7 +75,10 @@ pub(crate) enum Unresolved {
     #[error("input {0:?} has no value")]
     Input(String),
     #[error("cannot read {path:?}: {reason}")]
-    File { path: String, reason: Unreadable },
+    File {
+        path: String,
+        reason: UnreadableFile,
+    },
     #[error("${{keyring:{0}}} is not supported yet")]
     Keyring(String),
     #[error("unknown kind of reference ${{{0}:…}}")]
@@ -111,7 +114,7 @@ impl Unresolved {
                 )
             }
             Self::File {
-                reason: Unreadable::Absent,
+                reason: UnreadableFile::Absent,
                 ..
             } => "create it, or give a default: ${file:…:-…}".to_owned(),
             Self::File { reason, .. } => reason.hint().to_owned(),
@@ -141,7 +144,7 @@ enum Piece<'t> {
 
 #[derive(Clone, Copy)]
 struct Reference<'t> {
-    kind: Kind,
+    kind: ReferenceKind,
     name: &'t str,
     default: Option<&'t str>,
     /// The reference as it is spelled, without `${` and `}`.
@@ -149,7 +152,7 @@ struct Reference<'t> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ReferenceKind {
     Any,
     Env,
     Input,
@@ -173,10 +176,10 @@ impl<'t> Reference<'t> {
             return Err(Unresolved::Nameless);
         }
         let kind = match kind {
-            None => Kind::Any,
-            Some("env") => Kind::Env,
-            Some("input") => Kind::Input,
-            Some("file") => Kind::File,
+            None => ReferenceKind::Any,
+            Some("env") => ReferenceKind::Env,
+            Some("input") => ReferenceKind::Input,
+            Some("file") => ReferenceKind::File,
             Some("keyring") => return Err(Unresolved::Keyring(shortened(name, LONGEST_NAME))),
             Some(other) => return Err(Unresolved::Kind(shortened(other, LONGEST_NAME))),
         };
@@ -225,7 +228,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, Unresolved>> {
     })
 }
 
-impl Scope<'_> {
+impl ReferenceScope<'_> {
     /// The text with the values of its references in their places.
     pub fn expand(&self, text: &str) -> Result<String, Unresolved> {
         let mut expanded = String::new();
@@ -292,30 +295,30 @@ impl Scope<'_> {
             ..
         } = reference;
         let value = match kind {
-            Kind::Any => match self.params.get(name) {
+            ReferenceKind::Any => match self.params.get(name) {
                 Some(value) => Some(Cow::from(value)),
                 None => self.variable(name),
             },
-            Kind::Env => self.variable(name),
-            Kind::Input => self.input(name),
-            Kind::File => match self.file(name) {
+            ReferenceKind::Env => self.variable(name),
+            ReferenceKind::Input => self.input(name),
+            ReferenceKind::File => match self.file(name) {
                 Err(Unresolved::File {
-                    reason: Unreadable::Absent,
+                    reason: UnreadableFile::Absent,
                     ..
                 }) if default.is_some() => None,
                 read => Some(read?.into()),
             },
         };
-        let value = value.or_else(|| self.place(name).filter(|_| kind == Kind::Any));
+        let value = value.or_else(|| self.place(name).filter(|_| kind == ReferenceKind::Any));
         match (value, default) {
             // As in a shell, the default also stands in for an empty value.
             (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
             (Some(value), _) => Ok(value),
             (None, Some(default)) => Ok(default.into()),
-            (None, None) if kind == Kind::Input => {
+            (None, None) if kind == ReferenceKind::Input => {
                 Err(Unresolved::Input(shortened(name, LONGEST_NAME)))
             }
-            (None, None) => Err(match meaning(name).filter(|_| kind == Kind::Any) {
+            (None, None) => Err(match meaning(name).filter(|_| kind == ReferenceKind::Any) {
                 Some(meaning) => Unresolved::Elsewhere(shortened(name, LONGEST_NAME), meaning),
                 None => Unresolved::Variable(shortened(name, LONGEST_NAME)),
             }),

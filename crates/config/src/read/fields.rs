@@ -6,26 +6,26 @@ use mainstay_core::spelling::nearest;
 use crate::{
     read::{
         node::{Member, Node},
-        report::{KeyPath, Report},
+        report::{FindingReport, KeyPath},
     },
-    words::schema::{Key, Object, Shape},
+    words::schema::{KeyRow, ObjectShape, ValueShape},
 };
 
 /// An object whose keys are known by the schema. Keys that were not taken are reported at the end.
 pub(crate) struct Fields<'a> {
     pub place: KeyPath,
     /// What the schema knows of it.
-    object: Option<&'static Object>,
+    object: Option<&'static ObjectShape>,
     members: Vec<Member<'a>>,
     asked: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    pub fn open(node: &Node<'a>, report: &mut Report<'_>) -> Option<Self> {
+    pub fn open(node: &Node<'a>, report: &mut FindingReport<'_>) -> Option<Self> {
         let members = node.distinct_members(report)?;
         Some(Self {
             place: node.place.clone(),
-            object: node.shape().and_then(Shape::object),
+            object: node.shape().and_then(ValueShape::object),
             members,
             asked: Vec::new(),
         })
@@ -68,13 +68,13 @@ impl<'a> Fields<'a> {
     }
 
     /// Every key that the schema has here.
-    pub fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
-        self.object.into_iter().flat_map(Object::all_keys)
+    pub fn keys(&self) -> impl Iterator<Item = &'static KeyRow> + use<> {
+        self.object.into_iter().flat_map(ObjectShape::all_keys)
     }
 
     /// Reports what is left.
-    pub fn finish(mut self, report: &mut Report<'_>) {
-        let of_object = |keys: fn(&Object) -> &'static [&'static str]| {
+    pub fn finish(mut self, report: &mut FindingReport<'_>) {
+        let of_object = |keys: fn(&ObjectShape) -> &'static [&'static str]| {
             self.object.map(keys).unwrap_or_default()
         };
         let (foreign, later) = (of_object(|it| it.foreign), of_object(|it| it.later));

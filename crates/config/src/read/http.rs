@@ -1,6 +1,6 @@
 //! Checks URLs and headers before they are sent.
 
-use crate::read::{node::Node, report::Report};
+use crate::read::{node::Node, report::FindingReport};
 
 /// Why a text is no URL that we can connect to. Never shows the URL: it may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +97,7 @@ pub(crate) fn is_ours(lowercase_name: &str) -> bool {
 }
 
 /// The URL of an MCP registry.
-pub(crate) fn registry_url(node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
+pub(crate) fn registry_url(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<String> {
     let url = node.string(report)?;
     if ["http://", "https://"]
         .iter()

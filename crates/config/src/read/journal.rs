@@ -10,7 +10,7 @@ use mainstay_core::config::redact_pattern;
 use serde_json::Value;
 
 use crate::{
-    read::{node::Node, report::Report},
+    read::{node::Node, report::FindingReport},
     words::settings::SettingValue,
 };
 
@@ -20,7 +20,7 @@ pub(crate) const LEAST_BYTES: u32 = 16 * 1024 * 1024;
 /// No log of calls is kept for longer than a century.
 pub(crate) const MOST_DAYS: u32 = 36_500;
 
-pub(crate) fn days(node: &Node<'_>, report: &mut Report<'_>) -> Option<Duration> {
+pub(crate) fn days(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Duration> {
     u32::read(node, report).map(|days| days * DAY)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn shown_days(retention: &Duration) -> Value {
 
 /// A pattern that hides nothing would be noticed too late, so a bad one fails the file.
 #[expect(clippy::unnecessary_wraps, reason = "readers of rows may read nothing")]
-pub(crate) fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Option<Vec<String>> {
+pub(crate) fn patterns(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Vec<String>> {
     let mut patterns = Vec::new();
     for node in node.array(report) {
         let Some(pattern) = node.string(report) else {

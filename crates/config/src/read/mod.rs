@@ -39,7 +39,7 @@ use self::{
     fields::Fields,
     node::Node,
     policies::Policies,
-    report::{KeyPath, Lines, Report},
+    report::{FindingReport, KeyPath, Lines},
 };
 pub use self::{
     expand::{Environment, MAX_EXPANDED, References},
@@ -47,7 +47,7 @@ pub use self::{
     server_name::adopt,
     syntax::Syntax,
     telemetry::telemetry_of_environment,
-    unreadable::Unreadable,
+    unreadable::UnreadableFile,
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 use crate::{
@@ -60,7 +60,7 @@ use crate::{
 
 /// What is known of the text that is parsed.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct ConfigSource<'a> {
     pub syntax: Syntax,
     /// The file's path. `${file:…}` and `cwd` are resolved against its folder, and its place may tell
     /// whose file it is.
@@ -70,7 +70,7 @@ pub struct Source<'a> {
     pub is_of_clients: bool,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ConfigSource<'a> {
     /// What a file's path tells.
     pub fn file(path: &'a Path) -> Self {
         Self {
@@ -108,7 +108,7 @@ const CLIENTS_TOOLS: &[Group] = &[Group::External, Group::Records];
 /// [`Config::problems`]; an error means that the file cannot be used, and names those problems, too.
 pub fn parse(
     text: &str,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     environment: &dyn Environment,
 ) -> Result<Parsed, ConfigErrors> {
     parse_as(text, source, environment, References::Replaced)
@@ -117,7 +117,7 @@ pub fn parse(
 /// Reads a configuration, and leaves references as they are where they are to be kept.
 pub fn parse_as(
     text: &str,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     environment: &dyn Environment,
     references: References,
 ) -> Result<Parsed, ConfigErrors> {
@@ -130,7 +130,7 @@ pub fn parse_as(
         ])
     })?;
     let root = Node::root(&tree, &words::FILE_SHAPE);
-    let mut report = Report::new(lines);
+    let mut report = FindingReport::new(lines);
     let mut config = Config::default();
     if root.is_object() {
         read_root(
@@ -146,7 +146,7 @@ pub fn parse_as(
         report.error_with_hint(&root.place, "Config must be an object", hint);
     }
 
-    let Report {
+    let FindingReport {
         mut errors,
         mut warnings,
         ..
@@ -166,7 +166,7 @@ fn foreign_text(text: &str, path: &Path, lines: &Lines<'_>) -> Option<ConfigErro
         let tree = syntax::tree(text, Syntax::Jsonc, lines).ok()?;
         let root = Node::root(&tree, &words::FILE_SHAPE);
         let has_servers = ["mcpServers", "servers"].map(|key| root.member(key).is_some());
-        let fields = Fields::open(&root, &mut Report::new(Lines::new(text)))?;
+        let fields = Fields::open(&root, &mut FindingReport::new(Lines::new(text)))?;
         foreign::in_json(&fields).filter(|_| has_servers == [false, false])
     };
     let Foreign { message, hint } = foreign::in_text(text, path).or_else(in_json)?;
@@ -204,7 +204,7 @@ pub fn parse_entry(
     name: ServerName,
     entry: &serde_json::Map<String, serde_json::Value>,
     file: &str,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     environment: &dyn Environment,
     references: References,
 ) -> Result<ParsedEntry, ConfigErrors> {
@@ -227,7 +227,7 @@ pub fn parse_entry(
     let tree = syntax::tree(file, source.syntax, &lines).map_err(unusable)?;
     let entry_tree = syntax::tree(&entry, Syntax::Json, &entry_lines).map_err(unusable)?;
     // Reading the whole file reports what is wrong with it.
-    let mut unheard = Report::new(lines);
+    let mut unheard = FindingReport::new(lines);
     let mut fields = Fields::open(&Node::root(&tree, &words::FILE_SHAPE), &mut unheard);
     let asked = fields.as_mut().and_then(|fields| fields.take("inputs"));
     let inputs = asked
@@ -252,7 +252,7 @@ pub fn parse_entry(
         require_transport: false,
         policies,
     };
-    let mut report = Report::new(entry_lines);
+    let mut report = FindingReport::new(entry_lines);
     let label = name.clone();
     let mut config = entry::read(name, label.as_str(), &node, &context, &mut report);
     config.unplace();
@@ -277,10 +277,10 @@ fn too_long() -> ConfigError {
 fn read_root<'a>(
     root: &Node<'a>,
     config: &mut Config,
-    source: &Source<'a>,
+    source: &ConfigSource<'a>,
     environment: &'a dyn Environment,
     references: References,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) {
     let Some(mut fields) = Fields::open(root, report) else {
         return;
@@ -334,7 +334,7 @@ fn read_root<'a>(
 
 /// VS Code's questions to the user. Mainstay cannot ask, so only their defaults count. The other
 /// members belong to the question.
-fn inputs(node: &Node<'_>, report: &mut Report<'_>) -> BTreeMap<String, String> {
+fn inputs(node: &Node<'_>, report: &mut FindingReport<'_>) -> BTreeMap<String, String> {
     let mut defaults = BTreeMap::new();
     for input in node.array(report) {
         let Some(mut fields) = Fields::open(&input, report) else {
@@ -362,7 +362,7 @@ struct Written<'a> {
 }
 
 /// The servers of `mcpServers` and `servers`, in the order of the file.
-fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<'a>> {
+fn entries<'a>(fields: &mut Fields<'a>, report: &mut FindingReport<'_>) -> Vec<Written<'a>> {
     let (map, either) = (fields.take("mcpServers"), fields.take("servers"));
     if map.is_none() && either.is_none() {
         let near = fields
@@ -423,7 +423,7 @@ fn claim(
     label: &str,
     place: &KeyPath,
     taken: &mut HashSet<ServerName>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> Option<ServerName> {
     let (name, fault) = server_name::adopt(label)
         .map_err(|fault| report.error(place, fault.to_string()))

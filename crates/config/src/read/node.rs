@@ -8,8 +8,8 @@ use jsonc_parser::{
 };
 
 use crate::{
-    read::report::{KeyPath, Report},
-    words::schema::Shape,
+    read::report::{FindingReport, KeyPath},
+    words::schema::ValueShape,
 };
 
 /// Up to here every whole number is an exact `f64`.
@@ -21,7 +21,7 @@ pub(crate) struct Node<'a> {
     pub place: KeyPath,
     value: &'a Value<'a>,
     /// What the schema says of it; unknown below keys that nobody reads.
-    shape: Option<&'static Shape>,
+    shape: Option<&'static ValueShape>,
 }
 
 /// One member of an object; `key_place` is where its key stands.
@@ -32,7 +32,7 @@ pub(crate) struct Member<'a> {
 }
 
 impl<'a> Node<'a> {
-    pub fn root(value: &'a Value<'a>, shape: &'static Shape) -> Self {
+    pub fn root(value: &'a Value<'a>, shape: &'static ValueShape) -> Self {
         let offset = value.range().start;
         Self {
             place: KeyPath {
@@ -44,12 +44,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub fn shape(&self) -> Option<&'static Shape> {
+    pub fn shape(&self) -> Option<&'static ValueShape> {
         self.shape
     }
 
     /// Holds a reader against the schema, in debug builds: what is read in one way must be described so.
-    pub fn is_read(&self, is_such: impl Fn(&Shape) -> bool) {
+    pub fn is_read(&self, is_such: impl Fn(&ValueShape) -> bool) {
         debug_assert!(
             self.shape.is_none_or(|shape| shape.admits(&is_such)),
             "{} is not read as the schema has it",
@@ -94,15 +94,15 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn mismatch(&self, report: &mut Report<'_>, expected: &str) {
+    fn mismatch(&self, report: &mut FindingReport<'_>, expected: &str) {
         report.error(
             &self.place,
             format!("expected {expected}, found {}", self.kind()),
         );
     }
 
-    pub fn string(&self, report: &mut Report<'_>) -> Option<&'a str> {
-        self.is_read(|shape| matches!(shape, Shape::Text));
+    pub fn string(&self, report: &mut FindingReport<'_>) -> Option<&'a str> {
+        self.is_read(|shape| matches!(shape, ValueShape::Text));
         let text = self.as_str();
         if text.is_none() {
             self.mismatch(report, "a string");
@@ -111,8 +111,8 @@ impl<'a> Node<'a> {
     }
 
     /// A string, or the text of a number or boolean; the flag says that it was no string.
-    pub fn scalar(&self, report: &mut Report<'_>) -> Option<(Cow<'a, str>, bool)> {
-        self.is_read(|shape| matches!(shape, Shape::Scalar));
+    pub fn scalar(&self, report: &mut FindingReport<'_>) -> Option<(Cow<'a, str>, bool)> {
+        self.is_read(|shape| matches!(shape, ValueShape::Scalar));
         match self.value {
             Value::StringLit(text) => Some((Cow::Borrowed(text.value.as_ref()), false)),
             Value::NumberLit(number) => Some((Cow::Borrowed(number.value), true)),
@@ -128,8 +128,8 @@ impl<'a> Node<'a> {
         self.value.as_boolean_lit().map(|flag| flag.value)
     }
 
-    pub fn boolean(&self, report: &mut Report<'_>) -> Option<bool> {
-        self.is_read(|shape| matches!(shape, Shape::Flag));
+    pub fn boolean(&self, report: &mut FindingReport<'_>) -> Option<bool> {
+        self.is_read(|shape| matches!(shape, ValueShape::Flag));
         let flag = self.as_bool();
         if flag.is_none() {
             self.mismatch(report, "true or false");
@@ -155,8 +155,13 @@ impl<'a> Node<'a> {
     }
 
     /// A whole number from `least` up to `most`.
-    pub fn whole(&self, report: &mut Report<'_>, least: u32, most: Option<u32>) -> Option<usize> {
-        self.is_read(|shape| matches!(shape, Shape::Whole(l, m) if (*l, *m) == (least, most)));
+    pub fn whole(
+        &self,
+        report: &mut FindingReport<'_>,
+        least: u32,
+        most: Option<u32>,
+    ) -> Option<usize> {
+        self.is_read(|shape| matches!(shape, ValueShape::Whole(l, m) if (*l, *m) == (least, most)));
         let number = self.as_number().filter(|number| {
             number.fract() == 0.0
                 && *number >= f64::from(least)
@@ -178,9 +183,9 @@ impl<'a> Node<'a> {
     }
 
     /// One of a few words.
-    pub fn word<T: Copy>(&self, report: &mut Report<'_>, words: &[(&str, T)]) -> Option<T> {
+    pub fn word<T: Copy>(&self, report: &mut FindingReport<'_>, words: &[(&str, T)]) -> Option<T> {
         self.is_read(|shape| match shape {
-            Shape::Words(known) => known.iter().eq(words.iter().map(|(word, _)| word)),
+            ValueShape::Words(known) => known.iter().eq(words.iter().map(|(word, _)| word)),
             _ => false,
         });
         let text = self.as_str();
@@ -203,7 +208,7 @@ impl<'a> Node<'a> {
 
     pub fn elements(&self) -> Option<impl Iterator<Item = Node<'a>> + use<'a>> {
         let array = self.value.as_array()?;
-        let shape = self.shape.and_then(Shape::element);
+        let shape = self.shape.and_then(ValueShape::element);
         let path = self.place.path.clone();
         Some(
             array
@@ -224,8 +229,8 @@ impl<'a> Node<'a> {
         )
     }
 
-    pub fn array(&self, report: &mut Report<'_>) -> Vec<Node<'a>> {
-        self.is_read(|shape| matches!(shape, Shape::List(_)));
+    pub fn array(&self, report: &mut FindingReport<'_>) -> Vec<Node<'a>> {
+        self.is_read(|shape| matches!(shape, ValueShape::List(_)));
         if let Some(elements) = self.elements() {
             return elements.collect();
         }
@@ -233,7 +238,7 @@ impl<'a> Node<'a> {
         Vec::new()
     }
 
-    pub fn strings(&self, report: &mut Report<'_>) -> Vec<String> {
+    pub fn strings(&self, report: &mut FindingReport<'_>) -> Vec<String> {
         let elements = self.array(report);
         elements
             .iter()
@@ -269,8 +274,8 @@ impl<'a> Node<'a> {
     }
 
     /// The members of an object as they stand, duplicates included.
-    pub fn members(&self, report: &mut Report<'_>) -> Option<Vec<Member<'a>>> {
-        self.is_read(|shape| matches!(shape, Shape::Map(_) | Shape::Object(_)));
+    pub fn members(&self, report: &mut FindingReport<'_>) -> Option<Vec<Member<'a>>> {
+        self.is_read(|shape| matches!(shape, ValueShape::Map(_) | ValueShape::Object(_)));
         let Some(object) = self.value.as_object() else {
             self.mismatch(report, "an object");
             return None;
@@ -296,7 +301,7 @@ impl<'a> Node<'a> {
     }
 
     /// The members of an object; a key that comes twice is an error.
-    pub fn distinct_members(&self, report: &mut Report<'_>) -> Option<Vec<Member<'a>>> {
+    pub fn distinct_members(&self, report: &mut FindingReport<'_>) -> Option<Vec<Member<'a>>> {
         let mut members = self.members(report)?;
         let mut seen = HashSet::new();
         members.retain(|member| {

@@ -15,17 +15,17 @@ use serde_json::Value;
 use crate::{
     foreign::dialect::Unit,
     read::{
-        entry::Entry,
+        entry::EntryReader,
         fields::Fields,
         node::Node,
         policies::Policies,
-        report::Report,
+        report::FindingReport,
         withheld::{ALLOWED_TOOLS, DISABLED_TOOLS, unmatched},
     },
     words::settings::{self, SettingValue},
 };
 
-impl<'e> Entry<'e, '_, '_> {
+impl<'e> EntryReader<'e, '_, '_> {
     pub fn options(&mut self, server: &mut ServerConfig, policies: Policies) {
         let desktop = policies.preset == Preset::Desktop;
         server.policy = policies.policy;
@@ -293,7 +293,7 @@ pub(crate) const PROTOCOLS: [&str; 8] = [
 ];
 
 impl SettingValue for Protocol {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         let revisions = Revision::ALL.map(|revision| (revision.as_str(), Self::At(revision)));
         let mut words = vec![
             ("auto", Self::Auto),

@@ -18,7 +18,7 @@ use crate::{
     read::{
         fields::Fields,
         node::Node,
-        report::{KeyPath, Report},
+        report::{FindingReport, KeyPath},
     },
     words::settings::{self, SettingValue},
 };
@@ -51,7 +51,7 @@ impl Policies {
     }
 
     /// What holds where this object speaks; `above` holds where it is silent.
-    pub fn read(above: &Self, fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
+    pub fn read(above: &Self, fields: &mut Fields<'_>, report: &mut FindingReport<'_>) -> Self {
         let preset = fields.take("preset").and_then(|node| {
             let words = Preset::ALL.map(|preset| (preset.as_str(), preset));
             node.word(report, &words)
@@ -104,7 +104,7 @@ impl Policies {
         &mut self,
         stated: &Stated,
         fields: &mut Fields<'_>,
-        report: &mut Report<'_>,
+        report: &mut FindingReport<'_>,
     ) {
         let [snake, camel] = ["auto_reconnect", "autoReconnect"].map(|name| {
             let node = fields.take(name)?;
@@ -136,7 +136,12 @@ impl Policies {
     }
 
     /// Other names of settings, beside the objects that have them. The two must not contradict each other.
-    fn read_aliases(&mut self, stated: &Stated, fields: &mut Fields<'_>, report: &mut Report<'_>) {
+    fn read_aliases(
+        &mut self,
+        stated: &Stated,
+        fields: &mut Fields<'_>,
+        report: &mut FindingReport<'_>,
+    ) {
         for row in fields.keys() {
             let (Some((object, key)), Some(field)) = (row.alias_of, &row.field) else {
                 continue;
@@ -211,7 +216,7 @@ impl Stated {
 pub(crate) type Limit = Option<u32>;
 
 /// Zero is no limit.
-pub(crate) fn attempts(node: &Node<'_>, report: &mut Report<'_>) -> Option<Limit> {
+pub(crate) fn attempts(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Limit> {
     let number = node.count(report, 0)?;
     Some((number > 0).then_some(number))
 }
@@ -220,7 +225,7 @@ pub(crate) fn attempts(node: &Node<'_>, report: &mut Report<'_>) -> Option<Limit
 pub(crate) type Interval = Option<Duration>;
 
 /// Zero is never.
-pub(crate) fn interval(node: &Node<'_>, report: &mut Report<'_>) -> Option<Interval> {
+pub(crate) fn interval(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Interval> {
     let time = node.milliseconds_or_zero(report)?;
     Some((!time.is_zero()).then_some(time))
 }
@@ -238,7 +243,7 @@ pub(crate) fn shown_interval(interval: &Interval) -> Value {
 }
 
 /// At least one attempt: none is what `autoReconnect` says.
-pub(crate) fn retries(node: &Node<'_>, report: &mut Report<'_>) -> Option<Limit> {
+pub(crate) fn retries(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Limit> {
     u32::read(node, report).map(Some)
 }
 
@@ -246,7 +251,7 @@ pub(crate) fn retries(node: &Node<'_>, report: &mut Report<'_>) -> Option<Limit>
 pub(crate) const OFF: &str = "off";
 
 /// "off" is an action in the file; here it is an interval that there is not.
-pub(crate) fn action(node: &Node<'_>, report: &mut Report<'_>) -> Option<Action> {
+pub(crate) fn action(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Action> {
     let mut words: Vec<_> = Action::VALUES
         .iter()
         .map(|action| (action.word(), Some(*action)))

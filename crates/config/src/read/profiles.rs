@@ -15,7 +15,7 @@ use mainstay_core::{
 };
 
 use crate::{
-    read::{fields::Fields, node::Node, report::Report},
+    read::{fields::Fields, node::Node, report::FindingReport},
     words::settings::SettingValue,
 };
 
@@ -25,7 +25,7 @@ pub(crate) fn read(
     fields: &mut Fields<'_>,
     own_tools: &[Group],
     config: &mut Config,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) {
     config.profiles = Profile::built_in();
     config.profiles[0].own_tools = match fields.take("ownTools") {
@@ -57,7 +57,12 @@ pub(crate) fn read(
 }
 
 /// Reads one; what it does not say is as in `base`.
-fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Profile {
+fn profile(
+    base: Profile,
+    node: &Node<'_>,
+    config: &Config,
+    report: &mut FindingReport<'_>,
+) -> Profile {
     let mut profile = base;
     let Some(mut fields) = Fields::open(node, report) else {
         return profile;
@@ -109,7 +114,7 @@ fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<
     profile
 }
 
-fn servers(node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Vec<Glob> {
+fn servers(node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) -> Vec<Glob> {
     let elements = node.array(report);
     let globs = elements.iter().filter_map(|node| {
         let glob = Glob::new(node.string(report)?);
@@ -126,7 +131,7 @@ fn servers(node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Vec<Glo
 }
 
 /// A warning only: a server may come later.
-fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut Report<'_>) {
+fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) {
     let names: Vec<&str> = config.servers.iter().map(|it| it.name.as_str()).collect();
     let hint = nearest(name, &names).map(|known| format!("did you mean \"{known}\"?"));
     let message = format!("there is no server \"{name}\" in this file");
@@ -134,7 +139,7 @@ fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut Rep
 }
 
 /// Patterns of `server/tool`. One that can match nothing is an error, because a denial is relied on.
-fn tool_globs(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Glob> {
+fn tool_globs(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<Glob> {
     let elements = node.array(report);
     let globs = elements.iter().filter_map(|node| {
         let pattern = node.string(report)?;
@@ -156,8 +161,8 @@ fn edits(
     profile: &mut Profile,
     node: &Node<'_>,
     config: &Config,
-    report: &mut Report<'_>,
-    mut apply: impl FnMut(&ServerName, &mut ToolEdit, &str, &Node<'_>, &mut Report<'_>),
+    report: &mut FindingReport<'_>,
+    mut apply: impl FnMut(&ServerName, &mut ToolEdit, &str, &Node<'_>, &mut FindingReport<'_>),
 ) {
     for member in node.distinct_members(report).into_iter().flatten() {
         let path = member.key.split_once('/');
@@ -177,7 +182,12 @@ fn edits(
     }
 }
 
-fn renames(profile: &mut Profile, node: &Node<'_>, config: &Config, report: &mut Report<'_>) {
+fn renames(
+    profile: &mut Profile,
+    node: &Node<'_>,
+    config: &Config,
+    report: &mut FindingReport<'_>,
+) {
     let longest = config.max_name_length;
     let mut taken = HashSet::new();
     let servers = ServerNames::new(config.servers.iter().map(|server| &server.name));
@@ -209,7 +219,7 @@ fn renames(profile: &mut Profile, node: &Node<'_>, config: &Config, report: &mut
     );
 }
 
-fn groups(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Group> {
+fn groups(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<Group> {
     let words = Group::ALL.map(|group| (group.name(), group));
     let mut groups = Vec::new();
     for node in node.array(report) {

@@ -11,12 +11,12 @@ use mainstay_core::{
 };
 
 use crate::{
-    Environment, References, Unreadable,
+    Environment, References, UnreadableFile,
     foreign::TransportWord,
     locate,
     read::{
-        entry::Entry,
-        expand::Scope,
+        entry::EntryReader,
+        expand::ReferenceScope,
         fields::Fields,
         http,
         node::{Member, Node},
@@ -39,7 +39,7 @@ fn is_off(node: &Node<'_>) -> bool {
 }
 
 /// The world of a child: our own variables are not passed on to it.
-struct OfChild<'s>(&'s Scope<'s>);
+struct OfChild<'s>(&'s ReferenceScope<'s>);
 
 impl Environment for OfChild<'_> {
     fn var(&self, name: &str) -> Option<String> {
@@ -50,7 +50,7 @@ impl Environment for OfChild<'_> {
         }
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         self.0.environment.read_file(path)
     }
 
@@ -60,12 +60,12 @@ impl Environment for OfChild<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StatedTransport {
     Stdio,
     Http(HttpTransport),
 }
 
-impl Kind {
+impl StatedTransport {
     fn parse(word: &str, key: &str) -> Option<Self> {
         Some(match TransportWord::parse(word, key)? {
             TransportWord::Stdio => Self::Stdio,
@@ -86,7 +86,7 @@ impl Kind {
     }
 }
 
-impl<'e> Entry<'e, '_, '_> {
+impl<'e> EntryReader<'e, '_, '_> {
     pub fn launch(&mut self, require_transport: bool) -> Launch {
         // Errors about `serverType` name that key.
         let server_type = self.fields.peek("serverType").and_then(Node::as_str);
@@ -100,14 +100,14 @@ impl<'e> Entry<'e, '_, '_> {
             None => self.inferred(),
         };
         match kind {
-            Kind::Stdio => {
+            StatedTransport::Stdio => {
                 let absent = match server_type {
                     Some(_) => "command required for local server".to_owned(),
                     None => format!("Server {}: command is required", self.label),
                 };
                 Launch::Stdio(self.stdio(&absent))
             }
-            Kind::Http(transport) => {
+            StatedTransport::Http(transport) => {
                 let absent = match server_type {
                     Some(word) => format!("remoteUrl required for {word} server"),
                     None => format!("Server {}: url is required", self.label),
@@ -118,8 +118,8 @@ impl<'e> Entry<'e, '_, '_> {
     }
 
     /// What the entry says of its transport, if anything.
-    fn stated(&mut self) -> Option<Kind> {
-        let mut stated: Option<Kind> = None;
+    fn stated(&mut self) -> Option<StatedTransport> {
+        let mut stated: Option<StatedTransport> = None;
         for key in ["type", "transport", "transportType", "serverType"] {
             let Some(node) = self.fields.take(key) else {
                 continue;
@@ -138,9 +138,9 @@ impl<'e> Entry<'e, '_, '_> {
         stated
     }
 
-    fn known_word(&mut self, node: &Node<'_>, key: &str) -> Option<Kind> {
+    fn known_word(&mut self, node: &Node<'_>, key: &str) -> Option<StatedTransport> {
         let word = node.string(self.report)?;
-        let kind = Kind::parse(word, key);
+        let kind = StatedTransport::parse(word, key);
         if kind.is_none() && key == "serverType" {
             let message = format!("Unsupported server type: {word}");
             self.report.error(&node.place, message);
@@ -152,7 +152,7 @@ impl<'e> Entry<'e, '_, '_> {
         kind
     }
 
-    fn inferred(&mut self) -> Kind {
+    fn inferred(&mut self) -> StatedTransport {
         let remote = URL_KEYS.iter().any(|key| self.fields.has(key));
         if remote && self.fields.has("command") {
             let message = "`command` and a URL are both given";
@@ -162,9 +162,11 @@ impl<'e> Entry<'e, '_, '_> {
         }
         match remote {
             // Gemini's key for what it does not call `url`, which is SSE there.
-            true if self.fields.has("httpUrl") => Kind::Http(HttpTransport::StreamableHttp),
-            true => Kind::Http(HttpTransport::Detect),
-            false => Kind::Stdio,
+            true if self.fields.has("httpUrl") => {
+                StatedTransport::Http(HttpTransport::StreamableHttp)
+            }
+            true => StatedTransport::Http(HttpTransport::Detect),
+            false => StatedTransport::Stdio,
         }
     }
 

@@ -96,13 +96,13 @@ impl KeyPath {
 }
 
 /// What was found while reading.
-pub(crate) struct Report<'t> {
+pub(crate) struct FindingReport<'t> {
     pub lines: Lines<'t>,
     pub errors: Vec<ConfigError>,
     pub warnings: Vec<ConfigError>,
 }
 
-impl<'t> Report<'t> {
+impl<'t> FindingReport<'t> {
     pub fn new(lines: Lines<'t>) -> Self {
         Self {
             lines,

@@ -11,11 +11,11 @@ use mainstay_core::config::{Secret, Telemetry, Webhook};
 use crate::{
     Environment,
     read::{
-        entry::{Context, Entry},
+        entry::{Context, EntryReader},
         fields::Fields,
         http,
         node::Node,
-        report::Report,
+        report::FindingReport,
     },
 };
 
@@ -164,10 +164,10 @@ fn decoded(text: &str) -> String {
 pub(crate) fn read<'e>(
     node: &Node<'e>,
     context: &Context<'e>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> Option<Telemetry> {
     let fields = Fields::open(node, report)?;
-    let mut entry = Entry::new("", fields, context, report);
+    let mut entry = EntryReader::new("", fields, context, report);
     let enabled = entry.fields.take("enabled");
     let is_enabled = enabled.is_none_or(|node| node.boolean(entry.report) != Some(false));
     let has_headers = entry.fields.has("headers");

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 /// What is wrong with the file, without its path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum UnreadableFile {
     #[error("there is no such file")]
     Absent,
     /// A FIFO, a device, a socket or a folder.
@@ -28,7 +28,7 @@ pub enum Unreadable {
     System(io::ErrorKind),
 }
 
-impl Unreadable {
+impl UnreadableFile {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Unreadable {
     }
 }
 
-impl From<io::Error> for Unreadable {
+impl From<io::Error> for UnreadableFile {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Absent,

@@ -6,10 +6,10 @@ use mainstay_core::{
 };
 use serde_json::Value;
 
-use crate::{read::policies::Policies, words::schema::Key};
+use crate::{read::policies::Policies, words::schema::KeyRow};
 
 /// `null` where there is none, or no single one.
-pub(crate) fn default_of(key: &Key) -> Value {
+pub(crate) fn default_of(key: &KeyRow) -> Value {
     let default = if key.default_words.is_some() {
         Value::Null
     } else if let Some(field) = key.field_of::<Config>() {

@@ -16,19 +16,23 @@ use crate::{
         policies::{self, Policies},
     },
     words::{
-        schema::{Key, Object, Shape},
+        schema::{KeyRow, ObjectShape, ValueShape},
         settings::field,
     },
 };
 
 // A reference to a shape that refers to an object needs a place of its own.
-static HEALTH_SHAPES: [Shape; 3] = [Shape::Object(&HEALTH), FLAG, Shape::Words(&["off"])];
+static HEALTH_SHAPES: [ValueShape; 3] = [
+    ValueShape::Object(&HEALTH),
+    FLAG,
+    ValueShape::Words(&["off"]),
+];
 
 /// How sessions are kept: at the top for all servers, and in an entry.
-pub const POLICIES: &[Key] = &[
+pub const POLICIES: &[KeyRow] = &[
     key(
         &["preset"],
-        Shape::Words(&[
+        ValueShape::Words(&[
             "default",
             "persistent",
             "router",
@@ -58,7 +62,7 @@ pub const POLICIES: &[Key] = &[
     ),
     setting(
         &["listChanged"],
-        Shape::Words(ListChanged::WORDS),
+        ValueShape::Words(ListChanged::WORDS),
         "What a server's `list_changed` leads to: `propagate` reads the list again and tells clients (a list that is announced again and again while it is read, or within two seconds, is read ever less often, in the end once a minute); `ignore` leaves it until the next session.",
         field!(Policies, list_changed),
     ),
@@ -70,22 +74,22 @@ pub const POLICIES: &[Key] = &[
     ).default("`false`; with preset `desktop` `true`"),
     setting(
         &["serverRequests"],
-        Shape::Words(ServerRequests::WORDS), "What becomes of requests that the server makes of its clients; see [Requests that servers make](#requests-that-servers-make).",
+        ValueShape::Words(ServerRequests::WORDS), "What becomes of requests that the server makes of its clients; see [Requests that servers make](#requests-that-servers-make).",
         field!(Policies, server_requests),
     ),
     key(
         &["reconnect"],
-        Shape::Object(&RECONNECT),
+        ValueShape::Object(&RECONNECT),
         "What follows when a session is lost.",
     ),
     key(
         &["restart"],
-        Shape::Object(&RESTART),
+        ValueShape::Object(&RESTART),
         "What follows when a process crashes.",
     ),
     key(
         &["health"],
-        Shape::Either(&HEALTH_SHAPES),
+        ValueShape::Either(&HEALTH_SHAPES),
         "How a server is asked whether it is well; false is never.",
     ),
     key(
@@ -130,12 +134,12 @@ pub const POLICIES: &[Key] = &[
     ),
 ];
 
-pub(crate) static RECONNECT: Object = object(
+pub(crate) static RECONNECT: ObjectShape = object(
     "reconnect",
     &[&[
         setting(
             &["mode"],
-            Shape::Words(ReconnectMode::WORDS),
+            ValueShape::Words(ReconnectMode::WORDS),
             "By itself after a wait; when someone asks for it, and on a call where `onCall` says so; only when its operator starts it.",
             field!(Policies, policy.reconnect.mode),
         ),
@@ -165,7 +169,7 @@ pub(crate) static RECONNECT: Object = object(
         ),
         setting(
             &["multiplier"],
-            Shape::Number(1.0, 1000.0),
+            ValueShape::Number(1.0, 1000.0),
             "How each wait grows.",
             field!(Policies, policy.reconnect.multiplier),
         ),
@@ -183,7 +187,7 @@ pub(crate) static RECONNECT: Object = object(
         ),
         setting(
             &["initialFailure"],
-            Shape::Words(InitialFailure::WORDS),
+            ValueShape::Words(InitialFailure::WORDS),
             "What follows when the first attempt after a start fails. A wrong configuration is an error in any case.",
             field!(Policies, policy.reconnect.initial_failure),
         ),
@@ -196,12 +200,12 @@ pub(crate) static RECONNECT: Object = object(
     ]],
 );
 
-pub(crate) static RESTART: Object = object(
+pub(crate) static RESTART: ObjectShape = object(
     "restart",
     &[&[
         setting(
             &["mode"],
-            Shape::Words(RestartMode::WORDS),
+            ValueShape::Words(RestartMode::WORDS),
             "With a budget of its own and the waits of `reconnect`; as any other loss; not at all: the server is `crashed` until someone starts it.",
             field!(Policies, policy.restart.mode),
         ),
@@ -220,7 +224,7 @@ pub(crate) static RESTART: Object = object(
     ]],
 );
 
-pub(crate) static HEALTH: Object = object(
+pub(crate) static HEALTH: ObjectShape = object(
     "health",
     &[&[
         setting(
@@ -243,7 +247,7 @@ pub(crate) static HEALTH: Object = object(
         ),
         setting(
             &["method"],
-            Shape::Words(Method::WORDS),
+            ValueShape::Words(Method::WORDS),
             "MCP's `ping` (any message of JSON-RPC will do as an answer, an error too), the list of tools, or GET of `healthCheckUrl`, and `ping` without one. While calls are refused (`unansweredCalls`), `http` is `ping`, too: a page does not show that calls are answered.",
             field!(Policies, policy.health.method),
         ),
@@ -255,7 +259,7 @@ pub(crate) static HEALTH: Object = object(
         ),
         setting(
             &["action"],
-            Shape::Words(&["verify", "reconnect", "event", "log", "off"]),
+            ValueShape::Words(&["verify", "reconnect", "event", "log", "off"]),
             "What follows: a new connection only on hard evidence, see below; a new connection; an event; a line in the log; the server is never asked.",
             field!(Policies, policy.health.action, read: policies::action),
         ),

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 use serde_json::Value;
 
 use super::{defaults_of_keys::default_of, file, policies, profile, reports, server};
-use crate::words::schema::{Key, Shape};
+use crate::words::schema::{KeyRow, ValueShape};
 
 /// Keys of the file that have a chapter of their own, or are another program's.
 const ELSEWHERE_IN_FILE: [&str; 6] = ["$schema", "mcpServers", "servers", "mcp", "tools", "inputs"];
@@ -18,7 +18,7 @@ fn cell(text: &str) -> String {
 }
 
 /// A default in the words of the file; of bytes also in larger units.
-fn default_words(key: &Key) -> String {
+fn default_words(key: &KeyRow) -> String {
     const MIB: u64 = 1 << 20;
     match default_of(key) {
         _ if key.default_words.is_some() => key.default_words.unwrap_or_default().to_owned(),
@@ -35,7 +35,7 @@ fn default_words(key: &Key) -> String {
     }
 }
 
-fn row(key: &Key, prefix: &str, has_default: bool, table: &mut String) {
+fn row(key: &KeyRow, prefix: &str, has_default: bool, table: &mut String) {
     let names = key.names.iter().map(|name| format!("`{prefix}{name}`"));
     let names = names.collect::<Vec<_>>().join(", ");
     let value = match key.value_words {
@@ -50,12 +50,12 @@ fn row(key: &Key, prefix: &str, has_default: bool, table: &mut String) {
 }
 
 /// A row for each key, those of objects inside with their whole path.
-fn rows(keys: &[&Key], prefix: &str, has_default: bool, table: &mut String) {
+fn rows(keys: &[&KeyRow], prefix: &str, has_default: bool, table: &mut String) {
     for key in keys {
         match &key.shape {
-            Shape::Object(inner) if key.field.is_none() && key.value_words.is_none() => {
+            ValueShape::Object(inner) if key.field.is_none() && key.value_words.is_none() => {
                 let prefix = format!("{prefix}{}.", key.names[0]);
-                let keys: Vec<&Key> = inner.all_keys().collect();
+                let keys: Vec<&KeyRow> = inner.all_keys().collect();
                 rows(&keys, &prefix, has_default, table);
             }
             _ => row(key, prefix, has_default, table),
@@ -68,7 +68,7 @@ fn table(name: &str) -> String {
         "reconnect" | "restart" | "health" => ("| Key | Value | |\n|---|---|---|\n", false),
         _ => ("| Key | Value | Default | |\n|---|---|---|---|\n", true),
     };
-    let keys: Vec<&Key> = match name {
+    let keys: Vec<&KeyRow> = match name {
         "file" => file::SETTINGS.iter().collect(),
         "process" => server::PROCESS.iter().collect(),
         "remote" => server::REMOTE.iter().collect(),

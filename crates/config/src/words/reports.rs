@@ -8,21 +8,21 @@ use serde_json::Value;
 
 use super::parts::{FLAG, FRACTION, MS, MS_OR_ZERO, TEXT, TEXTS, key, object, setting};
 use crate::{
-    read::{fields::Fields, journal, node::Node, report::Report},
+    read::{fields::Fields, journal, node::Node, report::FindingReport},
     words::{
-        schema::{Object, Shape},
+        schema::{ObjectShape, ValueShape},
         settings::{self, SettingValue, field},
     },
 };
 
-pub static ALERT: Object = Object {
+pub static ALERT: ObjectShape = ObjectShape {
     required: &["webhook", "command"],
     ..object(
         "alert",
         &[&[
             key(
                 &["on"],
-                Shape::List(&Shape::Words(&[
+                ValueShape::List(&ValueShape::Words(&[
                     "server_down",
                     "flapping",
                     "tools_vanished",
@@ -33,7 +33,7 @@ pub static ALERT: Object = Object {
                 &["servers"],
                 TEXTS, "Which servers it is about.",
             ).value("names, in which `*` stands for any text").default("all"),
-            key(&["webhook"], Shape::Object(&WEBHOOK), "Receives a POST. References are replaced; the URL is never shown.").value("`{\"url\": …, \"headers\": {…}}`"),
+            key(&["webhook"], ValueShape::Object(&WEBHOOK), "Receives a POST. References are replaced; the URL is never shown.").value("`{\"url\": …, \"headers\": {…}}`"),
             key(
                 &["command"],
                 TEXTS, "Run without a shell; it reads the alert from stdin. An alert has a webhook or a command.",
@@ -44,7 +44,7 @@ pub static ALERT: Object = Object {
             ).default("60000"),
             key(
                 &["flapping"],
-                Shape::Object(&FLAPPING),
+                ValueShape::Object(&FLAPPING),
                 "When a server counts as flapping.",
             ),
             key(
@@ -55,7 +55,7 @@ pub static ALERT: Object = Object {
     )
 };
 
-static WEBHOOK: Object = Object {
+static WEBHOOK: ObjectShape = ObjectShape {
     required: &["url"],
     ..object(
         "webhook",
@@ -67,19 +67,19 @@ static WEBHOOK: Object = Object {
             ),
             key(
                 &["headers"],
-                Shape::Map(&Shape::Scalar),
+                ValueShape::Map(&ValueShape::Scalar),
                 "Headers that are sent with every request.",
             ),
         ]],
     )
 };
 
-static FLAPPING: Object = object(
+static FLAPPING: ObjectShape = object(
     "flapping",
     &[&[
         key(
             &["losses"],
-            Shape::Whole(2, None),
+            ValueShape::Whole(2, None),
             "So many losses are flapping.",
         )
         .default("3"),
@@ -87,7 +87,7 @@ static FLAPPING: Object = object(
     ]],
 );
 
-pub static JOURNAL: Object = object(
+pub static JOURNAL: ObjectShape = object(
     "journal",
     &[&[
         setting(
@@ -98,37 +98,37 @@ pub static JOURNAL: Object = object(
         ),
         setting(
             &["durability"],
-            Shape::Words(Durability::WORDS),
+            ValueShape::Words(Durability::WORDS),
             "Whether a call waits until its record is on the disk; see below.",
             field!(Journal, durability),
         ),
         setting(
             &["payloads"],
-            Shape::Words(Payloads::WORDS),
+            ValueShape::Words(Payloads::WORDS),
             "What is kept of arguments and results: their bytes, their identifiers alone, or only their sizes. With the latter two the words of a server's error are not kept, either: its kind is.",
             field!(Journal, payloads),
         ),
         setting(
             &["retentionDays"],
-            Shape::Whole(1, Some(journal::MOST_DAYS)),
+            ValueShape::Whole(1, Some(journal::MOST_DAYS)),
             "How many days records are kept.",
             field!(Journal, retention, read: journal::days, shown: journal::shown_days),
         ),
         setting(
             &["maxBytes"],
-            Shape::Whole(journal::LEAST_BYTES, None),
+            ValueShape::Whole(journal::LEAST_BYTES, None),
             "What the journal may take on the disk. Beyond it the oldest calls go, with what only they name. All that lies on the disk is less than twice as much. Of an argument or a result that is larger than a quarter of it only the identifier is kept.",
             field!(Journal, max_bytes),
         ),
         key(
             &["redact"],
-            Shape::Object(&REDACT),
+            ValueShape::Object(&REDACT),
             "What is taken out of payloads.",
         ),
     ]],
 );
 
-static REDACT: Object = object(
+static REDACT: ObjectShape = object(
     "redact",
     &[&[
         setting(
@@ -152,7 +152,7 @@ static REDACT: Object = object(
     ]],
 );
 
-pub static TELEMETRY: Object = object(
+pub static TELEMETRY: ObjectShape = object(
     "telemetry",
     &[&[
         key(
@@ -170,7 +170,7 @@ pub static TELEMETRY: Object = object(
         .default("the environment's"),
         key(
             &["headers"],
-            Shape::Map(&Shape::Scalar),
+            ValueShape::Map(&ValueShape::Scalar),
             "Sent with every request. Secrets: the API shows placeholders.",
         )
         .value("object of strings")
@@ -191,7 +191,7 @@ pub static TELEMETRY: Object = object(
 );
 
 impl SettingValue for Journal {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         let mut journal = Self::default();
         if let Some(mut fields) = Fields::open(node, report) {
             settings::read(&mut journal, &mut fields, report);

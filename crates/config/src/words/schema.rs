@@ -16,7 +16,7 @@ const ID: &str = "urn:mainstay:config";
 
 /// What may stand at a place. A member that is `null` is as good as absent.
 #[derive(Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Any,
     /// Stated, to be taken away.
     Null,
@@ -31,11 +31,11 @@ pub(crate) enum Shape {
     Time(Least),
     /// One of a few words.
     Words(&'static [&'static str]),
-    List(&'static Shape),
-    Map(&'static Shape),
-    Object(&'static Object),
+    List(&'static ValueShape),
+    Map(&'static ValueShape),
+    Object(&'static ObjectShape),
     /// One of several.
-    Either(&'static [Shape]),
+    Either(&'static [ValueShape]),
 }
 
 /// The shortest time that may stand at a place.
@@ -48,10 +48,10 @@ pub(crate) enum Least {
 
 /// An object with known keys.
 #[derive(Debug)]
-pub(crate) struct Object {
+pub(crate) struct ObjectShape {
     /// A name that no other object has, for references.
     pub name: &'static str,
-    pub keys: &'static [&'static [Key]],
+    pub keys: &'static [&'static [KeyRow]],
     /// Keys of other programs that change nothing here, whatever they hold.
     pub foreign: &'static [&'static str],
     /// Keys that would change something, if only this version knew them.
@@ -63,10 +63,10 @@ pub(crate) struct Object {
 }
 
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct KeyRow {
     /// One name, or several for the same thing.
     pub names: &'static [&'static str],
-    pub shape: Shape,
+    pub shape: ValueShape,
     /// What it means, for people who write the file.
     pub about: &'static str,
     /// Where a field holds it.
@@ -90,17 +90,17 @@ pub enum TakesEffect {
     AtRestart,
 }
 
-impl Object {
-    pub fn all_keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+impl ObjectShape {
+    pub fn all_keys(&self) -> impl Iterator<Item = &'static KeyRow> + use<> {
         self.keys.iter().copied().flatten()
     }
 
-    pub fn key(&self, name: &str) -> Option<&'static Key> {
+    pub fn key(&self, name: &str) -> Option<&'static KeyRow> {
         self.all_keys().find(|key| key.names.contains(&name))
     }
 }
 
-impl Shape {
+impl ValueShape {
     /// Whether this shape, or one of several that may stand here, is such a one.
     pub fn admits(&self, is_such: &dyn Fn(&Self) -> bool) -> bool {
         match self {
@@ -135,7 +135,7 @@ impl Shape {
     }
 
     /// The object with known keys, if one may stand here.
-    pub fn object(&self) -> Option<&'static Object> {
+    pub fn object(&self) -> Option<&'static ObjectShape> {
         match self {
             Self::Object(object) => Some(object),
             Self::Either(shapes) => shapes.iter().find_map(Self::object),
@@ -219,7 +219,7 @@ impl Shape {
     }
 }
 
-impl Object {
+impl ObjectShape {
     fn collect(&self, objects: &mut Objects) {
         if objects.schemas.contains_key(self.name) {
             return;
@@ -263,15 +263,19 @@ impl Object {
 /// The objects of a schema, by name, as far as it has been written.
 struct Objects {
     schemas: Map<String, Value>,
-    default_of: fn(&Key) -> Value,
+    default_of: fn(&KeyRow) -> Value,
 }
 
-impl Key {
+impl KeyRow {
     /// The meaning of the key, its unit and its default, without Markdown's links.
     fn description(&self, default: &Value) -> String {
         let mut text = without_links(self.about);
-        let is_number =
-            |shape: &Shape| matches!(shape, Shape::Whole(..) | Shape::Number(..) | Shape::Time(_));
+        let is_number = |shape: &ValueShape| {
+            matches!(
+                shape,
+                ValueShape::Whole(..) | ValueShape::Number(..) | ValueShape::Time(_)
+            )
+        };
         let value = match self.value_words {
             Some(words) => Some(without_links(words)),
             None => is_number(&self.shape).then(|| self.shape.words(self.names[0])),
@@ -312,7 +316,7 @@ fn without_links(text: &str) -> String {
 }
 
 /// The JSON Schema (draft 2020-12) of a file that is such an object.
-pub(crate) fn document(file: &Object, default_of: fn(&Key) -> Value) -> Value {
+pub(crate) fn document(file: &ObjectShape, default_of: fn(&KeyRow) -> Value) -> Value {
     let mut objects = Objects {
         schemas: Map::new(),
         default_of,
@@ -338,7 +342,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{Source, Syntax, Unreadable, parse, schema_text};
+    use crate::{ConfigSource, Syntax, UnreadableFile, parse, schema_text};
 
     struct Nowhere;
 
@@ -347,8 +351,8 @@ mod tests {
             None
         }
 
-        fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
-            Err(Unreadable::Absent)
+        fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
+            Err(UnreadableFile::Absent)
         }
 
         fn home_dir(&self) -> Option<std::path::PathBuf> {
@@ -357,25 +361,25 @@ mod tests {
     }
 
     /// A value that fits a shape. The last of several shapes is left out by `null` alone.
-    fn sample(shape: &Shape) -> Value {
+    fn sample(shape: &ValueShape) -> Value {
         match shape {
-            Shape::Any | Shape::Text | Shape::Scalar => json!("x"),
-            Shape::Null => Value::Null,
-            Shape::Flag => json!(true),
-            Shape::Whole(least, _) => json!(least),
-            Shape::Number(least, _) => json!(least),
-            Shape::Time(_) => json!(1000),
-            Shape::Words(words) => json!(words[0]),
-            Shape::List(element) => json!([sample(element)]),
-            Shape::Map(value) => json!({"x": sample(value)}),
-            Shape::Object(object) => {
+            ValueShape::Any | ValueShape::Text | ValueShape::Scalar => json!("x"),
+            ValueShape::Null => Value::Null,
+            ValueShape::Flag => json!(true),
+            ValueShape::Whole(least, _) => json!(least),
+            ValueShape::Number(least, _) => json!(least),
+            ValueShape::Time(_) => json!(1000),
+            ValueShape::Words(words) => json!(words[0]),
+            ValueShape::List(element) => json!([sample(element)]),
+            ValueShape::Map(value) => json!({"x": sample(value)}),
+            ValueShape::Object(object) => {
                 let members = object
                     .all_keys()
                     .flat_map(|key| key.names.iter().map(|name| (name, &key.shape)));
                 let members = members.map(|(name, shape)| ((*name).to_owned(), sample(shape)));
                 Value::Object(members.collect())
             }
-            Shape::Either(shapes) => {
+            ValueShape::Either(shapes) => {
                 let objects = shapes.iter().find(|shape| shape.object().is_some());
                 sample(objects.unwrap_or(&shapes[0]))
             }
@@ -400,7 +404,7 @@ mod tests {
         }
         file["mcpServers"]["y"] = process.into();
         let text = file.to_string();
-        let source = Source {
+        let source = ConfigSource {
             syntax: Syntax::Json,
             path: Path::new("/servers.json"),
             is_of_clients: false,

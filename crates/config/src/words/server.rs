@@ -13,22 +13,26 @@ use crate::{
         withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
     },
     words::{
-        schema::{Key, Object, Shape},
+        schema::{KeyRow, ObjectShape, ValueShape},
         settings::{Field, SettingValue, field},
         values,
     },
 };
 
 /// A server's entry.
-pub static ENTRY: Shape = Shape::Object(&SERVER);
+pub static ENTRY: ValueShape = ValueShape::Object(&SERVER);
 
 // A reference to a shape that refers to an object needs a place of its own.
-static PARAM_SHAPES: [Shape; 3] = [Shape::Scalar, Shape::Object(&PARAM), Shape::Null];
-static PARAM_VALUE: Shape = Shape::Either(&PARAM_SHAPES);
-static ROOT_SHAPES: [Shape; 2] = [TEXT, Shape::Object(&ROOT)];
-static ROOT_SHAPE: Shape = Shape::Either(&ROOT_SHAPES);
+static PARAM_SHAPES: [ValueShape; 3] = [
+    ValueShape::Scalar,
+    ValueShape::Object(&PARAM),
+    ValueShape::Null,
+];
+static PARAM_VALUE: ValueShape = ValueShape::Either(&PARAM_SHAPES);
+static ROOT_SHAPES: [ValueShape; 2] = [TEXT, ValueShape::Object(&ROOT)];
+static ROOT_SHAPE: ValueShape = ValueShape::Either(&ROOT_SHAPES);
 
-pub static SERVER: Object = Object {
+pub static SERVER: ObjectShape = ObjectShape {
     foreign: &UNUSED_KEYS,
     later: &["dev", "sandbox"],
     required: &["command", "url", "serverUrl", "httpUrl", "remoteUrl"],
@@ -39,10 +43,10 @@ pub static SERVER: Object = Object {
 };
 
 /// The word for the transport.
-const TRANSPORT: &[Key] = &[key(
+const TRANSPORT: &[KeyRow] = &[key(
     &["type", "transport", "transportType", "serverType"],
-    Shape::Either(&[
-        Shape::Words(&["stdio", "http", "sse", "streamable-http"]),
+    ValueShape::Either(&[
+        ValueShape::Words(&["stdio", "http", "sse", "streamable-http"]),
         TEXT,
     ]),
     "The transport; without it, command or URL tell. Other spellings are understood, too.",
@@ -50,7 +54,7 @@ const TRANSPORT: &[Key] = &[key(
 .of_clients()];
 
 /// A process.
-pub const PROCESS: &[Key] = &[
+pub const PROCESS: &[KeyRow] = &[
     key(
         &["command"],
         TEXT, "A program of `PATH`, or an absolute path. `mainstay resolve CMD` shows which one is meant, in any preset but `desktop`.",
@@ -58,7 +62,7 @@ pub const PROCESS: &[Key] = &[
     key(&["args"], TEXTS, "The program's arguments.").default("`[]`").of_clients(),
     key(
         &["env"],
-        Shape::Map(&Shape::Either(&[Shape::Scalar, Shape::Null])), "Set in the process, over what it inherits. A number or boolean is taken as text, with a warning. `null` takes away what it inherits.",
+        ValueShape::Map(&ValueShape::Either(&[ValueShape::Scalar, ValueShape::Null])), "Set in the process, over what it inherits. A number or boolean is taken as text, with a warning. `null` takes away what it inherits.",
     ).value("object: name → string or `null`").default("`{}`").of_clients(),
     key(
         &["envFile"],
@@ -70,23 +74,23 @@ pub const PROCESS: &[Key] = &[
     ).value("path").default("Mainstay's own").of_clients(),
     key(
         &["inheritEnv"],
-        Shape::Either(&[Shape::Words(&["process", "loginShell", "none"]), FLAG]), "Which environment the process inherits: Mainstay's own, that of `$SHELL -l`, or nothing. Variables that begin with `MAINSTAY_` are never passed on; Mainstay sets `MAINSTAY_SERVER`, `MAINSTAY_INSTANCE` and `MAINSTAY_CHAIN`, by which it knows what belongs to it.",
+        ValueShape::Either(&[ValueShape::Words(&["process", "loginShell", "none"]), FLAG]), "Which environment the process inherits: Mainstay's own, that of `$SHELL -l`, or nothing. Variables that begin with `MAINSTAY_` are never passed on; Mainstay sets `MAINSTAY_SERVER`, `MAINSTAY_INSTANCE` and `MAINSTAY_CHAIN`, by which it knows what belongs to it.",
     ).value("`\"process\"`, `\"loginShell\"`, `\"none\"`, or `true` and `false` for the first and the last").default("`\"process\"`"),
 ];
 
 /// A remote server.
-pub const REMOTE: &[Key] = &[
+pub const REMOTE: &[KeyRow] = &[
     key(
         &["url", "serverUrl", "httpUrl", "remoteUrl"],
         TEXT, "Where the server is. Several must say the same. Credentials inside (`https://me:secret@…`) are refused.",
     ).value("`http://` or `https://` URL, one is required").of_clients(),
     key(
         &["headers"],
-        Shape::Map(&Shape::Scalar), "Sent with every request. Names are checked; case does not count.",
+        ValueShape::Map(&ValueShape::Scalar), "Sent with every request. Names are checked; case does not count.",
     ).value("object: name → string").default("`{}`").of_clients(),
     key(
         &["requestInit"],
-        Shape::Object(&REQUEST_INIT),
+        ValueShape::Object(&REQUEST_INIT),
         "Headers, as the SDK for TypeScript has them.",
     ).of_clients(),
     key(
@@ -95,24 +99,24 @@ pub const REMOTE: &[Key] = &[
     ).default("none").of_clients(),
 ];
 
-static REQUEST_INIT: Object = object(
+static REQUEST_INIT: ObjectShape = object(
     "requestInit",
     &[&[key(
         &["headers"],
-        Shape::Map(&Shape::Scalar),
+        ValueShape::Map(&ValueShape::Scalar),
         "Headers that are sent with every request.",
     )]],
 );
 
-static PARAM: Object = Object {
+static PARAM: ObjectShape = ObjectShape {
     open: true,
     ..object(
         "inputParam",
         &[&[
-            key(&["value"], Shape::Scalar, "The value."),
+            key(&["value"], ValueShape::Scalar, "The value."),
             key(
                 &["default"],
-                Shape::Scalar,
+                ValueShape::Scalar,
                 "The value where there is no other.",
             ),
         ]],
@@ -120,7 +124,7 @@ static PARAM: Object = Object {
 };
 
 /// An entry's switches, limits and times.
-pub const OPTIONS: &[Key] = &[
+pub const OPTIONS: &[KeyRow] = &[
     setting(
         &["enabled"],
         FLAG, "Whether the server is started and listed.",
@@ -134,13 +138,13 @@ pub const OPTIONS: &[Key] = &[
     ),
     setting(
         &["timeout"],
-        Shape::Number(1.0, 31_536_000_000.0), "How long a call may take.",
+        ValueShape::Number(1.0, 31_536_000_000.0), "How long a call may take.",
         field!(ServerConfig, call_timeout, shown: values::elsewhere),
     ).value("milliseconds, at least 1000; with preset `desktop` at most 300000; in files of some clients [seconds](#files-of-other-clients)")
     .default("30000").of_clients(),
     setting(
         &["timeout_s"],
-        Shape::Number(0.0, 31_536_000.0), "The same in seconds; not together with `timeout`.",
+        ValueShape::Number(0.0, 31_536_000.0), "The same in seconds; not together with `timeout`.",
         Field {
             differs: |_, _| false,
             ..field!(ServerConfig, call_timeout, shown: values::seconds)
@@ -159,7 +163,7 @@ pub const OPTIONS: &[Key] = &[
     ).default("67108864 (64 MiB); with preset `desktop` 1048576"),
     key(
         &["result"],
-        Shape::Object(&RESULT),
+        ValueShape::Object(&RESULT),
         "How results of tools are passed on.",
     ),
     setting(
@@ -169,7 +173,7 @@ pub const OPTIONS: &[Key] = &[
     ).default("8 for a process, 64 for a remote server"),
     setting(
         &["protocol"],
-        Shape::Words(&PROTOCOLS), "Which protocol revision is spoken with the server. `auto` finds out by `server/discover`; the others do not ask first. `legacy` is for servers that do not bear the question. A server that refuses the revision of `auto` or `legacy` is asked for another; a stated revision is the only one.",
+        ValueShape::Words(&PROTOCOLS), "Which protocol revision is spoken with the server. `auto` finds out by `server/discover`; the others do not ask first. `legacy` is for servers that do not bear the question. A server that refuses the revision of `auto` or `legacy` is asked for another; a stated revision is the only one.",
         field!(ServerConfig, protocol),
     ).value("`\"auto\"`, `\"legacy\"`, `\"modern\"`, or a revision such as `\"2025-06-18\"`"),
     setting(
@@ -179,7 +183,7 @@ pub const OPTIONS: &[Key] = &[
     ).default("by address"),
     setting(
         &["roots"],
-        Shape::List(&ROOT_SHAPE), "What answers `roots/list` where no client can.",
+        ValueShape::List(&ROOT_SHAPE), "What answers `roots/list` where no client can.",
         field!(ServerConfig, roots, shown: values::roots),
     ).value("array of URIs, or of `{\"uri\": …, \"name\": …}`"),
     setting(
@@ -199,27 +203,27 @@ pub const OPTIONS: &[Key] = &[
     ).default("all").of_clients(),
     key(
         &["inputParams"],
-        Shape::Map(&PARAM_VALUE), "Values for `${NAME}` and `${input:NAME}`.",
+        ValueShape::Map(&PARAM_VALUE), "Values for `${NAME}` and `${input:NAME}`.",
     ).value("object: name → value, or → `{\"value\": …, \"default\": …}`").default("`{}`"),
 ];
 
 /// Words of other clients, for what has another word here or is not here.
-pub const OF_CLIENTS: &[Key] = &[
+pub const OF_CLIENTS: &[KeyRow] = &[
     key(
         &["auth", "authProviderType", "headersHelper", "oauth"],
-        Shape::Any,
+        ValueShape::Any,
         "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
     )
     .of_clients(),
     key(
         &["sandboxEnabled"],
-        Shape::Any,
+        ValueShape::Any,
         "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
     )
     .of_clients(),
     key(
         &["sandbox"],
-        Shape::Any,
+        ValueShape::Any,
         "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
     )
     .of_clients(),
@@ -227,7 +231,7 @@ pub const OF_CLIENTS: &[Key] = &[
     key(&["start_on_launch"], FLAG, "Warp's word for autoStart.").of_clients(),
     key(
         &["anythingllm"],
-        Shape::Object(&ANYTHINGLLM),
+        ValueShape::Object(&ANYTHINGLLM),
         "AnythingLLM's own keys.",
     )
     .of_clients(),
@@ -239,13 +243,13 @@ pub const OF_CLIENTS: &[Key] = &[
             "include_tags",
             "exclude_tags",
         ],
-        Shape::Any,
+        ValueShape::Any,
         "Not supported: Mainstay hides tools only, by their names.",
     )
     .of_clients(),
 ];
 
-static ANYTHINGLLM: Object = Object {
+static ANYTHINGLLM: ObjectShape = ObjectShape {
     open: true,
     ..object(
         "anythingllm",
@@ -264,16 +268,16 @@ static ANYTHINGLLM: Object = Object {
     )
 };
 
-static RESULT: Object = object(
+static RESULT: ObjectShape = object(
     "result",
     &[&[setting(
         &["maxInlineBytes"],
-        Shape::Whole(defaults::LEAST_INLINE_BYTES, None), "A larger result of a tool reaches MCP clients as its beginning and a link to the whole; see [below](#large-results).",
+        ValueShape::Whole(defaults::LEAST_INLINE_BYTES, None), "A larger result of a tool reaches MCP clients as its beginning and a link to the whole; see [below](#large-results).",
         field!(ServerConfig, max_inline_bytes),
     ).default("never")]],
 );
 
-static ROOT: Object = Object {
+static ROOT: ObjectShape = ObjectShape {
     required: &["uri"],
     ..object(
         "root",

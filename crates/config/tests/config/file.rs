@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
-use mainstay_config::{References, Source, Syntax, parse, parse_entry};
+use mainstay_config::{ConfigSource, References, Syntax, parse, parse_entry};
 use mainstay_core::{
     builtin::Group,
     config::{Config, Launch, Naming, StdioLaunch},
@@ -293,7 +293,7 @@ fn unknown_keys_are_warned_about_with_their_path() {
 /// Document 002 knows neither `preset` nor `ownTools`: its behaviour holds where its file is silent.
 #[test]
 fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
-    let source = Source {
+    let source = ConfigSource {
         syntax: Syntax::Json,
         path: Path::new(""),
         is_of_clients: true,
@@ -331,7 +331,7 @@ fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
 
 #[test]
 fn a13_002s_files_must_say_their_transport() {
-    let source = Source {
+    let source = ConfigSource {
         syntax: Syntax::Json,
         path: Path::new(""),
         is_of_clients: true,
@@ -350,7 +350,7 @@ fn a13_002s_files_must_say_their_transport() {
 fn errors_of_a_file_print_a_line_each() {
     let errors = parse(
         r#"{"naming": 1}"#,
-        &Source::file(Path::new("c.json")),
+        &ConfigSource::file(Path::new("c.json")),
         &World::default(),
     )
     .unwrap_err();

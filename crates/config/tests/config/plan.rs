@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
-use mainstay_config::{Plan, plan::Action};
+use mainstay_config::{ReloadPlan, plan::ServerAction};
 use mainstay_core::{
     config::{Config, ServerConfig},
     ids::ServerName,
@@ -25,7 +25,7 @@ fn servers(servers: &str) -> Config {
 fn entry(old: &str, new: &str) -> String {
     let old = servers(&format!(r#""s": {old}"#));
     let new = servers(&format!(r#""s": {new}"#));
-    Plan::between(&old, &new).to_string()
+    ReloadPlan::between(&old, &new).to_string()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a28_every_action() {
         "on": {"command": "x"}
     }, "naming": "slash", "http": {"maxBodyBytes": 1}, "alerts": [{"command": ["notify"]}]}"#,
     );
-    let plan = Plan::between(&old, &new);
+    let plan = ReloadPlan::between(&old, &new);
     assert!(!plan.is_empty());
     assert_snapshot!(plan, @"
     + new    is added and started
@@ -153,29 +153,29 @@ fn wanted(config: &Config) -> BTreeSet<ServerName> {
 proptest! {
     #[test]
     fn the_plan_leads_from_the_old_servers_to_the_new(old in any_config(), new in any_config()) {
-        let plan = Plan::between(&old, &new);
+        let plan = ReloadPlan::between(&old, &new);
         let (mut servers, mut up) = (Vec::new(), wanted(&old));
         for change in &plan.servers {
             match change.action {
-                Action::Unchanged => servers.push(named(&old, &change.name).clone()),
-                Action::Removed => {}
-                Action::Added | Action::AddedIdle => {
+                ServerAction::Unchanged => servers.push(named(&old, &change.name).clone()),
+                ServerAction::Removed => {}
+                ServerAction::Added | ServerAction::AddedIdle => {
                     prop_assert!(old.servers.iter().all(|server| server.name != change.name));
                     servers.push(named(&new, &change.name).clone());
                 }
-                Action::Changed => {
+                ServerAction::Changed => {
                     let (old, new) = (named(&old, &change.name), named(&new, &change.name));
                     prop_assert!(old != new && (old.launch == new.launch || !new.enabled));
                     servers.push(new.clone());
                 }
-                Action::Started | Action::Stopped | Action::Relaunched => {
+                ServerAction::Started | ServerAction::Stopped | ServerAction::Relaunched => {
                     servers.push(named(&new, &change.name).clone());
                 }
             }
             match change.action {
-                Action::Added | Action::Started => drop(up.insert(change.name.clone())),
-                Action::Removed | Action::Stopped => drop(up.remove(&change.name)),
-                Action::AddedIdle | Action::Relaunched | Action::Changed | Action::Unchanged => {}
+                ServerAction::Added | ServerAction::Started => drop(up.insert(change.name.clone())),
+                ServerAction::Removed | ServerAction::Stopped => drop(up.remove(&change.name)),
+                ServerAction::AddedIdle | ServerAction::Relaunched | ServerAction::Changed | ServerAction::Unchanged => {}
             }
         }
         prop_assert_eq!(&servers, &new.servers);
@@ -190,7 +190,7 @@ proptest! {
 
     #[test]
     fn there_is_no_way_from_a_configuration_to_itself(config in any_config()) {
-        let plan = Plan::between(&config, &config);
+        let plan = ReloadPlan::between(&config, &config);
         prop_assert!(plan.is_empty());
         prop_assert_eq!(plan.to_string(), "nothing changes");
     }

@@ -1,7 +1,7 @@
 //! `profiles`: what each endpoint shows.
 
 use insta::assert_snapshot;
-use mainstay_config::Plan;
+use mainstay_config::ReloadPlan;
 use mainstay_core::{
     builtin::Group,
     config::{Expose, Naming, Profile},
@@ -162,7 +162,7 @@ fn a_given_name_that_names_another_server_is_warned_of() {
 #[test]
 fn a_reload_carries_profiles_out() {
     let config = |settings: &str| read("c.json", &text(settings)).unwrap().config;
-    let plan = |old: &str, new: &str| Plan::between(&config(old), &config(new)).to_string();
+    let plan = |old: &str, new: &str| ReloadPlan::between(&config(old), &config(new)).to_string();
     assert_snapshot!(plan("", r#""profiles": {"one": {}}"#), @"
     = 2 unchanged
     settings that change: profiles

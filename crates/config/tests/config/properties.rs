@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mainstay_config::{Source, Syntax, parse};
+use mainstay_config::{ConfigSource, Syntax, parse};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::world::World;
 
 fn parse_both(text: &str) {
     for syntax in [Syntax::Json, Syntax::Jsonc] {
-        let source = Source {
+        let source = ConfigSource {
             syntax,
             path: Path::new("/etc/mainstay/config.json"),
             is_of_clients: false,
@@ -129,7 +129,7 @@ proptest! {
             _ => serde_json::json!({"command": "x", "env": {"KEY": secret}, "args": ["${KEY}", "${NOPE}"]}),
         };
         let text = serde_json::json!({"mcpServers": {"s": entry}}).to_string();
-        let parsed = parse(&text, &Source::file(Path::new("c.json")), &World::default()).unwrap();
+        let parsed = parse(&text, &ConfigSource::file(Path::new("c.json")), &World::default()).unwrap();
         let shown = format!("{parsed:?}");
         prop_assert!(!shown.contains(&*secret));
     }

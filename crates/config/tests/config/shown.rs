@@ -4,7 +4,7 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 use mainstay_config::{
-    Defaults, References, Source, Syntax, edit::Document, parse, parse_as, shown,
+    ConfigSource, Defaults, References, Syntax, edit::Document, file_view, parse, parse_as,
 };
 use mainstay_core::config::Config;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::world::World;
 const PATH: &str = "/etc/mainstay/config.jsonc";
 
 fn kept(text: &str) -> Config {
-    let source = Source::file(Path::new(PATH));
+    let source = ConfigSource::file(Path::new(PATH));
     let parsed = parse_as(text, &source, &World::default(), References::Kept);
     let mut config = parsed.unwrap().config;
     // The default is stated where it is shown.
@@ -26,7 +26,7 @@ fn kept(text: &str) -> Config {
 
 fn show(text: &str, defaults: Defaults) -> Value {
     let document = Document::read(text, Syntax::Jsonc).unwrap();
-    shown(&kept(text), &document, defaults)
+    file_view(&kept(text), &document, defaults)
 }
 
 const RICH: &str = r#"{
@@ -65,7 +65,7 @@ fn what_is_shown_means_the_same() {
         for defaults in [Defaults::LeftOut, Defaults::Shown] {
             let shown = show(text, defaults).to_string();
             assert_eq!(kept(&shown), kept(text), "{shown}");
-            let source = Source::file(Path::new(PATH));
+            let source = ConfigSource::file(Path::new(PATH));
             let findings = parse_as(&shown, &source, &World::default(), References::Kept);
             assert_eq!(findings.unwrap().warnings, [], "{shown}");
         }
@@ -88,7 +88,14 @@ fn secrets_are_not_shown_and_bad_entries_say_what_is_wrong() {
         "broken": {"args": ["--token=s3cret-f"], "env": {"KEY": "s3cret-g"}}},
         "alerts": [{"webhook": {"url": "https://hooks/s3cret-h"}}],
         "telemetry": {"endpoint": "http://h", "headers": {"authorization": "s3cret-i"}}}"#;
-    assert!(parse(text, &Source::file(Path::new(PATH)), &World::default()).is_ok());
+    assert!(
+        parse(
+            text,
+            &ConfigSource::file(Path::new(PATH)),
+            &World::default()
+        )
+        .is_ok()
+    );
     for defaults in [Defaults::LeftOut, Defaults::Shown] {
         let shown = format!("{:#}", show(text, defaults));
         assert!(!shown.contains("s3cret"), "{shown}");

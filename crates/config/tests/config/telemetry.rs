@@ -1,7 +1,7 @@
 //! `telemetry`: where traces are sent.
 
 use insta::assert_snapshot;
-use mainstay_config::{Source, parse, telemetry_of_environment};
+use mainstay_config::{ConfigSource, parse, telemetry_of_environment};
 use mainstay_core::config::{Secret, Telemetry, Webhook};
 
 use crate::world::{World, findings, read};
@@ -16,7 +16,7 @@ fn among(vars: &[(&'static str, &'static str)], file: &str) -> Option<Telemetry>
         vars: vars.iter().copied().collect(),
         ..World::default()
     };
-    let source = Source::file("/etc/mainstay/c.json".as_ref());
+    let source = ConfigSource::file("/etc/mainstay/c.json".as_ref());
     parse(file, &source, &world).unwrap().config.telemetry
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_config::{Environment, Parsed, Source, Unreadable, parse};
+use mainstay_config::{ConfigSource, Environment, Parsed, UnreadableFile, parse};
 use mainstay_core::config::{ConfigError, HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
 /// An environment, a home and files that exist only here.
@@ -48,9 +48,9 @@ impl Environment for World {
         self.vars.get(name).map(ToString::to_string)
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         let text = path.to_str().and_then(|path| self.files.get(path));
-        text.map(ToString::to_string).ok_or(Unreadable::Absent)
+        text.map(ToString::to_string).ok_or(UnreadableFile::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
@@ -65,7 +65,7 @@ impl Environment for World {
 /// Parses a file of this name in `/etc/mainstay`, or at this path.
 pub fn read(file: &str, text: &str) -> Result<Parsed, Vec<ConfigError>> {
     let path = Path::new("/etc/mainstay").join(file);
-    parse(text, &Source::file(&path), &World::usual()).map_err(|errors| errors.0)
+    parse(text, &ConfigSource::file(&path), &World::usual()).map_err(|errors| errors.0)
 }
 
 /// Every finding in `config.json`, a line each, as the command line prints it.
