@@ -220,7 +220,7 @@ impl Export {
         let entries = if text.is_empty() {
             Vec::new()
         } else {
-            let document = Document::read(&text, Syntax::of(&path));
+            let document = Document::read(&text, Syntax::of_path(&path));
             let document = document.map_err(|error| CommandError::Usage {
                 message: format!("{}: {error}", path.display()),
                 hint: None,

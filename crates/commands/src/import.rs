@@ -91,8 +91,8 @@ impl Import {
             text => text?,
         };
         let text = text.unwrap_or_else(|| edit::NEW.to_owned());
-        let document =
-            Document::read(&text, Syntax::of(&path)).map_err(|error| unusable(&path, &error))?;
+        let document = Document::read(&text, Syntax::of_path(&path))
+            .map_err(|error| unusable(&path, &error))?;
         let sources = self.sources()?;
         let all: Vec<FoundServer> = sources
             .iter()

@@ -65,6 +65,6 @@ impl Remove {
 /// The entry that goes.
 fn entry(origin: &Origin, name: &ServerName) -> Option<Entry> {
     let text = origin.text().ok()??;
-    let syntax = Syntax::of(&origin.path()?);
+    let syntax = Syntax::of_path(&origin.path()?);
     Document::read(&text, syntax).ok()?.entry(name)
 }

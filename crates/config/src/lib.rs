@@ -1,11 +1,10 @@
 //! The configuration: a file's text in, valid types out.
 //!
-//! Everything is decided here, before a port is bound (invariant 11). What one server's entry gets
-//! wrong makes that server [`Launch::Broken`](mainstay_core::config::Launch) and leaves the others alone; what the file gets wrong
-//! is an error of the file. Every finding says where it stands: line, column and key path.
+//! Everything is decided here, before a port is bound (invariant 11). An error in one server's entry makes
+//! that server [`Launch::Broken`](mainstay_core::config::Launch) and leaves the others alone; any other
+//! error fails the file. Every finding has a place: line, column and key path.
 //!
-//! [`parse`] is pure: the environment, the home folder and other files reach it through
-//! [`Environment`].
+//! [`parse`] is pure: the environment, the home folder and other files reach it through [`Environment`].
 
 mod change_words;
 pub mod edit;

@@ -1,4 +1,4 @@
-//! Changes to servers at run time, which lie over the file.
+//! Changes to servers at run time, on top of the file.
 //!
 //! A change holds until Mainstay ends, or until the file changes that server.
 
@@ -17,27 +17,27 @@ use crate::ServerTarget;
 /// A server added while Mainstay runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {
-    /// References stand in it as they were given while it is pending.
+    /// The configuration; its references are not replaced while the server is pending.
     pub config: ServerConfig,
-    /// Its entry as it was given: nothing expanded, secrets included.
+    /// The original entry: nothing expanded, secrets included.
     pub entry: Arc<Map<String, Value>>,
     pub approval: Approval,
-    /// What traffic under its name goes to.
+    /// The target of traffic under the server's name.
     pub target: ServerTarget,
-    /// While it is pending: what its name led to before, where that was something else.
+    /// The earlier target of the name while the server is pending, if it was another one.
     pub formerly: Option<ServerTarget>,
-    /// Which MCP client wanted it, and when; `None` where no MCP client did.
+    /// The request of an MCP client for the server; `None` if no MCP client requested it.
     pub requested: Option<Requested>,
 }
 
-/// The wish of an MCP client for a server.
+/// A request of an MCP client for a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requested {
     pub origin: Arc<Origin>,
     pub at: SystemTime,
 }
 
-/// Whether a person has agreed to what an MCP client wants started.
+/// The decision of a person about a server that an MCP client requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
     Given,
@@ -157,14 +157,14 @@ impl Runtime {
         }
     }
 
-    /// Takes the place of the server while it is pending, so that no way of starting it can start it.
+    /// A placeholder for the server while it is pending, so that nothing can start it.
     fn stand_in(&self) -> ServerConfig {
         let mut server = ServerConfig::new(self.config.name.clone(), Launch::Unapproved);
         server.enabled = false;
         server
     }
 
-    /// This entry, switched on or off.
+    /// Returns this entry, enabled or disabled.
     #[must_use]
     pub fn switched(&self, enabled: bool) -> Self {
         let mut runtime = self.clone();
@@ -175,8 +175,8 @@ impl Runtime {
         runtime
     }
 
-    /// Identifies everything that was given (SHA-256 in hexadecimal). An approval repeats it to say
-    /// what was seen.
+    /// Identifies the whole entry (SHA-256 in hexadecimal). An approval repeats it, so that nothing else is
+    /// approved than what the person read.
     pub fn digest(&self) -> String {
         digest_of_entry(&self.config.name, &self.entry)
     }
@@ -184,7 +184,7 @@ impl Runtime {
 
 /// Identifies a server's entry, its secrets included (SHA-256 in hexadecimal).
 pub fn digest_of_entry(name: &ServerName, entry: &Map<String, Value>) -> String {
-    // An entry has text keys, so that it is always JSON; a name has no line break.
+    // An entry has text keys, so it can always be written as JSON; a name has no line break.
     let text = serde_json::to_string(entry).unwrap_or_default();
     let digest = Sha256::digest(format!("{name}\n{text}"));
     digest.iter().fold(String::new(), |mut text, byte| {
@@ -221,7 +221,7 @@ mod tests {
         }))
     }
 
-    /// `name=command` of each that could be started, `name!` of the others.
+    /// Returns `name=command` for each server that could be started, `name!` for the others.
     fn startable(overlay: &mut Overlay, file: &[ServerConfig]) -> String {
         let servers = overlay.apply_to(file);
         let words = servers.iter().map(|(server, _)| match &server.launch {
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(startable(&mut overlay, &[server("a", "2")]), "a=2");
     }
 
-    /// What is pending cannot be launched.
+    /// A pending server cannot be launched.
     #[test]
     fn what_is_pending_could_not_be_started() {
         let mut overlay = Overlay::default();

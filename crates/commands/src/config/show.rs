@@ -49,7 +49,7 @@ impl Show {
         }
         let text = text.unwrap_or_else(|| edit::EMPTY.to_owned());
         let loaded = origin.parse_kept(&text)?;
-        let document = Document::read(&text, Syntax::of(&path));
+        let document = Document::read(&text, Syntax::of_path(&path));
         let document = document.map_err(|error| import::unusable(&path, &error))?;
         let defaults = if self.defaults {
             Defaults::Shown

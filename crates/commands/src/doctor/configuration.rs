@@ -167,7 +167,7 @@ fn permissions(_path: &Path, _text: &str) -> Option<Finding> {
 
 /// Whether the file itself has secrets, and not only references to them.
 fn has_secrets(path: &Path, text: &str) -> bool {
-    let document = Document::read(text, Syntax::of(path));
+    let document = Document::read(text, Syntax::of_path(path));
     let value = document.and_then(|document| document.value());
     // What cannot be read as JSON is reported elsewhere.
     value.is_ok_and(|value| masked(&value, "") != value)

@@ -254,13 +254,13 @@ impl Plan {
             hint: Some("correct it, or name another with --config".to_owned()),
         };
         let text = text.unwrap_or(edit::NEW);
-        let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
+        let document = Document::read(text, Syntax::of_path(&path)).map_err(invalid)?;
         if let Ok(value) = document.value() {
             self.learn(&value);
         }
         self.servers = client_files::merge(servers, &document.entries());
         let with_new = |plan: &Self| {
-            let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
+            let document = Document::read(text, Syntax::of_path(&path)).map_err(invalid)?;
             for server in plan.new_servers() {
                 document.put(&server.name, &server.entry).map_err(invalid)?;
             }

@@ -226,7 +226,7 @@ fn configuration(
     after: &str,
     now: &str,
 ) -> Result<(Option<String>, Vec<String>), edit::EditError> {
-    let read = |text: &str| Document::read(text, Syntax::of(path));
+    let read = |text: &str| Document::read(text, Syntax::of_path(path));
     let (old, new, document) = (
         read(before.unwrap_or(edit::EMPTY))?,
         read(after)?,
@@ -446,7 +446,7 @@ mod tests {
         };
         let mine = text(&["mine"]);
         let names = |text: &str| {
-            let document = Document::read(text, Syntax::of(path)).expect("read");
+            let document = Document::read(text, Syntax::of_path(path)).expect("read");
             let entries = document.entries().into_iter();
             entries
                 .map(|(name, _)| name.to_string())

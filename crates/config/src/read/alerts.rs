@@ -1,4 +1,4 @@
-//! `alerts`: receivers that are told when a server goes down, flaps, loses its tools or recovers.
+//! `alerts`: receivers of a message when a server goes down, flaps, loses its tools or recovers.
 //!
 //! ```json
 //! {"on": ["server_down", "recovered"], "servers": ["prod-*"], "webhook": {"url": "${ALERT_URL}"}, "afterMs": 60000}
@@ -17,13 +17,13 @@ use crate::read::{
     report::FindingReport,
 };
 
-/// Most outages end by themselves within this; a person need not hear of those.
+/// Most outages are over by then, and nobody needs to hear of them.
 const AFTER: Duration = Duration::from_secs(60);
 const FLAPPING: Flapping = Flapping {
     losses: 3,
     within: Duration::from_secs(600),
 };
-/// What a receiver, or a command, may take. Long enough for a slow chat service.
+/// The time limit of a receiver or a command. Long enough for a slow chat service.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads `alerts`, an array.
@@ -92,8 +92,10 @@ fn kinds(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<AlertKind> {
             "an alert about nothing; leave `on` out for everything",
         );
     }
-    let kinds = elements.iter();
-    kinds.filter_map(|node| node.word(report, &words)).collect()
+    elements
+        .iter()
+        .filter_map(|node| node.word(report, &words))
+        .collect()
 }
 
 fn flapping(node: &Node<'_>, report: &mut FindingReport<'_>) -> Flapping {
@@ -148,8 +150,8 @@ fn command<'e>(
             Err(fault) => report.error_about(&node.place, &fault, fault.hint()),
         }
     }
-    let mut words = words.into_iter();
-    let Some(program) = words.next().filter(|program| !program.trim().is_empty()) else {
+    let mut rest = words.into_iter();
+    let Some(program) = rest.next().filter(|program| !program.trim().is_empty()) else {
         if node.is_array() {
             report.error(&node.place, "a command needs the name of a program");
         }
@@ -157,6 +159,6 @@ fn command<'e>(
     };
     Some(AlertCommand {
         program,
-        args: words.collect(),
+        args: rest.collect(),
     })
 }

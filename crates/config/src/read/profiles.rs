@@ -19,8 +19,8 @@ use crate::{
     words::settings::SettingValue,
 };
 
-/// Reads the top level's `ownTools`, which are these where it is silent, and `profiles`; the servers have been
-/// read.
+/// Reads the top level's `ownTools`, with the default `own_tools`, and `profiles`. The servers must have
+/// been read before.
 pub(crate) fn read(
     fields: &mut Fields<'_>,
     own_tools: &[Group],
@@ -43,12 +43,15 @@ pub(crate) fn read(
                 continue;
             }
         };
-        let known = config.profiles.iter().position(|it| it.name == name);
-        let base = match known {
+        let known_index = config
+            .profiles
+            .iter()
+            .position(|profile| profile.name == name);
+        let base = match known_index {
             Some(index) => config.profiles.swap_remove(index),
             None => Profile::everything(name),
         };
-        let index = known.unwrap_or(config.profiles.len());
+        let index = known_index.unwrap_or(config.profiles.len());
         let profile = profile(base, &member.node, config, report);
         config.profiles.push(profile);
         let last = config.profiles.len() - 1;
@@ -56,7 +59,7 @@ pub(crate) fn read(
     }
 }
 
-/// Reads one; what it does not say is as in `base`.
+/// Reads one profile. `base` holds where the profile sets nothing.
 fn profile(
     base: Profile,
     node: &Node<'_>,
@@ -121,7 +124,7 @@ fn servers(node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) -> 
         let is_known = config
             .servers
             .iter()
-            .any(|it| glob.matches(it.name.as_str()));
+            .any(|server| glob.matches(server.name.as_str()));
         if !is_known && !glob.as_str().contains('*') {
             unknown_server(glob.as_str(), node, config, report);
         }
@@ -130,15 +133,20 @@ fn servers(node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) -> 
     globs.collect()
 }
 
-/// A warning only: a server may come later.
+/// Warns of an unknown server. It is no error: a server may be added later.
 fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) {
-    let names: Vec<&str> = config.servers.iter().map(|it| it.name.as_str()).collect();
-    let hint = nearest(name, &names).map(|known| format!("did you mean \"{known}\"?"));
+    let names: Vec<&str> = config
+        .servers
+        .iter()
+        .map(|server| server.name.as_str())
+        .collect();
+    let hint = nearest(name, &names).map(|similar| format!("did you mean \"{similar}\"?"));
     let message = format!("there is no server \"{name}\" in this file");
     report.warn_with_hint(&node.place, message, hint);
 }
 
-/// Patterns of `server/tool`. One that can match nothing is an error, because a denial is relied on.
+/// Reads patterns of `server/tool`. A pattern that can match nothing is an error, because people rely on a
+/// denial.
 fn tool_globs(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<Glob> {
     let elements = node.array(report);
     let globs = elements.iter().filter_map(|node| {
@@ -156,7 +164,7 @@ fn tool_globs(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<Glob> {
     globs.collect()
 }
 
-/// Reads an object of texts by `server/tool`, and applies each to what the profile says of that tool.
+/// Reads an object of texts by `server/tool`, and applies each to the edit of that tool in the profile.
 fn edits(
     profile: &mut Profile,
     node: &Node<'_>,
@@ -172,7 +180,11 @@ fn edits(
             report.error(&member.key_place, message);
             continue;
         };
-        if !config.servers.iter().any(|it| it.name == server) {
+        if !config
+            .servers
+            .iter()
+            .any(|known_server| known_server.name == server)
+        {
             unknown_server(server.as_str(), &member.node, config, report);
         }
         if let Some(text) = member.node.string(report) {
@@ -189,7 +201,7 @@ fn renames(
     report: &mut FindingReport<'_>,
 ) {
     let longest = config.max_name_length;
-    let mut taken = HashSet::new();
+    let mut used_names = HashSet::new();
     let servers = ServerNames::new(config.servers.iter().map(|server| &server.name));
     edits(
         profile,
@@ -203,7 +215,7 @@ fn renames(
                     "a tool's name has 1 to {longest} characters (maxNameLength): letters, digits, '_' and '-'"
                 );
                 report.error(&node.place, message);
-            } else if !taken.insert(name.to_owned()) {
+            } else if !used_names.insert(name.to_owned()) {
                 let message = format!("another tool is renamed to \"{name}\" already");
                 report.error(&node.place, message);
             } else if let NamedServer::Server(named) = servers.named_by(name)

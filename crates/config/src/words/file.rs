@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// The file.
+/// The shape of the whole file.
 pub static FILE_SHAPE: ValueShape = ValueShape::Object(&FILE);
 
-// A reference to a shape that refers to an object needs a place of its own.
+// A reference to a shape that refers to an object must be to a static.
 static SERVERS: [ValueShape; 2] = [ValueShape::Map(&ENTRY), ValueShape::List(&ENTRY)];
 static INPUT_SHAPE: ValueShape = ValueShape::Object(&INPUT);
 static ALERT_SHAPE: ValueShape = ValueShape::Object(&ALERT);
@@ -66,7 +66,7 @@ pub(crate) const SETTINGS: &[KeyRow] = &[
         ValueShape::Object(&MCP),
         "Which of the servers Gemini CLI starts.",
     ),
-    // Gemini CLI has an object there.
+    // Gemini CLI has an object there, which is ignored.
     key(
         &["tools"],
         ValueShape::Any,
@@ -137,7 +137,7 @@ pub(crate) const SETTINGS: &[KeyRow] = &[
         ValueShape::List(&ALERT_SHAPE),
         "Whom to tell of trouble; see [Alerts](#alerts).",
         Now,
-        field!(Config, alerts, shown: values::alerts),
+        field!(Config, alerts, write: values::alerts),
     ),
     setting_of_all(
         &["journal"],
@@ -151,14 +151,14 @@ pub(crate) const SETTINGS: &[KeyRow] = &[
         ValueShape::Object(&TELEMETRY),
         "Where traces of calls are sent, over OTLP/HTTP; see [Telemetry](#telemetry).",
         AtRestart,
-        field!(Config, telemetry, shown: values::telemetry),
+        field!(Config, telemetry, write: values::telemetry),
     ),
     setting_of_all(
         &["profiles"],
         ValueShape::Map(&PROFILE_SHAPE),
         "Named endpoints that show some servers and tools: `/mcp/NAME`; see [Profiles](#profiles).",
         Now,
-        field!(Config, profiles, shown: values::elsewhere),
+        field!(Config, profiles, write: values::elsewhere),
     ),
     key(
         &["ownTools"],

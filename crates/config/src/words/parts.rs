@@ -1,4 +1,4 @@
-//! What keys are made of.
+//! Parts of rows: shapes that many keys have, and functions that make a row.
 
 use mainstay_core::{
     config::{Isolation, Naming},
@@ -14,11 +14,11 @@ pub const TEXT: ValueShape = ValueShape::Text;
 pub const FLAG: ValueShape = ValueShape::Flag;
 pub const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 pub const AT_LEAST_ONE: ValueShape = ValueShape::Whole(1, None);
-/// Zero is no limit.
+/// A number whose zero means that there is no limit.
 pub const LIMIT: ValueShape = ValueShape::Whole(0, None);
 pub const MS: ValueShape = ValueShape::Time(Least::AboveZero);
 pub const MS_OR_ZERO: ValueShape = ValueShape::Time(Least::Of(0));
-/// A server that dies at once shall not keep a core busy.
+/// A wait of at least 100 ms: a server that dies at once must not keep a core busy.
 pub const DELAY: ValueShape = ValueShape::Time(Least::Of(100));
 pub const FRACTION: ValueShape = ValueShape::Number(0.0, 1.0);
 pub const NAMING: ValueShape = ValueShape::Words(Naming::WORDS);
@@ -42,7 +42,7 @@ pub const fn key(names: &'static [&'static str], shape: ValueShape, about: &'sta
 }
 
 impl KeyRow {
-    /// A key that other clients have, too.
+    /// Marks a key that other clients have, too.
     pub const fn of_clients(self) -> Self {
         Self {
             is_of_clients: true,
@@ -50,7 +50,7 @@ impl KeyRow {
         }
     }
 
-    /// What may stand there, in the words of the documents.
+    /// Sets the possible values, in the words of the documents.
     pub const fn value(self, words: &'static str) -> Self {
         Self {
             value_words: Some(words),
@@ -58,7 +58,7 @@ impl KeyRow {
         }
     }
 
-    /// The default, in the words of the documents.
+    /// Sets the default, in the words of the documents.
     pub const fn default(self, words: &'static str) -> Self {
         Self {
             default_words: Some(words),
@@ -80,7 +80,7 @@ pub const fn setting(
     }
 }
 
-/// A setting of the whole of Mainstay.
+/// A setting of Mainstay as a whole.
 pub const fn setting_of_all(
     names: &'static [&'static str],
     shape: ValueShape,
@@ -94,7 +94,7 @@ pub const fn setting_of_all(
     }
 }
 
-/// Another name of the setting `key` of `object`, beside the object.
+/// Another name of the setting `key` of `object`, outside of the object.
 pub const fn alias(
     names: &'static [&'static str],
     shape: ValueShape,

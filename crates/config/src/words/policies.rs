@@ -1,4 +1,4 @@
-//! How sessions are kept: the keys of the file and of an entry.
+//! The keys of policies: how sessions are opened, probed and restarted.
 
 use mainstay_core::{
     config::{ListChanged, ServerRequests},
@@ -21,14 +21,14 @@ use crate::{
     },
 };
 
-// A reference to a shape that refers to an object needs a place of its own.
+// A reference to a shape that refers to an object must be to a static.
 static HEALTH_SHAPES: [ValueShape; 3] = [
     ValueShape::Object(&HEALTH),
     FLAG,
     ValueShape::Words(&["off"]),
 ];
 
-/// How sessions are kept: at the top for all servers, and in an entry.
+/// Policies at the top of the file, for all servers, or in an entry.
 pub const POLICIES: &[KeyRow] = &[
     key(
         &["preset"],
@@ -41,7 +41,9 @@ pub const POLICIES: &[KeyRow] = &[
             "manual",
         ]),
         "Where the other settings start from.",
-    ).value("a name of the table above").default("`\"default\"`"),
+    )
+    .value("a name of the table above")
+    .default("`\"default\"`"),
     setting(
         &["connectTimeoutMs"],
         MS,
@@ -71,10 +73,12 @@ pub const POLICIES: &[KeyRow] = &[
         FLAG,
         "Whether tools whose own names are not `^[a-zA-Z0-9_-]{1,64}$` are hidden: neither listed nor called, at any address; the log, `mainstay get NAME` and `hiddenTools` of `GET /api/servers` tell which. Otherwise they have a legal name on `/mcp` ([Names](#names)).",
         field!(Policies, strict_tool_names),
-    ).default("`false`; with preset `desktop` `true`"),
+    )
+    .default("`false`; with preset `desktop` `true`"),
     setting(
         &["serverRequests"],
-        ValueShape::Words(ServerRequests::WORDS), "What becomes of requests that the server makes of its clients; see [Requests that servers make](#requests-that-servers-make).",
+        ValueShape::Words(ServerRequests::WORDS),
+        "What becomes of requests that the server makes of its clients; see [Requests that servers make](#requests-that-servers-make).",
         field!(Policies, server_requests),
     ),
     key(
@@ -94,7 +98,8 @@ pub const POLICIES: &[KeyRow] = &[
     ),
     key(
         &["autoReconnect", "auto_reconnect"],
-        FLAG, "`reconnect.mode` `\"auto\"` or `\"off\"`.",
+        FLAG,
+        "`reconnect.mode` `\"auto\"` or `\"off\"`.",
     ),
     alias(
         &["maxRetries"],
@@ -124,7 +129,7 @@ pub const POLICIES: &[KeyRow] = &[
         &["healthCheckIntervalMs"],
         MS_OR_ZERO,
         ("`health.intervalMs`.", "health", "intervalMs"),
-        field!(Policies, policy.health.interval, read: policies::interval, shown: policies::shown_interval),
+        field!(Policies, policy.health.interval, read: policies::interval, write: policies::file_interval),
     ),
     alias(
         &["hangAfterMs"],
@@ -147,7 +152,7 @@ pub(crate) static RECONNECT: ObjectShape = object(
             &["maxAttempts"],
             LIMIT,
             "Attempts in a row, then the server is `failed` until someone starts it. 0 is no limit.",
-            field!(Policies, policy.reconnect.max_attempts, read: policies::attempts, shown: policies::shown_limit),
+            field!(Policies, policy.reconnect.max_attempts, read: policies::attempts, write: policies::file_limit),
         ),
         setting(
             &["initialDelayMs"],
@@ -213,7 +218,7 @@ pub(crate) static RESTART: ObjectShape = object(
             &["maxAttempts"],
             LIMIT,
             "Crashes in a row, then the server is `failed`. 0 is no limit. Counts for `on_crash`.",
-            field!(Policies, policy.restart.max_attempts, read: policies::attempts, shown: policies::shown_limit),
+            field!(Policies, policy.restart.max_attempts, read: policies::attempts, write: policies::file_limit),
         ),
         setting(
             &["resetAfterMs"],
@@ -231,7 +236,7 @@ pub(crate) static HEALTH: ObjectShape = object(
             &["intervalMs"],
             MS_OR_ZERO,
             "How long a server must be silent before it is asked. 0 is never. Each message of the protocol that it sends counts as an answer, so a busy server is never asked.",
-            field!(Policies, policy.health.interval, read: policies::interval, shown: policies::shown_interval),
+            field!(Policies, policy.health.interval, read: policies::interval, write: policies::file_interval),
         ),
         setting(
             &["jitter"],
@@ -273,7 +278,7 @@ pub(crate) static HEALTH: ObjectShape = object(
             &["unansweredCalls"],
             LIMIT,
             "Calls in a row without an answer, and with nothing else heard since the first, after which calls are refused; see below. 0 is off.",
-            field!(Policies, policy.health.unanswered_calls, read: policies::attempts, shown: policies::shown_limit),
+            field!(Policies, policy.health.unanswered_calls, read: policies::attempts, write: policies::file_limit),
         ),
     ]],
 );

@@ -1,4 +1,4 @@
-//! The tables of docs/configuration.md, made from the rows.
+//! Makes the tables of docs/configuration.md from the rows.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::{defaults_of_keys::default_of, file, policies, profile, reports, server};
 use crate::words::schema::{KeyRow, ValueShape};
 
-/// Keys of the file that have a chapter of their own, or are another program's.
+/// Keys of the file that have their own chapter, or belong to another program.
 const ELSEWHERE_IN_FILE: [&str; 6] = ["$schema", "mcpServers", "servers", "mcp", "tools", "inputs"];
 
-/// Objects of an entry that have a chapter of their own, or are another program's.
+/// Objects of an entry that have their own chapter, or belong to another program.
 const ELSEWHERE_IN_ENTRY: [&str; 4] = ["reconnect", "restart", "health", "requestInit"];
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// A default in the words of the file; of bytes also in larger units.
+/// Returns the default in the words of the file; a number of bytes also in larger units.
 fn default_words(key: &KeyRow) -> String {
     const MIB: u64 = 1 << 20;
     match default_of(key) {
@@ -36,8 +36,8 @@ fn default_words(key: &KeyRow) -> String {
 }
 
 fn row(key: &KeyRow, prefix: &str, has_default: bool, table: &mut String) {
-    let names = key.names.iter().map(|name| format!("`{prefix}{name}`"));
-    let names = names.collect::<Vec<_>>().join(", ");
+    let quoted = key.names.iter().map(|name| format!("`{prefix}{name}`"));
+    let names = quoted.collect::<Vec<_>>().join(", ");
     let value = match key.value_words {
         Some(words) => cell(words),
         None => cell(&key.shape.words(key.names[0])),
@@ -49,7 +49,7 @@ fn row(key: &KeyRow, prefix: &str, has_default: bool, table: &mut String) {
     let _ = writeln!(table, "{} |", cell(key.about));
 }
 
-/// A row for each key, those of objects inside with their whole path.
+/// Writes a row for each key; keys of inner objects have their whole path.
 fn rows(keys: &[&KeyRow], prefix: &str, has_default: bool, table: &mut String) {
     for key in keys {
         match &key.shape {
@@ -95,7 +95,7 @@ fn table(name: &str) -> String {
     table
 }
 
-/// Each table stands behind `<!-- settings: NAME -->`, up to the next empty line.
+/// Each table follows `<!-- settings: NAME -->`, up to the next empty line.
 #[test]
 fn the_tables_of_the_settings_are_current() {
     const MARK: &str = "<!-- settings: ";

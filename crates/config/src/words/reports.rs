@@ -1,4 +1,4 @@
-//! Whom Mainstay tells what it sees: the keys of alerts, the journal and traces.
+//! The keys of alerts, the journal and traces.
 
 use mainstay_core::{
     config::{Durability, Journal, Payloads},
@@ -27,30 +27,38 @@ pub static ALERT: ObjectShape = ObjectShape {
                     "flapping",
                     "tools_vanished",
                     "recovered",
-                ])), "What is told.",
-            ).value("an array of `\"server_down\"`, `\"flapping\"`, `\"tools_vanished\"`, `\"recovered\"`").default("all"),
+                ])),
+                "What is told.",
+            )
+            .value("an array of `\"server_down\"`, `\"flapping\"`, `\"tools_vanished\"`, `\"recovered\"`")
+            .default("all"),
+            key(&["servers"], TEXTS, "Which servers it is about.")
+                .value("names, in which `*` stands for any text")
+                .default("all"),
             key(
-                &["servers"],
-                TEXTS, "Which servers it is about.",
-            ).value("names, in which `*` stands for any text").default("all"),
-            key(&["webhook"], ValueShape::Object(&WEBHOOK), "Receives a POST. References are replaced; the URL is never shown.").value("`{\"url\": …, \"headers\": {…}}`"),
+                &["webhook"],
+                ValueShape::Object(&WEBHOOK),
+                "Receives a POST. References are replaced; the URL is never shown.",
+            )
+            .value("`{\"url\": …, \"headers\": {…}}`"),
             key(
                 &["command"],
-                TEXTS, "Run without a shell; it reads the alert from stdin. An alert has a webhook or a command.",
-            ).value("array of strings: program and arguments"),
+                TEXTS,
+                "Run without a shell; it reads the alert from stdin. An alert has a webhook or a command.",
+            )
+            .value("array of strings: program and arguments"),
             key(
                 &["afterMs"],
-                MS_OR_ZERO, "How long a server must be down before it is told.",
-            ).default("60000"),
+                MS_OR_ZERO,
+                "How long a server must be down before it is told.",
+            )
+            .default("60000"),
             key(
                 &["flapping"],
                 ValueShape::Object(&FLAPPING),
                 "When a server counts as flapping.",
             ),
-            key(
-                &["timeoutMs"],
-                MS, "What one delivery may take.",
-            ).default("10000"),
+            key(&["timeoutMs"], MS, "What one delivery may take.").default("10000"),
         ]],
     )
 };
@@ -112,7 +120,7 @@ pub static JOURNAL: ObjectShape = object(
             &["retentionDays"],
             ValueShape::Whole(1, Some(journal::MOST_DAYS)),
             "How many days records are kept.",
-            field!(Journal, retention, read: journal::days, shown: journal::shown_days),
+            field!(Journal, retention, read: journal::days, write: journal::file_days),
         ),
         setting(
             &["maxBytes"],

@@ -1,8 +1,8 @@
-//! The shape of a configuration: which keys an object has and what may stand there.
+//! The shape of a configuration: the keys of each object, and their possible values.
 //!
-//! The parser and the JSON Schema share it. [`super::fields::Fields`] takes no key that is not in it, and
-//! every reader of a value is held against the shape of its key, both in debug builds: a key that is
-//! parsed and not in the schema fails the first test that reads it.
+//! The parser and the JSON Schema share it. In debug builds [`super::fields::Fields`] takes no key that is
+//! not in it, and each reader of a value is compared with the shape of its key: a key that is parsed and
+//! not in the schema fails the first test that reads it.
 
 use std::fmt::Write as _;
 
@@ -10,19 +10,19 @@ use serde_json::{Map, Value, json};
 
 use crate::words::settings::Field;
 
-/// The identifier of the schema. It leads nowhere: editors are given the file, by its path beside the
-/// configuration (`edit::SCHEMA_FILE`), which needs no network and is of the same version.
+/// The identifier of the schema. It leads nowhere: editors get the file by its path in the folder of the
+/// configuration (`edit::SCHEMA_FILE`), which needs no network and has the same version.
 const ID: &str = "urn:mainstay:config";
 
-/// What may stand at a place. A member that is `null` is as good as absent.
+/// The possible values at a place. A member that is `null` counts as absent.
 #[derive(Debug)]
 pub(crate) enum ValueShape {
     Any,
-    /// Stated, to be taken away.
+    /// `null`, which removes an inherited value.
     Null,
     Text,
     Flag,
-    /// A text, or a number or boolean that is taken as one.
+    /// A text, or a number or boolean that is read as one.
     Scalar,
     /// A whole number from the first up to the second.
     Whole(u32, Option<u32>),
@@ -38,11 +38,11 @@ pub(crate) enum ValueShape {
     Either(&'static [ValueShape]),
 }
 
-/// The shortest time that may stand at a place.
+/// The shortest time at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Least {
     AboveZero,
-    /// So many milliseconds.
+    /// This number of milliseconds.
     Of(u32),
 }
 
@@ -54,39 +54,40 @@ pub(crate) struct ObjectShape {
     pub keys: &'static [&'static [KeyRow]],
     /// Keys of other programs that change nothing here, whatever they hold.
     pub foreign: &'static [&'static str],
-    /// Keys that would change something, if only this version knew them.
+    /// Keys that this version does not support, but that would have an effect.
     pub later: &'static [&'static str],
-    /// Keys one of which must be there.
+    /// Keys of which one is required.
     pub required: &'static [&'static str],
-    /// Whether other programs have keys of their own here, whatever they are.
+    /// True if other programs have any keys of their own here.
     pub open: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct KeyRow {
-    /// One name, or several for the same thing.
+    /// One name, or several with the same meaning.
     pub names: &'static [&'static str],
     pub shape: ValueShape,
-    /// What it means, for people who write the file.
+    /// The meaning of the key, for people who write the file.
     pub about: &'static str,
-    /// Where a field holds it.
+    /// The field that holds the setting, if there is one.
     pub field: Option<Field>,
-    /// The object beside it and its key whose other name this is.
+    /// The object and its key that this key is another name of.
     pub alias_of: Option<(&'static str, &'static str)>,
-    /// When a change of it takes effect; `None` where it is read whenever it is needed, and of servers.
+    /// The time at which a change takes effect. `None` for keys of servers, and for keys that are read
+    /// whenever they are needed.
     pub takes_effect: Option<TakesEffect>,
     /// True if other MCP clients have the key in their files, too.
     pub is_of_clients: bool,
-    /// What may stand there, in the words of the documents, where the shape does not say all of it.
+    /// The possible values in the words of the documents, if the shape does not tell all.
     pub value_words: Option<&'static str>,
-    /// The default in the words of the documents, where no field has it.
+    /// The default in the words of the documents, if no field has it.
     pub default_words: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakesEffect {
     Now,
-    /// When Mainstay is started the next time.
+    /// At the next start of Mainstay.
     AtRestart,
 }
 
@@ -101,7 +102,7 @@ impl ObjectShape {
 }
 
 impl ValueShape {
-    /// Whether this shape, or one of several that may stand here, is such a one.
+    /// True if this shape, or one of its alternatives, satisfies `is_such`.
     pub fn admits(&self, is_such: &dyn Fn(&Self) -> bool) -> bool {
         match self {
             Self::Either(shapes) => shapes.iter().any(|shape| shape.admits(is_such)),
@@ -109,7 +110,7 @@ impl ValueShape {
         }
     }
 
-    /// From where to where a whole number may be.
+    /// The least and the greatest value of a whole number.
     pub fn range(&self) -> Option<(u32, Option<u32>)> {
         match self {
             Self::Whole(least, most) => Some((*least, *most)),
@@ -134,7 +135,7 @@ impl ValueShape {
         })
     }
 
-    /// The object with known keys, if one may stand here.
+    /// The object with known keys, if a value may be one.
     pub fn object(&self) -> Option<&'static ObjectShape> {
         match self {
             Self::Object(object) => Some(object),
@@ -150,7 +151,7 @@ impl ValueShape {
         }
     }
 
-    /// The values that may stand here, in words. The name of the key tells the unit of a number.
+    /// The possible values, in words. The name of the key tells the unit of a number.
     pub fn words(&self, key: &str) -> String {
         let whole = match key {
             _ if key.ends_with("Bytes") => "bytes",
@@ -171,21 +172,21 @@ impl ValueShape {
             Self::Time(Least::Of(0)) => "milliseconds".to_owned(),
             Self::Time(Least::Of(least)) => format!("milliseconds, at least {least}"),
             Self::Words(words) => {
-                let words = words.iter().map(|word| format!("`\"{word}\"`"));
-                words.collect::<Vec<_>>().join(", ")
+                let quoted = words.iter().map(|word| format!("`\"{word}\"`"));
+                quoted.collect::<Vec<_>>().join(", ")
             }
             Self::List(Self::Text) => "an array of strings".to_owned(),
             Self::List(Self::Words(_)) => "an array of words".to_owned(),
             Self::List(_) => "an array".to_owned(),
             Self::Map(_) | Self::Object(_) => "an object".to_owned(),
             Self::Either(shapes) => {
-                let shapes = shapes.iter().map(|shape| shape.words(key));
-                shapes.collect::<Vec<_>>().join(", or ")
+                let alternatives = shapes.iter().map(|shape| shape.words(key));
+                alternatives.collect::<Vec<_>>().join(", or ")
             }
         }
     }
 
-    /// As JSON Schema; objects are referred to, and collected in `objects`.
+    /// The JSON Schema of the shape. It refers to objects, and collects them in `objects`.
     fn schema(&self, objects: &mut Objects) -> Value {
         match self {
             Self::Any => json!({}),
@@ -212,8 +213,8 @@ impl ValueShape {
                 json!({"$ref": format!("#/$defs/{}", object.name)})
             }
             Self::Either(shapes) => {
-                let shapes = shapes.iter().map(|shape| shape.schema(objects));
-                json!({"anyOf": shapes.collect::<Vec<_>>()})
+                let schemas = shapes.iter().map(|shape| shape.schema(objects));
+                json!({"anyOf": schemas.collect::<Vec<_>>()})
             }
         }
     }
@@ -224,7 +225,7 @@ impl ObjectShape {
         if objects.schemas.contains_key(self.name) {
             return;
         }
-        // An object may hold one of its kind.
+        // An object may have a member of its own kind.
         objects.schemas.insert(self.name.to_owned(), Value::Null);
         let schema = self.schema(objects);
         objects.schemas.insert(self.name.to_owned(), schema);
@@ -248,7 +249,7 @@ impl ObjectShape {
             "properties": properties,
         });
         if !self.open {
-            // By such keys people write notes into JSON, and tools their schema.
+            // People write notes into JSON under such keys, and tools their schema.
             schema["patternProperties"] = json!({"^([$_]|//)": true});
             schema["additionalProperties"] = false.into();
         }
@@ -260,7 +261,7 @@ impl ObjectShape {
     }
 }
 
-/// The objects of a schema, by name, as far as it has been written.
+/// The objects of a schema, by name, that are written so far.
 struct Objects {
     schemas: Map<String, Value>,
     default_of: fn(&KeyRow) -> Value,
@@ -293,7 +294,7 @@ impl KeyRow {
     }
 }
 
-/// A text for places without links: what they lead to is left out, and that there is more elsewhere.
+/// Returns the text without links and their targets, for places that cannot follow a link.
 fn without_links(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -315,7 +316,7 @@ fn without_links(text: &str) -> String {
     plain.replace("; see below", "").replace(", see below", "")
 }
 
-/// The JSON Schema (draft 2020-12) of a file that is such an object.
+/// The JSON Schema (draft 2020-12) of a file that is this object.
 pub(crate) fn document(file: &ObjectShape, default_of: fn(&KeyRow) -> Value) -> Value {
     let mut objects = Objects {
         schemas: Map::new(),
@@ -360,7 +361,7 @@ mod tests {
         }
     }
 
-    /// A value that fits a shape. The last of several shapes is left out by `null` alone.
+    /// Makes a value of this shape. Of several shapes, takes an object if there is one, else the first.
     fn sample(shape: &ValueShape) -> Value {
         match shape {
             ValueShape::Any | ValueShape::Text | ValueShape::Scalar => json!("x"),
@@ -386,7 +387,7 @@ mod tests {
         }
     }
 
-    /// The other direction is checked by `Fields::take`, in every test that parses a file.
+    /// `Fields::take` checks the other direction, in every test that parses a file.
     #[test]
     fn every_key_of_the_schema_is_read() {
         let mut file = sample(&crate::words::FILE_SHAPE);
@@ -397,7 +398,7 @@ mod tests {
         }
         remote.remove("command");
         for entry in [&mut process, remote] {
-            // What is stated of the transport would win over what the entry has.
+            // A stated transport would override the other keys of the entry.
             for key in ["type", "transport", "transportType", "serverType"] {
                 entry.remove(key);
             }
@@ -415,7 +416,7 @@ mod tests {
                 unread.push(path.to_owned());
             }
         };
-        // Warnings of a file with errors are not told: the errors are taken out one by one.
+        // A file with errors reports no warnings, so the errors are taken out one by one.
         let mut file = file;
         loop {
             match parse(&file.to_string(), &source, &Nowhere) {
@@ -423,7 +424,7 @@ mod tests {
                     parsed
                         .warnings
                         .iter()
-                        .for_each(|it| note(&it.path, &it.message));
+                        .for_each(|warning| note(&warning.path, &warning.message));
                     break;
                 }
                 Err(errors) => {
@@ -436,7 +437,7 @@ mod tests {
         assert_eq!(unread, Vec::<String>::new());
     }
 
-    /// Takes out what stands at a path such as `mcpServers.x.args[0]`.
+    /// Takes out the value at a path such as `mcpServers.x.args[0]`.
     fn remove(file: &mut Value, path: &str) {
         let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
         let (parent, last) = pointer.rsplit_once('/').expect("a path");

@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// A server's entry.
+/// The shape of a server's entry.
 pub static ENTRY: ValueShape = ValueShape::Object(&SERVER);
 
-// A reference to a shape that refers to an object needs a place of its own.
+// A reference to a shape that refers to an object must be to a static.
 static PARAM_SHAPES: [ValueShape; 3] = [
     ValueShape::Scalar,
     ValueShape::Object(&PARAM),
@@ -42,7 +42,7 @@ pub static SERVER: ObjectShape = ObjectShape {
     )
 };
 
-/// The word for the transport.
+/// The key of the transport.
 const TRANSPORT: &[KeyRow] = &[key(
     &["type", "transport", "transportType", "serverType"],
     ValueShape::Either(&[
@@ -53,50 +53,80 @@ const TRANSPORT: &[KeyRow] = &[key(
 )
 .of_clients()];
 
-/// A process.
+/// Keys of a server that is a process.
 pub const PROCESS: &[KeyRow] = &[
     key(
         &["command"],
-        TEXT, "A program of `PATH`, or an absolute path. `mainstay resolve CMD` shows which one is meant, in any preset but `desktop`.",
-    ).of_clients(),
-    key(&["args"], TEXTS, "The program's arguments.").default("`[]`").of_clients(),
+        TEXT,
+        "A program of `PATH`, or an absolute path. `mainstay resolve CMD` shows which one is meant, in any preset but `desktop`.",
+    )
+    .of_clients(),
+    key(&["args"], TEXTS, "The program's arguments.")
+        .default("`[]`")
+        .of_clients(),
     key(
         &["env"],
-        ValueShape::Map(&ValueShape::Either(&[ValueShape::Scalar, ValueShape::Null])), "Set in the process, over what it inherits. A number or boolean is taken as text, with a warning. `null` takes away what it inherits.",
-    ).value("object: name → string or `null`").default("`{}`").of_clients(),
+        ValueShape::Map(&ValueShape::Either(&[ValueShape::Scalar, ValueShape::Null])),
+        "Set in the process, over what it inherits. A number or boolean is taken as text, with a warning. `null` takes away what it inherits.",
+    )
+    .value("object: name → string or `null`")
+    .default("`{}`")
+    .of_clients(),
     key(
         &["envFile"],
-        TEXT, "A file of `NAME=VALUE` lines, set in the process as well; `env` wins. Values may stand in quotes. Read when the configuration is, and again before each attempt to start the server, like every file that `${file:…}` names ([rotated secrets](#references)). While one of them cannot be read, a server that runs goes on as it is; an attempt fails with a reason that names the file, and is made again.",
-    ).value("path").default("none").of_clients(),
+        TEXT,
+        "A file of `NAME=VALUE` lines, set in the process as well; `env` wins. Values may stand in quotes. Read when the configuration is, and again before each attempt to start the server, like every file that `${file:…}` names ([rotated secrets](#references)). While one of them cannot be read, a server that runs goes on as it is; an attempt fails with a reason that names the file, and is made again.",
+    )
+    .value("path")
+    .default("none")
+    .of_clients(),
     key(
         &["cwd"],
-        TEXT, "`~/` is the home folder; a relative path starts at the file's folder. A folder that is not there is a warning.",
-    ).value("path").default("Mainstay's own").of_clients(),
+        TEXT,
+        "`~/` is the home folder; a relative path starts at the file's folder. A folder that is not there is a warning.",
+    )
+    .value("path")
+    .default("Mainstay's own")
+    .of_clients(),
     key(
         &["inheritEnv"],
-        ValueShape::Either(&[ValueShape::Words(&["process", "loginShell", "none"]), FLAG]), "Which environment the process inherits: Mainstay's own, that of `$SHELL -l`, or nothing. Variables that begin with `MAINSTAY_` are never passed on; Mainstay sets `MAINSTAY_SERVER`, `MAINSTAY_INSTANCE` and `MAINSTAY_CHAIN`, by which it knows what belongs to it.",
-    ).value("`\"process\"`, `\"loginShell\"`, `\"none\"`, or `true` and `false` for the first and the last").default("`\"process\"`"),
+        ValueShape::Either(&[ValueShape::Words(&["process", "loginShell", "none"]), FLAG]),
+        "Which environment the process inherits: Mainstay's own, that of `$SHELL -l`, or nothing. Variables that begin with `MAINSTAY_` are never passed on; Mainstay sets `MAINSTAY_SERVER`, `MAINSTAY_INSTANCE` and `MAINSTAY_CHAIN`, by which it knows what belongs to it.",
+    )
+    .value("`\"process\"`, `\"loginShell\"`, `\"none\"`, or `true` and `false` for the first and the last")
+    .default("`\"process\"`"),
 ];
 
-/// A remote server.
+/// Keys of a remote server.
 pub const REMOTE: &[KeyRow] = &[
     key(
         &["url", "serverUrl", "httpUrl", "remoteUrl"],
-        TEXT, "Where the server is. Several must say the same. Credentials inside (`https://me:secret@…`) are refused.",
-    ).value("`http://` or `https://` URL, one is required").of_clients(),
+        TEXT,
+        "Where the server is. Several must say the same. Credentials inside (`https://me:secret@…`) are refused.",
+    )
+    .value("`http://` or `https://` URL, one is required")
+    .of_clients(),
     key(
         &["headers"],
-        ValueShape::Map(&ValueShape::Scalar), "Sent with every request. Names are checked; case does not count.",
-    ).value("object: name → string").default("`{}`").of_clients(),
+        ValueShape::Map(&ValueShape::Scalar),
+        "Sent with every request. Names are checked; case does not count.",
+    )
+    .value("object: name → string")
+    .default("`{}`")
+    .of_clients(),
     key(
         &["requestInit"],
         ValueShape::Object(&REQUEST_INIT),
         "Headers, as the SDK for TypeScript has them.",
-    ).of_clients(),
+    )
+    .of_clients(),
     key(
         &["bearerToken"],
-        TEXT, "Sent as `Authorization: Bearer …`; empty is none. An error if `headers` has an `authorization` already.",
-    ).default("none").of_clients(),
+        TEXT,
+        "Sent as `Authorization: Bearer …`; empty is none. An error if `headers` has an `authorization` already.",
+    )
+    .default("none")
+    .of_clients(),
 ];
 
 static REQUEST_INIT: ObjectShape = object(
@@ -127,40 +157,58 @@ static PARAM: ObjectShape = ObjectShape {
 pub const OPTIONS: &[KeyRow] = &[
     setting(
         &["enabled"],
-        FLAG, "Whether the server is started and listed.",
-        field!(ServerConfig, enabled, shown: SettingValue::file_value),
-    ).of_clients(),
-    key(&["disabled"], FLAG, "The opposite of `enabled`. The two together must not contradict each other.").of_clients(),
+        FLAG,
+        "Whether the server is started and listed.",
+        field!(ServerConfig, enabled, write: SettingValue::file_value),
+    )
+    .of_clients(),
+    key(
+        &["disabled"],
+        FLAG,
+        "The opposite of `enabled`. The two together must not contradict each other.",
+    )
+    .of_clients(),
     setting(
         &["autoStart"],
-        FLAG, "Whether the server is started with Mainstay. If not, its own sessions on `/servers/NAME/mcp` work.",
+        FLAG,
+        "Whether the server is started with Mainstay. If not, its own sessions on `/servers/NAME/mcp` work.",
         field!(ServerConfig, auto_start),
     ),
     setting(
         &["timeout"],
-        ValueShape::Number(1.0, 31_536_000_000.0), "How long a call may take.",
-        field!(ServerConfig, call_timeout, shown: values::elsewhere),
-    ).value("milliseconds, at least 1000; with preset `desktop` at most 300000; in files of some clients [seconds](#files-of-other-clients)")
-    .default("30000").of_clients(),
+        ValueShape::Number(1.0, 31_536_000_000.0),
+        "How long a call may take.",
+        field!(ServerConfig, call_timeout, write: values::elsewhere),
+    )
+    .value("milliseconds, at least 1000; with preset `desktop` at most 300000; in files of some clients [seconds](#files-of-other-clients)")
+    .default("30000")
+    .of_clients(),
     setting(
         &["timeout_s"],
-        ValueShape::Number(0.0, 31_536_000.0), "The same in seconds; not together with `timeout`.",
+        ValueShape::Number(0.0, 31_536_000.0),
+        "The same in seconds; not together with `timeout`.",
         Field {
             differs: |_, _| false,
-            ..field!(ServerConfig, call_timeout, shown: values::seconds)
+            ..field!(ServerConfig, call_timeout, write: values::seconds)
         },
-    ).value("seconds, above 0")
+    )
+    .value("seconds, above 0")
     .default("30"),
     setting(
         &["maxTimeoutMs"],
-        MS, "Each progress notification whose number is higher than those before gives a call its `timeout` anew, up to this.",
-        field!(ServerConfig, max_call_timeout, shown: SettingValue::file_value),
-    ).value("milliseconds, at least `timeout`").default("10 × `timeout`, at least 600000"),
+        MS,
+        "Each progress notification whose number is higher than those before gives a call its `timeout` anew, up to this.",
+        field!(ServerConfig, max_call_timeout, write: SettingValue::file_value),
+    )
+    .value("milliseconds, at least `timeout`")
+    .default("10 × `timeout`, at least 600000"),
     setting(
         &["maxMessageBytes"],
-        AT_LEAST_ONE, "The largest message the server may send. Its lists and its handshake have [bounds of their own](#what-a-server-may-say-about-itself).",
+        AT_LEAST_ONE,
+        "The largest message the server may send. Its lists and its handshake have [bounds of their own](#what-a-server-may-say-about-itself).",
         field!(ServerConfig, max_message_bytes),
-    ).default("67108864 (64 MiB); with preset `desktop` 1048576"),
+    )
+    .default("67108864 (64 MiB); with preset `desktop` 1048576"),
     key(
         &["result"],
         ValueShape::Object(&RESULT),
@@ -168,46 +216,65 @@ pub const OPTIONS: &[KeyRow] = &[
     ),
     setting(
         &["maxSessions"],
-        AT_LEAST_ONE, "How many upstream sessions clients may have for themselves; see [below](#shared-and-isolated-sessions).",
+        AT_LEAST_ONE,
+        "How many upstream sessions clients may have for themselves; see [below](#shared-and-isolated-sessions).",
         field!(ServerConfig, max_sessions),
-    ).default("8 for a process, 64 for a remote server"),
+    )
+    .default("8 for a process, 64 for a remote server"),
     setting(
         &["protocol"],
-        ValueShape::Words(&PROTOCOLS), "Which protocol revision is spoken with the server. `auto` finds out by `server/discover`; the others do not ask first. `legacy` is for servers that do not bear the question. A server that refuses the revision of `auto` or `legacy` is asked for another; a stated revision is the only one.",
+        ValueShape::Words(&PROTOCOLS),
+        "Which protocol revision is spoken with the server. `auto` finds out by `server/discover`; the others do not ask first. `legacy` is for servers that do not bear the question. A server that refuses the revision of `auto` or `legacy` is asked for another; a stated revision is the only one.",
         field!(ServerConfig, protocol),
-    ).value("`\"auto\"`, `\"legacy\"`, `\"modern\"`, or a revision such as `\"2025-06-18\"`"),
+    )
+    .value("`\"auto\"`, `\"legacy\"`, `\"modern\"`, or a revision such as `\"2025-06-18\"`"),
     setting(
         &["isolation"],
-        ISOLATION, "Whether clients share one upstream session, or each has its own; see [below](#shared-and-isolated-sessions).",
+        ISOLATION,
+        "Whether clients share one upstream session, or each has its own; see [below](#shared-and-isolated-sessions).",
         field!(ServerConfig, isolation),
-    ).default("by address"),
+    )
+    .default("by address"),
     setting(
         &["roots"],
-        ValueShape::List(&ROOT_SHAPE), "What answers `roots/list` where no client can.",
-        field!(ServerConfig, roots, shown: values::roots),
-    ).value("array of URIs, or of `{\"uri\": …, \"name\": …}`"),
+        ValueShape::List(&ROOT_SHAPE),
+        "What answers `roots/list` where no client can.",
+        field!(ServerConfig, roots, write: values::roots),
+    )
+    .value("array of URIs, or of `{\"uri\": …, \"name\": …}`"),
     setting(
         &["healthCheckUrl"],
-        TEXT, "What `health.method` `\"http\"` asks. The server's `headers` and `bearerToken` are sent along only if its scheme, host and port are those of `url`.",
-        field!(ServerConfig, health_check_url, shown: values::url),
-    ).value("`http://` or `https://` URL").default("none"),
+        TEXT,
+        "What `health.method` `\"http\"` asks. The server's `headers` and `bearerToken` are sent along only if its scheme, host and port are those of `url`.",
+        field!(ServerConfig, health_check_url, write: values::url),
+    )
+    .value("`http://` or `https://` URL")
+    .default("none"),
     setting(
         &DISABLED_TOOLS,
-        TEXTS, "Tools, by the server's own names, that are neither listed nor called. `get`, `list` and the log tell which names of this list and the next fit no tool.",
-        field!(ServerConfig, withheld.disabled, shown: values::tools),
-    ).of_clients(),
+        TEXTS,
+        "Tools, by the server's own names, that are neither listed nor called. `get`, `list` and the log tell which names of this list and the next fit no tool.",
+        field!(ServerConfig, withheld.disabled, write: values::tools),
+    )
+    .of_clients(),
     setting(
         &ALLOWED_TOOLS,
-        TEXTS, "The only tools that are listed and called, by the server's own names. `\"*\"` is all of them. Of several lists each restricts. `validate` warns of a name that can fit no tool: with `*`, with blanks around it, or with the server's name in front.",
-        field!(ServerConfig, withheld.allowed, shown: values::allowed_tools),
-    ).default("all").of_clients(),
+        TEXTS,
+        "The only tools that are listed and called, by the server's own names. `\"*\"` is all of them. Of several lists each restricts. `validate` warns of a name that can fit no tool: with `*`, with blanks around it, or with the server's name in front.",
+        field!(ServerConfig, withheld.allowed, write: values::allowed_tools),
+    )
+    .default("all")
+    .of_clients(),
     key(
         &["inputParams"],
-        ValueShape::Map(&PARAM_VALUE), "Values for `${NAME}` and `${input:NAME}`.",
-    ).value("object: name → value, or → `{\"value\": …, \"default\": …}`").default("`{}`"),
+        ValueShape::Map(&PARAM_VALUE),
+        "Values for `${NAME}` and `${input:NAME}`.",
+    )
+    .value("object: name → value, or → `{\"value\": …, \"default\": …}`")
+    .default("`{}`"),
 ];
 
-/// Words of other clients, for what has another word here or is not here.
+/// Keys of other clients that Mainstay has another key for, or none.
 pub const OF_CLIENTS: &[KeyRow] = &[
     key(
         &["auth", "authProviderType", "headersHelper", "oauth"],
@@ -272,9 +339,11 @@ static RESULT: ObjectShape = object(
     "result",
     &[&[setting(
         &["maxInlineBytes"],
-        ValueShape::Whole(defaults::LEAST_INLINE_BYTES, None), "A larger result of a tool reaches MCP clients as its beginning and a link to the whole; see [below](#large-results).",
+        ValueShape::Whole(defaults::LEAST_INLINE_BYTES, None),
+        "A larger result of a tool reaches MCP clients as its beginning and a link to the whole; see [below](#large-results).",
         field!(ServerConfig, max_inline_bytes),
-    ).default("never")]],
+    )
+    .default("never")]],
 );
 
 static ROOT: ObjectShape = ObjectShape {

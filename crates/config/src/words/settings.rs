@@ -1,6 +1,6 @@
-//! Settings: keys of the file that a field holds. A row of `shapes` says all of one: its names, its shape
-//! and its text, the field, and when a change takes effect. From the rows follows how settings are read,
-//! shown and compared.
+//! Settings: keys of the file that a field holds. A row of `words` has all of one: its names, its shape and
+//! its text, the field, and the time at which a change takes effect. The rows decide how settings are read,
+//! written and compared.
 
 use std::{
     any::{Any, TypeId},
@@ -25,9 +25,9 @@ use crate::{
 pub(crate) struct Field {
     /// The type that has the field.
     pub holder: TypeId,
-    /// `None` where a reader of its own takes the key.
+    /// `None` if another reader takes the key.
     pub read: Option<ReadField>,
-    pub shown: fn(&dyn Any) -> Value,
+    pub write: fn(&dyn Any) -> Value,
     pub differs: fn(&dyn Any, &dyn Any) -> bool,
 }
 
@@ -40,17 +40,17 @@ impl fmt::Debug for Field {
     }
 }
 
-/// `field!(Journal, redact.keys)`: the field of a type, read by the shape of its key and shown as a
-/// [`SettingValue`]. `read:` and `shown:` are functions in place of these; with `shown:` alone the key has
-/// a reader of its own elsewhere.
+/// `field!(Journal, redact.keys)`: the field of a type, read by the shape of its key and written as a
+/// [`SettingValue`]. `read:` and `write:` name other functions; with `write:` alone, another reader takes
+/// the key.
 macro_rules! field {
     ($holder:ty, $($path:ident).+) => {
         field!($holder, $($path).+, read: crate::words::settings::SettingValue::read)
     };
     ($holder:ty, $($path:ident).+, read: $read:expr) => {
-        field!($holder, $($path).+, read: $read, shown: crate::words::settings::SettingValue::file_value)
+        field!($holder, $($path).+, read: $read, write: crate::words::settings::SettingValue::file_value)
     };
-    ($holder:ty, $($path:ident).+, read: $read:expr, shown: $shown:expr) => {
+    ($holder:ty, $($path:ident).+, read: $read:expr, write: $write:expr) => {
         crate::words::settings::Field {
             read: Some(|holder, node, report| {
                 if let Some(value) = $read(node, report)
@@ -59,16 +59,16 @@ macro_rules! field {
                     holder.$($path).+ = value;
                 }
             }),
-            ..field!($holder, $($path).+, shown: $shown)
+            ..field!($holder, $($path).+, write: $write)
         }
     };
-    ($holder:ty, $($path:ident).+, shown: $shown:expr) => {
+    ($holder:ty, $($path:ident).+, write: $write:expr) => {
         crate::words::settings::Field {
             holder: std::any::TypeId::of::<$holder>(),
             read: None,
-            shown: |holder| {
+            write: |holder| {
                 let holder = holder.downcast_ref::<$holder>();
-                holder.map_or(serde_json::Value::Null, |holder| $shown(&holder.$($path).+))
+                holder.map_or(serde_json::Value::Null, |holder| $write(&holder.$($path).+))
             },
             differs: |one, other| {
                 let [one, other] = [one, other].map(|holder| holder.downcast_ref::<$holder>());
@@ -79,11 +79,11 @@ macro_rules! field {
 }
 pub(crate) use field;
 
-/// A value of a setting: read by the shape of its key, and shown in the words of the file.
+/// A value of a setting: read by the shape of its key, and written in the words of the file.
 pub(crate) trait SettingValue: Sized {
     fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self>;
 
-    /// `null` stands for what is not set.
+    /// Returns the value in the words of the file. `null` if it is not set.
     fn file_value(&self) -> Value;
 }
 
@@ -139,7 +139,7 @@ impl SettingValue for usize {
     }
 }
 
-/// One too great for a counter is as good as the greatest.
+/// A number that is too great for a counter becomes the greatest.
 impl SettingValue for u32 {
     fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         let number = usize::read(node, report)?;
@@ -161,7 +161,7 @@ impl SettingValue for u64 {
     }
 }
 
-/// In milliseconds.
+/// A duration in milliseconds.
 impl SettingValue for Duration {
     fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         match node.shape()? {
@@ -226,13 +226,13 @@ impl<T: SettingValue> SettingValue for Option<T> {
 }
 
 impl KeyRow {
-    /// The field of `T` that holds the setting. Of another name of it there is none.
+    /// The field of `T` that holds the setting. `None` for an alias of a setting.
     pub fn field_of<T: Any>(&self) -> Option<&Field> {
         let field = self.field.as_ref().filter(|_| self.alias_of.is_none())?;
         (field.holder == TypeId::of::<T>()).then_some(field)
     }
 
-    /// The object that stands here, if fields of `T` hold what it has.
+    /// The object that is the value, if fields of `T` hold its settings.
     pub fn object_of<T: Any>(&self) -> Option<&'static ObjectShape> {
         let object = self.shape.object()?;
         let mut keys = object.all_keys();
@@ -241,7 +241,7 @@ impl KeyRow {
     }
 }
 
-/// Reads the settings that fields of `holder` hold, those of objects inside, too.
+/// Reads the settings that fields of `holder` hold, inner objects included.
 pub(crate) fn read<T: Any>(
     holder: &mut T,
     fields: &mut Fields<'_>,
@@ -265,11 +265,11 @@ pub(crate) fn read<T: Any>(
     }
 }
 
-/// The settings that fields of `holder` hold, as a file would have them. What is not set is left out.
+/// Returns the settings that fields of `holder` hold, in the words of the file, without unset ones.
 pub(crate) fn file_values<T: Any>(holder: &T, object: &'static ObjectShape) -> Map<String, Value> {
     let members = object.all_keys().filter_map(|key| {
         let value = match (key.field_of::<T>(), key.object_of::<T>()) {
-            (Some(field), _) => (field.shown)(holder),
+            (Some(field), _) => (field.write)(holder),
             (None, Some(object)) => match file_values(holder, object) {
                 nothing if nothing.is_empty() => Value::Null,
                 members => members.into(),
@@ -281,10 +281,10 @@ pub(crate) fn file_values<T: Any>(holder: &T, object: &'static ObjectShape) -> M
     members.collect()
 }
 
-/// A setting, and its path in the file: the names of the objects that it stands in, and its own.
+/// A setting, and its path in the file: the names of its outer objects, and its own.
 pub(crate) type Placed = (Vec<&'static str>, &'static KeyRow);
 
-/// The settings in which two holders differ.
+/// Returns the settings in which two holders differ.
 pub(crate) fn differing<T: Any>(one: &T, other: &T, object: &'static ObjectShape) -> Vec<Placed> {
     let differing = object.all_keys().flat_map(|key| {
         let name = key.names[0];

@@ -95,7 +95,7 @@ impl Sources {
                 if let Some(inline) = inline.find(|inline| inline.name == *name) {
                     return Some(inline.entry.clone());
                 }
-                let syntax = Syntax::of(&origin.path()?);
+                let syntax = Syntax::of_path(&origin.path()?);
                 Document::read(text?, syntax).ok()?.entry(name)
             }
         }

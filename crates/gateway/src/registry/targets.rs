@@ -116,7 +116,7 @@ pub(super) fn of_file(origin: Option<&Origin>, text: Option<&String>) -> Targets
     let Some(origin) = origin else {
         return Targets::default();
     };
-    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+    let syntax = Syntax::of_path(&origin.path().unwrap_or_default());
     let document = text.and_then(|text| Document::read(text, syntax).ok());
     let written = document
         .map(|document| document.entries())

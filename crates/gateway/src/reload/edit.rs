@@ -144,7 +144,7 @@ impl Reloader {
     }
 
     pub(super) fn syntax(&self) -> Syntax {
-        Syntax::of(&self.origin.path().unwrap_or_default())
+        Syntax::of_path(&self.origin.path().unwrap_or_default())
     }
 }
 
@@ -232,13 +232,13 @@ pub(super) fn unsaved(path: &Path, error: &io::Error) -> Failure {
 
 /// The text after the change, if it can be used.
 fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Changed, Failure> {
-    let document = Document::read(text, Syntax::of(path)).map_err(unusable)?;
+    let document = Document::read(text, Syntax::of_path(path)).map_err(unusable)?;
     let about = change.name().cloned();
     let is_import = matches!(change, Change::Import(_));
     let mut given = None;
     match change {
         Change::Text(shown) => {
-            let restored = text::restored(&shown, text, Syntax::of(path))?;
+            let restored = text::restored(&shown, text, Syntax::of_path(path))?;
             given = Some((shown, restored));
             Ok(())
         }

@@ -75,7 +75,7 @@ pub fn show_version(
     let Some((version, bytes)) = history.version(number)? else {
         return Ok(None);
     };
-    let syntax = Syntax::of(&version.path);
+    let syntax = Syntax::of_path(&version.path);
     let shown = |bytes| masked_text(&Encoding::decode(bytes)?, syntax).ok();
     let text = shown(bytes);
     let before = history.before(number)?;
