@@ -198,7 +198,7 @@ pub(super) fn this_machine() -> Option<Machine> {
     let daemon = StateDir::locate(&Process).and_then(|state| state.daemon());
     let daemon = daemon.ok().flatten();
     let url = daemon.as_ref().map(|daemon| daemon.url.as_str());
-    Some(Machine::of(&Process)?.with_daemon(url))
+    Some(Machine::from_environment(&Process)?.with_daemon(url))
 }
 
 /// Why new servers would not start here, though their entries are right: a sentence for each. `text` is the

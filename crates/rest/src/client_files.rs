@@ -98,9 +98,9 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
     let fronts = Fronts::of(&door);
     let clients = off_the_runtime(move || {
         // Without a home folder there are no files.
-        let machine = Machine::of(&Process);
+        let machine = Machine::from_environment(&Process);
         let is_known = machine.is_some();
-        let machine = machine.unwrap_or_else(|| Machine::new(System::own(), "~"));
+        let machine = machine.unwrap_or_else(|| Machine::new(System::current(), "~"));
         let machine = machine.with_daemon(fronts.url.as_deref());
         let clients = Client::ALL.into_iter();
         clients
@@ -274,7 +274,8 @@ pub async fn import(
 
 /// The servers of all files of a client. What cannot be read is an error, for the client was asked for.
 fn of_client(client: Client, fronts: &Fronts) -> Result<Vec<FoundServer>, Refusal> {
-    let machine = Machine::of(&Process).map(|it| it.with_daemon(fronts.url.as_deref()));
+    let machine =
+        Machine::from_environment(&Process).map(|it| it.with_daemon(fronts.url.as_deref()));
     let machine = machine.ok_or_else(|| {
         Refusal::Malformed("no home folder is known: set HOME for Mainstay".to_owned())
     })?;

@@ -1,4 +1,4 @@
-//! Changes JSON in place, comments and all.
+//! Changes JSON in place, and keeps its comments.
 
 use jsonc_parser::{
     CollectOptions, ParseOptions,
@@ -40,7 +40,7 @@ fn one(text: &str, change: &EntryChange) -> Result<String, String> {
     })
 }
 
-/// A member is added to an object of one line, or its last one taken out, without breaking the line.
+/// Adds a member to an object of one line, or removes its last one, without breaking the line.
 fn within_line(text: &str, change: &EntryChange) -> Option<String> {
     let (EntryChange::Put { section, label, .. } | EntryChange::Remove { section, label }) = change;
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default()).ok()?;
@@ -55,13 +55,13 @@ fn within_line(text: &str, change: &EntryChange) -> Option<String> {
     {
         return None;
     }
-    let known = object
+    let present = object
         .properties
         .iter()
-        .position(|it| it.name.as_str() == label);
+        .position(|member| member.name.as_str() == label);
     let last = object.properties.len().checked_sub(1)?;
-    let end = |it: &ObjectProp<'_>| it.range().end;
-    match (change, known) {
+    let end = |member: &ObjectProp<'_>| member.range().end;
+    match (change, present) {
         (EntryChange::Put { entry, .. }, None) => {
             let at = end(&object.properties[last]);
             let gap = if text[object.range.start..at].contains("\": ") {

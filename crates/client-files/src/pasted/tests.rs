@@ -168,7 +168,11 @@ fn command_lines_are_read() {
         check(text, name, &entry);
     }
     let several = pasted("claude mcp add a -- npx a\nclaude mcp add a -- npx b\n").expect("two");
-    let names: Vec<&str> = several.servers.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = several
+        .servers
+        .iter()
+        .map(|server| server.name.as_str())
+        .collect();
     assert_eq!(names, ["a", "a-2"]);
     assert_eq!(several.format, "a command line of claude");
 }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
-    self as client_files, Client, EditError, EntryChange, Found, FoundFile, FoundServer, Front,
+    self as client_files, Client, EditError, EntryChange, FoundClient, FoundFile, FoundServer, Front,
     LeftOut, MergeStatus, Merged, NotReadable,
 };
 use mainstay_command_line::CommandError;
@@ -91,7 +91,7 @@ pub struct Plan {
 impl Plan {
     /// The plan for these clients.
     pub fn of(
-        found: &[Found],
+        found: &[FoundClient],
         origin: &Origin,
         front: &Front,
         refusals: &Refusals,
@@ -99,7 +99,7 @@ impl Plan {
     ) -> Result<Self, CommandError> {
         let mut plan = Self::default();
         let chosen = found.iter().filter(|found| is_chosen(found.client));
-        let reached: Vec<&Found> = chosen.filter(|it| plan.is_reached(it, front)).collect();
+        let reached: Vec<&FoundClient> = chosen.filter(|it| plan.is_reached(it, front)).collect();
         let mut servers = Vec::new();
         for it in reached.iter().flat_map(|found| &found.files) {
             plan.read(it, &mut servers);
@@ -154,7 +154,7 @@ impl Plan {
 
     /// Whether the client would have the tools of Mainstay. A client whose own list leaves Mainstay out would have none
     /// at all without its servers: nothing of it is changed.
-    fn is_reached(&mut self, found: &Found, front: &Front) -> bool {
+    fn is_reached(&mut self, found: &FoundClient, front: &Front) -> bool {
         let left_out = main_files(found).into_iter().filter_map(|it| {
             let text = it.text.as_ref().ok()?;
             let pointed = client_files::point_at_mainstay(&it.file, text, front, |_| true);
@@ -325,7 +325,7 @@ impl Plan {
     }
 
     /// Has a client use Mainstay in place of the servers that Mainstay now has.
-    fn point(&mut self, found: &Found, front: &Front) {
+    fn point(&mut self, found: &FoundClient, front: &Front) {
         let main = main_files(found);
         let mut is_pointed = false;
         for it in found.files.iter().filter(|it| is_readable(it)) {
@@ -448,7 +448,7 @@ fn is_readable(it: &FoundFile) -> bool {
 }
 
 /// The files into which Mainstay is put: each installation of the client has a main one.
-fn main_files(found: &Found) -> Vec<&FoundFile> {
+fn main_files(found: &FoundClient) -> Vec<&FoundFile> {
     let readable = || found.files.iter().filter(|it| is_readable(it));
     let main: Vec<&FoundFile> = readable().filter(|it| it.file.is_main).collect();
     if main.is_empty() {
@@ -484,7 +484,7 @@ fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
 }
 
 /// The clients on this machine, with their files in a project.
-pub fn clients(project: Option<PathBuf>) -> Vec<Found> {
+pub fn clients(project: Option<PathBuf>) -> Vec<FoundClient> {
     import::this_machine()
         .map(|machine| client_files::find(&machine.with_project(project)))
         .unwrap_or_default()

@@ -215,7 +215,7 @@ impl Restored {
 }
 
 fn client_file(client: &str, path: &Path) -> Option<ClientFile> {
-    let machine = Machine::of(&Process)?;
+    let machine = Machine::from_environment(&Process)?;
     Some(ClientFile::of_client(client.parse().ok()?, path, &machine))
 }
 
