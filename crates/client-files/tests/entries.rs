@@ -505,7 +505,7 @@ fn a_server_that_some_projects_leave_out_is_told() {
     assert!(reports(&found[1]).is_empty());
 }
 
-/// Such a file may have every setting in the schema of our own file.
+/// A file of a replaced program may have every setting in the schema of our own file.
 #[test]
 fn a_file_of_our_own_keys_is_read_with_all_of_them() {
     let schema = mainstay_config::schema();
