@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
-    self as client_files, Client, EditError, EntryChange, FoundClient, FoundFile, FoundServer, Front,
-    LeftOut, MergeStatus, Merged, NotReadable,
+    self as client_files, Client, EditError, EntryChange, FoundClient, FoundFile, FoundServer,
+    Front, LeftOut, MergeStatus, Merged, NotReadable,
 };
 use mainstay_command_line::CommandError;
 use mainstay_config::{
