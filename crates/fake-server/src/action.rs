@@ -57,7 +57,7 @@ pub(crate) enum Heard {
 
 /// Actions that end with an answer. The tool counts as finished just before it.
 pub(crate) fn finishing(tool: &str, mut actions: Vec<Action>) -> Vec<Action> {
-    if let Some(answer) = actions.pop_if(|it| matches!(it, Action::Send(_))) {
+    if let Some(answer) = actions.pop_if(|action| matches!(action, Action::Send(_))) {
         actions.extend([Action::Finish(tool.to_owned()), answer]);
     }
     actions

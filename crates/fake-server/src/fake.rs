@@ -68,7 +68,7 @@ impl Fake {
     pub fn count(&self, method: &str) -> usize {
         let received = self.service.received();
         let received = received.borrow();
-        let of_method = |it: &&Received| it.method().as_deref() == Some(method);
+        let of_method = |message: &&Received| message.method().as_deref() == Some(method);
         received.iter().filter(of_method).count()
     }
 
@@ -88,7 +88,11 @@ impl Fake {
     /// Number of open modern subscriptions.
     pub fn listens(&self) -> usize {
         let shared = self.service.shared();
-        shared.listens.iter().filter(|it| it.is_open()).count()
+        shared
+            .listens
+            .iter()
+            .filter(|listen| listen.is_open())
+            .count()
     }
 
     /// Raw ids of the requests that were cancelled by a notification, or by closing their stream.
@@ -104,7 +108,10 @@ impl Fake {
     /// Number of sessions with an open stream (GET).
     pub fn streams(&self) -> usize {
         let sessions = self.service.sessions();
-        sessions.iter().filter(|it| it.is_attached()).count()
+        sessions
+            .iter()
+            .filter(|session| session.is_attached())
+            .count()
     }
 
     /// Waits until the received messages satisfy the condition. Fails the test after ten seconds.

@@ -51,8 +51,8 @@ impl Fleet {
         let received = self.backend.received();
         let greetings = received
             .iter()
-            .filter(|it| it.method().as_deref() == Some("initialize"))
-            .map(|it| it.at);
+            .filter(|request| request.method().as_deref() == Some("initialize"))
+            .map(|request| request.at);
         let refusals = self.gates.iter().flat_map(Gate::refusals);
         in_order(greetings.chain(refusals))
     }

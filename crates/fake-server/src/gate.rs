@@ -82,8 +82,8 @@ struct Attempt {
 
 /// The largest number of these ordered times within any span of this length.
 pub fn most_within(at: &[Instant], span: Duration) -> usize {
-    let count = |(first, begun): (usize, &Instant)| {
-        at[first..].partition_point(|it| it.duration_since(*begun) < span)
+    let count = |(first, start): (usize, &Instant)| {
+        at[first..].partition_point(|time| time.duration_since(*start) < span)
     };
     at.iter().enumerate().map(count).max().unwrap_or_default()
 }
@@ -165,14 +165,18 @@ impl Gate {
 
     /// Times of accepted connections. Connections to a closed port are not counted.
     pub fn attempts(&self) -> Vec<Instant> {
-        self.attempts.lock().iter().map(|it| it.at).collect()
+        self.attempts
+            .lock()
+            .iter()
+            .map(|attempt| attempt.at)
+            .collect()
     }
 
     /// Times of connections that were accepted to be reset at once ([`Mode::Reset`]).
     pub fn refusals(&self) -> Vec<Instant> {
         let attempts = self.attempts.lock();
-        let refused = attempts.iter().filter(|it| it.refused);
-        refused.map(|it| it.at).collect()
+        let refused = attempts.iter().filter(|attempt| attempt.refused);
+        refused.map(|attempt| attempt.at).collect()
     }
 
     /// The largest number of attempts within any span of this length.
@@ -272,11 +276,11 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 async fn listen_again(address: SocketAddr) -> io::Result<TcpListener> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         match listen(address) {
             Err(error)
-                if error.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < BIND_LIMIT =>
+                if error.kind() == io::ErrorKind::AddrInUse && start.elapsed() < BIND_LIMIT =>
             {
                 tokio::time::sleep(BIND_PAUSE).await;
             }

@@ -83,7 +83,7 @@ async fn post(
 ) -> Result<Reply, Refusal> {
     accepts(received, &["application/json", "text/event-stream"])?;
     if !header(&received.headers, "content-type")
-        .is_some_and(|it| it.starts_with("application/json"))
+        .is_some_and(|kind| kind.starts_with("application/json"))
     {
         return Err(Refusal::plain(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,

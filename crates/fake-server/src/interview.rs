@@ -34,20 +34,29 @@ pub(crate) fn interview(
 
 /// Requests on the stream of the call.
 fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
-    let keys: Vec<&str> = rounds.iter().flatten().map(|it| it.key).collect();
-    let page = rounds.iter().flatten().find(|it| it.is_url()).cloned();
-    let rounds = rounds.into_iter().map(|round| {
-        let asked = |it: Question| asked(request, &it.method, &it.params);
-        round.into_iter().map(asked).collect()
+    let keys: Vec<&str> = rounds
+        .iter()
+        .flatten()
+        .map(|question| question.key)
+        .collect();
+    let page = rounds
+        .iter()
+        .flatten()
+        .find(|question| question.is_url())
+        .cloned();
+    let requests = rounds.into_iter().map(|round| {
+        let to_request =
+            |question: Question| client_request(request, &question.method, &question.params);
+        round.into_iter().map(to_request).collect()
     });
     let (service, id) = (Arc::clone(request.service), request.id.to_owned());
     Action::Ask {
-        rounds: rounds.collect(),
+        rounds: requests.collect(),
         then: Box::new(move |answers| match collect(&keys, &answers) {
             Ok(answers) => {
                 service.shared().finished(subject.name());
                 let result = message::result(&id, &subject.result(&answers));
-                let visit = page.and_then(|it| visited(&it, &answers));
+                let visit = page.and_then(|page| visited(&page, &answers));
                 visit.into_iter().chain([result]).collect()
             }
             Err(refusal) => vec![subject.failure(&id, refusal)],
@@ -56,7 +65,7 @@ fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
 }
 
 /// One request to the client.
-pub(crate) fn asked(request: &Request, method: &str, params: &str) -> Asked {
+pub(crate) fn client_request(request: &Request, method: &str, params: &str) -> Asked {
     let id = format!(r#""fake-{}""#, request.service.serial());
     Asked {
         request: message::request(&id, method, params),

@@ -44,7 +44,7 @@ pub(crate) fn receive(
     }
     match message {
         Message::Request { id, method, params } => {
-            let (script, client) = (service.script(), Client::of(session));
+            let (script, client) = (service.script(), Client::from_session(session));
             let request = Request {
                 service,
                 session,
@@ -140,8 +140,8 @@ fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
 
 fn initialize(request: &Request) -> Result<Value, RpcError> {
     let script = request.script;
-    let asked: Value = request.read()?;
-    let revision = negotiate(script, string(&asked, "protocolVersion")?);
+    let params: Value = request.read()?;
+    let revision = negotiate(script, string(&params, "protocolVersion")?);
     {
         let mut state = request.session.state();
         state.revision = Some(revision.clone());
@@ -160,20 +160,22 @@ fn initialize(request: &Request) -> Result<Value, RpcError> {
     Ok(result)
 }
 
-/// The revision asked for where it is spoken, else the newest; `--revision` wins.
-fn negotiate(script: &Script, asked: &str) -> String {
+/// Returns the requested revision if the fake speaks it, else the newest. `--revision` wins.
+fn negotiate(script: &Script, requested: &str) -> String {
     if let Some(revision) = &script.revision {
         return revision.clone();
     }
     let pinned = script
         .pinned()
         .into_iter()
-        .filter(|it| it.era() == Era::Legacy);
-    let mut spoken: Vec<&str> = pinned.map(Revision::as_str).collect();
-    if spoken.is_empty() {
-        spoken.extend(REVISIONS);
+        .filter(|revision| revision.era() == Era::Legacy);
+    let mut supported: Vec<&str> = pinned.map(Revision::as_str).collect();
+    if supported.is_empty() {
+        supported.extend(REVISIONS);
     }
-    let newest = spoken[spoken.len() - 1];
-    let known = spoken.into_iter().find(|known| *known == asked);
-    known.unwrap_or(newest).to_owned()
+    let newest = supported[supported.len() - 1];
+    let same = supported
+        .into_iter()
+        .find(|revision| *revision == requested);
+    same.unwrap_or(newest).to_owned()
 }

@@ -68,7 +68,9 @@ pub(crate) async fn serve(
                     connections.shutdown().await;
                     Ok(())
                 } else {
-                    bind(address.port()).await.map(|it| listener = Some(it))
+                    bind(address.port())
+                        .await
+                        .map(|bound| listener = Some(bound))
                 };
                 // The test may not wait for it.
                 let _ = done.send(outcome);

@@ -1,4 +1,4 @@
-//! What tools, prompts and resources ask their client, and what becomes of the answers.
+//! The questions of tools, prompts and resources, and the results of the answers.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,10 +17,10 @@ pub(crate) struct Question {
     pub params: String,
 }
 
-/// Rounds of questions; those of one round are asked at once.
+/// Rounds of questions. The questions of one round are asked together.
 pub(crate) type Rounds = Vec<Vec<Question>>;
 
-/// What asks.
+/// The tool, prompt or resource that asks.
 #[derive(Debug, Clone)]
 pub(crate) enum Subject {
     Tool(String),
@@ -55,7 +55,7 @@ impl Question {
         )
     }
 
-    /// Of the legacy era with an `elicitationId`.
+    /// Adds an `elicitationId` in the legacy era.
     pub fn url(era: Era, id: &str) -> Self {
         let mut params = json!({
             "mode": "url",
@@ -115,7 +115,7 @@ impl Subject {
         name
     }
 
-    /// What the answers become: a text of them.
+    /// Returns a result with the answers as its text.
     pub fn result(&self, answers: &str) -> String {
         let text = quote(answers);
         match self {
@@ -151,11 +151,11 @@ pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
     for lacked in rounds
         .iter()
         .flatten()
-        .filter_map(|it| it.lacks(capabilities))
+        .filter_map(|question| question.lacks(capabilities))
     {
         for (name, modes) in lacked.as_object().into_iter().flatten() {
             match (all[name].as_object_mut(), modes.as_object()) {
-                (Some(known), Some(modes)) => known.extend(modes.clone()),
+                (Some(all_modes), Some(modes)) => all_modes.extend(modes.clone()),
                 _ => all[name] = modes.clone(),
             }
         }
@@ -163,7 +163,7 @@ pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
     (all != json!({})).then_some(all)
 }
 
-/// What a legacy server says once the user has been at the URL.
+/// Returns the notification of a legacy server after the user has visited the URL.
 pub(crate) fn visited(page: &Question, answers: &str) -> Option<String> {
     let answers: Value = serde_json::from_str(answers).ok()?;
     let params: Value = serde_json::from_str(&page.params).ok()?;
@@ -191,8 +191,8 @@ pub(crate) fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String
 
 /// A JSON object of raw values.
 pub(crate) fn object(members: &[(&str, &str)]) -> String {
-    let members = members
+    let texts = members
         .iter()
         .map(|(key, value)| format!("{}:{value}", quote(key)));
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    format!("{{{}}}", texts.collect::<Vec<_>>().join(","))
 }

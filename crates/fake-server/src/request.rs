@@ -1,4 +1,4 @@
-//! One request, and what is known of its client.
+//! One request, and its client.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::session::Session;
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub service: &'a Arc<Service>,
-    /// Where its calls run; of the modern era a session is a pipe, or one POST.
+    /// The session that runs its calls. In the modern era it is a pipe, or one POST.
     pub session: &'a Arc<Session>,
     pub script: &'a Script,
     /// Raw, as are the params.
@@ -27,28 +27,28 @@ pub(crate) struct Request<'a> {
     pub client: &'a Client,
 }
 
-/// What a client said of itself.
+/// The client's description of itself.
 pub(crate) struct Client {
     pub era: Era,
     pub revision: String,
     pub capabilities: Value,
     /// The least severe log it wants, as an index into [`catalog::LEVELS`].
     pub level: Option<usize>,
-    /// Its own words: the raw params of `initialize`, or the raw `_meta`.
+    /// The raw params of `initialize`, or the raw `_meta`.
     pub words: String,
 }
 
 impl Client {
-    /// What it said in `initialize`.
-    pub fn of(session: &Session) -> Self {
+    /// Reads the description in `initialize`.
+    pub fn from_session(session: &Session) -> Self {
         let state = session.state();
         let words = state.client.clone().unwrap_or_default();
         // Words that are no JSON declare nothing.
-        let said: Value = serde_json::from_str(&words).unwrap_or_default();
+        let params: Value = serde_json::from_str(&words).unwrap_or_default();
         Self {
             era: Era::Legacy,
             revision: state.revision.clone().unwrap_or_default(),
-            capabilities: said["capabilities"].clone(),
+            capabilities: params["capabilities"].clone(),
             level: Some(state.level),
             words,
         }

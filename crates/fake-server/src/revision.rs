@@ -18,12 +18,12 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// How a client says what it is.
+/// The way in which a client describes itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
-    /// Once, in `initialize`.
+    /// Sends its description once, in `initialize`.
     Legacy,
-    /// In the `_meta` of every request.
+    /// Sends its description in the `_meta` of every request.
     Modern,
 }
 

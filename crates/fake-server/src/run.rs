@@ -9,9 +9,8 @@ use crate::flood;
 use crate::service::{Service, Turn};
 use crate::session::{Outgoing, Outlet, Session};
 
-/// Carries the actions out, on `outlet` or else on the session's stream.
-/// What needs no waiting is done before this returns, so that answers keep
-/// the order of their requests.
+/// Carries the actions out, on `outlet` or else on the session's stream. All that needs no waiting is done
+/// before this returns, so that answers keep the order of their requests.
 pub(crate) fn run(
     service: &Arc<Service>,
     session: &Arc<Session>,
@@ -86,12 +85,12 @@ async fn perform(
             Action::Ask { rounds, then } => {
                 let mut answers = Vec::new();
                 for round in rounds {
-                    let mut asked = Vec::new();
+                    let mut receivers = Vec::new();
                     for Asked { request, answer } in round {
                         send(request, false);
-                        asked.push(answer);
+                        receivers.push(answer);
                     }
-                    for answer in asked {
+                    for answer in receivers {
                         let Ok(answer) = answer.await else { return };
                         answers.push(answer);
                     }
@@ -103,8 +102,8 @@ async fn perform(
             }
             Action::Listen(mut events, end) => {
                 drop(turn.take());
-                while let Some(heard) = events.recv().await {
-                    match (heard, &outlet) {
+                while let Some(event) = events.recv().await {
+                    match (event, &outlet) {
                         (Heard::Message(text), _) => send(text, false),
                         (Heard::Cut, Some(outlet)) => {
                             // Its reader is gone: cut already.

@@ -1,5 +1,5 @@
-//! The server itself, apart from any transport and era: owns what all sessions
-//! share, and whether anything is answered at all.
+//! The server itself, apart from any transport and era. It owns the state that all sessions share, and
+//! decides whether anything is answered at all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -45,7 +45,7 @@ impl Received {
     }
 }
 
-/// What the listener is to do.
+/// An order to the listener.
 pub(crate) enum Command {
     /// Closes the listener and all connections, or listens again; answers when done.
     Refuse(bool, oneshot::Sender<io::Result<()>>),
@@ -54,13 +54,13 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// Where the fake lives: it decides what a crash is, and whether traffic is kept.
+/// The place where the fake runs. It decides what a crash is, and whether traffic is kept.
 pub(crate) enum Host {
     Process,
     Test(mpsc::UnboundedSender<Command>),
 }
 
-/// Whether the fake still does anything.
+/// The readiness of the fake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Awake,
@@ -90,29 +90,29 @@ pub(crate) struct Service {
     serial: AtomicU64,
 }
 
-/// What the tools of all sessions share.
+/// The state that the tools of all sessions share.
 #[derive(Default)]
 pub(crate) struct Shared {
     pub runs: BTreeMap<String, u64>,
-    /// How often each tool, prompt and resource came to its end.
+    /// Number of ended calls of each tool, prompt and resource.
     pub ends: BTreeMap<String, u64>,
     /// Raw ids.
     pub cancelled: Vec<String>,
     pub extra_tool: bool,
-    /// server/discover has come, of a client that was not understood.
+    /// True after a server/discover of a client that was not understood.
     pub probed: bool,
     pub parked: Option<oneshot::Sender<()>>,
     /// Open `subscriptions/listen`.
     pub listens: Vec<Listen>,
-    /// What each `requestState` that was given out stands for.
+    /// The request behind each `requestState` that was given out.
     pub pending: HashMap<String, Pending>,
-    /// By their ids.
+    /// Tasks by their ids.
     pub tasks: BTreeMap<String, Task>,
 }
 
 impl Shared {
-    /// Counts a run; returns how many there were of all tools.
-    pub fn ran(&mut self, tool: &str) -> u64 {
+    /// Counts a run. Returns the number of runs of all tools.
+    pub fn count_run(&mut self, tool: &str) -> u64 {
         *self.runs.entry(tool.to_owned()).or_default() += 1;
         self.runs.values().sum()
     }
@@ -121,7 +121,7 @@ impl Shared {
         *self.ends.entry(subject.to_owned()).or_default() += 1;
     }
 
-    /// Puts a task into its next state, and tells listeners; returns whether the state changed.
+    /// Puts a task into its next state, and notifies its subscribers. Returns true if the state changed.
     pub fn change_task(&mut self, id: &str, next: impl FnOnce(&Task) -> State) -> bool {
         let Some(task) = self.tasks.get_mut(id) else {
             return false;
@@ -210,7 +210,7 @@ impl Service {
         self.mood.send_replace(Mood::Deaf);
     }
 
-    /// Whether this request gets the scripted status; it is counted then.
+    /// Returns true if this request gets the scripted status, and counts it.
     pub fn takes_scripted_status(&self, is_post: bool) -> bool {
         let script = &mut *self.script.lock();
         let late = script.status_until.is_some_and(|end| Instant::now() >= end);
@@ -271,7 +271,7 @@ impl Service {
     }
 
     pub fn session(&self, id: &str) -> Option<Arc<Session>> {
-        self.sessions().into_iter().find(|it| it.id == id)
+        self.sessions().into_iter().find(|session| session.id == id)
     }
 
     pub fn sessions(&self) -> Vec<Arc<Session>> {
@@ -298,7 +298,7 @@ impl Service {
         }
     }
 
-    /// Ends the sessions, the subscriptions and the tasks, and no longer knows what it asked.
+    /// Ends the sessions, the subscriptions and the tasks, and forgets pending questions.
     pub fn forget(&self) {
         self.close_sessions();
         let mut shared = self.shared();

@@ -40,7 +40,7 @@ fn open(service: &Service) -> Reply {
 
 /// A session lives as long as its stream.
 fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> Reply {
-    let Some(session) = service.session(id).filter(|it| it.is_attached()) else {
+    let Some(session) = service.session(id).filter(|session| session.is_attached()) else {
         service.close_session(id);
         return bent::lost_session(&service.script(), received);
     };

@@ -14,8 +14,8 @@ use crate::script::Script;
 use crate::service::{Received, Service};
 use crate::session::{Outgoing, Session};
 
-/// What `--noise` prints before each message: garbage, half a message, bytes
-/// that are no UTF-8, JSON that is no JSON-RPC, blank lines.
+/// The output of `--noise` before each message: garbage, half a message, bytes that are no UTF-8, JSON that
+/// is no JSON-RPC, blank lines.
 const NOISE: &[u8] =
     b"Server ready on stdio!\n{\"jsonrpc\":\"2.0\",\"id\":\n\xff\xfe\x80\n[1,2\n{\"a\":1}\n\n  \n\r\n";
 

@@ -1,4 +1,4 @@
-//! What the tools do.
+//! The behaviour of the tools.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
     let raw = params.arguments.map_or("{}", RawValue::get);
     // Only echo must bear what `Value` cannot hold.
     let arguments: Value = serde_json::from_str(raw).unwrap_or_default();
-    let runs = service.shared().ran(name);
+    let runs = service.shared().count_run(name);
     if script.hang_after.is_some_and(|limit| runs >= limit) {
         service.turn_deaf();
     }
@@ -81,14 +81,14 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
     let number = |key: &str| arguments[key].as_u64().unwrap_or_default();
     let word = |key: &str| arguments[key].as_str().unwrap_or_default();
     let answer = |result: &str| request.answer(result);
-    let say = |text: &str| vec![answer(&message::text(text))];
+    let text_answer = |text: &str| vec![answer(&message::text(text))];
 
     if let Some(actions) = tools_of_eras::run(request, name, &arguments)? {
         return Ok(actions);
     }
     let actions = match name {
         "echo" => vec![answer(&echo(raw)?)],
-        "add" => say(&sum(&arguments["a"], &arguments["b"])?.to_string()),
+        "add" => text_answer(&sum(&arguments["a"], &arguments["b"])?.to_string()),
         "sleep" => {
             let ms = number("ms");
             vec![
@@ -115,8 +115,8 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         "log" => {
             let level = arguments["level"].as_str().unwrap_or("info");
             let severity = catalog::level_index(level)?;
-            let wanted = client.level.is_some_and(|least| severity >= least);
-            let count = if wanted { number("n").max(1) } else { 0 };
+            let is_logged = client.level.is_some_and(|least| severity >= least);
+            let count = if is_logged { number("n").max(1) } else { 0 };
             let mut actions: Vec<Action> = (1..=count)
                 .map(|n| {
                     let data = json!(script.tainted(&format!("line {n}")));
@@ -131,10 +131,10 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
                     }
                 })
                 .collect();
-            actions.extend(say(&format!("{count} lines logged")));
+            actions.extend(text_answer(&format!("{count} lines logged")));
             actions
         }
-        "big" => say(&"x".repeat(number("bytes") as usize)),
+        "big" => text_answer(&"x".repeat(number("bytes") as usize)),
         "error" => {
             let mut result = json!({"content": [{"type": "text"}], "isError": true});
             result["content"][0]["text"] = script.tainted("the tool failed").into();
@@ -152,10 +152,12 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             };
             vec![Action::Send(message::error(id, &error))]
         }
-        "env" => say(&std::env::var(word("name")).unwrap_or_default()),
-        "pid" => say(&std::process::id().to_string()),
-        "cwd" => say(&std::env::current_dir()
-            .map_or_else(|error| error.to_string(), |path| path.display().to_string())),
+        "env" => text_answer(&std::env::var(word("name")).unwrap_or_default()),
+        "pid" => text_answer(&std::process::id().to_string()),
+        "cwd" => text_answer(
+            &std::env::current_dir()
+                .map_or_else(|error| error.to_string(), |path| path.display().to_string()),
+        ),
         "count" => vec![answer(&message::structured(&counts(service)))],
         "crash" => vec![Action::Exit(3)],
         "hang" => vec![Action::Hang],
@@ -204,11 +206,11 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
                 session.break_stream(Outgoing::Cut);
             }
             listen::cut(&mut service.shared().listens);
-            say("streams dropped")
+            text_answer("streams dropped")
         }
         "forget_sessions" => {
             service.close_sessions();
-            say("sessions forgotten")
+            text_answer("sessions forgotten")
         }
         "unavailable" => {
             let time = arguments["ms"].as_u64().map(Duration::from_millis);
@@ -219,9 +221,9 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
                 script.status_until = time.map(|time| Instant::now() + time);
                 script.retry_after = arguments["retryAfter"].as_str().map(str::to_owned);
             });
-            say("unavailable from now on")
+            text_answer("unavailable from now on")
         }
-        "twice" => [say("first answer"), say("second answer")]
+        "twice" => [text_answer("first answer"), text_answer("second answer")]
             .into_iter()
             .flatten()
             .collect(),
@@ -254,20 +256,20 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         "change_tools" => {
             service.shared().extra_tool = arguments["remove"] != json!(true);
             changed(service, "tools");
-            say("tools changed")
+            text_answer("tools changed")
         }
         "change_resources" => {
             changed(service, "resources");
-            say("resources changed")
+            text_answer("resources changed")
         }
         "change_prompts" => {
             changed(service, "prompts");
-            say("prompts changed")
+            text_answer("prompts changed")
         }
         "touch" => {
             let uri = word("uri");
             let count = touch(service, uri);
-            say(&format!("{count} sessions told"))
+            text_answer(&format!("{count} sessions told"))
         }
         "subscriptions" => {
             let mut counts = Map::new();
@@ -285,12 +287,12 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         }
         "cancelled" => {
             let ids = service.shared().cancelled.join(",");
-            say(&format!("[{ids}]"))
+            text_answer(&format!("[{ids}]"))
         }
-        "client" => say(&client.words),
+        "client" => text_answer(&client.words),
         "out_of_order" => {
             let mut shared = service.shared();
-            if let Some(first) = shared.parked.take().filter(|it| !it.is_closed()) {
+            if let Some(first) = shared.parked.take().filter(|call| !call.is_closed()) {
                 vec![
                     answer(&message::text("called second")),
                     Action::Release(first),
@@ -303,20 +305,20 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         }
         "stderr" => {
             flood::complain(word("text"));
-            say("printed")
+            text_answer("printed")
         }
         "weird" => vec![answer(WEIRD_RESULT)],
         // `extra` and the numbered tools.
-        _ => say(name),
+        _ => text_answer(name),
     };
     Ok(finishing(name, actions))
 }
 
-/// What a flood repeats; messages are as long as `lineBytes` says, or longer.
+/// Returns the text a flood repeats. Messages are at least as long as `lineBytes`.
 fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     let pad = |begin: &str, end: &str| {
-        let wanted = arguments["lineBytes"].as_u64().unwrap_or_default() as usize;
-        let padding = wanted.saturating_sub(begin.len() + end.len());
+        let length = arguments["lineBytes"].as_u64().unwrap_or_default() as usize;
+        let padding = length.saturating_sub(begin.len() + end.len());
         FloodText::Line(format!("{begin}{}{end}", "x".repeat(padding)))
     };
     Ok(match arguments["of"].as_str() {
@@ -337,12 +339,12 @@ fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     })
 }
 
-/// The text and the arguments as the bytes that came.
+/// Returns the text and the arguments byte for byte, as they were received.
 fn echo(raw: &str) -> Result<String, RpcError> {
     let EchoArguments { text } =
         serde_json::from_str(raw).map_err(|error| RpcError::invalid_params(error.to_string()))?;
     let text = text.map(RawValue::get);
-    let text = text.filter(|it| it.starts_with('"')).unwrap_or(r#""""#);
+    let text = text.filter(|text| text.starts_with('"')).unwrap_or(r#""""#);
     Ok(format!(
         r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{raw}}}"#
     ))
@@ -350,7 +352,10 @@ fn echo(raw: &str) -> Result<String, RpcError> {
 
 /// The sum of two numbers, where a missing one is zero. Integers stay integers. Anything else is an invalid argument.
 fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
-    if [a, b].iter().any(|it| !it.is_number() && !it.is_null()) {
+    if [a, b]
+        .iter()
+        .any(|number| !number.is_number() && !number.is_null())
+    {
         return Err(RpcError::invalid_params("a and b must be numbers"));
     }
     Ok(match (a.as_i64(), b.as_i64()) {
@@ -372,21 +377,21 @@ fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {
     )
 }
 
-/// Asks the client, unconcerned with what it declared; its answer is the text of the result.
+/// Asks the client, even if it did not declare that it can be asked. Its answer is the text of the result.
 fn ask(request: &Request, method: &str, params: &str) -> Action {
     let id = request.id.to_owned();
     Action::Ask {
-        rounds: vec![vec![interview::asked(request, method, params)]],
+        rounds: vec![vec![interview::client_request(request, method, params)]],
         then: Box::new(move |answers| vec![message::result(&id, &message::text(&answers[0]))]),
     }
 }
 
-/// Tells every session, and every subscription to it, that a list has changed.
+/// Reports to every session, and every subscription to it, that a list has changed.
 pub(crate) fn changed(service: &Service, list: &str) {
     let method = format!("notifications/{list}/list_changed");
     let text = message::notification(&method, "{}");
     for session in service.sessions() {
-        // A modern client may share the pipe, and asks for what it wants to hear.
+        // A modern client may share the pipe. It hears only of its subscriptions.
         let is_legacy = session.state().revision.is_some() || !service.script().is_modern();
         if is_legacy {
             session.publish(text.clone());
@@ -395,7 +400,7 @@ pub(crate) fn changed(service: &Service, list: &str) {
     listen::list_changed(&service.shared().listens, list);
 }
 
-/// Tells subscribers of the resource; returns their number.
+/// Notifies subscribers of the resource. Returns their number.
 fn touch(service: &Service, uri: &str) -> usize {
     let text = message::notification(
         "notifications/resources/updated",

@@ -68,7 +68,7 @@ fn visit(request: &Request) -> Result<(), RpcError> {
     })
 }
 
-/// What the tool asks its client, where it asks.
+/// Returns the questions of a tool that asks its client.
 fn rounds(request: &Request, name: &str) -> Option<Rounds> {
     let url = || Question::url(request.client.era, "sign-in");
     Some(match name {

@@ -92,12 +92,12 @@ pub(super) fn tools(script: &Script, revision: &str) -> impl Iterator<Item = &'s
     let is_modern = revision >= "2026-07-28";
     let task = (script.tasks && is_modern).then_some(TASK);
     let bad = (script.bad_tool && is_modern).then_some(BAD);
-    let known = TOOLS
+    let defined = TOOLS
         .into_iter()
         .filter(move |(since, _)| *since <= revision)
         .map(|(_, tool)| tool);
     let pinned = script.is_pinned();
-    known.chain(task).chain(bad).filter(move |_| pinned)
+    defined.chain(task).chain(bad).filter(move |_| pinned)
 }
 
 pub(super) fn name(tool: &str) -> &str {
@@ -107,12 +107,12 @@ pub(super) fn name(tool: &str) -> &str {
 
 /// The questions before a resource can be read.
 pub(crate) fn questions_of_resource(script: &Script, uri: &str) -> Option<Rounds> {
-    let asks = script.is_pinned() && uri == "fake://asked";
-    asks.then(|| vec![vec![Question::roots()]])
+    let is_asking = script.is_pinned() && uri == "fake://asked";
+    is_asking.then(|| vec![vec![Question::roots()]])
 }
 
 /// The questions before a prompt can be read.
 pub(crate) fn questions_of_prompt(script: &Script, name: &str) -> Option<Rounds> {
-    let asks = script.is_pinned() && name == "ask_name";
-    asks.then(|| vec![vec![Question::form()]])
+    let is_asking = script.is_pinned() && name == "ask_name";
+    is_asking.then(|| vec![vec![Question::form()]])
 }

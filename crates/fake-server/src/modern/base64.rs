@@ -10,7 +10,7 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     }
     let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
     for symbol in body.bytes() {
-        let value = ALPHABET.iter().position(|it| *it == symbol)?;
+        let value = ALPHABET.iter().position(|letter| *letter == symbol)?;
         held = (held << 6) | u32::try_from(value).ok()?;
         bits += 6;
         if bits >= 8 {

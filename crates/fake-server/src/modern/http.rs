@@ -15,17 +15,17 @@ use crate::script::Script;
 use crate::service::{Service, Turn};
 use crate::session::Session;
 
-/// Whether a POST is to be taken as one of this era.
+/// Returns true if a POST belongs to this era.
 pub(crate) fn claims(script: &Script, message: &Message, headers: &HeaderMap) -> bool {
-    let said = || {
+    let by_header = || {
         let version = header(headers, "mcp-protocol-version");
-        version.is_some_and(|it| !REVISIONS.contains(&it))
+        version.is_some_and(|version| !REVISIONS.contains(&version))
     };
-    let meant = || match message {
+    let by_body = || match message {
         Message::Request { params, .. } => meta::is_modern(params),
         Message::Notification { .. } | Message::Response { .. } => false,
     };
-    script.is_modern() && (!script.is_legacy() || said() || meant())
+    script.is_modern() && (!script.is_legacy() || by_header() || by_body())
 }
 
 pub(crate) async fn post(

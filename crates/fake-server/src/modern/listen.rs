@@ -1,4 +1,4 @@
-//! The open subscriptions: which stream wants to hear of which changes.
+//! The open subscriptions, and the changes that each stream asks for.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::message;
 pub(crate) struct Listen {
     /// Raw id of its request.
     pub(super) id: String,
-    pub(super) wanted: Filter,
+    pub(super) filter: Filter,
     pub(super) events: mpsc::UnboundedSender<Heard>,
 }
 
@@ -50,50 +50,55 @@ impl Listen {
 pub(crate) fn list_changed(listens: &[Listen], list: &str) {
     let method = format!("notifications/{list}/list_changed");
     for listen in listens {
-        let wanted = match list {
-            "tools" => listen.wanted.tools_list_changed,
-            "prompts" => listen.wanted.prompts_list_changed,
-            _ => listen.wanted.resources_list_changed,
+        let is_subscribed = match list {
+            "tools" => listen.filter.tools_list_changed,
+            "prompts" => listen.filter.prompts_list_changed,
+            _ => listen.filter.resources_list_changed,
         };
-        if wanted {
+        if is_subscribed {
             listen.tell(&method, &json!({}));
         }
     }
 }
 
-/// Tells of a resource; returns how many are told.
+/// Reports a change of a resource. Returns the number of streams that hear of it.
 pub(crate) fn updated(listens: &[Listen], uri: &str) -> usize {
-    let mut told = 0;
-    for listen in listens.iter().filter(|it| it.is_open()) {
+    let mut count = 0;
+    for listen in listens.iter().filter(|listen| listen.is_open()) {
         if listen
-            .wanted
+            .filter
             .resource_subscriptions
             .iter()
-            .any(|it| it == uri)
+            .any(|subscribed| subscribed == uri)
         {
             listen.tell("notifications/resources/updated", &json!({"uri": uri}));
-            told += 1;
+            count += 1;
         }
     }
-    told
+    count
 }
 
 pub(crate) fn task_changed(listens: &[Listen], id: &str, task: &Value) {
     for listen in listens {
-        if listen.wanted.task_ids.iter().any(|it| it == id) {
+        if listen
+            .filter
+            .task_ids
+            .iter()
+            .any(|subscribed| subscribed == id)
+        {
             listen.tell("notifications/tasks", task);
         }
     }
 }
 
-/// The resources that are listened to, each as often as it is.
+/// Returns the subscribed resources. Each is repeated for each of its subscriptions.
 pub(crate) fn resources(listens: &[Listen]) -> Vec<String> {
-    let open = listens.iter().filter(|it| it.is_open());
-    open.flat_map(|it| it.wanted.resource_subscriptions.clone())
+    let open = listens.iter().filter(|listen| listen.is_open());
+    open.flat_map(|listen| listen.filter.resource_subscriptions.clone())
         .collect()
 }
 
-/// Ends all in good order: with a response.
+/// Ends all streams in good order, with a response.
 pub(crate) fn end(listens: &mut Vec<Listen>) {
     listens.clear();
 }

@@ -20,7 +20,7 @@ struct Params<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// The raw `_meta` and what is in it.
+/// Returns the raw `_meta` and its value.
 fn parse(params: &str) -> Option<(&str, Value)> {
     let raw = serde_json::from_str(params)
         .ok()
@@ -29,7 +29,7 @@ fn parse(params: &str) -> Option<(&str, Value)> {
     Some((raw, serde_json::from_str(raw).ok()?))
 }
 
-/// Whether some key of this era is there.
+/// Returns true if a key of this era is present.
 pub(super) fn is_modern(params: &str) -> bool {
     parse(params).is_some_and(|(_, meta)| {
         [VERSION, CAPABILITIES, CLIENT]
@@ -45,7 +45,10 @@ pub(super) fn read(params: &str) -> Result<Client, RpcError> {
     if !capabilities.is_object() {
         return Err(missing(CAPABILITIES));
     }
-    if meta.get(CLIENT).is_some_and(|it| !it["name"].is_string()) {
+    if meta
+        .get(CLIENT)
+        .is_some_and(|client| !client["name"].is_string())
+    {
         return Err(RpcError::invalid_params(format!("malformed: {CLIENT}")));
     }
     let level = match &meta[LEVEL] {

@@ -28,7 +28,7 @@ use crate::script::Script;
 use crate::service::Service;
 use crate::session::Session;
 
-/// Whether a request over a pipe is to be taken as one of this era.
+/// Returns true if a request over a pipe belongs to this era.
 pub(crate) fn claims(script: &Script, params: &str) -> bool {
     script.is_modern() && (!script.is_legacy() || meta::is_modern(params))
 }
@@ -65,18 +65,18 @@ fn admit(
     headers: Option<&HeaderMap>,
 ) -> Result<Client, RpcError> {
     if method == "initialize" && !meta::is_modern(params) {
-        let asked: Value = serde_json::from_str(params).unwrap_or_default();
-        return Err(unsupported(script, &asked["protocolVersion"]));
+        let body: Value = serde_json::from_str(params).unwrap_or_default();
+        return Err(unsupported(script, &body["protocolVersion"]));
     }
     let client = meta::read(params)?;
     if let Some(headers) = headers {
         headers::check(headers, &client.revision, method, params)?;
     }
-    let spoken = script
+    let is_supported = script
         .revisions
         .iter()
-        .any(|it| it.era() == Era::Modern && it.as_str() == client.revision);
-    if spoken {
+        .any(|revision| revision.era() == Era::Modern && revision.as_str() == client.revision);
+    if is_supported {
         Ok(client)
     } else {
         Err(unsupported(script, &json!(client.revision)))
@@ -115,7 +115,7 @@ fn discover(script: &Script) -> Value {
     result
 }
 
-/// All the fake is pinned to, newest first.
+/// Returns the revisions the fake is pinned to, newest first.
 fn versions(script: &Script) -> Vec<&'static str> {
     script
         .pinned()

@@ -11,10 +11,10 @@ use crate::session::Session;
 
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// How long a task is kept, it says; longer than any test.
+/// Time that a task is kept, as the fake declares it. It is longer than any test.
 const TTL_MS: u64 = 600_000;
 
-/// How often to ask for it; short, so that tests are.
+/// Interval to ask for a task. It is short, as tests are.
 const POLL_MS: u64 = 20;
 
 pub(crate) struct Task {
@@ -22,7 +22,7 @@ pub(crate) struct Task {
     pub(super) state: State,
     created: String,
     updated: String,
-    /// Where its work runs.
+    /// Runs its work.
     pub(super) session: Arc<Session>,
 }
 
@@ -73,7 +73,7 @@ impl Task {
         }
     }
 
-    /// Puts it into its next state; returns whether that is another one.
+    /// Puts it into its next state. Returns true if that is a different one.
     pub fn put(&mut self, next: State) -> bool {
         if next == self.state {
             return false;
@@ -92,15 +92,15 @@ impl Task {
         self.session.close();
     }
 
-    /// As `tasks/get` and `notifications/tasks` show it.
+    /// Returns the task as `tasks/get` and `notifications/tasks` report it.
     pub fn detailed(&self, id: &str) -> Value {
         let (status, key, value) = match &self.state {
             State::Working { .. } => ("working", "", Value::Null),
             State::InputRequired => {
                 let form = Question::form();
                 let params: Value = serde_json::from_str(&form.params).expect("ours");
-                let asked = json!({form.key: {"method": form.method, "params": params}});
-                ("input_required", "inputRequests", asked)
+                let requests = json!({form.key: {"method": form.method, "params": params}});
+                ("input_required", "inputRequests", requests)
             }
             State::Completed { text } => {
                 let content = json!([{"type": "text", "text": text}]);

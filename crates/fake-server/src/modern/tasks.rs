@@ -61,7 +61,7 @@ pub(super) fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
     let task = {
         let shared = service.shared();
         let task = shared.tasks.get(id);
-        task.map(|it| (it.detailed(id), Arc::clone(&it.session), it.order.ms))
+        task.map(|task| (task.detailed(id), Arc::clone(&task.session), task.order.ms))
     };
     let Some((task, session, ms)) = task else {
         return Err(RpcError::invalid_params(format!("unknown task: {id}")));
@@ -70,14 +70,14 @@ pub(super) fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
         "tasks/get" => task.to_string(),
         "tasks/update" => {
             let answer = &params["inputResponses"][Question::form().key];
-            let taken = service.shared().change_task(id, |task| match &task.state {
+            let is_resumed = service.shared().change_task(id, |task| match &task.state {
                 State::InputRequired if answer.is_object() => State::Working {
                     answer: Some(answer.clone()),
                 },
-                // Answers to nothing that is asked are ignored.
+                // Answers without a question are ignored.
                 other => other.clone(),
             });
-            if taken {
+            if is_resumed {
                 work(service, &session, id, ms);
             }
             "{}".to_owned()

@@ -317,9 +317,9 @@ async fn pings_are_refused_or_ignored_and_handshakes_late() {
             "3"
         );
 
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         Peer::open(&["--handshake-delay", "150"]).await;
-        assert!(begun.elapsed().as_millis() >= 150);
+        assert!(start.elapsed().as_millis() >= 150);
     })
     .await;
 }

@@ -1,5 +1,4 @@
-//! What the tests of all transports share: a limit in time, messages, and a
-//! small HTTP client.
+//! Helpers of the tests of all transports: a limit in time, messages, and a small HTTP client.
 
 pub mod modern;
 pub mod peer;
@@ -85,7 +84,7 @@ pub async fn read(response: Response<Incoming>) -> hyper::Result<String> {
     Ok(String::from_utf8(body.to_vec()).expect("UTF-8"))
 }
 
-/// What came of a body, and whether it broke off.
+/// Returns the received part of a body, and true if it broke off.
 pub async fn read_until_broken(response: Response<Incoming>) -> (String, bool) {
     let (mut body, mut text) = (response.into_body(), String::new());
     while let Some(frame) = body.frame().await {

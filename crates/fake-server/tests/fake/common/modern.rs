@@ -47,9 +47,9 @@ pub fn call(id: u32, tool: &str, arguments: &Value) -> Value {
 }
 
 /// The retry of a request that was answered with `input_required`.
-pub fn retry(id: u32, asked: &Value, answer: &Value, responses: &Value) -> Value {
+pub fn retry(id: u32, first: &Value, answer: &Value, responses: &Value) -> Value {
     assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
-    let mut retry = asked.clone();
+    let mut retry = first.clone();
     retry["id"] = json!(id);
     retry["params"]["inputResponses"] = responses.clone();
     if let Some(state) = answer["result"].get("requestState") {

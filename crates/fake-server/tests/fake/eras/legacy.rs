@@ -35,20 +35,20 @@ async fn tools(peer: &mut Peer) -> Vec<String> {
 async fn negotiates_what_it_is_pinned_to_and_nothing_else() {
     within(async {
         for pinned in REVISIONS {
-            for asked in REVISIONS.into_iter().chain(["2026-07-28"]) {
+            for requested in REVISIONS.into_iter().chain(["2026-07-28"]) {
                 let mut peer = Peer::spawn(&["--revisions", pinned]);
-                let answer = peer.ask(initialize(asked, &json!({}))).await;
+                let answer = peer.ask(initialize(requested, &json!({}))).await;
                 assert_eq!(answer["result"]["protocolVersion"], pinned);
             }
         }
         let mut peer = Peer::spawn(&["--revisions", "2025-11-25,2024-11-05"]);
-        for (asked, given) in [
+        for (requested, expected) in [
             ("2024-11-05", "2024-11-05"),
             ("2025-06-18", "2025-11-25"),
             ("2025-11-25", "2025-11-25"),
         ] {
-            let answer = peer.ask(initialize(asked, &json!({}))).await;
-            assert_eq!(answer["result"]["protocolVersion"], given);
+            let answer = peer.ask(initialize(requested, &json!({}))).await;
+            assert_eq!(answer["result"]["protocolVersion"], expected);
         }
     })
     .await;
@@ -77,8 +77,14 @@ async fn only_pinned_it_offers_what_differs() {
             let mut peer = open(revision, &json!({})).await;
             let tools = tools(&mut peer).await;
             assert_eq!(tools[..35], plain[..], "{revision}");
-            assert!(tools.iter().any(|it| it == has), "{revision}: {tools:?}");
-            assert!(!tools.iter().any(|it| it == lacks), "{revision}: {tools:?}");
+            assert!(
+                tools.iter().any(|tool| tool == has),
+                "{revision}: {tools:?}"
+            );
+            assert!(
+                !tools.iter().any(|tool| tool == lacks),
+                "{revision}: {tools:?}"
+            );
             let unknown = peer.ask(call(2, lacks, &json!({}))).await;
             assert_eq!(unknown["error"]["code"], -32602, "{revision}");
         }
@@ -172,7 +178,7 @@ async fn asks_by_requests_of_its_own() {
         assert_eq!(answer["result"]["isError"], true, "{answer}");
 
         // Prompts and resources ask as well.
-        for (method, params, asked, subject) in [
+        for (method, params, question_method, subject) in [
             (
                 "prompts/get",
                 json!({"name": "ask_name"}),
@@ -187,7 +193,7 @@ async fn asks_by_requests_of_its_own() {
             ),
         ] {
             let question = peer.ask(request(4, method, &params)).await;
-            assert_eq!(question["method"], asked);
+            assert_eq!(question["method"], question_method);
             let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {}});
             let answer = peer.ask(answer.to_string()).await;
             let text = format!(r#"{{\"{subject}\":{{}}}}"#);

@@ -174,8 +174,8 @@ async fn logs_and_progress_come_only_where_they_are_asked_for() {
         )
         .await;
         assert_eq!(text(&silent), "0 lines logged");
-        for (wanted, lines) in [("emergency", 0), ("warning", 2)] {
-            let meta = json!({"io.modelcontextprotocol/logLevel": wanted});
+        for (level, lines) in [("emergency", 0), ("warning", 2)] {
+            let meta = json!({"io.modelcontextprotocol/logLevel": level});
             let arguments = json!({"n": 2, "level": "error", "outside": true});
             let params = json!({"name": "log", "arguments": arguments, "_meta": meta});
             peer.send(request(2, "tools/call", &params).to_string())

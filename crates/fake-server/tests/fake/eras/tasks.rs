@@ -61,9 +61,9 @@ async fn a_task_asks_and_is_updated() {
     within(async {
         let fake = open().await;
         let id = create(&fake, &json!({"ask": true})).await;
-        let asks = until(&fake, &id, "input_required").await;
+        let question = until(&fake, &id, "input_required").await;
         assert_eq!(
-            asks["inputRequests"]["form"]["method"],
+            question["inputRequests"]["form"]["method"],
             "elicitation/create"
         );
         for (responses, status) in [
