@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use fake_server::gate::{Gate, Mode};
+use fake_server::gate::{Gate, GateMode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::{
@@ -175,16 +175,16 @@ impl FleetServer {
             (Fault::BreakOff, None) => self.both(served, "break_off", &json!({})).await,
             (Fault::BreakOff, Some(_)) => self.through(served, "break_off", &json!({})).await,
             (Fault::Close, Some(network)) => {
-                network.gate.set(Mode::Closed).await?;
+                network.gate.set(GateMode::Closed).await?;
                 network.gate.reset();
                 last().await;
-                network.gate.set(Mode::Forward).await?;
+                network.gate.set(GateMode::Forward).await?;
             }
             (Fault::Reset, Some(network)) => network.gate.reset(),
             (Fault::Silence, Some(network)) => {
-                network.gate.set(Mode::Silent).await?;
+                network.gate.set(GateMode::Silent).await?;
                 last().await;
-                network.gate.set(Mode::Forward).await?;
+                network.gate.set(GateMode::Forward).await?;
             }
             (Fault::Strand, Some(network)) => {
                 network.gate.strand();

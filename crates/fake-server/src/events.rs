@@ -22,7 +22,7 @@ enum End {
     Now,
 }
 
-pub(crate) struct Events {
+pub(crate) struct EventBody {
     source: mpsc::UnboundedReceiver<Outgoing>,
     /// A message that was received before the stream began.
     first: Option<Outgoing>,
@@ -37,7 +37,7 @@ pub(crate) struct Events {
     unfinished: bool,
 }
 
-impl Events {
+impl EventBody {
     pub fn new(source: mpsc::UnboundedReceiver<Outgoing>) -> Self {
         Self {
             source,
@@ -103,7 +103,7 @@ impl Events {
     }
 }
 
-impl Body for Events {
+impl Body for EventBody {
     type Data = Bytes;
     type Error = Cut;
 

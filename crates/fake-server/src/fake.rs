@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::listener::{self, Door};
 use crate::script::Script;
-use crate::service::{Command, Host, Received, Service};
+use crate::service::{Host, ListenerCommand, Received, Service};
 
 /// Time that [`Fake::until`] waits before it fails the test.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A running fake. Dropping it stops it without waiting.
 pub struct Fake {
     service: Arc<Service>,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<ListenerCommand>,
     listener: Option<JoinHandle<io::Result<()>>>,
     address: SocketAddr,
     path: &'static str,
@@ -163,7 +163,7 @@ impl Fake {
         let (done, outcome) = oneshot::channel();
         let gone = || io::Error::other("the fake has stopped");
         self.commands
-            .send(Command::Refuse(refuse, done))
+            .send(ListenerCommand::Refuse(refuse, done))
             .map_err(|_| gone())?;
         outcome.await.map_err(|_| gone())?
     }
@@ -180,7 +180,7 @@ impl Fake {
     fn end(&self) {
         self.service.forget();
         // The task may have ended by an error, which `stop` reports.
-        let _ = self.commands.send(Command::Stop);
+        let _ = self.commands.send(ListenerCommand::Stop);
     }
 }
 

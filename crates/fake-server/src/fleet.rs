@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::Script;
 use crate::fake::Fake;
-use crate::gate::{Gate, Mode};
+use crate::gate::{Gate, GateMode};
 
 /// A running fleet. Dropping it stops it without waiting.
 pub struct Fleet {
@@ -32,13 +32,13 @@ impl Fleet {
 
     /// Closes every port, resets open connections, and forgets all sessions.
     pub async fn lose(&self) -> io::Result<()> {
-        self.set(Mode::Closed).await?;
+        self.set(GateMode::Closed).await?;
         self.gates.iter().for_each(Gate::reset);
         self.backend.expire_sessions();
         Ok(())
     }
 
-    pub async fn set(&self, mode: Mode) -> io::Result<()> {
+    pub async fn set(&self, mode: GateMode) -> io::Result<()> {
         for gate in &self.gates {
             gate.set(mode).await?;
         }

@@ -20,7 +20,7 @@ const BIND_PAUSE: Duration = Duration::from_millis(5);
 
 /// The treatment of new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum GateMode {
     Forward,
     /// Accepts connections and moves no bytes, on old connections too: no answer, no reset. The bytes are
     /// moved when the gate forwards again.
@@ -34,7 +34,7 @@ pub enum Mode {
 /// The orders for all connections. Connections are numbered in the order of arrival.
 #[derive(Debug, Clone, Copy)]
 struct Orders {
-    mode: Mode,
+    mode: GateMode,
     /// Connections below this number are reset.
     reset_below: u64,
     /// Connections below this number are half-open for good.
@@ -50,9 +50,9 @@ enum Fate {
 
 impl Orders {
     fn fate(self, connection: u64) -> Fate {
-        if connection < self.reset_below || self.mode == Mode::Reset {
+        if connection < self.reset_below || self.mode == GateMode::Reset {
             Fate::Reset
-        } else if connection < self.stranded_below || self.mode == Mode::Silent {
+        } else if connection < self.stranded_below || self.mode == GateMode::Silent {
             Fate::Rest
         } else {
             Fate::Move
@@ -90,7 +90,7 @@ pub fn most_within(at: &[Instant], span: Duration) -> usize {
 
 #[derive(Debug)]
 enum Command {
-    Mode(Mode, oneshot::Sender<io::Result<()>>),
+    Mode(GateMode, oneshot::Sender<io::Result<()>>),
     Stop,
 }
 
@@ -107,7 +107,7 @@ impl Gate {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
         let orders = watch::Sender::new(Orders {
-            mode: Mode::Forward,
+            mode: GateMode::Forward,
             reset_below: 0,
             stranded_below: 0,
         });
@@ -136,7 +136,7 @@ impl Gate {
 
     /// Takes effect before this returns: after `Closed`, connections are refused; after the other modes they
     /// are accepted again, on the same port.
-    pub async fn set(&self, mode: Mode) -> io::Result<()> {
+    pub async fn set(&self, mode: GateMode) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();
         let gone = || io::Error::other("the gate has stopped");
         self.commands
@@ -172,7 +172,7 @@ impl Gate {
             .collect()
     }
 
-    /// Times of connections that were accepted to be reset at once ([`Mode::Reset`]).
+    /// Times of connections that were accepted to be reset at once ([`GateMode::Reset`]).
     pub fn refusals(&self) -> Vec<Instant> {
         let attempts = self.attempts.lock();
         let refused = attempts.iter().filter(|attempt| attempt.refused);
@@ -236,7 +236,7 @@ impl Keeper {
 
     fn admit(&mut self, stream: TcpStream) {
         let number = {
-            let refused = self.orders.borrow().mode == Mode::Reset;
+            let refused = self.orders.borrow().mode == GateMode::Reset;
             let mut attempts = self.attempts.lock();
             attempts.push(Attempt {
                 at: Instant::now(),
@@ -249,8 +249,8 @@ impl Keeper {
             .spawn(connection(number, stream, self.backend, orders));
     }
 
-    async fn turn(&mut self, mode: Mode) -> io::Result<()> {
-        if mode == Mode::Closed {
+    async fn turn(&mut self, mode: GateMode) -> io::Result<()> {
+        if mode == GateMode::Closed {
             self.listener = None;
         } else if self.listener.is_none() {
             self.listener = Some(listen_again(self.address).await?);
@@ -347,13 +347,13 @@ mod tests {
     #[test]
     fn a_connection_is_reset_before_it_is_anything_else() {
         let orders = Orders {
-            mode: Mode::Silent,
+            mode: GateMode::Silent,
             reset_below: 1,
             stranded_below: 2,
         };
         let fates = |orders: Orders| [0, 1, 2].map(|number| orders.fate(number));
         assert_eq!(fates(orders), [Fate::Reset, Fate::Rest, Fate::Rest]);
-        let mode = Mode::Forward;
+        let mode = GateMode::Forward;
         let open = Orders { mode, ..orders };
         assert_eq!(fates(open), [Fate::Reset, Fate::Rest, Fate::Move]);
     }

@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use crate::action::{Action, Asked};
+use crate::action::{ClientRequest, ServiceAction};
 use crate::bend::Bend;
 use crate::message::{self, RpcError};
 use crate::modern::{result, rounds};
-use crate::questions::{Question, Rounds, Subject, collect, missing, visited};
-use crate::request::Request;
+use crate::questions::{ClientQuestion, Rounds, Subject, collect, missing, visited};
+use crate::request::ReceivedRequest;
 
 /// Asks all rounds, then answers the request; refuses before the first where
 /// the client cannot be asked the last.
 pub(crate) fn interview(
-    request: &Request,
+    request: &ReceivedRequest,
     subject: Subject,
     rounds: Rounds,
-) -> Result<Vec<Action>, RpcError> {
+) -> Result<Vec<ServiceAction>, RpcError> {
     let missing = missing(&request.client.capabilities, &rounds)
         .filter(|_| !request.script.bends(Bend::UndeclaredQuestions));
     if request.is_modern() {
@@ -27,13 +27,15 @@ pub(crate) fn interview(
     }
     if let Some(missing) = missing {
         let text = format!("the client did not declare {missing}");
-        return Ok(vec![Action::Send(subject.failure(request.id, &text))]);
+        return Ok(vec![ServiceAction::Send(
+            subject.failure(request.id, &text),
+        )]);
     }
     Ok(vec![ask(request, subject, rounds)])
 }
 
 /// Requests on the stream of the call.
-fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
+fn ask(request: &ReceivedRequest, subject: Subject, rounds: Rounds) -> ServiceAction {
     let keys: Vec<&str> = rounds
         .iter()
         .flatten()
@@ -46,11 +48,11 @@ fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
         .cloned();
     let requests = rounds.into_iter().map(|round| {
         let to_request =
-            |question: Question| client_request(request, &question.method, &question.params);
+            |question: ClientQuestion| client_request(request, &question.method, &question.params);
         round.into_iter().map(to_request).collect()
     });
     let (service, id) = (Arc::clone(request.service), request.id.to_owned());
-    Action::Ask {
+    ServiceAction::Ask {
         rounds: requests.collect(),
         then: Box::new(move |answers| match collect(&keys, &answers) {
             Ok(answers) => {
@@ -65,9 +67,13 @@ fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
 }
 
 /// One request to the client.
-pub(crate) fn client_request(request: &Request, method: &str, params: &str) -> Asked {
+pub(crate) fn client_request(
+    request: &ReceivedRequest,
+    method: &str,
+    params: &str,
+) -> ClientRequest {
     let id = format!(r#""fake-{}""#, request.service.serial());
-    Asked {
+    ClientRequest {
         request: message::request(&id, method, params),
         answer: request.session.expect_answer(&id),
     }

@@ -18,9 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::reply::{Reply, full, header, plain};
+use crate::reply::{HttpReply, full, header, plain};
 use crate::script::Script;
-use crate::service::{Command, Received, Service};
+use crate::service::{ListenerCommand, Received, Service};
 use crate::{bent, http, sse};
 
 /// The transport spoken on a listener.
@@ -32,7 +32,7 @@ pub(crate) enum Door {
 
 enum Event {
     Accepted(io::Result<TcpStream>),
-    Commanded(Option<Command>),
+    Commanded(Option<ListenerCommand>),
     Ended,
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn serve(
     door: Door,
     service: Arc<Service>,
     listener: TcpListener,
-    mut commands: mpsc::UnboundedReceiver<Command>,
+    mut commands: mpsc::UnboundedReceiver<ListenerCommand>,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     let mut listener = Some(listener);
@@ -62,7 +62,7 @@ pub(crate) async fn serve(
                 connections.spawn(connection(door, Arc::clone(&service), stream?));
             }
             Event::Ended => {}
-            Event::Commanded(Some(Command::Refuse(refuse, done))) => {
+            Event::Commanded(Some(ListenerCommand::Refuse(refuse, done))) => {
                 let outcome = if refuse {
                     listener = None;
                     connections.shutdown().await;
@@ -75,8 +75,8 @@ pub(crate) async fn serve(
                 // The test may not wait for it.
                 let _ = done.send(outcome);
             }
-            Event::Commanded(Some(Command::Cut)) => connections.shutdown().await,
-            Event::Commanded(Some(Command::Stop) | None) => {
+            Event::Commanded(Some(ListenerCommand::Cut)) => connections.shutdown().await,
+            Event::Commanded(Some(ListenerCommand::Stop) | None) => {
                 connections.shutdown().await;
                 return Ok(());
             }
@@ -104,7 +104,7 @@ async fn connection(door: Door, service: Arc<Service>, stream: TcpStream) {
         .await;
 }
 
-async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) -> Reply {
+async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) -> HttpReply {
     let (head, body) = request.into_parts();
     let Ok(body) = body.collect().await else {
         return plain(StatusCode::BAD_REQUEST, "the body broke off");
@@ -136,7 +136,7 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
 }
 
 /// Refusals that ask for no session.
-fn refuse(service: &Service, script: &Script, received: &Received) -> Option<Reply> {
+fn refuse(service: &Service, script: &Script, received: &Received) -> Option<HttpReply> {
     if let Some(required) = &script.require_header
         && header(&received.headers, &required.name) != Some(&required.value)
     {
@@ -172,7 +172,7 @@ fn refuse(service: &Service, script: &Script, received: &Received) -> Option<Rep
     Some(reply)
 }
 
-fn scripted(status: u16) -> Reply {
+fn scripted(status: u16) -> HttpReply {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     plain(status, "as scripted")
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// One received message; ids and payloads are the text that came.
-pub(crate) enum Message<'a> {
+pub(crate) enum RpcMessage<'a> {
     Request {
         id: &'a str,
         method: Cow<'a, str>,
@@ -55,7 +55,7 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> RpcMessage<'a> {
     pub fn parse(raw: &'a [u8]) -> Result<Self, Invalid> {
         if raw.trim_ascii_start().starts_with(b"[") {
             return Err(Invalid::Batch);

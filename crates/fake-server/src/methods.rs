@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::bend::Bend;
 use crate::catalog;
 use crate::interview;
 use crate::message::RpcError;
 use crate::questions::Subject;
-use crate::request::{Request, string};
-use crate::revision::Era;
+use crate::request::{ReceivedRequest, string};
+use crate::revision::RevisionEra;
 use crate::script::Script;
 use crate::tools;
 
@@ -22,7 +22,7 @@ struct ListParams {
 }
 
 /// The actions a request leads to; none for a method that the eras do not share.
-pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError> {
+pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceAction>>, RpcError> {
     let script = request.script;
     let list = |key: &str, items: &[String]| {
         let ListParams { cursor } = request.read()?;
@@ -74,7 +74,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
 }
 
 /// Bends what is told of the lists.
-fn tell_of_list(request: &Request) {
+fn tell_of_list(request: &ReceivedRequest) {
     let (script, service) = (request.script, request.service);
     let list = match request.method {
         "tools/list" => "tools",
@@ -120,10 +120,10 @@ fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
 }
 
 /// The code of 2026-07-28 for a resource that is not there.
-fn missing_resource(era: Era, error: RpcError) -> RpcError {
+fn missing_resource(era: RevisionEra, error: RpcError) -> RpcError {
     match era {
-        Era::Legacy => error,
-        Era::Modern => RpcError {
+        RevisionEra::Legacy => error,
+        RevisionEra::Modern => RpcError {
             code: -32602,
             ..error
         },
@@ -132,12 +132,12 @@ fn missing_resource(era: Era, error: RpcError) -> RpcError {
 
 /// The answer to the first request of a client, with the trouble scripted for it.
 pub(crate) fn greet(
-    request: &Request,
+    request: &ReceivedRequest,
     result: impl FnOnce() -> Result<Value, RpcError>,
-) -> Result<Vec<Action>, RpcError> {
+) -> Result<Vec<ServiceAction>, RpcError> {
     let script = request.script;
     if script.hang_at_start {
-        return Ok(vec![Action::Hang]);
+        return Ok(vec![ServiceAction::Hang]);
     }
     if script.initialize_error {
         return Err(RpcError::new(
@@ -148,6 +148,6 @@ pub(crate) fn greet(
     let answer = request.answer(&result()?.to_string());
     Ok(match script.handshake_delay {
         0 => vec![answer],
-        ms => vec![Action::Wait(Duration::from_millis(ms)), answer],
+        ms => vec![ServiceAction::Wait(Duration::from_millis(ms)), answer],
     })
 }

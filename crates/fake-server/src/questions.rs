@@ -5,11 +5,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::message::{self, RpcError, quote};
-use crate::revision::Era;
+use crate::revision::RevisionEra;
 
 /// Something only the client can know.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
+pub(crate) struct ClientQuestion {
     /// Its name in `inputRequests`, and in what becomes of the answers.
     pub key: &'static str,
     pub method: String,
@@ -18,7 +18,7 @@ pub(crate) struct Question {
 }
 
 /// Rounds of questions. The questions of one round are asked together.
-pub(crate) type Rounds = Vec<Vec<Question>>;
+pub(crate) type Rounds = Vec<Vec<ClientQuestion>>;
 
 /// The tool, prompt or resource that asks.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub(crate) enum Subject {
     Resource(String),
 }
 
-impl Question {
+impl ClientQuestion {
     pub fn sampling() -> Self {
         Self::new(
             "sampling",
@@ -56,13 +56,13 @@ impl Question {
     }
 
     /// Adds an `elicitationId` in the legacy era.
-    pub fn url(era: Era, id: &str) -> Self {
+    pub fn url(era: RevisionEra, id: &str) -> Self {
         let mut params = json!({
             "mode": "url",
             "message": "Please sign in.",
             "url": "https://example.org/sign-in",
         });
-        if era == Era::Legacy {
+        if era == RevisionEra::Legacy {
             params["elicitationId"] = json!(id);
         }
         Self::new("url", "elicitation/create", &params)
@@ -164,7 +164,7 @@ pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
 }
 
 /// Returns the notification of a legacy server after the user has visited the URL.
-pub(crate) fn visited(page: &Question, answers: &str) -> Option<String> {
+pub(crate) fn visited(page: &ClientQuestion, answers: &str) -> Option<String> {
     let answers: Value = serde_json::from_str(answers).ok()?;
     let params: Value = serde_json::from_str(&page.params).ok()?;
     let id = json!({"elicitationId": params["elicitationId"]});

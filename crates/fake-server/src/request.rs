@@ -5,31 +5,31 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::catalog;
 use crate::message::{self, RpcError};
 use crate::modern::result;
-use crate::revision::Era;
+use crate::revision::RevisionEra;
 use crate::script::Script;
 use crate::service::Service;
-use crate::session::Session;
+use crate::session::FakeSession;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
+pub(crate) struct ReceivedRequest<'a> {
     pub service: &'a Arc<Service>,
     /// The session that runs its calls. In the modern era it is a pipe, or one POST.
-    pub session: &'a Arc<Session>,
+    pub session: &'a Arc<FakeSession>,
     pub script: &'a Script,
     /// Raw, as are the params.
     pub id: &'a str,
     pub method: &'a str,
     pub params: &'a str,
-    pub client: &'a Client,
+    pub client: &'a ClientDescription,
 }
 
 /// The client's description of itself.
-pub(crate) struct Client {
-    pub era: Era,
+pub(crate) struct ClientDescription {
+    pub era: RevisionEra,
     pub revision: String,
     pub capabilities: Value,
     /// The least severe log it wants, as an index into [`catalog::LEVELS`].
@@ -38,15 +38,15 @@ pub(crate) struct Client {
     pub words: String,
 }
 
-impl Client {
+impl ClientDescription {
     /// Reads the description in `initialize`.
-    pub fn from_session(session: &Session) -> Self {
+    pub fn from_session(session: &FakeSession) -> Self {
         let state = session.state();
         let words = state.client.clone().unwrap_or_default();
         // Words that are no JSON declare nothing.
         let params: Value = serde_json::from_str(&words).unwrap_or_default();
         Self {
-            era: Era::Legacy,
+            era: RevisionEra::Legacy,
             revision: state.revision.clone().unwrap_or_default(),
             capabilities: params["capabilities"].clone(),
             level: Some(state.level),
@@ -55,14 +55,14 @@ impl Client {
     }
 }
 
-impl<'a> Request<'a> {
+impl<'a> ReceivedRequest<'a> {
     pub fn read<T: Deserialize<'a>>(&self) -> Result<T, RpcError> {
         serde_json::from_str(self.params)
             .map_err(|error| RpcError::invalid_params(error.to_string()))
     }
 
     pub fn is_modern(&self) -> bool {
-        self.client.era == Era::Modern
+        self.client.era == RevisionEra::Modern
     }
 
     /// The definition of a tool, where this client is offered it.
@@ -74,15 +74,15 @@ impl<'a> Request<'a> {
     /// The response with this result, which may still lack what the era adds.
     pub fn response(&self, result: &str) -> String {
         match self.client.era {
-            Era::Legacy => message::result(self.id, result),
-            Era::Modern => {
+            RevisionEra::Legacy => message::result(self.id, result),
+            RevisionEra::Modern => {
                 message::result(self.id, &result::complete(self.script, self.method, result))
             }
         }
     }
 
-    pub fn answer(&self, result: &str) -> Action {
-        Action::Send(self.response(result))
+    pub fn answer(&self, result: &str) -> ServiceAction {
+        ServiceAction::Send(self.response(result))
     }
 }
 

@@ -20,7 +20,7 @@ pub enum Revision {
 
 /// The way in which a client describes itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Era {
+pub(crate) enum RevisionEra {
     /// Sends its description once, in `initialize`.
     Legacy,
     /// Sends its description in the `_meta` of every request.
@@ -38,11 +38,11 @@ impl Revision {
         }
     }
 
-    pub(crate) fn era(self) -> Era {
+    pub(crate) fn era(self) -> RevisionEra {
         if self == Self::V2026_07_28 {
-            Era::Modern
+            RevisionEra::Modern
         } else {
-            Era::Legacy
+            RevisionEra::Legacy
         }
     }
 }

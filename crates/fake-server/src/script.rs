@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use crate::bend::Bend;
-use crate::revision::{Era, Revision};
+use crate::revision::{Revision, RevisionEra};
 
 /// Everything that can be told to a fake. The default behaves well.
 ///
@@ -239,12 +239,12 @@ impl Script {
     }
 
     pub(crate) fn is_modern(&self) -> bool {
-        self.speaks(Era::Modern)
+        self.speaks(RevisionEra::Modern)
     }
 
     /// An unpinned fake is legacy.
     pub(crate) fn is_legacy(&self) -> bool {
-        !self.is_pinned() || self.speaks(Era::Legacy)
+        !self.is_pinned() || self.speaks(RevisionEra::Legacy)
     }
 
     /// The text with [`Script::taint`] behind it.
@@ -260,7 +260,7 @@ impl Script {
             .unwrap_or(text)
     }
 
-    fn speaks(&self, era: Era) -> bool {
+    fn speaks(&self, era: RevisionEra) -> bool {
         self.revisions.iter().any(|revision| revision.era() == era)
     }
 

@@ -13,12 +13,12 @@ use hyper::header::HeaderMap;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot, watch};
 
-use crate::message::Message;
-use crate::modern::listen::{self, Listen};
-use crate::modern::pending::Pending;
-use crate::modern::task::{State, Task};
+use crate::message::RpcMessage;
+use crate::modern::listen::{self, ListenStream};
+use crate::modern::pending::PendingRequest;
+use crate::modern::task::{Task, TaskState};
 use crate::script::Script;
-use crate::session::{FIRST_SERIAL, Outgoing, Outlet, Session};
+use crate::session::{FIRST_SERIAL, FakeSession, Outgoing, Outlet};
 
 /// One thing a client sent, as it came.
 #[derive(Debug, Clone)]
@@ -36,17 +36,17 @@ pub struct Received {
 impl Received {
     /// The JSON-RPC method, where the body has one.
     pub fn method(&self) -> Option<String> {
-        match Message::parse(self.body.as_bytes()).ok()? {
-            Message::Request { method, .. } | Message::Notification { method, .. } => {
+        match RpcMessage::parse(self.body.as_bytes()).ok()? {
+            RpcMessage::Request { method, .. } | RpcMessage::Notification { method, .. } => {
                 Some(method.into_owned())
             }
-            Message::Response { .. } => None,
+            RpcMessage::Response { .. } => None,
         }
     }
 }
 
 /// An order to the listener.
-pub(crate) enum Command {
+pub(crate) enum ListenerCommand {
     /// Closes the listener and all connections, or listens again; answers when done.
     Refuse(bool, oneshot::Sender<io::Result<()>>),
     /// Breaks every connection.
@@ -57,7 +57,7 @@ pub(crate) enum Command {
 /// The place where the fake runs. It decides what a crash is, and whether traffic is kept.
 pub(crate) enum Host {
     Process,
-    Test(mpsc::UnboundedSender<Command>),
+    Test(mpsc::UnboundedSender<ListenerCommand>),
 }
 
 /// The readiness of the fake.
@@ -79,11 +79,11 @@ pub(crate) struct Service {
     /// Held while a message is handled, where only one may be.
     flight: Arc<tokio::sync::Mutex<()>>,
     script: Mutex<Script>,
-    shared: Mutex<Shared>,
+    shared: Mutex<SharedState>,
     /// Live sessions, oldest first.
-    sessions: Mutex<Vec<Arc<Session>>>,
+    sessions: Mutex<Vec<Arc<FakeSession>>>,
     /// Sessions that are not known any more, whose streams are open.
-    lost: Mutex<Vec<Arc<Session>>>,
+    lost: Mutex<Vec<Arc<FakeSession>>>,
     /// Streams that `drop_streams` can cut; weak, for a stream ends with its last sender.
     streams: Mutex<Vec<mpsc::WeakUnboundedSender<Outgoing>>>,
     received: watch::Sender<Vec<Received>>,
@@ -92,7 +92,7 @@ pub(crate) struct Service {
 
 /// The state that the tools of all sessions share.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     pub runs: BTreeMap<String, u64>,
     /// Number of ended calls of each tool, prompt and resource.
     pub ends: BTreeMap<String, u64>,
@@ -103,14 +103,14 @@ pub(crate) struct Shared {
     pub probed: bool,
     pub parked: Option<oneshot::Sender<()>>,
     /// Open `subscriptions/listen`.
-    pub listens: Vec<Listen>,
+    pub listens: Vec<ListenStream>,
     /// The request behind each `requestState` that was given out.
-    pub pending: HashMap<String, Pending>,
+    pub pending: HashMap<String, PendingRequest>,
     /// Tasks by their ids.
     pub tasks: BTreeMap<String, Task>,
 }
 
-impl Shared {
+impl SharedState {
     /// Counts a run. Returns the number of runs of all tools.
     pub fn count_run(&mut self, tool: &str) -> u64 {
         *self.runs.entry(tool.to_owned()).or_default() += 1;
@@ -122,7 +122,7 @@ impl Shared {
     }
 
     /// Puts a task into its next state, and notifies its subscribers. Returns true if the state changed.
-    pub fn change_task(&mut self, id: &str, next: impl FnOnce(&Task) -> State) -> bool {
+    pub fn change_task(&mut self, id: &str, next: impl FnOnce(&Task) -> TaskState) -> bool {
         let Some(task) = self.tasks.get_mut(id) else {
             return false;
         };
@@ -168,7 +168,7 @@ impl Service {
         change(&mut self.script.lock());
     }
 
-    pub fn shared(&self) -> MutexGuard<'_, Shared> {
+    pub fn shared(&self) -> MutexGuard<'_, SharedState> {
         self.shared.lock()
     }
 
@@ -248,33 +248,33 @@ impl Service {
             Host::Test(listener) => {
                 self.forget();
                 // Without a listener there is nothing left to cut.
-                let _ = listener.send(Command::Cut);
+                let _ = listener.send(ListenerCommand::Cut);
             }
         }
     }
 
-    pub fn open_session(&self) -> Arc<Session> {
+    pub fn open_session(&self) -> Arc<FakeSession> {
         // The process id keeps sessions of an earlier process unknown.
         let id = format!("{:x}-{}", std::process::id(), self.serial());
-        let session = Session::new(id);
+        let session = FakeSession::new(id);
         self.sessions.lock().push(Arc::clone(&session));
         session
     }
 
     /// The session all clients share where there are no ids.
-    pub fn only_session(&self) -> Arc<Session> {
+    pub fn only_session(&self) -> Arc<FakeSession> {
         let mut sessions = self.sessions.lock();
         if sessions.is_empty() {
-            sessions.push(Session::new(String::new()));
+            sessions.push(FakeSession::new(String::new()));
         }
         Arc::clone(&sessions[0])
     }
 
-    pub fn session(&self, id: &str) -> Option<Arc<Session>> {
+    pub fn session(&self, id: &str) -> Option<Arc<FakeSession>> {
         self.sessions().into_iter().find(|session| session.id == id)
     }
 
-    pub fn sessions(&self) -> Vec<Arc<Session>> {
+    pub fn sessions(&self) -> Vec<Arc<FakeSession>> {
         self.sessions.lock().clone()
     }
 

@@ -29,16 +29,16 @@ pub(crate) enum Outgoing {
 pub(crate) type Outlet = mpsc::UnboundedSender<Outgoing>;
 
 #[derive(Default)]
-pub(crate) struct Session {
+pub(crate) struct FakeSession {
     pub id: String,
     /// One modern request over HTTP: closing its stream cancels it.
     pub ends_with_stream: bool,
     // Held only to look up or change a field, never across an await.
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct SessionState {
     /// Known since `initialize`.
     pub revision: Option<String>,
     /// The raw params of `initialize`.
@@ -63,7 +63,7 @@ pub(crate) struct State {
     tasks: JoinSet<()>,
 }
 
-impl Session {
+impl FakeSession {
     pub fn new(id: String) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -84,7 +84,7 @@ impl Session {
         self.id == format!("{:x}-{FIRST_SERIAL}", std::process::id())
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock()
     }
 

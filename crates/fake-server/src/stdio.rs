@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::legacy;
-use crate::message::{self, Message, RpcError};
+use crate::message::{self, RpcError, RpcMessage};
 use crate::modern;
 use crate::run::run;
 use crate::script::Script;
 use crate::service::{Received, Service};
-use crate::session::{Outgoing, Session};
+use crate::session::{FakeSession, Outgoing};
 
 /// The output of `--noise` before each message: garbage, half a message, bytes that are no UTF-8, JSON that
 /// is no JSON-RPC, blank lines.
@@ -46,11 +46,11 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
             body: String::from_utf8_lossy(&line).into_owned(),
         });
         let turn = service.turn().await;
-        match Message::parse(&line) {
+        match RpcMessage::parse(&line) {
             Ok(message) => {
                 let call = match message {
-                    Message::Request { id, .. } => Some(id),
-                    Message::Notification { .. } | Message::Response { .. } => None,
+                    RpcMessage::Request { id, .. } => Some(id),
+                    RpcMessage::Notification { .. } | RpcMessage::Response { .. } => None,
                 };
                 let actions = receive(&service, &session, message);
                 run(&service, &session, call, actions, None, turn);
@@ -70,9 +70,13 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
 }
 
 /// A pipe serves both eras at once.
-fn receive(service: &Arc<Service>, session: &Arc<Session>, message: Message) -> Vec<Action> {
+fn receive(
+    service: &Arc<Service>,
+    session: &Arc<FakeSession>,
+    message: RpcMessage,
+) -> Vec<ServiceAction> {
     match message {
-        Message::Request { id, method, params } if modern::claims(&service.script(), params) => {
+        RpcMessage::Request { id, method, params } if modern::claims(&service.script(), params) => {
             modern::receive(service, session, id, &method, params)
         }
         message => legacy::receive(service, session, message),
@@ -113,7 +117,7 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
 }
 
 fn is_call(line: &[u8]) -> bool {
-    matches!(Message::parse(line), Ok(Message::Request { method, .. }) if method == "tools/call")
+    matches!(RpcMessage::parse(line), Ok(RpcMessage::Request { method, .. }) if method == "tools/call")
 }
 
 /// Writers get EPIPE from here on.

@@ -8,16 +8,16 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use crate::action::{Action, finishing};
+use crate::action::{ServiceAction, finishing};
 use crate::bend::Bend;
 use crate::catalog::{self, WEIRD_RESULT};
 use crate::flood::{self, Flood, FloodText, Pipe};
 use crate::interview;
 use crate::message::{self, RpcError};
 use crate::modern::listen;
-use crate::questions::{Question, Subject};
-use crate::request::Request;
-use crate::revision::Era;
+use crate::questions::{ClientQuestion, Subject};
+use crate::request::ReceivedRequest;
+use crate::revision::RevisionEra;
 use crate::service::{Service, append};
 use crate::session::Outgoing;
 use crate::tools_of_eras;
@@ -51,9 +51,9 @@ struct AskArguments<'a> {
 }
 
 /// Runs a tool, and counts that it ran.
-pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
+pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     let params: CallParams = request.read()?;
-    let Request {
+    let ReceivedRequest {
         service,
         session,
         script,
@@ -92,7 +92,7 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         "sleep" => {
             let ms = number("ms");
             vec![
-                Action::Wait(Duration::from_millis(ms)),
+                ServiceAction::Wait(Duration::from_millis(ms)),
                 answer(&message::text(&format!("slept {ms} ms"))),
             ]
         }
@@ -102,11 +102,16 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             let token = params.meta.and_then(|meta| meta.progress_token);
             let mut actions = Vec::new();
             for step in 1..=steps {
-                actions.push(Action::Wait(pause));
+                actions.push(ServiceAction::Wait(pause));
                 if let Some(token) = token {
                     let is_flat = script.bends(Bend::FlatProgress);
                     let step = if is_flat { 1 } else { step };
-                    actions.push(Action::Send(progress(request, token.get(), step, steps)));
+                    actions.push(ServiceAction::Send(progress(
+                        request,
+                        token.get(),
+                        step,
+                        steps,
+                    )));
                 }
             }
             actions.push(answer(&message::text(&format!("{steps} steps done"))));
@@ -117,7 +122,7 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             let severity = catalog::level_index(level)?;
             let is_logged = client.level.is_some_and(|least| severity >= least);
             let count = if is_logged { number("n").max(1) } else { 0 };
-            let mut actions: Vec<Action> = (1..=count)
+            let mut actions: Vec<ServiceAction> = (1..=count)
                 .map(|n| {
                     let data = json!(script.tainted(&format!("line {n}")));
                     let text = message::notification(
@@ -125,9 +130,9 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
                         &format!(r#"{{"level":"{level}","logger":"fake","data":{data}}}"#),
                     );
                     if arguments["outside"] == json!(true) && !request.is_modern() {
-                        Action::Publish(Arc::clone(session), text)
+                        ServiceAction::Publish(Arc::clone(session), text)
                     } else {
-                        Action::Send(text)
+                        ServiceAction::Send(text)
                     }
                 })
                 .collect();
@@ -143,14 +148,14 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         "rpc_error" => {
             // 2026-07-28 reserves what the legacy era leaves to servers.
             let code = match client.era {
-                Era::Legacy => -32050,
-                Era::Modern => -31050,
+                RevisionEra::Legacy => -32050,
+                RevisionEra::Modern => -31050,
             };
             let error = RpcError {
                 data: Some(json!({"reason": "asked for"})),
                 ..RpcError::new(code, script.tainted("the request failed"))
             };
-            vec![Action::Send(message::error(id, &error))]
+            vec![ServiceAction::Send(message::error(id, &error))]
         }
         "env" => text_answer(&std::env::var(word("name")).unwrap_or_default()),
         "pid" => text_answer(&std::process::id().to_string()),
@@ -159,16 +164,16 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
                 .map_or_else(|error| error.to_string(), |path| path.display().to_string()),
         ),
         "count" => vec![answer(&message::structured(&counts(service)))],
-        "crash" => vec![Action::Exit(3)],
-        "hang" => vec![Action::Hang],
+        "crash" => vec![ServiceAction::Exit(3)],
+        "hang" => vec![ServiceAction::Hang],
         "hang_server" => {
             service.hang(true);
-            vec![Action::Hang]
+            vec![ServiceAction::Hang]
         }
         "busy" => {
             let ms = number("ms");
             vec![
-                Action::Burn(Duration::from_millis(ms)),
+                ServiceAction::Burn(Duration::from_millis(ms)),
                 answer(&message::text(&format!("busy for {ms} ms"))),
             ]
         }
@@ -177,9 +182,9 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             let text = flood_text(&arguments)?;
             let mut actions = match (arguments["to"].as_str(), text) {
                 (Some("answer"), FloodText::Line(line)) => (0..bytes / line.len())
-                    .map(|_| Action::Send(line.clone()))
+                    .map(|_| ServiceAction::Send(line.clone()))
                     .collect(),
-                (to, text) => vec![Action::Flood(Flood {
+                (to, text) => vec![ServiceAction::Flood(Flood {
                     to: match to {
                         None | Some("stdout") => Pipe::Stdout,
                         Some("stderr") => Pipe::Stderr,
@@ -200,7 +205,9 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             actions.push(answer(&message::text("flooded")));
             actions
         }
-        "break_off" => vec![Action::BreakOff(request.response(&message::text("half")))],
+        "break_off" => vec![ServiceAction::BreakOff(
+            request.response(&message::text("half")),
+        )],
         "drop_streams" => {
             for session in service.sessions() {
                 session.break_stream(Outgoing::Cut);
@@ -228,7 +235,7 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             .flatten()
             .collect(),
         "wrong_id" => vec![
-            Action::Send(message::result(
+            ServiceAction::Send(message::result(
                 r#""nobody-asked""#,
                 &message::text("wrong id"),
             )),
@@ -238,8 +245,8 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             let AskArguments { method, params } = serde_json::from_str(raw)
                 .map_err(|error| RpcError::invalid_params(error.to_string()))?;
             let question = match method {
-                None => Question::sampling(),
-                Some(method) => Question {
+                None => ClientQuestion::sampling(),
+                Some(method) => ClientQuestion {
                     key: "ask",
                     method,
                     params: params.map_or("{}", RawValue::get).to_owned(),
@@ -295,12 +302,15 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             if let Some(first) = shared.parked.take().filter(|call| !call.is_closed()) {
                 vec![
                     answer(&message::text("called second")),
-                    Action::Release(first),
+                    ServiceAction::Release(first),
                 ]
             } else {
                 let (sender, second) = oneshot::channel();
                 shared.parked = Some(sender);
-                vec![Action::Park(second), answer(&message::text("called first"))]
+                vec![
+                    ServiceAction::Park(second),
+                    answer(&message::text("called first")),
+                ]
             }
         }
         "stderr" => {
@@ -364,7 +374,7 @@ fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
     })
 }
 
-fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {
+fn progress(request: &ReceivedRequest, token: &str, step: u64, steps: u64) -> String {
     let message = if request.client.revision.as_str() >= "2025-03-26" {
         let message = request.script.tainted(&format!("step {step}"));
         format!(r#","message":{}"#, json!(message))
@@ -378,9 +388,9 @@ fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {
 }
 
 /// Asks the client, even if it did not declare that it can be asked. Its answer is the text of the result.
-fn ask(request: &Request, method: &str, params: &str) -> Action {
+fn ask(request: &ReceivedRequest, method: &str, params: &str) -> ServiceAction {
     let id = request.id.to_owned();
-    Action::Ask {
+    ServiceAction::Ask {
         rounds: vec![vec![interview::client_request(request, method, params)]],
         then: Box::new(move |answers| vec![message::result(&id, &message::text(&answers[0]))]),
     }

@@ -1,7 +1,7 @@
 //! Additional items of a fake that is pinned to revisions, for the differences between them. An unpinned fake
 //! does not list them, because other tests know the lengths of its lists.
 
-use crate::questions::{Question, Rounds};
+use crate::questions::{ClientQuestion, Rounds};
 use crate::script::Script;
 
 /// The first revision with a tool, and its definition. The name comes first in each.
@@ -108,11 +108,11 @@ pub(super) fn name(tool: &str) -> &str {
 /// The questions before a resource can be read.
 pub(crate) fn questions_of_resource(script: &Script, uri: &str) -> Option<Rounds> {
     let is_asking = script.is_pinned() && uri == "fake://asked";
-    is_asking.then(|| vec![vec![Question::roots()]])
+    is_asking.then(|| vec![vec![ClientQuestion::roots()]])
 }
 
 /// The questions before a prompt can be read.
 pub(crate) fn questions_of_prompt(script: &Script, name: &str) -> Option<Rounds> {
     let is_asking = script.is_pinned() && name == "ask_name";
-    is_asking.then(|| vec![vec![Question::form()]])
+    is_asking.then(|| vec![vec![ClientQuestion::form()]])
 }

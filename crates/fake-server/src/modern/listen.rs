@@ -4,20 +4,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::action::Heard;
+use crate::action::SubscriptionEvent;
 use crate::message;
 
 /// One open subscription. It ends when it is dropped, or its request is cancelled.
-pub(crate) struct Listen {
+pub(crate) struct ListenStream {
     /// Raw id of its request.
     pub(super) id: String,
-    pub(super) filter: Filter,
-    pub(super) events: mpsc::UnboundedSender<Heard>,
+    pub(super) filter: ListenFilter,
+    pub(super) events: mpsc::UnboundedSender<SubscriptionEvent>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Filter {
+pub(super) struct ListenFilter {
     #[serde(skip_serializing_if = "is_false")]
     pub tools_list_changed: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -35,7 +35,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-impl Listen {
+impl ListenStream {
     pub fn is_open(&self) -> bool {
         !self.events.is_closed()
     }
@@ -43,11 +43,11 @@ impl Listen {
     fn tell(&self, method: &str, params: &Value) {
         let text = notification(&self.id, method, params);
         // It may have been cancelled just now.
-        let _ = self.events.send(Heard::Message(text));
+        let _ = self.events.send(SubscriptionEvent::Message(text));
     }
 }
 
-pub(crate) fn list_changed(listens: &[Listen], list: &str) {
+pub(crate) fn list_changed(listens: &[ListenStream], list: &str) {
     let method = format!("notifications/{list}/list_changed");
     for listen in listens {
         let is_subscribed = match list {
@@ -62,7 +62,7 @@ pub(crate) fn list_changed(listens: &[Listen], list: &str) {
 }
 
 /// Reports a change of a resource. Returns the number of streams that hear of it.
-pub(crate) fn updated(listens: &[Listen], uri: &str) -> usize {
+pub(crate) fn updated(listens: &[ListenStream], uri: &str) -> usize {
     let mut count = 0;
     for listen in listens.iter().filter(|listen| listen.is_open()) {
         if listen
@@ -78,7 +78,7 @@ pub(crate) fn updated(listens: &[Listen], uri: &str) -> usize {
     count
 }
 
-pub(crate) fn task_changed(listens: &[Listen], id: &str, task: &Value) {
+pub(crate) fn task_changed(listens: &[ListenStream], id: &str, task: &Value) {
     for listen in listens {
         if listen
             .filter
@@ -92,22 +92,22 @@ pub(crate) fn task_changed(listens: &[Listen], id: &str, task: &Value) {
 }
 
 /// Returns the subscribed resources. Each is repeated for each of its subscriptions.
-pub(crate) fn resources(listens: &[Listen]) -> Vec<String> {
+pub(crate) fn resources(listens: &[ListenStream]) -> Vec<String> {
     let open = listens.iter().filter(|listen| listen.is_open());
     open.flat_map(|listen| listen.filter.resource_subscriptions.clone())
         .collect()
 }
 
 /// Ends all streams in good order, with a response.
-pub(crate) fn end(listens: &mut Vec<Listen>) {
+pub(crate) fn end(listens: &mut Vec<ListenStream>) {
     listens.clear();
 }
 
 /// Breaks the streams of all that have one of their own.
-pub(crate) fn cut(listens: &mut Vec<Listen>) {
+pub(crate) fn cut(listens: &mut Vec<ListenStream>) {
     for listen in listens.drain(..) {
         // Cancelled already.
-        let _ = listen.events.send(Heard::Cut);
+        let _ = listen.events.send(SubscriptionEvent::Cut);
     }
 }
 

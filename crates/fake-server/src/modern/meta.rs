@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::catalog;
 use crate::message::RpcError;
-use crate::request::Client;
-use crate::revision::Era;
+use crate::request::ClientDescription;
+use crate::revision::RevisionEra;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -38,7 +38,7 @@ pub(super) fn is_modern(params: &str) -> bool {
     })
 }
 
-pub(super) fn read(params: &str) -> Result<Client, RpcError> {
+pub(super) fn read(params: &str) -> Result<ClientDescription, RpcError> {
     let (words, meta) = parse(params).ok_or_else(|| missing("_meta"))?;
     let revision = meta[VERSION].as_str().ok_or_else(|| missing(VERSION))?;
     let capabilities = &meta[CAPABILITIES];
@@ -55,8 +55,8 @@ pub(super) fn read(params: &str) -> Result<Client, RpcError> {
         Value::Null => None,
         level => Some(catalog::level_index(level.as_str().unwrap_or_default())?),
     };
-    Ok(Client {
-        era: Era::Modern,
+    Ok(ClientDescription {
+        era: RevisionEra::Modern,
         revision: revision.to_owned(),
         capabilities: capabilities.clone(),
         level,

@@ -18,15 +18,15 @@ use hyper::HeaderMap;
 use serde_json::{Value, json};
 
 use self::task::EXTENSION;
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::catalog;
 use crate::message::{RpcError, error};
 use crate::methods;
-use crate::request::{Client, Request};
-use crate::revision::{Era, Revision};
+use crate::request::{ClientDescription, ReceivedRequest};
+use crate::revision::{Revision, RevisionEra};
 use crate::script::Script;
 use crate::service::Service;
-use crate::session::Session;
+use crate::session::FakeSession;
 
 /// Returns true if a request over a pipe belongs to this era.
 pub(crate) fn claims(script: &Script, params: &str) -> bool {
@@ -36,14 +36,14 @@ pub(crate) fn claims(script: &Script, params: &str) -> bool {
 /// Decides what one request over a pipe leads to.
 pub(crate) fn receive(
     service: &Arc<Service>,
-    session: &Arc<Session>,
+    session: &Arc<FakeSession>,
     id: &str,
     method: &str,
     params: &str,
-) -> Vec<Action> {
+) -> Vec<ServiceAction> {
     let script = service.script();
     let outcome = admit(&script, method, params, None).and_then(|client| {
-        answer(&Request {
+        answer(&ReceivedRequest {
             service,
             session,
             script: &script,
@@ -53,7 +53,7 @@ pub(crate) fn receive(
             client: &client,
         })
     });
-    outcome.unwrap_or_else(|refused| vec![Action::Send(error(id, &refused))])
+    outcome.unwrap_or_else(|refused| vec![ServiceAction::Send(error(id, &refused))])
 }
 
 /// Reads the client of a request, and refuses what is wrong, in this order: `_meta`, the headers, the
@@ -63,7 +63,7 @@ fn admit(
     method: &str,
     params: &str,
     headers: Option<&HeaderMap>,
-) -> Result<Client, RpcError> {
+) -> Result<ClientDescription, RpcError> {
     if method == "initialize" && !meta::is_modern(params) {
         let body: Value = serde_json::from_str(params).unwrap_or_default();
         return Err(unsupported(script, &body["protocolVersion"]));
@@ -72,10 +72,9 @@ fn admit(
     if let Some(headers) = headers {
         headers::check(headers, &client.revision, method, params)?;
     }
-    let is_supported = script
-        .revisions
-        .iter()
-        .any(|revision| revision.era() == Era::Modern && revision.as_str() == client.revision);
+    let is_supported = script.revisions.iter().any(|revision| {
+        revision.era() == RevisionEra::Modern && revision.as_str() == client.revision
+    });
     if is_supported {
         Ok(client)
     } else {
@@ -83,7 +82,7 @@ fn admit(
     }
 }
 
-fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
+fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     let (script, method) = (request.script, request.method);
     let unknown = || RpcError {
         data: Some(json!({"supported": versions(script)})),

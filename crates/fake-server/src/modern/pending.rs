@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// The request behind one `requestState`.
 #[derive(Clone)]
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     /// Raw id of the request that was answered with it.
     pub(super) id: String,
     /// Method and params of that request, without what each retry may change.

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::pending::Pending;
+use super::pending::PendingRequest;
 use super::result::typed;
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::message::{self, RpcError, quote};
-use crate::questions::{Question, Rounds, Subject, object};
-use crate::request::Request;
+use crate::questions::{ClientQuestion, Rounds, Subject, object};
+use crate::request::ReceivedRequest;
 
 #[derive(Deserialize)]
 struct Retry<'a> {
@@ -24,13 +24,13 @@ struct Retry<'a> {
 
 /// Asks the next round, or the open questions of this one. Answers in the end.
 pub(crate) fn interview(
-    request: &Request,
+    request: &ReceivedRequest,
     subject: &Subject,
     rounds: &Rounds,
-) -> Result<Vec<Action>, RpcError> {
+) -> Result<Vec<ServiceAction>, RpcError> {
     let retry: Retry = request.read()?;
     let has_state = subject.name() != "ask_without_state";
-    let fresh = Pending {
+    let fresh = PendingRequest {
         id: request.id.to_owned(),
         request: request_key(request)?,
         round: 0,
@@ -51,7 +51,7 @@ pub(crate) fn interview(
             pending.answers.push((key, answer));
         }
     }
-    let open: Vec<Question> = rounds[pending.round]
+    let open: Vec<ClientQuestion> = rounds[pending.round]
         .iter()
         .filter(|question| !pending.answers.iter().any(|(key, _)| *key == question.key))
         .cloned()
@@ -73,11 +73,19 @@ pub(crate) fn interview(
         .map(|(key, answer)| (*key, answer.as_str()))
         .collect();
     let answer = request.answer(&subject.result(&object(&answers)));
-    Ok(vec![Action::Finish(subject.name().to_owned()), answer])
+    Ok(vec![
+        ServiceAction::Finish(subject.name().to_owned()),
+        answer,
+    ])
 }
 
 /// Answers `input_required`.
-fn ask(request: &Request, pending: Pending, questions: &[Question], has_state: bool) -> Action {
+fn ask(
+    request: &ReceivedRequest,
+    pending: PendingRequest,
+    questions: &[ClientQuestion],
+    has_state: bool,
+) -> ServiceAction {
     let mut members = Vec::new();
     if !questions.is_empty() {
         let questions: Vec<(&str, String)> = questions
@@ -105,11 +113,15 @@ fn ask(request: &Request, pending: Pending, questions: &[Question], has_state: b
     }
     let result = format!("{{{}}}", members.join(","));
     let result = typed("input_required", request.script, request.method, &result);
-    Action::Send(message::result(request.id, &result))
+    ServiceAction::Send(message::result(request.id, &result))
 }
 
 /// Finds the request behind the state. The retry must repeat its method and params under another id.
-fn resume(request: &Request, retry: &Pending, state: &str) -> Result<Pending, RpcError> {
+fn resume(
+    request: &ReceivedRequest,
+    retry: &PendingRequest,
+    state: &str,
+) -> Result<PendingRequest, RpcError> {
     let earlier = request.service.shared().pending.get(state).cloned();
     let mut pending = earlier.ok_or_else(|| lost(request, "requestState is not what was given"))?;
     if pending.request != retry.request {
@@ -125,7 +137,7 @@ fn resume(request: &Request, retry: &Pending, state: &str) -> Result<Pending, Rp
     Ok(pending)
 }
 
-fn request_key(request: &Request) -> Result<(String, Value), RpcError> {
+fn request_key(request: &ReceivedRequest) -> Result<(String, Value), RpcError> {
     let mut params: Value = request.read()?;
     if let Some(params) = params.as_object_mut() {
         params
@@ -135,7 +147,7 @@ fn request_key(request: &Request) -> Result<(String, Value), RpcError> {
 }
 
 /// Fails loudly, with the received state and all states given out.
-fn lost(request: &Request, reason: &str) -> RpcError {
+fn lost(request: &ReceivedRequest, reason: &str) -> RpcError {
     let params: Value = serde_json::from_str(request.params).unwrap_or_default();
     let states: Vec<_> = request.service.shared().pending.keys().cloned().collect();
     RpcError {

@@ -4,19 +4,19 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::listen::{Filter, Listen, SUBSCRIPTION, notification, raw};
+use super::listen::{ListenFilter, ListenStream, SUBSCRIPTION, notification, raw};
 use super::result::{missing_capability, typed};
 use super::{task, tasks};
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::catalog;
 use crate::message::{self, RpcError};
-use crate::request::Request;
+use crate::request::ReceivedRequest;
 
 /// Acknowledges the part of the filter that the fake can serve, then sends its events.
-pub(super) fn open(request: &Request) -> Result<Vec<Action>, RpcError> {
+pub(super) fn open(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     #[derive(Deserialize)]
     struct Params {
-        notifications: Filter,
+        notifications: ListenFilter,
     }
     let Params { notifications } = request.read()?;
     let script = request.script;
@@ -41,14 +41,14 @@ pub(super) fn open(request: &Request) -> Result<Vec<Action>, RpcError> {
     let meta = json!({"_meta": {SUBSCRIPTION: raw(request.id)}});
     let end = typed("complete", script, request.method, &meta.to_string());
     let (events, receiver) = mpsc::unbounded_channel();
-    shared.listens.retain(Listen::is_open);
-    shared.listens.push(Listen {
+    shared.listens.retain(ListenStream::is_open);
+    shared.listens.push(ListenStream {
         id: request.id.to_owned(),
         filter,
         events,
     });
     Ok(vec![
-        Action::Send(acknowledged),
-        Action::Listen(receiver, message::result(request.id, &end)),
+        ServiceAction::Send(acknowledged),
+        ServiceAction::Listen(receiver, message::result(request.id, &end)),
     ])
 }
