@@ -27,7 +27,7 @@ pub struct Usage {
 impl Usage {
     pub fn of_process(pid: u32) -> io::Result<Self> {
         let count =
-            |folder| Ok::<_, io::Error>(fs::read_dir(format!("/proc/{pid}/{what}"))?.count());
+            |folder| Ok::<_, io::Error>(fs::read_dir(format!("/proc/{pid}/{folder}"))?.count());
         let memory = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
         let pss = memory.lines().find_map(|line| line.strip_prefix("Pss:"));
         let pss = pss.and_then(|text| text.split_whitespace().next()?.parse().ok());

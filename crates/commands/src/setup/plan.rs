@@ -379,7 +379,7 @@ impl Plan {
         let servers = client_files::servers(&it.file, text)?.into_iter();
         let ours = servers.filter(|server| match &server.left_out {
             None => self.takes(server),
-            Some(reason) => !reason.stays(),
+            Some(reason) => !reason.stays_in_file(),
         });
         let changes: Vec<EntryChange> = ours
             .map(|server| EntryChange::Remove {

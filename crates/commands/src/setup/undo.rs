@@ -166,7 +166,7 @@ impl Restored {
                 Some(file) => {
                     let before = before.as_deref().unwrap_or_default();
                     client_files::revert(&file, before, &after, &now)
-                        .map(|reverted| (Some(reverted.text), reverted.kept))
+                        .map(|reverted| (Some(reverted.text), reverted.changed_since))
                         .map_err(|error| error.to_string())
                 }
                 None => Err(format!("{client} is not known")),
