@@ -73,7 +73,7 @@ fn redirect(received: &mut Received) -> Option<HttpReply> {
     Some(reply)
 }
 
-/// The refusal of an unknown session: 404, or the answer of a real server.
+/// Returns the refusal of an unknown session: 404, or the answer of a real server.
 pub(crate) fn lost_session(script: &Script, received: &Received) -> HttpReply {
     let error = |id: &str| {
         let error = RpcError::new(-32000, "Bad Request: No valid session ID provided");
@@ -113,7 +113,7 @@ pub(crate) fn change(script: &Script, received: &Received, reply: &mut HttpReply
     }
 }
 
-/// The actions of a bend for a legacy request, in place of its answer.
+/// Returns the actions of a bend for a legacy request, in place of its answer.
 pub(crate) fn act(
     service: &Service,
     script: &Script,

@@ -50,7 +50,7 @@ impl EventBody {
         }
     }
 
-    /// The first half of a JSON document, after which the connection breaks.
+    /// Sends the first half of a JSON document, after which the connection breaks.
     pub fn broken_json(half: String) -> Self {
         let (_, nothing) = mpsc::unbounded_channel();
         Self {
@@ -59,7 +59,7 @@ impl EventBody {
         }
     }
 
-    /// A stream that ends after this text.
+    /// Sends this text, and ends.
     pub fn ended(text: &str) -> Self {
         let (_, nothing) = mpsc::unbounded_channel();
         Self {

@@ -26,12 +26,12 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// Streamable HTTP at `/mcp`.
+    /// Starts Streamable HTTP at `/mcp`.
     pub async fn http(script: Script) -> io::Result<Self> {
         Self::start(script, Door::Http, "/mcp").await
     }
 
-    /// HTTP+SSE (2024-11-05) at `/sse`.
+    /// Starts HTTP+SSE (2024-11-05) at `/sse`.
     pub async fn sse(script: Script) -> io::Result<Self> {
         Self::start(script, Door::Sse, "/sse").await
     }
@@ -59,7 +59,7 @@ impl Fake {
         self.address
     }
 
-    /// Everything that was received, in order.
+    /// Returns everything that was received, in order.
     pub fn received(&self) -> Vec<Received> {
         self.service.received().borrow().clone()
     }

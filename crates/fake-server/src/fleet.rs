@@ -15,7 +15,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Streamable HTTP on this number of ports.
+    /// Opens Streamable HTTP on this number of ports.
     pub async fn http(size: usize, script: Script) -> io::Result<Self> {
         #[cfg(unix)]
         raise_file_limit()?;
@@ -45,8 +45,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Times of attempts to open a session, in order: an `initialize`, or a connection to a gate that resets.
-    /// A closed port does not count.
+    /// Returns the times of attempts to open a session, in order: an `initialize`, or a connection to a
+    /// gate that resets. A closed port does not count.
     pub fn attempts(&self) -> Vec<Instant> {
         let received = self.backend.received();
         let greetings = received
@@ -57,7 +57,7 @@ impl Fleet {
         in_order(greetings.chain(refusals))
     }
 
-    /// Times of all connections, in order.
+    /// Returns the times of all connections, in order.
     pub fn connections(&self) -> Vec<Instant> {
         in_order(self.gates.iter().flat_map(Gate::attempts))
     }

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Connections that may wait to be accepted: more than any test opens at once.
+/// Connections that may wait to be accepted. No test opens more at once.
 const BACKLOG: u32 = 4096;
 
 /// Time to retry the bind, because the kernel may hold the port for a moment.
@@ -22,12 +22,12 @@ const BIND_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateMode {
     Forward,
-    /// Accepts connections and moves no bytes, on old connections too: no answer, no reset. The bytes are
-    /// moved when the gate forwards again.
+    /// Accepts connections and moves no bytes, on old connections neither: no answer, no reset. The bytes
+    /// are moved when the gate forwards again.
     Silent,
-    /// The port is closed; open connections stay.
+    /// Closes the port. Open connections stay.
     Closed,
-    /// Accepts and resets at once, on old connections too: a refusal that is counted.
+    /// Accepts connections and resets them at once, old connections too. These refusals are counted.
     Reset,
 }
 
@@ -80,7 +80,7 @@ struct Attempt {
     refused: bool,
 }
 
-/// The largest number of these ordered times within any span of this length.
+/// Returns the largest number of these ordered times within any span of this length.
 pub fn most_within(at: &[Instant], span: Duration) -> usize {
     let count = |(first, start): (usize, &Instant)| {
         at[first..].partition_point(|time| time.duration_since(*start) < span)
@@ -134,8 +134,8 @@ impl Gate {
         self.address
     }
 
-    /// Takes effect before this returns: after `Closed`, connections are refused; after the other modes they
-    /// are accepted again, on the same port.
+    /// Sets the treatment of new connections before this returns. After `Closed`, connections are refused.
+    /// After the other modes they are accepted again, on the same port.
     pub async fn set(&self, mode: GateMode) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();
         let gone = || io::Error::other("the gate has stopped");
@@ -151,7 +151,7 @@ impl Gate {
         self.orders.send_modify(|orders| orders.reset_below = next);
     }
 
-    /// Makes every open connection half-open for good; new ones work. This happens after a sleep, or when a
+    /// Makes every open connection half-open for good. New ones work. This happens after a sleep, or when a
     /// NAT has forgotten connections.
     pub fn strand(&self) {
         let next = self.next();
@@ -163,7 +163,7 @@ impl Gate {
         self.attempts.lock().len() as u64
     }
 
-    /// Times of accepted connections. Connections to a closed port are not counted.
+    /// Returns the times of accepted connections. Connections to a closed port are not counted.
     pub fn attempts(&self) -> Vec<Instant> {
         self.attempts
             .lock()
@@ -172,14 +172,14 @@ impl Gate {
             .collect()
     }
 
-    /// Times of connections that were accepted to be reset at once ([`GateMode::Reset`]).
+    /// Returns the times of connections that were accepted to be reset at once ([`GateMode::Reset`]).
     pub fn refusals(&self) -> Vec<Instant> {
         let attempts = self.attempts.lock();
         let refused = attempts.iter().filter(|attempt| attempt.refused);
         refused.map(|attempt| attempt.at).collect()
     }
 
-    /// The largest number of attempts within any span of this length.
+    /// Returns the largest number of attempts within any span of this length.
     pub fn most_attempts_within(&self, span: Duration) -> usize {
         most_within(&self.attempts(), span)
     }

@@ -1,5 +1,5 @@
-//! Asks the client, in both eras: the legacy one sends requests of its own, the
-//! modern one answers `input_required`.
+//! Asks the client, in both eras. The legacy era sends requests of its own, the modern era answers
+//! `input_required`.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::modern::{result, rounds};
 use crate::questions::{ClientQuestion, Rounds, Subject, collect, missing, visited};
 use crate::request::ReceivedRequest;
 
-/// Asks all rounds, then answers the request; refuses before the first where
-/// the client cannot be asked the last.
+/// Asks all rounds, then answers the request. Refuses before the first round if the client did not declare
+/// a capability of a later one.
 pub(crate) fn interview(
     request: &ReceivedRequest,
     subject: Subject,
@@ -34,7 +34,7 @@ pub(crate) fn interview(
     Ok(vec![ask(request, subject, rounds)])
 }
 
-/// Requests on the stream of the call.
+/// Sends requests on the stream of the call.
 fn ask(request: &ReceivedRequest, subject: Subject, rounds: Rounds) -> ServiceAction {
     let keys: Vec<&str> = rounds
         .iter()
@@ -66,7 +66,7 @@ fn ask(request: &ReceivedRequest, subject: Subject, rounds: Rounds) -> ServiceAc
     }
 }
 
-/// One request to the client.
+/// Makes one request to the client.
 pub(crate) fn client_request(
     request: &ReceivedRequest,
     method: &str,

@@ -1,4 +1,4 @@
-//! The legacy era: a session opens with `initialize`, and is remembered.
+//! The legacy era. A session opens with `initialize`, and is remembered.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::script::{Probed, Script};
 use crate::service::Service;
 use crate::session::FakeSession;
 
-/// Methods refused before `initialize`, so that a skipped handshake shows.
+/// Methods that are refused before `initialize`, so that a skipped handshake is noticed.
 const AFTER_INITIALIZE: [&str; 11] = [
     "tools/list",
     "tools/call",
@@ -31,7 +31,7 @@ const AFTER_INITIALIZE: [&str; 11] = [
     "logging/setLevel",
 ];
 
-/// Decides what one message leads to.
+/// Returns the actions for one message.
 pub(crate) fn receive(
     service: &Arc<Service>,
     session: &Arc<FakeSession>,

@@ -1,5 +1,5 @@
-//! The loopback listener of the HTTP transports, and its connections: one task
-//! owns both, and takes commands.
+//! The loopback listener of the HTTP transports, and its connections. One task owns both, and takes
+//! commands.
 
 use std::convert::Infallible;
 use std::io;
@@ -36,12 +36,12 @@ enum Event {
     Ended,
 }
 
-/// Binds a loopback port; 0 takes a free one.
+/// Binds a loopback port. Port 0 takes a free one.
 pub(crate) async fn bind(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
 }
 
-/// Serves until told to stop, or until the sender is gone.
+/// Serves until the command to stop, or until the sender is gone.
 pub(crate) async fn serve(
     door: Door,
     service: Arc<Service>,
@@ -92,13 +92,13 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
 }
 
 async fn connection(door: Door, service: Arc<Service>, stream: TcpStream) {
-    // Without it small answers wait for the peer's acknowledgement; a failure costs only time.
+    // Without it, small answers wait for the peer's acknowledgement. A failure costs only time.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(|request| {
         let service = Arc::clone(&service);
         async move { Ok::<_, Infallible>(answer(door, &service, request).await) }
     });
-    // A connection that breaks is what clients do; a stream that is cut is what tests ask for.
+    // Clients break connections, and tests cut streams on purpose.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), answer)
         .await;
@@ -135,7 +135,7 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
     reply
 }
 
-/// Refusals that ask for no session.
+/// Refuses a request before its session is looked up.
 fn refuse(service: &Service, script: &Script, received: &Received) -> Option<HttpReply> {
     if let Some(required) = &script.require_header
         && header(&received.headers, &required.name) != Some(&required.value)

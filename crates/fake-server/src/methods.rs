@@ -1,4 +1,4 @@
-//! The methods both eras have: lists, calls, reads, prompts, completions.
+//! The methods that both eras have: lists, calls, reads, prompts, completions.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ struct ListParams {
     cursor: Option<Value>,
 }
 
-/// The actions a request leads to; none for a method that the eras do not share.
+/// Returns the actions for a request, or `None` for a method that the eras do not share.
 pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceAction>>, RpcError> {
     let script = request.script;
     let list = |key: &str, items: &[String]| {
@@ -33,7 +33,7 @@ pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceActi
         };
         catalog::page(key, items, cursor.as_ref(), script)
     };
-    tell_of_list(request);
+    apply_list_bends(request);
     let result = match request.method {
         "tools/list" => list("tools", &request.tools())?,
         "tools/call" => return tools::call(request).map(Some),
@@ -73,8 +73,8 @@ pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceActi
     Ok(Some(vec![request.answer(&result)]))
 }
 
-/// Bends what is told of the lists.
-fn tell_of_list(request: &ReceivedRequest) {
+/// Applies the bends that concern changes of lists.
+fn apply_list_bends(request: &ReceivedRequest) {
     let (script, service) = (request.script, request.service);
     let list = match request.method {
         "tools/list" => "tools",
@@ -92,7 +92,7 @@ fn tell_of_list(request: &ReceivedRequest) {
     }
 }
 
-/// Taints what a person is shown of a result.
+/// Taints the texts of a result that a client displays to a person.
 fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
     match value {
         Value::Array(items) => {
@@ -119,7 +119,7 @@ fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
     }
 }
 
-/// The code of 2026-07-28 for a resource that is not there.
+/// Gives the error of a missing resource the code of its era.
 fn missing_resource(era: RevisionEra, error: RpcError) -> RpcError {
     match era {
         RevisionEra::Legacy => error,
@@ -130,7 +130,7 @@ fn missing_resource(era: RevisionEra, error: RpcError) -> RpcError {
     }
 }
 
-/// The answer to the first request of a client, with the trouble scripted for it.
+/// Returns the answer to the first request of a client, with the trouble that is scripted for it.
 pub(crate) fn greet(
     request: &ReceivedRequest,
     result: impl FnOnce() -> Result<Value, RpcError>,

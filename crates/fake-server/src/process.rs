@@ -1,4 +1,4 @@
-//! The program: what happens at start, then the transport.
+//! The program: its start, then the transport.
 #![expect(clippy::print_stdout, reason = "stdout announces the port")]
 #![expect(clippy::print_stderr, reason = "the fake complains as told")]
 

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::message::{self, RpcError, quote};
 use crate::revision::RevisionEra;
 
-/// Something only the client can know.
+/// A question that only the client can answer.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientQuestion {
-    /// Its name in `inputRequests`, and in what becomes of the answers.
+    /// Its name in `inputRequests`, and in the result of the answers.
     pub key: &'static str,
     pub method: String,
-    /// Raw.
+    /// The raw params.
     pub params: String,
 }
 
@@ -85,7 +85,7 @@ impl ClientQuestion {
         params["mode"] == json!("url")
     }
 
-    /// The capability a client must have declared to be asked, unless it has.
+    /// Returns the capability that the client must declare to be asked, or `None` if it did.
     pub fn lacks(&self, capabilities: &Value) -> Option<Value> {
         let elicitation = &capabilities["elicitation"];
         let (declared, required) = match self.method.as_str() {
@@ -98,7 +98,7 @@ impl ClientQuestion {
                 json!({"elicitation": {"url": {}}}),
             ),
             "elicitation/create" => (
-                // Without modes it means forms.
+                // Elicitation without modes means forms.
                 elicitation["form"].is_object() || *elicitation == json!({}),
                 json!({"elicitation": {"form": {}}}),
             ),
@@ -130,7 +130,7 @@ impl Subject {
         }
     }
 
-    /// A tool fails as tools do, the others with an error.
+    /// Returns the failure: of a tool as a result, of the others as an error.
     pub fn failure(&self, id: &str, text: &str) -> String {
         match self {
             Self::Tool(_) => {
@@ -145,7 +145,7 @@ impl Subject {
     }
 }
 
-/// All capabilities that some question needs and the client lacks.
+/// Returns all capabilities that some question needs and the client lacks.
 pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
     let mut all = json!({});
     for lacked in rounds
@@ -172,7 +172,7 @@ pub(crate) fn visited(page: &ClientQuestion, answers: &str) -> Option<String> {
         .then(|| message::notification("notifications/elicitation/complete", &id.to_string()))
 }
 
-/// The results by their keys, raw; or the first answer that is none.
+/// Returns the raw results by their keys, or the first answer that is no result.
 pub(crate) fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String, &'a str> {
     #[derive(Deserialize)]
     struct Answer<'a> {
@@ -189,7 +189,7 @@ pub(crate) fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String
     Ok(object(&results))
 }
 
-/// A JSON object of raw values.
+/// Returns a JSON object of raw values.
 pub(crate) fn object(members: &[(&str, &str)]) -> String {
     let texts = members
         .iter()

@@ -20,7 +20,7 @@ pub(crate) struct ReceivedRequest<'a> {
     /// The session that runs its calls. In the modern era it is a pipe, or one POST.
     pub session: &'a Arc<FakeSession>,
     pub script: &'a Script,
-    /// Raw, as are the params.
+    /// The raw id. The params are raw, too.
     pub id: &'a str,
     pub method: &'a str,
     pub params: &'a str,
@@ -43,7 +43,7 @@ impl ClientDescription {
     pub fn from_session(session: &FakeSession) -> Self {
         let state = session.state();
         let words = state.client.clone().unwrap_or_default();
-        // Words that are no JSON declare nothing.
+        // A text that is no JSON declares nothing.
         let params: Value = serde_json::from_str(&words).unwrap_or_default();
         Self {
             era: RevisionEra::Legacy,
@@ -65,13 +65,13 @@ impl<'a> ReceivedRequest<'a> {
         self.client.era == RevisionEra::Modern
     }
 
-    /// The definition of a tool, where this client is offered it.
+    /// Returns the definitions of the tools that this client is offered.
     pub fn tools(&self) -> Vec<String> {
         let extra = self.service.shared().extra_tool;
         catalog::tools(self.script, extra, &self.client.revision)
     }
 
-    /// The response with this result, which may still lack what the era adds.
+    /// Returns the response with this result, and adds the members of the era.
     pub fn response(&self, result: &str) -> String {
         match self.client.era {
             RevisionEra::Legacy => message::result(self.id, result),

@@ -20,7 +20,7 @@ use crate::modern::task::{Task, TaskState};
 use crate::script::Script;
 use crate::session::{FIRST_SERIAL, FakeSession, Outgoing, Outlet};
 
-/// One thing a client sent, as it came.
+/// One request or message of a client, as it was received.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub at: Instant,
@@ -34,7 +34,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// The JSON-RPC method, where the body has one.
+    /// Returns the JSON-RPC method, if the body has one.
     pub fn method(&self) -> Option<String> {
         match RpcMessage::parse(self.body.as_bytes()).ok()? {
             RpcMessage::Request { method, .. } | RpcMessage::Notification { method, .. } => {
@@ -47,7 +47,7 @@ impl Received {
 
 /// An order to the listener.
 pub(crate) enum ListenerCommand {
-    /// Closes the listener and all connections, or listens again; answers when done.
+    /// Closes the listener and all connections, or listens again. Answers when this is done.
     Refuse(bool, oneshot::Sender<io::Result<()>>),
     /// Breaks every connection.
     Cut,
@@ -64,27 +64,27 @@ pub(crate) enum Host {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Awake,
-    /// Finishes what it has begun, and hears nothing new.
+    /// Finishes its calls, and handles no new message.
     Deaf,
     /// Does nothing at all.
     Hanging,
 }
 
-/// The right to handle a message; of an exclusive kind where the script is single-flight.
+/// The right to handle a message. It is exclusive if the script is single-flight.
 pub(crate) type Turn = Option<OwnedMutexGuard<()>>;
 
 pub(crate) struct Service {
     host: Host,
     mood: watch::Sender<Mood>,
-    /// Held while a message is handled, where only one may be.
+    /// The lock is held while a message is handled, if only one may be handled at a time.
     flight: Arc<tokio::sync::Mutex<()>>,
     script: Mutex<Script>,
     shared: Mutex<SharedState>,
     /// Live sessions, oldest first.
     sessions: Mutex<Vec<Arc<FakeSession>>>,
-    /// Sessions that are not known any more, whose streams are open.
+    /// Sessions that are unknown now, but whose streams are open.
     lost: Mutex<Vec<Arc<FakeSession>>>,
-    /// Streams that `drop_streams` can cut; weak, for a stream ends with its last sender.
+    /// Streams that `drop_streams` can cut. They are weak, because a stream ends with its last sender.
     streams: Mutex<Vec<mpsc::WeakUnboundedSender<Outgoing>>>,
     received: watch::Sender<Vec<Received>>,
     serial: AtomicU64,
@@ -96,7 +96,7 @@ pub(crate) struct SharedState {
     pub runs: BTreeMap<String, u64>,
     /// Number of ended calls of each tool, prompt and resource.
     pub ends: BTreeMap<String, u64>,
-    /// Raw ids.
+    /// Raw ids of cancelled requests.
     pub cancelled: Vec<String>,
     pub extra_tool: bool,
     /// True after a server/discover of a client that was not understood.
@@ -138,7 +138,7 @@ impl SharedState {
         true
     }
 
-    /// Takes a task on once its time is over.
+    /// Moves a task to its next state once its time is over.
     pub fn advance(&mut self, id: &str) {
         self.change_task(id, Task::advanced);
     }
@@ -172,7 +172,7 @@ impl Service {
         self.shared.lock()
     }
 
-    /// Waits until the next message may be handled: for ever once the fake hangs.
+    /// Waits until the next message may be handled. Waits for ever once the fake hangs.
     pub async fn turn(&self) -> Turn {
         self.until(|mood| mood == Mood::Awake).await;
         if !self.script().single_flight {
@@ -199,7 +199,7 @@ impl Service {
         met.expect("the sender is ours");
     }
 
-    /// Answers nothing any more, or again.
+    /// Stops answering, or continues.
     pub fn hang(&self, hangs: bool) {
         let mood = if hangs { Mood::Hanging } else { Mood::Awake };
         self.mood.send_replace(mood);
@@ -230,7 +230,7 @@ impl Service {
         self.received.subscribe()
     }
 
-    /// Keeps what came; a process writes it to `--record` instead, for it may run long.
+    /// Keeps a received message. A process writes it to `--record` instead, because it may run for long.
     pub fn record(&self, received: Received) {
         if let Some(path) = &self.script().record {
             append(path, &received.body);
@@ -240,8 +240,8 @@ impl Service {
         }
     }
 
-    /// Ends the process; in a test, cuts every connection and forgets every
-    /// session, as a process would that is started again at once.
+    /// Ends the process. In a test, cuts every connection and forgets every session, like a process that is
+    /// started again at once.
     pub fn exit(&self, code: i32) {
         match &self.host {
             Host::Process => std::process::exit(code),
@@ -254,14 +254,14 @@ impl Service {
     }
 
     pub fn open_session(&self) -> Arc<FakeSession> {
-        // The process id keeps sessions of an earlier process unknown.
+        // Because of the process id, sessions of an earlier process are unknown.
         let id = format!("{:x}-{}", std::process::id(), self.serial());
         let session = FakeSession::new(id);
         self.sessions.lock().push(Arc::clone(&session));
         session
     }
 
-    /// The session all clients share where there are no ids.
+    /// Returns the session that all clients share if there are no ids.
     pub fn only_session(&self) -> Arc<FakeSession> {
         let mut sessions = self.sessions.lock();
         if sessions.is_empty() {
@@ -320,14 +320,14 @@ impl Service {
     pub fn cut_streams(&self) {
         for stream in std::mem::take(&mut *self.streams.lock()) {
             if let Some(outlet) = stream.upgrade() {
-                // Its reader is gone: cut already.
+                // If its reader is gone, it is cut already.
                 let _ = outlet.send(Outgoing::Cut);
             }
         }
     }
 }
 
-/// Adds a line to a file that a test reads; a path that cannot be written is the test's error.
+/// Adds a line to a file that a test reads. If the path cannot be written, the test is wrong.
 pub(crate) fn append(path: &Path, line: &str) {
     OpenOptions::new()
         .create(true)

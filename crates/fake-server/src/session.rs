@@ -31,15 +31,15 @@ pub(crate) type Outlet = mpsc::UnboundedSender<Outgoing>;
 #[derive(Default)]
 pub(crate) struct FakeSession {
     pub id: String,
-    /// One modern request over HTTP: closing its stream cancels it.
+    /// True for one modern request over HTTP, which is cancelled when its stream is closed.
     pub ends_with_stream: bool,
-    // Held only to look up or change a field, never across an await.
+    // The lock is held only to look up or change a field, never across an await.
     state: Mutex<SessionState>,
 }
 
 #[derive(Default)]
 pub(crate) struct SessionState {
-    /// Known since `initialize`.
+    /// The revision, known since `initialize`.
     pub revision: Option<String>,
     /// The raw params of `initialize`.
     pub client: Option<String>,
@@ -49,9 +49,9 @@ pub(crate) struct SessionState {
     pub sent_to_url: bool,
     /// Number of subscriptions to each URI since it was last unsubscribed.
     pub subscriptions: BTreeMap<String, u64>,
-    /// Messages received beyond `initialize`.
+    /// Number of messages received after `initialize`.
     pub messages: u64,
-    /// GETs of the stream.
+    /// Number of GETs of the stream.
     pub gets: u64,
     /// True if it lists nothing.
     pub spoiled: bool,
@@ -88,11 +88,11 @@ impl FakeSession {
         self.state.lock()
     }
 
-    /// Gives the session a stream; an earlier one ends.
+    /// Gives the session a stream. An earlier one ends.
     pub fn attach(&self, outlet: Outlet) {
         let mut state = self.state();
         for text in std::mem::take(&mut state.backlog) {
-            // A stream that is gone already loses what it was given, as on a real network.
+            // A stream that is gone already loses its messages, as on a real network.
             let _ = outlet.send(Outgoing::Message { text, last: false });
         }
         state.outlet = Some(outlet);
@@ -112,7 +112,7 @@ impl FakeSession {
         let mut state = self.state();
         match state.outlet.as_ref().filter(|outlet| !outlet.is_closed()) {
             Some(outlet) => {
-                // Closed in between: lost with its stream.
+                // If the stream was closed in between, the message is lost with it.
                 let _ = outlet.send(Outgoing::Message { text, last: false });
             }
             None => state.backlog.push(text),
@@ -124,10 +124,10 @@ impl FakeSession {
         self.state().backlog.clear();
     }
 
-    /// Breaks the session's stream, if there is one, after what `end` still carries.
+    /// Breaks the session's stream, if there is one, after the text of `end`.
     pub fn break_stream(&self, end: Outgoing) {
         if let Some(outlet) = &self.state().outlet {
-            // Its reader is gone: broken already.
+            // If its reader is gone, it is broken already.
             let _ = outlet.send(end);
         }
     }
@@ -169,7 +169,7 @@ impl FakeSession {
         }
         let mut state = self.state();
         while let Some(ended) = state.tasks.try_join_next() {
-            // Aborted is how cancelled calls end.
+            // Cancelled calls end as aborted tasks.
             if let Err(error) = ended
                 && error.is_panic()
             {

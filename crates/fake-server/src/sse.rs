@@ -1,5 +1,5 @@
-//! HTTP+SSE of revision 2024-11-05: `GET /sse` opens the stream and names the
-//! endpoint; messages are posted there and answered on the stream.
+//! HTTP+SSE of revision 2024-11-05. `GET /sse` opens the stream and names the endpoint. Messages are posted
+//! to the endpoint and answered on the stream.
 
 use std::sync::Arc;
 

@@ -67,7 +67,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         return Err(RpcError::invalid_params(format!("unknown tool: {name}")));
     }
     let raw = params.arguments.map_or("{}", RawValue::get);
-    // Only echo must bear what `Value` cannot hold.
+    // Only tool `echo` gets values that `Value` cannot hold.
     let arguments: Value = serde_json::from_str(raw).unwrap_or_default();
     let runs = service.shared().count_run(name);
     if script.hang_after.is_some_and(|limit| runs >= limit) {
@@ -146,7 +146,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             vec![answer(&result.to_string())]
         }
         "rpc_error" => {
-            // 2026-07-28 reserves what the legacy era leaves to servers.
+            // 2026-07-28 reserves a code that the legacy era leaves to servers.
             let code = match client.era {
                 RevisionEra::Legacy => -32050,
                 RevisionEra::Modern => -31050,
@@ -258,7 +258,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             }
             vec![ask(request, &question.method, &question.params)]
         }
-        // Modern servers must not; this one sends it all the same.
+        // Modern servers must not send it. This one does.
         "ping_client" => vec![ask(request, "ping", "{}")],
         "change_tools" => {
             service.shared().extra_tool = arguments["remove"] != json!(true);
@@ -318,7 +318,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             text_answer("printed")
         }
         "weird" => vec![answer(WEIRD_RESULT)],
-        // `extra` and the numbered tools.
+        // Tool `extra` and the numbered tools return their names.
         _ => text_answer(name),
     };
     Ok(finishing(name, actions))
@@ -360,7 +360,8 @@ fn echo(raw: &str) -> Result<String, RpcError> {
     ))
 }
 
-/// The sum of two numbers, where a missing one is zero. Integers stay integers. Anything else is an invalid argument.
+/// Returns the sum of two numbers, where a missing one is zero. Integers stay integers. Other values are
+/// invalid arguments.
 fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
     if [a, b]
         .iter()

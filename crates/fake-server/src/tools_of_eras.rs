@@ -1,4 +1,4 @@
-//! The tools in which the revisions differ; see `catalog::eras`.
+//! The tools in which the revisions differ. Their definitions are in `catalog::eras`.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ use crate::questions::{ClientQuestion, Rounds, Subject};
 use crate::request::ReceivedRequest;
 use crate::revision::RevisionEra;
 
-/// Clients give up long before.
+/// Number of rounds. Clients give up long before the end.
 const AGAIN_AND_AGAIN: usize = 1000;
 
 const AUDIO: &str = r#"{"content":[{"type":"text","text":"listen"},{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}]}"#;
 
 const LINK: &str = r#"{"content":[{"type":"text","text":"look"},{"type":"resource_link","uri":"fake://text","name":"text","mimeType":"text/plain"}]}"#;
 
-/// The actions of such a tool; none for any other.
+/// Returns the actions of such a tool, or `None` for other tools.
 pub(crate) fn run(
     request: &ReceivedRequest,
     name: &str,

@@ -37,7 +37,7 @@ pub const WEIRD_RESULT: &str = r#"{"zeta":{"b":1,"a":2},"content":[{"type":"holo
 /// The definition of tool `weird`, byte for byte.
 pub const WEIRD_TOOL: &str = r#"{"x-vendor":{"z":1e3,"a":[1.0,null]},"name":"weird","inputSchema":{"type":"object","properties":{"\u0061":{"type":"integer","maximum":12345678901234567890123}},"$defs":{}},"description":"a result no typed model can hold"}"#;
 
-/// Name, description, properties of the input.
+/// Names, descriptions and input properties of the tools.
 const TOOLS: [(&str, &str, &str); 34] = [
     (
         "echo",
@@ -171,7 +171,7 @@ const TOOLS: [(&str, &str, &str); 34] = [
     ),
 ];
 
-/// The tools as a client of this revision sees them.
+/// Returns the definitions of the tools for a client of this revision.
 pub(crate) fn tools(script: &Script, extra: bool, revision: &str) -> Vec<String> {
     let annotations = script.hint.as_ref().map_or_else(String::new, |hint| {
         format!(r#","annotations":{{"{hint}":true}}"#)
@@ -319,7 +319,7 @@ pub(crate) fn complete(params: &Value) -> Result<Value, RpcError> {
     Ok(json!({"completion": {"total": values.len(), "hasMore": false, "values": values}}))
 }
 
-/// The page of a list at a cursor, as a result.
+/// Returns a result with the page of a list at a cursor.
 pub(crate) fn page(
     key: &str,
     items: &[String],

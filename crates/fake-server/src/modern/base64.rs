@@ -1,4 +1,4 @@
-//! Strict base64: the standard alphabet, with padding, and nothing left over.
+//! Strict base64 in the standard alphabet, with padding and without unused bits.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -19,6 +19,6 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
             held &= (1 << bits) - 1;
         }
     }
-    // Bits of no byte must be zero, or two texts would mean the same.
+    // The unused bits must be zero, or two texts would decode to the same bytes.
     (held == 0).then_some(bytes)
 }

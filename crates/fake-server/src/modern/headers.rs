@@ -1,4 +1,4 @@
-//! The headers that repeat what the body says, and must repeat it exactly.
+//! The headers that repeat parts of the body, and must repeat them exactly.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ struct Params<'a> {
     task: Option<Cow<'a, str>>,
 }
 
-/// The headers every request has.
+/// Checks the headers that every request has.
 pub(super) fn check(
     headers: &HeaderMap,
     revision: &str,
@@ -34,7 +34,7 @@ pub(super) fn check(
 ) -> Result<(), RpcError> {
     same(headers, VERSION, Some(revision), plain)?;
     same(headers, METHOD, Some(method), plain)?;
-    // Params of another shape are the method's to refuse.
+    // The method refuses params of another shape.
     let params: Params = serde_json::from_str(params).unwrap_or_default();
     let name = match method {
         "tools/call" | "prompts/get" => params.name,
@@ -45,7 +45,7 @@ pub(super) fn check(
     same(headers, NAME, name.as_deref(), decoded)
 }
 
-/// The headers of a call, as the definition of its tool says.
+/// Checks the headers of a call against the definition of its tool.
 pub(super) fn check_call(
     headers: &HeaderMap,
     tools: &[String],
@@ -68,7 +68,7 @@ pub(super) fn check_call(
         return Ok(());
     };
     let arguments = arguments.map_or("null", RawValue::get);
-    // What no `Value` can hold has no header either.
+    // A value that no `Value` can hold has no header either.
     let arguments = serde_json::from_str(arguments).unwrap_or_default();
     parameters(headers, &tool["inputSchema"], &arguments)
 }

@@ -1,4 +1,4 @@
-//! The modern era over Streamable HTTP: one POST is one request, and its stream is its life.
+//! The modern era over Streamable HTTP. One POST is one request, which lives as long as its stream.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) async fn post(
 ) -> HttpReply {
     let (id, method, params) = match message {
         RpcMessage::Request { id, method, params } => (id, method, params),
-        // None is defined, none is refused.
+        // No notification is defined, and none is refused.
         RpcMessage::Notification { .. } => return plain(StatusCode::ACCEPTED, ""),
         RpcMessage::Response { .. } => return plain(StatusCode::BAD_REQUEST, "no responses"),
     };
@@ -70,7 +70,7 @@ pub(crate) async fn post(
     respond(script, &session, answers).await
 }
 
-/// Codes that say what is wrong with the request as such have a status of their own.
+/// Returns the status of an error. Only errors about the request itself have a status of their own.
 fn status(error: &RpcError) -> StatusCode {
     match error.code {
         -32601 => StatusCode::NOT_FOUND,

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::action::SubscriptionEvent;
 use crate::message;
 
-/// One open subscription. It ends when it is dropped, or its request is cancelled.
+/// One open subscription. It ends when it is dropped, or when its request is cancelled.
 pub(crate) struct ListenStream {
     /// Raw id of its request.
     pub(super) id: String,
@@ -103,10 +103,10 @@ pub(crate) fn end(listens: &mut Vec<ListenStream>) {
     listens.clear();
 }
 
-/// Breaks the streams of all that have one of their own.
+/// Breaks the streams of all subscriptions that have their own.
 pub(crate) fn cut(listens: &mut Vec<ListenStream>) {
     for listen in listens.drain(..) {
-        // Cancelled already.
+        // The subscription may have been cancelled already.
         let _ = listen.events.send(SubscriptionEvent::Cut);
     }
 }

@@ -1,4 +1,4 @@
-//! The modern era (2026-07-28): every request describes its client, and stands alone.
+//! The modern era (2026-07-28). Every request describes its client, and stands alone.
 
 mod base64;
 mod headers;
@@ -33,7 +33,7 @@ pub(crate) fn claims(script: &Script, params: &str) -> bool {
     script.is_modern() && (!script.is_legacy() || meta::is_modern(params))
 }
 
-/// Decides what one request over a pipe leads to.
+/// Returns the actions for one request over a pipe.
 pub(crate) fn receive(
     service: &Arc<Service>,
     session: &Arc<FakeSession>,
@@ -56,8 +56,7 @@ pub(crate) fn receive(
     outcome.unwrap_or_else(|refused| vec![ServiceAction::Send(error(id, &refused))])
 }
 
-/// Reads the client of a request, and refuses what is wrong, in this order: `_meta`, the headers, the
-/// version.
+/// Reads the client of a request. Checks in this order: `_meta`, the headers, the version.
 fn admit(
     script: &Script,
     method: &str,

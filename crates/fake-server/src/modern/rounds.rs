@@ -61,7 +61,7 @@ pub(crate) fn interview(
     }
     pending.round += 1;
     if let Some(next) = rounds.get(pending.round) {
-        // A round may ask what an earlier one asked.
+        // A round may repeat a question of an earlier one.
         pending
             .answers
             .retain(|(key, _)| next.iter().all(|question| question.key != *key));

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: opens a subscription.
+//! The method `subscriptions/listen`, which opens a subscription.
 
 use serde::Deserialize;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A task: a call that is answered before it is done.
+//! A task is a call that is answered before it is done.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Task {
     pub(super) state: TaskState,
     created: String,
     updated: String,
-    /// Runs its work.
+    /// The session that runs its work.
     pub(super) session: Arc<FakeSession>,
 }
 
@@ -32,10 +32,10 @@ pub(crate) struct Task {
 pub(super) struct Order {
     /// The time each part of its work takes.
     pub ms: u64,
-    /// Asks the user on the way.
+    /// True to ask the user on the way.
     pub ask: bool,
     pub fail: bool,
-    /// Is answered in the ordinary way to clients without the extension.
+    /// True to answer clients without the extension in the ordinary way.
     pub optional: bool,
 }
 
@@ -59,7 +59,7 @@ impl Task {
         }
     }
 
-    /// The state that follows once its time is over.
+    /// Returns the state that follows once its time is over.
     pub fn advanced(&self) -> TaskState {
         match &self.state {
             TaskState::Working { answer: None } if self.order.ask => TaskState::InputRequired,

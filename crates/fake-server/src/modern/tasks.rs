@@ -20,7 +20,7 @@ pub(super) fn is_declared(request: &ReceivedRequest) -> bool {
     request.client.capabilities["extensions"][EXTENSION].is_object()
 }
 
-/// Tool `task`.
+/// Runs tool `task`.
 pub(crate) fn call(
     request: &ReceivedRequest,
     arguments: &Value,

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::common::within;
 
-/// Silence that lasts so long is silence: on loopback an echo takes microseconds.
+/// The time after which a test takes silence for granted. On loopback an echo takes microseconds.
 const SILENCE: Duration = Duration::from_millis(100);
 
 async fn open() -> Gate {
@@ -20,7 +20,7 @@ async fn open() -> Gate {
         while let Ok((mut stream, _)) = backend.accept().await {
             tokio::spawn(async move {
                 let (mut input, mut output) = stream.split();
-                // Ends with its connection, whichever way that ends.
+                // The echo ends with its connection, whichever way that ends.
                 drop(tokio::io::copy(&mut input, &mut output).await);
             });
         }

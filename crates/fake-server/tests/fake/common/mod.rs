@@ -18,7 +18,7 @@ pub async fn within<T>(work: impl Future<Output = T>) -> T {
         .expect("within the time limit")
 }
 
-/// Waits until it is so; the limit is the test's.
+/// Waits until the condition is true. The test has its own limit in time.
 pub async fn eventually(condition: impl Fn() -> bool) {
     while !condition() {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -49,7 +49,7 @@ pub fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("a JSON message")
 }
 
-/// The text of a tool result.
+/// Returns the text of a tool result.
 pub fn text(message: &Value) -> &str {
     message["result"]["content"][0]["text"]
         .as_str()
@@ -112,7 +112,7 @@ impl Stream {
         }
     }
 
-    /// The data of the next event, `None` at the orderly end, `Err` where the stream broke.
+    /// Returns the data of the next event, `None` at the orderly end, or `Err` if the stream broke.
     pub async fn next(&mut self) -> hyper::Result<Option<String>> {
         loop {
             if let Some((event, rest)) = self.buffer.split_once("\n\n") {

@@ -74,7 +74,7 @@ async fn every_refusal_has_its_status() {
             (StatusCode::BAD_REQUEST, &json!(-32022))
         );
 
-        // Opened as in the legacy era, without any of this era's headers.
+        // The client opens as in the legacy era, without any of this era's headers.
         let accept = ("accept", "application/json, text/event-stream");
         let kind = ("content-type", "application/json");
         let opened = send(&url, "POST", &[accept, kind], initialize("2025-11-25")).await;
@@ -149,7 +149,7 @@ async fn who_closes_the_stream_cancels() {
             if ignores {
                 eventually(|| fake.finished("progress") == 1).await;
             } else {
-                // Longer than all steps take.
+                // The time is longer than all steps take.
                 ask(&fake.url(), &call(8, "sleep", &json!({"ms": 500}))).await;
                 assert_eq!(fake.finished("sleep"), 1);
                 assert_eq!(fake.finished("progress"), 0);

@@ -1,4 +1,4 @@
-//! Pinned to legacy revisions.
+//! Fakes that are pinned to legacy revisions.
 
 use fake_server::{Fake, REVISIONS, Revision, Script};
 use hyper::StatusCode;
@@ -165,7 +165,7 @@ async fn asks_by_requests_of_its_own() {
             json!({"ask_sampling": 1, "ask_elicitation": 1, "ask_roots": 1, "ask_in_turn": 1})
         );
 
-        // Both are asked before either is answered; an error of the client is the tool's.
+        // Both are asked before either is answered. An error of the client becomes an error of the tool.
         peer.send(call(3, "ask_together", &json!({}))).await;
         let (first, second) = (peer.next().await, peer.next().await);
         assert_eq!(first["method"], "elicitation/create");
@@ -264,7 +264,7 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
             discovered["result"]["supportedVersions"],
             json!(["2026-07-28", "2025-06-18"])
         );
-        // Each era by its own rules, on one pipe.
+        // Each era has its own rules, on one pipe.
         let pong = peer.ask(request(2, "ping", &json!({}))).await;
         assert_eq!(pong["result"], json!({}));
         let unknown = peer
@@ -305,7 +305,7 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
         let (status, _) =
             modern::ask(&fake.url(), &modern::request(1, "tools/list", &json!({}))).await;
         assert_eq!(status, StatusCode::OK);
-        // The header alone is a modern word, and then `_meta` is due.
+        // The header alone marks the modern era, and then `_meta` is required.
         let headers = [accept, kind, ("mcp-protocol-version", "2026-07-28")];
         let bare = send(
             &fake.url(),

@@ -144,7 +144,7 @@ async fn a_retry_that_is_not_exact_fails_loudly() {
         invented["params"]["requestState"] = json!("mine");
         assert_eq!(answer(&fake, &invented).await["error"]["code"], -32602);
         assert_eq!(text(&answer(&fake, &right).await), r#"{"form":{}}"#);
-        // What runs twice is counted twice.
+        // A tool that runs twice is counted twice.
         answer(&fake, &changed("/id", json!(3))).await;
         assert_eq!(fake.finished("ask_elicitation"), 2);
     })

@@ -23,7 +23,7 @@ async fn create(fake: &Fake, arguments: &Value) -> Value {
     created["result"]["taskId"].clone()
 }
 
-/// The task once it has this status.
+/// Returns the task once it has this status.
 async fn until(fake: &Fake, id: &Value, status: &str) -> Value {
     loop {
         let message = request(2, "tasks/get", &json!({"taskId": id}));
