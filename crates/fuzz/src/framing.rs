@@ -207,7 +207,7 @@ fn check_lines(
             assert_eq!(line, unfinished);
         }
     }
-    assert_eq!(found.next(), None);
+    assert_eq!(delivered.next(), None);
 }
 
 fn check_head(head: &[u8], line: &[u8], limit: usize) {
