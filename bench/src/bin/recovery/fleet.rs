@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use fake_server::gate::{self, Mode};
+use fake_server::gate::{self, GateMode};
 use fake_server::{Fleet, Script};
 use mainstay_bench::gateway::{Gateway, PATIENCE};
 use serde::Serialize;
