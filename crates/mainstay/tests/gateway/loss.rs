@@ -105,7 +105,7 @@ async fn a_server_that_is_not_to_come_back_stays_away() {
     let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
     let client = gateway.client().await;
     kill(&pid(&client, "x__pid").await);
-    let call = async || {
+    let lost_call = async || {
         let response = client
             .request("tools/call", json!({"name": "x__pid"}))
             .await;
@@ -114,9 +114,9 @@ async fn a_server_that_is_not_to_come_back_stays_away() {
             data => data,
         }
     };
-    let mut failure = call().await;
+    let mut failure = lost_call().await;
     if failure["kind"] == "outcome_unknown" {
-        failure = call().await;
+        failure = lost_call().await;
     }
     // The catalog may have lost the tool already.
     let kinds = ["server_not_connected", "tool_not_found"];
