@@ -1,4 +1,4 @@
-//! What every command has: its work, and what the program must know before the work begins.
+//! The trait of all commands, and the facts that the program needs before it runs one.
 
 use std::io::{self, IsTerminal as _};
 
@@ -6,7 +6,7 @@ use super::{CommandError, Exit, connect::DaemonArgs, shape::Shape};
 
 /// The arguments of a command.
 pub trait RunCommand {
-    /// What the program does for this command: `dyn Host`, or a trait above it.
+    /// The services of the program that this command uses: `dyn Host`, or a trait above it.
     type Host<'h>: ?Sized + 'h;
 
     fn facts(&self) -> CommandFacts;
@@ -27,7 +27,7 @@ impl<T: RunCommand> RunCommand for Box<T> {
     }
 }
 
-/// What the program must know of a command before it runs.
+/// Facts about a command that the program needs before it runs the command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommandFacts {
     /// The command prints JSON. Notes and errors are JSON, too.
@@ -36,15 +36,15 @@ pub struct CommandFacts {
     pub is_quiet: bool,
     pub role: Role,
     pub guard: Guard,
-    /// What the command does, for the line that is shown while it takes long. Without it the command shows a
-    /// line of its own, or nothing but what it prints.
+    /// Text of the progress line, which appears when the command takes long. `None`: the command shows a line of
+    /// its own, or only prints its result.
     pub under_way: Option<&'static str>,
 }
 
-/// Who depends on a command.
+/// The party that depends on a command while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Whoever typed it.
+    /// The person or script that started it.
     #[default]
     Tool,
     /// The clients of a daemon.

@@ -85,7 +85,7 @@ impl RunCommand for Search {
         // A registry may send more than was asked for.
         page.servers.truncate(limit);
         page.servers
-            .retain(|it| it.status != ListingStatus::Deleted);
+            .retain(|server| server.status != ListingStatus::Deleted);
         let servers: Vec<_> = page.servers.iter().map(as_json).collect();
         let whole = json!({"servers": servers, "nextCursor": page.next});
         let found = Found {

@@ -1,8 +1,8 @@
 //! The configuration: a file's text in, valid types out.
 //!
-//! Everything is decided here, before a port is bound (invariant 11). What one server's entry gets
-//! wrong makes that server [`Launch::Broken`](mainstay_core::config::Launch) and leaves the others alone; what the file gets wrong
-//! is an error of the file. Every finding says where it stands: line, column and key path.
+//! Everything is decided here, before a port is bound (invariant 11). What one server's entry gets wrong
+//! makes that server [`Launch::Broken`](mainstay_core::config::Launch) and leaves the others alone; what the
+//! file gets wrong is an error of the file. Every finding says where it stands: line, column and key path.
 //!
 //! [`parse`] is pure: the environment, the home folder and other files reach it through
 //! [`Environment`].

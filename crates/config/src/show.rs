@@ -37,7 +37,7 @@ pub enum Defaults {
 }
 
 /// The configuration without its secrets, to be read by people. `config` was parsed from `document` with
-/// [`super::References::Kept`]. It can be read as a configuration again, placeholders aside.
+/// [`crate::References::Kept`]. It can be read as a configuration again, placeholders aside.
 pub fn shown(config: &Config, document: &Document, defaults: Defaults) -> Value {
     let written: HashMap<ServerName, Entry> = document.entries().into_iter().collect();
     let servers = config.servers.iter().map(|server| {

@@ -39,7 +39,7 @@ impl Shown {
             } => {
                 let words = std::iter::once(command)
                     .chain(args)
-                    .map(|it| word(it.masked()));
+                    .map(|text| word(text.masked()));
                 let mut about = Vec::from_iter(names("with the variables", env));
                 about.extend(cwd.as_ref().map(|cwd| format!("in {}", word(cwd))));
                 Self {

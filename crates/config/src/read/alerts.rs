@@ -23,7 +23,7 @@ const FLAPPING: Flapping = Flapping {
     losses: 3,
     within: Duration::from_secs(600),
 };
-/// What a receiver, or a command, may take. Long enough for a slow chat service.
+/// Default time limit of a delivery, by webhook or command. Long enough for a slow chat service.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads `alerts`, an array.

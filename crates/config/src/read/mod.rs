@@ -13,7 +13,7 @@ mod numbers;
 pub(crate) mod options;
 pub(crate) mod policies;
 mod profiles;
-mod reach;
+pub(crate) mod reach;
 pub(crate) mod report;
 pub(crate) mod server_name;
 pub(crate) mod syntax;

@@ -43,7 +43,10 @@ pub(crate) fn read(
                 continue;
             }
         };
-        let known = config.profiles.iter().position(|it| it.name == name);
+        let known = config
+            .profiles
+            .iter()
+            .position(|profile| profile.name == name);
         let base = match known {
             Some(index) => config.profiles.swap_remove(index),
             None => Profile::everything(name),
@@ -116,7 +119,7 @@ fn servers(node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Vec<Glo
         let is_known = config
             .servers
             .iter()
-            .any(|it| glob.matches(it.name.as_str()));
+            .any(|server| glob.matches(server.name.as_str()));
         if !is_known && !glob.as_str().contains('*') {
             unknown_server(glob.as_str(), node, config, report);
         }
@@ -127,7 +130,11 @@ fn servers(node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Vec<Glo
 
 /// A warning only: a server may come later.
 fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut Report<'_>) {
-    let names: Vec<&str> = config.servers.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = config
+        .servers
+        .iter()
+        .map(|server| server.name.as_str())
+        .collect();
     let hint = nearest(name, &names).map(|known| format!("did you mean \"{known}\"?"));
     let message = format!("there is no server \"{name}\" in this file");
     report.warn_with_hint(&node.place, message, hint);
@@ -167,7 +174,7 @@ fn edits(
             report.error(&member.key_place, message);
             continue;
         };
-        if !config.servers.iter().any(|it| it.name == server) {
+        if !config.servers.iter().any(|known| known.name == server) {
             unknown_server(server.as_str(), &member.node, config, report);
         }
         if let Some(text) = member.node.string(report) {

@@ -27,7 +27,7 @@ use crate::{
 pub(crate) const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUrl"];
 
 /// What an entry without a word of its transport must have one of.
-const START_KEYS: [&str; 5] = ["command", "url", "serverUrl", "httpUrl", "remoteUrl"];
+pub(crate) const START_KEYS: [&str; 5] = ["command", "url", "serverUrl", "httpUrl", "remoteUrl"];
 
 /// Keys by which clients say how they get credentials.
 const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];

@@ -4,7 +4,7 @@
 //! {"endpoint": "http://127.0.0.1:4318", "headers": {"authorization": "${OTLP_AUTH}"}, "sampleRatio": 0.1}
 //! ```
 //!
-//! What it leaves out the standard variables say (OpenTelemetry, "Environment Variable Specification").
+//! The standard variables fill in the keys that are left out (OpenTelemetry, "Environment Variable Specification").
 
 use mainstay_core::config::{Secret, Telemetry, Webhook};
 

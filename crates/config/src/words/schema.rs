@@ -1,6 +1,6 @@
 //! The shape of a configuration: which keys an object has and what may stand there.
 //!
-//! The parser and the JSON Schema share it. [`super::fields::Fields`] takes no key that is not in it, and
+//! The parser and the JSON Schema share it. [`crate::read::fields::Fields`] takes no key that is not in it, and
 //! every reader of a value is held against the shape of its key, both in debug builds: a key that is
 //! parsed and not in the schema fails the first test that reads it.
 

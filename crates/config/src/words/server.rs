@@ -10,6 +10,7 @@ use crate::{
     foreign::{KEPT_KEYS, UNUSED_KEYS},
     read::{
         options::PROTOCOLS,
+        reach::{START_KEYS, URL_KEYS},
         withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
     },
     words::{
@@ -31,7 +32,7 @@ static ROOT_SHAPE: Shape = Shape::Either(&ROOT_SHAPES);
 pub static SERVER: Object = Object {
     foreign: &[&KEPT_KEYS, &UNUSED_KEYS],
     later: &["dev", "sandbox"],
-    required: &["command", "url", "serverUrl", "httpUrl", "remoteUrl"],
+    required: &START_KEYS,
     ..object(
         "server",
         &[TRANSPORT, PROCESS, REMOTE, OPTIONS, POLICIES, OF_CLIENTS],
@@ -77,7 +78,7 @@ pub const PROCESS: &[Key] = &[
 /// A remote server.
 pub const REMOTE: &[Key] = &[
     key(
-        &["url", "serverUrl", "httpUrl", "remoteUrl"],
+        &URL_KEYS,
         TEXT, "Where the server is. Several must say the same. Credentials inside (`https://me:secret@…`) are refused.",
     ).value("`http://` or `https://` URL, one is required").of_clients(),
     key(

@@ -96,7 +96,7 @@ impl Guarded {
     }
 
     /// Requests that reached the servers.
-    fn asked(&self) -> usize {
+    fn request_count(&self) -> usize {
         let methods = [
             "tools/call",
             "prompts/get",
@@ -180,7 +180,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
             assert!(lists_of_friend.contains(&hidden), "{path}: {hidden}");
         }
         assert!(lists_of_guest.contains(&format!(r#""name":"{prefix}count""#)));
-        let asked = guarded.asked();
+        let asked = guarded.request_count();
         for (method, params) in requests(prefix) {
             let error = client.error(method, params.clone()).await;
             assert!(
@@ -188,7 +188,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
                 "{error}"
             );
         }
-        assert_eq!(guarded.asked(), asked, "{path}: no server is asked");
+        assert_eq!(guarded.request_count(), asked, "{path}: no server is asked");
         for (method, params) in requests(prefix) {
             friend.result(method, params).await;
         }
@@ -196,7 +196,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
         // A client without a session.
         let mut modern = Modern::at(&guarded.gateway, path);
         modern.http.token = Some(guest.clone());
-        let asked = guarded.asked();
+        let asked = guarded.request_count();
         for method in LISTS {
             let list = modern.result(method, json!({})).await.to_string();
             for hidden in listed(prefix) {
@@ -208,7 +208,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
                 modern.error(method, params).await;
             }
         }
-        assert_eq!(guarded.asked(), asked, "{path}: no server is asked");
+        assert_eq!(guarded.request_count(), asked, "{path}: no server is asked");
     }
     // An unknown name has the same answer.
     let client = guarded.client("/mcp", &guest).await;
@@ -301,7 +301,7 @@ async fn what_is_refused_is_unknown_over_rest() {
             "{path}: {list}"
         );
     }
-    let asked = guarded.asked();
+    let asked = guarded.request_count();
     for (path, body) in [
         (
             "/api/mcp-tools/call",
@@ -324,7 +324,7 @@ async fn what_is_refused_is_unknown_over_rest() {
         .post(execute, json!({"arguments": {"text": "hi"}}))
         .await;
     assert_eq!(answer["success"], false, "{answer}");
-    assert_eq!(guarded.asked(), asked, "no server is asked");
+    assert_eq!(guarded.request_count(), asked, "no server is asked");
     for path in [
         "/api/servers/y",
         "/api/servers/y/logs",

@@ -168,7 +168,7 @@ impl<'a> Context<'a> {
 
     /// Which records and objects the client may see.
     pub fn reach(&self) -> Reach {
-        Reach::of(&self.client, self.view.clone())
+        Reach::new(&self.client, self.view.clone())
     }
 
     /// Whether this is a refused call that the client surely made: with its token, or in its session. Its name

@@ -25,7 +25,7 @@ pub struct Whom {
 }
 
 impl Reach {
-    pub fn of(client: &Client, view: View) -> Self {
+    pub fn new(client: &Client, view: View) -> Self {
         let whom = Whom {
             principal: client.principal.clone(),
             session: client.origin.session.clone(),

@@ -70,7 +70,7 @@ impl RequestContext<'_> {
         let shown = self.view.shown();
         let own = [Group::Records, Group::Meta];
         let reads = own.iter().any(|group| shown.own_tools().contains(group));
-        (reads || self.cuts_results()).then(|| Reach::of(&self.sink.client, self.view.clone()))
+        (reads || self.cuts_results()).then(|| Reach::new(&self.sink.client, self.view.clone()))
     }
 
     async fn call_tool(self) -> Reply {

@@ -105,7 +105,7 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
         && frame.method() == Some(Method::ResourcesRead)
         && objects::is_one(&uri.value)
     {
-        let reach = Reach::of(&sink.client, view);
+        let reach = Reach::new(&sink.client, view);
         return objects::read(shared, Some(reach), id, &uri.value, era, cancelled).await;
     }
     let list = frame.method().and_then(ListKind::of);
