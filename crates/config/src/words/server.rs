@@ -54,7 +54,7 @@ const TRANSPORT: &[Key] = &[key(
 pub const PROCESS: &[Key] = &[
     key(
         &["command"],
-        TEXT, "A program of `PATH`, or an absolute path. `mainstay resolve CMD` shows which one is meant, in any preset but `desktop`.",
+        TEXT, "The program, without its arguments.",
     ).of_clients(),
     key(&["args"], TEXTS, "The program's arguments.").default("`[]`").of_clients(),
     key(
