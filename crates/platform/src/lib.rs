@@ -22,3 +22,4 @@ pub mod processes;
 pub mod scratch;
 pub mod state;
 pub mod utc;
+pub mod vault;

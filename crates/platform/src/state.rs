@@ -30,6 +30,7 @@ const CLIENT_TOKENS: &str = "tokens.json";
 const BROWSER_SESSIONS: &str = "browsers.json";
 const SESSION_KEY: &str = "session.key";
 const SWITCHES: &str = "switches.json";
+const VAULT: &str = "vault";
 const INSTANCES: &str = "instances";
 
 /// Attempts to lock the directory. Commands hold the lock for a moment to check for an owner, and a new owner
@@ -129,6 +130,11 @@ impl StateDir {
     /// The path of the hashed browser sessions.
     pub fn browser_sessions(&self) -> PathBuf {
         self.0.join(BROWSER_SESSIONS)
+    }
+
+    /// The path of the secrets that are kept between runs; see [`crate::vault`].
+    pub fn vault(&self) -> PathBuf {
+        self.0.join(VAULT)
     }
 
     /// Replaces the control token. Readers see either the old or the new one.

@@ -6,6 +6,7 @@ pub mod defaults;
 mod error;
 mod glob;
 mod journal;
+mod oauth;
 mod profiles;
 mod secret;
 mod server;
@@ -20,6 +21,7 @@ pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use glob::Glob;
 pub use journal::{Durability, Journal, Payloads, Redact, redact_pattern};
+pub use oauth::{Grant, OAuth};
 pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use server::{

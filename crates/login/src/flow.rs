@@ -1,0 +1,414 @@
+//! Logins in a browser that have begun: each waits for one redirect, for ten minutes.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
+
+use mainstay_core::config::Secret;
+use oauth2::url::Url;
+
+use crate::discovery::IssuerMetadata;
+
+/// The time that a person has to log in.
+pub const LOGIN_LIMIT: Duration = Duration::from_mins(10);
+
+/// Logins that wait at the same time. The oldest gives its place to a new one.
+const MAX_PENDING: usize = 100;
+
+/// A login that waits for its redirect. `T` is what the caller needs to go on.
+#[derive(Debug)]
+pub struct PendingLogin<T> {
+    /// The name of the login; a second one of this name takes the place of the first.
+    pub name: String,
+    pub redirect: Url,
+    pub verifier: Secret,
+    /// The issuer whose metadata was validated before the browser was sent (RFC 9207).
+    pub issuer: IssuerMetadata,
+    pub context: T,
+}
+
+/// Logins by the `state` of their requests.
+#[derive(Debug)]
+pub struct PendingLogins<T> {
+    by_state: HashMap<String, (SystemTime, PendingLogin<T>)>,
+    /// States whose logins are over, with the reason, as long as a browser may still come with them.
+    over: HashMap<String, (SystemTime, StateError)>,
+}
+
+impl<T> Default for PendingLogins<T> {
+    fn default() -> Self {
+        Self {
+            by_state: HashMap::new(),
+            over: HashMap::new(),
+        }
+    }
+}
+
+/// A `state` that leads to no login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    #[error("this address belongs to no login that Mainstay has begun")]
+    Unknown,
+    #[error("this login has been completed already")]
+    Used,
+    #[error("another login to the same server has begun since")]
+    Replaced,
+    #[error("this login was begun more than ten minutes ago; begin it again")]
+    TooLate,
+}
+
+impl<T> PendingLogins<T> {
+    pub fn begin(&mut self, state: &Secret, login: PendingLogin<T>, now: SystemTime) {
+        self.sweep(now);
+        let older = self
+            .by_state
+            .iter()
+            .find(|(_, (_, pending))| pending.name == login.name);
+        let older = older.map(|(state, _)| state.clone());
+        if let Some(state) = older {
+            self.end(&state, StateError::Replaced, now);
+        } else if self.by_state.len() >= MAX_PENDING {
+            let oldest = self.by_state.iter().min_by_key(|(_, (begun, _))| *begun);
+            let oldest = oldest.map(|(state, _)| state.clone());
+            if let Some(state) = oldest {
+                self.end(&state, StateError::Replaced, now);
+            }
+        }
+        self.by_state
+            .insert(state.expose().to_owned(), (now, login));
+    }
+
+    /// Takes the login of a state, which is valid once.
+    pub fn take(&mut self, state: &str, now: SystemTime) -> Result<PendingLogin<T>, StateError> {
+        self.sweep(now);
+        match self.end(state, StateError::Used, now) {
+            Some(login) => Ok(login),
+            None => Err(self
+                .over
+                .get(state)
+                .map_or(StateError::Unknown, |(_, reason)| *reason)),
+        }
+    }
+
+    /// Gives up the login of this name. `false` if there is none.
+    pub fn cancel(&mut self, name: &str, now: SystemTime) -> bool {
+        let state = self
+            .by_state
+            .iter()
+            .find(|(_, (_, login))| login.name == name);
+        let state = state.map(|(state, _)| state.clone());
+        state.is_some_and(|state| self.end(&state, StateError::Replaced, now).is_some())
+    }
+
+    pub fn is_pending(&self, name: &str, now: SystemTime) -> bool {
+        self.by_state
+            .values()
+            .any(|(begun, login)| login.name == name && !is_over(*begun, now))
+    }
+
+    fn end(&mut self, state: &str, reason: StateError, now: SystemTime) -> Option<PendingLogin<T>> {
+        let (state, (_, login)) = self.by_state.remove_entry(state)?;
+        if self.over.len() < MAX_PENDING {
+            self.over.insert(state, (now, reason));
+        }
+        Some(login)
+    }
+
+    fn sweep(&mut self, now: SystemTime) {
+        self.over.retain(|_, (ended, _)| !is_over(*ended, now));
+        let late: Vec<String> = self
+            .by_state
+            .iter()
+            .filter(|(_, (begun, _))| is_over(*begun, now))
+            .map(|(state, _)| state.clone())
+            .collect();
+        for state in late {
+            self.end(&state, StateError::TooLate, now);
+        }
+    }
+}
+
+/// A clock that was set back ends no login early.
+fn is_over(begun: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(begun).is_ok_and(|age| age > LOGIN_LIMIT)
+}
+
+/// The parameters of a redirect (RFC 6749, 4.1.2; RFC 9207, 2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redirect {
+    pub state: Option<String>,
+    pub code: Option<Secret>,
+    pub issuer: Option<String>,
+    pub error: Option<String>,
+    pub error_description: Option<String>,
+}
+
+/// An answer in a redirect that leads to no tokens.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RedirectError {
+    #[error("{0:?} is no address that a browser comes back to after a login")]
+    NoAddress(String),
+    #[error("the address has no `{0}`")]
+    Missing(&'static str),
+    #[error("the address has `{0}` twice")]
+    Twice(&'static str),
+    /// Nothing of the answer is shown: another server may have written it (RFC 9207, 2.4).
+    #[error("the answer comes from another authorization server than the one that was asked")]
+    OtherIssuer,
+    #[error("the answer does not say which authorization server it comes from")]
+    NoIssuer,
+    #[error("{}", refusal(.error, .description.as_deref()))]
+    Refused {
+        error: String,
+        description: Option<String>,
+    },
+}
+
+fn refusal(error: &str, description: Option<&str>) -> String {
+    match (error, description) {
+        ("access_denied", None) => "the login was refused or given up".to_owned(),
+        (error, None) => format!("the authorization server says {error}"),
+        (error, Some(description)) => {
+            format!("the authorization server says {error}: {description}")
+        }
+    }
+}
+
+/// The longest text of an authorization server that is shown, in characters.
+const MAX_SHOWN: usize = 300;
+
+impl Redirect {
+    /// Reads the query of a redirect.
+    pub fn from_query(query: &str) -> Result<Self, RedirectError> {
+        let mut redirect = Self::default();
+        for (name, value) in oauth2::url::form_urlencoded::parse(query.as_bytes()) {
+            let (name, place) = match name.as_ref() {
+                "state" => ("state", &mut redirect.state),
+                "iss" => ("iss", &mut redirect.issuer),
+                "error" => ("error", &mut redirect.error),
+                "error_description" => ("error_description", &mut redirect.error_description),
+                "code" => {
+                    if redirect.code.replace(Secret::new(value)).is_some() {
+                        return Err(RedirectError::Twice("code"));
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            if place.replace(value.into_owned()).is_some() {
+                return Err(RedirectError::Twice(name));
+            }
+        }
+        Ok(redirect)
+    }
+
+    /// Reads an address that a person has pasted: all of it, or its query.
+    pub fn from_pasted(text: &str) -> Result<Self, RedirectError> {
+        let text = text.trim();
+        let query = match text.split_once('?') {
+            Some((_, query)) => query,
+            None if text.contains("code=") || text.contains("error=") => text,
+            None => return Err(RedirectError::NoAddress(text.chars().take(80).collect())),
+        };
+        let query = query.split('#').next().unwrap_or_default();
+        Self::from_query(query)
+    }
+
+    pub fn state(&self) -> Result<&str, RedirectError> {
+        self.state.as_deref().ok_or(RedirectError::Missing("state"))
+    }
+
+    /// The code, if the answer comes from the issuer that was asked ("Authorization Response Validation").
+    pub fn code(self, issuer: &IssuerMetadata) -> Result<Secret, RedirectError> {
+        match &self.issuer {
+            Some(named) if *named != issuer.issuer => return Err(RedirectError::OtherIssuer),
+            None if issuer.authorization_response_iss_parameter_supported => {
+                return Err(RedirectError::NoIssuer);
+            }
+            Some(_) | None => {}
+        }
+        if let Some(error) = self.error {
+            let short = |text: String| text.chars().take(MAX_SHOWN).collect::<String>();
+            return Err(RedirectError::Refused {
+                error: short(error),
+                description: self.error_description.map(short),
+            });
+        }
+        self.code.ok_or(RedirectError::Missing("code"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect(text)
+    }
+
+    fn issuer() -> IssuerMetadata {
+        IssuerMetadata::legacy_endpoints(&url("https://a"))
+    }
+
+    fn login(name: &str) -> PendingLogin<()> {
+        PendingLogin {
+            name: name.to_owned(),
+            redirect: url("http://127.0.0.1:1/callback"),
+            verifier: Secret::new("v"),
+            issuer: issuer(),
+            context: (),
+        }
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_state_is_valid_once_and_for_ten_minutes() {
+        let mut logins = PendingLogins::default();
+        for (name, begun) in [("one", 0), ("two", 0), ("three", 0)] {
+            logins.begin(&Secret::new(name), login(name), at(begun));
+        }
+        assert_eq!(logins.take("one", at(600)).expect("a login").name, "one");
+        assert_eq!(logins.take("one", at(600)).err(), Some(StateError::Used));
+        assert!(logins.is_pending("two", at(600)));
+        assert!(!logins.is_pending("two", at(601)));
+        assert_eq!(logins.take("two", at(601)).err(), Some(StateError::TooLate));
+        assert_eq!(
+            logins.take("guess", at(601)).err(),
+            Some(StateError::Unknown)
+        );
+        assert_eq!(
+            logins.take("one", at(2000)).err(),
+            Some(StateError::Unknown)
+        );
+    }
+
+    #[test]
+    fn a_second_login_to_a_server_takes_the_place_of_the_first() {
+        let mut logins = PendingLogins::default();
+        logins.begin(&Secret::new("first"), login("files"), at(0));
+        logins.begin(&Secret::new("second"), login("files"), at(1));
+        assert_eq!(
+            logins.take("first", at(2)).err(),
+            Some(StateError::Replaced)
+        );
+        assert!(logins.take("second", at(2)).is_ok());
+        logins.begin(&Secret::new("third"), login("files"), at(3));
+        assert!(logins.cancel("files", at(4)));
+        assert!(!logins.cancel("files", at(4)));
+    }
+
+    #[test]
+    fn abandoned_logins_are_bounded() {
+        let mut logins = PendingLogins::default();
+        for number in 0..3 * MAX_PENDING {
+            let name = number.to_string();
+            logins.begin(&Secret::new(&*name), login(&name), at(number as u64));
+        }
+        assert_eq!(logins.by_state.len(), MAX_PENDING);
+        assert!(logins.over.len() <= MAX_PENDING);
+        assert!(logins.take("299", at(300)).is_ok());
+        assert!(logins.take("0", at(300)).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_no_login() {
+        let mut logins = PendingLogins::default();
+        logins.begin(&Secret::new("s"), login("files"), at(1000));
+        assert!(logins.take("s", at(400)).is_ok());
+    }
+
+    #[test]
+    fn a_redirect_is_read_from_a_query_or_what_a_person_pastes() {
+        let expected = Redirect {
+            state: Some("s t".to_owned()),
+            code: Some(Secret::new("c&")),
+            issuer: Some("https://a".to_owned()),
+            ..Redirect::default()
+        };
+        let query = "code=c%26&state=s+t&iss=https%3A%2F%2Fa&other=1";
+        assert_eq!(Redirect::from_query(query), Ok(expected.clone()));
+        for text in [
+            format!("http://127.0.0.1:1/callback?{query}"),
+            format!(" http://127.0.0.1:1/callback?{query}#_=_\n"),
+            query.to_owned(),
+        ] {
+            assert_eq!(Redirect::from_pasted(&text), Ok(expected.clone()), "{text}");
+        }
+        assert!(matches!(
+            Redirect::from_pasted("hello"),
+            Err(RedirectError::NoAddress(_))
+        ));
+        assert_eq!(
+            Redirect::from_query("code=a&code=b"),
+            Err(RedirectError::Twice("code"))
+        );
+        assert_eq!(
+            Redirect::from_query("state=a&state=b"),
+            Err(RedirectError::Twice("state"))
+        );
+        assert_eq!(
+            Redirect::default().state(),
+            Err(RedirectError::Missing("state"))
+        );
+    }
+
+    #[test]
+    fn an_answer_counts_from_the_issuer_that_was_asked() {
+        let supporting = IssuerMetadata {
+            authorization_response_iss_parameter_supported: true,
+            ..issuer()
+        };
+        for (issuer, query, expected) in [
+            (&issuer(), "code=c", Ok("c")),
+            (&issuer(), "code=c&iss=https%3A%2F%2Fa", Ok("c")),
+            (
+                &issuer(),
+                "code=c&iss=https%3A%2F%2Fb",
+                Err(RedirectError::OtherIssuer),
+            ),
+            (
+                &issuer(),
+                "code=c&iss=https%3A%2F%2Fa%2F",
+                Err(RedirectError::OtherIssuer),
+            ),
+            (&supporting, "code=c&iss=https%3A%2F%2Fa", Ok("c")),
+            (&supporting, "code=c", Err(RedirectError::NoIssuer)),
+            (
+                &issuer(),
+                "error=phish&iss=https%3A%2F%2Fb",
+                Err(RedirectError::OtherIssuer),
+            ),
+            (&issuer(), "state=s", Err(RedirectError::Missing("code"))),
+        ] {
+            let redirect = Redirect::from_query(query).expect(query);
+            let code = redirect.code(issuer);
+            assert_eq!(
+                code.as_ref().map(Secret::expose),
+                expected.as_ref().copied(),
+                "{query}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_words() {
+        for (query, text) in [
+            ("error=access_denied", "the login was refused or given up"),
+            (
+                "error=server_error&error_description=try+later",
+                "the authorization server says server_error: try later",
+            ),
+            (
+                "error=invalid_scope",
+                "the authorization server says invalid_scope",
+            ),
+        ] {
+            let error = Redirect::from_query(query).expect(query).code(&issuer());
+            assert_eq!(error.expect_err(query).to_string(), text);
+        }
+    }
+}

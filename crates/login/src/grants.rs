@@ -1,0 +1,400 @@
+//! Requests to a token endpoint, and their answers: codes, refresh tokens, client credentials, devices (RFC 6749;
+//! RFC 8628), each for one resource (RFC 8707).
+
+use std::time::{Duration, SystemTime};
+
+use mainstay_core::config::Secret;
+use oauth2::{
+    AuthType, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken,
+    DeviceAuthorizationUrl, EndpointNotSet, EndpointSet, PkceCodeChallenge, PkceCodeVerifier,
+    RedirectUrl, RefreshToken, RequestTokenError, Scope, StandardDeviceAuthorizationResponse,
+    StandardRevocableToken, TokenUrl,
+    basic::{BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse},
+    url::{Url, form_urlencoded},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    assertion::{ASSERTION_TYPE, UnusableKey, sign_assertion},
+    discovery::{IssuerMetadata, MetadataError},
+    identity::{AuthMethod, ClientIdentity},
+    scopes::Scopes,
+    tokens::{TokenAnswer, Tokens, UnusableToken},
+    web::{Web, WebError, WebResponse, first_line},
+};
+
+type TokenClient<HasAuthUrl = EndpointNotSet, HasDeviceUrl = EndpointNotSet> = Client<
+    BasicErrorResponse,
+    TokenAnswer,
+    BasicTokenIntrospectionResponse,
+    StandardRevocableToken,
+    BasicRevocationErrorResponse,
+    HasAuthUrl,
+    HasDeviceUrl,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointSet,
+>;
+
+/// A grant that led to no tokens.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantError {
+    /// The authorization server says no. Another attempt gets the same answer.
+    #[error("{}", refusal_text(.code, .description.as_deref()))]
+    Refused {
+        code: String,
+        description: Option<String>,
+    },
+    /// There is no answer that says yes or no. A later attempt may get one.
+    #[error("{reason}")]
+    Unavailable {
+        reason: String,
+        /// The request may have had its effect.
+        is_sent: bool,
+    },
+    #[error(transparent)]
+    UnusableToken(#[from] UnusableToken),
+    #[error(transparent)]
+    UnusableKey(#[from] UnusableKey),
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+}
+
+fn refusal_text(code: &str, description: Option<&str>) -> String {
+    match description {
+        Some(description) => format!("the authorization server says {code}: {description}"),
+        None => format!("the authorization server says {code}"),
+    }
+}
+
+impl GrantError {
+    /// True if a later attempt with the same grant may succeed.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}
+
+/// The authorization request for a browser, and the secrets that redeem its answer.
+#[derive(Debug)]
+pub struct AuthorizationRequest {
+    pub url: Url,
+    /// The value of `state` in the redirect.
+    pub state: Secret,
+    pub verifier: Secret,
+}
+
+/// The codes with which a person logs in on another device.
+#[derive(Clone, Debug)]
+pub struct DeviceCodes(StandardDeviceAuthorizationResponse);
+
+impl DeviceCodes {
+    pub fn user_code(&self) -> &str {
+        self.0.user_code().secret()
+    }
+
+    pub fn verification_uri(&self) -> &str {
+        self.0.verification_uri().as_str()
+    }
+
+    /// The address that has the code in it.
+    pub fn complete_uri(&self) -> Option<&str> {
+        self.0
+            .verification_uri_complete()
+            .map(|uri| uri.secret().as_str())
+    }
+
+    pub fn lifetime(&self) -> Duration {
+        self.0.expires_in()
+    }
+}
+
+/// The token endpoint of one authorization server, for one client and one resource.
+#[derive(Debug)]
+pub struct TokenEndpoint<'a> {
+    pub web: &'a dyn Web,
+    pub issuer: &'a IssuerMetadata,
+    pub client: &'a ClientIdentity,
+    /// The private key of a client that signs assertions.
+    pub private_key: Option<&'a Secret>,
+    /// The `resource` parameter.
+    pub resource: &'a str,
+    pub now: SystemTime,
+}
+
+impl TokenEndpoint<'_> {
+    fn client(&self) -> TokenClient {
+        let client = &self.client;
+        let token_client: TokenClient = Client::new(ClientId::new(client.id.clone()))
+            .set_token_uri(TokenUrl::from_url(self.issuer.token_endpoint.clone()))
+            .set_auth_type(match client.auth_method {
+                AuthMethod::ClientSecretBasic => AuthType::BasicAuth,
+                AuthMethod::None | AuthMethod::ClientSecretPost | AuthMethod::PrivateKeyJwt => {
+                    AuthType::RequestBody
+                }
+            });
+        match (&client.secret, client.auth_method) {
+            (Some(secret), AuthMethod::ClientSecretBasic | AuthMethod::ClientSecretPost) => {
+                token_client.set_client_secret(ClientSecret::new(secret.expose().to_owned()))
+            }
+            _ => token_client,
+        }
+    }
+
+    /// Parameters of each request to the token endpoint beside those of its grant.
+    fn parameters(&self) -> Result<Vec<(&'static str, String)>, GrantError> {
+        let mut parameters = vec![("resource", self.resource.to_owned())];
+        if let (AuthMethod::PrivateKeyJwt, Some(key)) = (self.client.auth_method, self.private_key)
+        {
+            let assertion =
+                sign_assertion(key.expose(), &self.client.id, &self.issuer.issuer, self.now)?;
+            parameters.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
+            parameters.push(("client_assertion", assertion));
+        }
+        Ok(parameters)
+    }
+
+    /// The address to open in a browser. The browser comes back to `redirect`.
+    pub fn authorization_request(
+        &self,
+        redirect: &Url,
+        scopes: &Scopes,
+    ) -> Result<AuthorizationRequest, GrantError> {
+        let endpoint = self.issuer.authorization_endpoint()?.clone();
+        let client = self
+            .client()
+            .set_auth_uri(AuthUrl::from_url(endpoint))
+            .set_redirect_uri(RedirectUrl::from_url(redirect.clone()));
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let (url, state) = client
+            .authorize_url(CsrfToken::new_random)
+            .set_pkce_challenge(challenge)
+            .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())))
+            .add_extra_param("resource", self.resource)
+            .url();
+        Ok(AuthorizationRequest {
+            url,
+            state: Secret::new(state.secret()),
+            verifier: Secret::new(verifier.secret()),
+        })
+    }
+
+    /// Redeems the code of a redirect.
+    pub async fn redeem_code(
+        &self,
+        code: &Secret,
+        verifier: &Secret,
+        redirect: &Url,
+        scopes: &Scopes,
+    ) -> Result<Tokens, GrantError> {
+        let client = self
+            .client()
+            .set_redirect_uri(RedirectUrl::from_url(redirect.clone()));
+        let mut request = client
+            .exchange_code(AuthorizationCode::new(code.expose().to_owned()))
+            .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()));
+        for (name, value) in self.parameters()? {
+            request = request.add_extra_param(name, value);
+        }
+        let answer = request.request_async(&|request| self.send(request)).await;
+        self.tokens(answer, scopes, None)
+    }
+
+    pub async fn refresh(&self, refresh: &Secret, scopes: &Scopes) -> Result<Tokens, GrantError> {
+        let client = self.client();
+        let token = RefreshToken::new(refresh.expose().to_owned());
+        let mut request = client.exchange_refresh_token(&token);
+        for (name, value) in self.parameters()? {
+            request = request.add_extra_param(name, value);
+        }
+        let answer = request.request_async(&|request| self.send(request)).await;
+        self.tokens(answer, scopes, Some(refresh))
+    }
+
+    /// A token for the client itself.
+    pub async fn client_credentials(&self, scopes: &Scopes) -> Result<Tokens, GrantError> {
+        let client = self.client();
+        let mut request = client
+            .exchange_client_credentials()
+            .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())));
+        for (name, value) in self.parameters()? {
+            request = request.add_extra_param(name, value);
+        }
+        let answer = request.request_async(&|request| self.send(request)).await;
+        self.tokens(answer, scopes, None)
+    }
+
+    /// Asks for codes with which a person logs in on another device.
+    pub async fn device_codes(&self, scopes: &Scopes) -> Result<DeviceCodes, GrantError> {
+        let client = self.device_client()?;
+        let request = client
+            .exchange_device_code()
+            .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())))
+            .add_extra_param("resource", self.resource);
+        let codes: Result<StandardDeviceAuthorizationResponse, _> =
+            request.request_async(&|request| self.send(request)).await;
+        codes.map(DeviceCodes).map_err(token_error)
+    }
+
+    /// Waits until the person has logged in, has refused, or the codes have expired. `sleep` waits between requests.
+    pub async fn await_device<F: Future<Output = ()>>(
+        &self,
+        codes: &DeviceCodes,
+        scopes: &Scopes,
+        sleep: impl Fn(Duration) -> F,
+    ) -> Result<Tokens, GrantError> {
+        let client = self.device_client()?;
+        let mut request = client.exchange_device_access_token(&codes.0);
+        for (name, value) in self.parameters()? {
+            request = request.add_extra_param(name, value);
+        }
+        let send = |request| self.send(request);
+        let answer = request.request_async(&send, sleep, None).await;
+        self.tokens(answer, scopes, None)
+    }
+
+    fn device_client(&self) -> Result<TokenClient<EndpointNotSet, EndpointSet>, GrantError> {
+        let endpoint = self.issuer.device_authorization_endpoint.clone();
+        let endpoint = endpoint.ok_or(MetadataError::Missing("device_authorization_endpoint"))?;
+        let url = DeviceAuthorizationUrl::from_url(endpoint);
+        Ok(self.client().set_device_authorization_url(url))
+    }
+
+    async fn send(&self, request: oauth2::HttpRequest) -> Result<WebResponse, GrantError> {
+        let response = self
+            .web
+            .send(request)
+            .await
+            .map_err(|error| GrantError::Unavailable {
+                reason: error.to_string(),
+                is_sent: !matches!(error, WebError::NotSent(_)),
+            })?;
+        normalise(response)
+    }
+
+    fn tokens<E: oauth2::ErrorResponse + IntoRefusal>(
+        &self,
+        answer: Result<TokenAnswer, RequestTokenError<GrantError, E>>,
+        scopes: &Scopes,
+        before: Option<&Secret>,
+    ) -> Result<Tokens, GrantError> {
+        let answer = answer.map_err(token_error)?;
+        Ok(Tokens::from_answer(&answer, self.now, scopes, before)?)
+    }
+}
+
+/// An error answer of the library, by its code and its description.
+trait IntoRefusal: std::fmt::Display {
+    fn into_refusal(self) -> (String, Option<String>);
+}
+
+impl<T: oauth2::ErrorResponseType + std::fmt::Display + 'static> IntoRefusal
+    for oauth2::StandardErrorResponse<T>
+{
+    fn into_refusal(self) -> (String, Option<String>) {
+        (self.error().to_string(), self.error_description().cloned())
+    }
+}
+
+fn token_error<E: oauth2::ErrorResponse + IntoRefusal>(
+    error: RequestTokenError<GrantError, E>,
+) -> GrantError {
+    match error {
+        RequestTokenError::ServerResponse(refusal) => {
+            let (code, description) = refusal.into_refusal();
+            GrantError::Refused { code, description }
+        }
+        RequestTokenError::Request(error) => error,
+        RequestTokenError::Parse(error, _) => GrantError::Unavailable {
+            reason: format!("the authorization server's answer is not the JSON of one: {error}"),
+            is_sent: true,
+        },
+        RequestTokenError::Other(reason) => GrantError::Unavailable {
+            reason,
+            is_sent: true,
+        },
+    }
+}
+
+/// Codes of errors that pass.
+const TRANSIENT_CODES: [&str; 2] = ["temporarily_unavailable", "server_error"];
+
+/// The longest description of an error that is kept, in characters.
+const MAX_DESCRIPTION: usize = 300;
+
+/// The answer as RFC 6749 has it: JSON, with an error status where it is an error. Servers also write forms, errors
+/// with status 200, and pages. An answer that says neither yes nor no is [`GrantError::Unavailable`].
+fn normalise(response: WebResponse) -> Result<WebResponse, GrantError> {
+    let status = response.status().as_u16();
+    let unavailable = |reason| GrantError::Unavailable {
+        reason,
+        is_sent: true,
+    };
+    let object = read_object(&response);
+    let code = object.as_ref().and_then(|object| error_code(object));
+    if let Some(code) = code {
+        if status >= 500 || status == 429 || TRANSIENT_CODES.contains(&code.as_str()) {
+            return Err(unavailable(refusal_text(&code, None)));
+        }
+        let description = object
+            .as_ref()
+            .and_then(|object| object.get("error_description"));
+        let description = description.and_then(Value::as_str);
+        let mut error = Map::new();
+        error.insert("error".to_owned(), Value::from(code));
+        if let Some(description) = description {
+            let description: String = description.chars().take(MAX_DESCRIPTION).collect();
+            error.insert("error_description".to_owned(), Value::from(description));
+        }
+        return Ok(json_response(http::StatusCode::BAD_REQUEST, error));
+    }
+    match object {
+        Some(object) if (200..300).contains(&status) => {
+            Ok(json_response(http::StatusCode::OK, object))
+        }
+        _ => {
+            let line = first_line(response.body());
+            let separator = if line.is_empty() { "" } else { ": " };
+            Err(unavailable(format!(
+                "the authorization server answers HTTP {status}{separator}{line}"
+            )))
+        }
+    }
+}
+
+/// The error code of an answer. Some servers write an object with a `code` in its place.
+fn error_code(object: &Map<String, Value>) -> Option<String> {
+    let code = match object.get("error")? {
+        Value::String(code) => code.clone(),
+        Value::Object(error) => error
+            .get("code")
+            .or_else(|| error.get("error"))?
+            .as_str()?
+            .to_owned(),
+        _ => return None,
+    };
+    (!code.is_empty()).then_some(code)
+}
+
+/// The members of an answer in JSON or as a form.
+fn read_object(response: &WebResponse) -> Option<Map<String, Value>> {
+    let body = response.body().as_slice();
+    if let Ok(Value::Object(object)) = serde_json::from_slice(body) {
+        return Some(object);
+    }
+    let content_type = response.headers().get("content-type")?.to_str().ok()?;
+    if !content_type.starts_with("application/x-www-form-urlencoded") {
+        return None;
+    }
+    let pairs = form_urlencoded::parse(body);
+    Some(
+        pairs
+            .map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())))
+            .collect(),
+    )
+}
+
+fn json_response(status: http::StatusCode, object: Map<String, Value>) -> WebResponse {
+    let mut response = WebResponse::new(Value::Object(object).to_string().into_bytes());
+    *response.status_mut() = status;
+    response
+}

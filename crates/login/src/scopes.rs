@@ -1,0 +1,96 @@
+//! Scopes of a token: words in the order in which they were named (RFC 6749, 3.3).
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A list of scopes without duplicates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scopes(Vec<String>);
+
+impl Scopes {
+    /// Scopes with blanks between them.
+    pub fn parse(text: &str) -> Self {
+        text.split_ascii_whitespace().collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn contains(&self, scope: &str) -> bool {
+        self.0.iter().any(|known| known == scope)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// These scopes, and then those of `others` that are not among them.
+    #[must_use]
+    pub fn union(&self, others: &Self) -> Self {
+        self.iter().chain(others.iter()).collect()
+    }
+
+    /// The scopes of this list that `granted` lacks.
+    #[must_use]
+    pub fn lacking(&self, granted: &Self) -> Self {
+        self.iter()
+            .filter(|scope| !granted.contains(scope))
+            .collect()
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Scopes {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(scopes: I) -> Self {
+        let mut list = Self::default();
+        for scope in scopes {
+            if !list.contains(scope) {
+                list.0.push(scope.to_owned());
+            }
+        }
+        list
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}
+
+impl Serialize for Scopes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Scopes {
+    /// A text with blanks, or an array, which some authorization servers send.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            List(Vec<String>),
+        }
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Text(text) => Self::parse(&text),
+            Written::List(list) => list.iter().map(String::as_str).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_keep_their_order_and_have_no_duplicates() {
+        let scopes = Scopes::parse("  b a\tb ");
+        assert_eq!(scopes.to_string(), "b a");
+        assert_eq!(scopes.union(&Scopes::parse("c a")).to_string(), "b a c");
+        assert_eq!(scopes.lacking(&Scopes::parse("a")).to_string(), "b");
+        assert!(Scopes::parse(" ").is_empty());
+    }
+}

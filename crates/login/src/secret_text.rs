@@ -1,0 +1,34 @@
+//! Secrets in documents that are stored encrypted.
+
+use mainstay_core::config::Secret;
+use serde::{Deserialize, Deserializer, Serializer};
+
+pub fn serialize<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose())
+}
+
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    String::deserialize(deserializer).map(Secret::new)
+}
+
+/// The same for a secret that may be missing.
+pub mod optional {
+    use super::{Deserialize, Deserializer, Secret, Serializer};
+
+    pub fn serialize<S: Serializer>(
+        secret: &Option<Secret>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match secret {
+            Some(secret) => serializer.serialize_some(secret.expose()),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Secret>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        Ok(text.map(Secret::new))
+    }
+}

@@ -1,0 +1,56 @@
+//! Requests to authorization servers. The package `transport` sends them; tests have an authorization server of their
+//! own.
+
+use std::{fmt::Debug, pin::Pin};
+
+pub type WebRequest = http::Request<Vec<u8>>;
+pub type WebResponse = http::Response<Vec<u8>>;
+
+/// Resolves to the response of a request.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<WebResponse, WebError>> + Send + 'a>>;
+
+/// Sends bounded HTTP requests. Redirects are not followed where a request has a body.
+pub trait Web: Debug + Send + Sync {
+    fn send(&self, request: WebRequest) -> Answering<'_>;
+}
+
+/// A request without a usable answer. The texts name the place and the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WebError {
+    /// Nothing was sent: no address, no connection, no TLS.
+    #[error("{0}")]
+    NotSent(String),
+    /// The request was sent, and the answer did not come or was cut off.
+    #[error("{0}")]
+    AnswerLost(String),
+    /// The answer is longer than its limit, or leads to a place that is not followed.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// A GET of a JSON document.
+pub fn get_json(url: &str) -> Result<WebRequest, http::Error> {
+    http::Request::get(url)
+        .header("accept", "application/json")
+        .body(Vec::new())
+}
+
+/// A POST of a JSON document.
+pub fn post_json(url: &str, body: &serde_json::Value) -> Result<WebRequest, http::Error> {
+    http::Request::post(url)
+        .header("accept", "application/json")
+        .header("content-type", "application/json")
+        .body(body.to_string().into_bytes())
+}
+
+/// The first line of an answer's body for people, or nothing of a page for browsers.
+pub fn first_line(body: &[u8]) -> String {
+    const MAX_CHARS: usize = 200;
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    if text.starts_with('<') {
+        return String::new();
+    }
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().take(MAX_CHARS).collect()
+}

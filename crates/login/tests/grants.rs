@@ -1,0 +1,398 @@
+//! Requests to a token endpoint as an authorization server gets them, and its answers in every spelling.
+
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, SystemTime},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use mainstay_core::config::Secret;
+use mainstay_login::{
+    discovery::IssuerMetadata,
+    grants::{GrantError, TokenEndpoint},
+    identity::{AuthMethod, ClientIdentity},
+    scopes::Scopes,
+    tokens::Tokens,
+    web::{Answering, Web, WebError, WebRequest},
+};
+use oauth2::url::{Url, form_urlencoded};
+
+/// An authorization server that sends prepared answers, the last of them again and again.
+#[derive(Debug)]
+struct FakeIssuer {
+    answers: Mutex<Vec<Result<(u16, &'static str, String), WebError>>>,
+    requests: Mutex<Vec<WebRequest>>,
+}
+
+impl FakeIssuer {
+    fn new(answers: Vec<Result<(u16, &'static str, String), WebError>>) -> Self {
+        Self {
+            answers: Mutex::new(answers),
+            requests: Mutex::default(),
+        }
+    }
+
+    fn answering(status: u16, content_type: &'static str, body: &str) -> Self {
+        Self::new(vec![Ok((status, content_type, body.to_owned()))])
+    }
+
+    /// The members of the form that the last request has.
+    fn form(&self) -> HashMap<String, String> {
+        let requests = self.requests.lock().expect("a lock");
+        let body = requests.last().expect("a request").body();
+        form_urlencoded::parse(body).into_owned().collect()
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        let requests = self.requests.lock().expect("a lock");
+        let value = requests.last().expect("a request").headers().get(name)?;
+        Some(value.to_str().expect("text").to_owned())
+    }
+}
+
+impl Web for FakeIssuer {
+    fn send(&self, request: WebRequest) -> Answering<'_> {
+        self.requests.lock().expect("a lock").push(request);
+        let mut answers = self.answers.lock().expect("a lock");
+        let answer = if answers.len() > 1 {
+            answers.remove(0)
+        } else {
+            answers[0].clone()
+        };
+        Box::pin(async move {
+            let (status, content_type, body) = answer?;
+            let response = http::Response::builder()
+                .status(status)
+                .header("content-type", content_type);
+            Ok(response.body(body.into_bytes()).expect("a response"))
+        })
+    }
+}
+
+fn issuer() -> IssuerMetadata {
+    let mut issuer = IssuerMetadata::legacy_endpoints(&Url::parse("https://a").expect("a URL"));
+    issuer.device_authorization_endpoint = Some(Url::parse("https://a/device").expect("a URL"));
+    issuer
+}
+
+fn client(auth_method: AuthMethod) -> ClientIdentity {
+    let has_secret = matches!(
+        auth_method,
+        AuthMethod::ClientSecretBasic | AuthMethod::ClientSecretPost
+    );
+    ClientIdentity {
+        id: "an id:".to_owned(),
+        secret: has_secret.then(|| Secret::new("p%w")),
+        auth_method,
+    }
+}
+
+fn endpoint<'a>(
+    web: &'a FakeIssuer,
+    issuer: &'a IssuerMetadata,
+    client: &'a ClientIdentity,
+) -> TokenEndpoint<'a> {
+    TokenEndpoint {
+        web,
+        issuer,
+        client,
+        private_key: None,
+        resource: "https://h/mcp",
+        now: SystemTime::UNIX_EPOCH,
+    }
+}
+
+const TOKENS: &str =
+    r#"{"access_token": "t", "token_type": "Bearer", "expires_in": 60, "refresh_token": "r2"}"#;
+
+async fn refresh(web: &FakeIssuer) -> Result<Tokens, GrantError> {
+    let (issuer, client) = (issuer(), client(AuthMethod::None));
+    let scopes = Scopes::parse("a");
+    endpoint(web, &issuer, &client)
+        .refresh(&Secret::new("r1"), &scopes)
+        .await
+}
+
+#[test]
+fn a_browser_is_sent_with_pkce_resource_state_and_scopes() {
+    let (web, issuer, client) = (
+        FakeIssuer::new(Vec::new()),
+        issuer(),
+        client(AuthMethod::None),
+    );
+    let redirect = Url::parse("http://127.0.0.1:1/callback").expect("a URL");
+    let request = endpoint(&web, &issuer, &client)
+        .authorization_request(&redirect, &Scopes::parse("a b"))
+        .expect("a request");
+    let query: HashMap<String, String> = request.url.query_pairs().into_owned().collect();
+    assert_eq!(query["response_type"], "code");
+    assert_eq!(query["client_id"], "an id:");
+    assert_eq!(query["redirect_uri"], redirect.as_str());
+    assert_eq!(query["scope"], "a b");
+    assert_eq!(query["resource"], "https://h/mcp");
+    assert_eq!(query["code_challenge_method"], "S256");
+    assert_eq!(query["state"], request.state.expose());
+    assert!(query["code_challenge"].len() >= 43);
+    assert!(!request.url.as_str().contains(request.verifier.expose()));
+}
+
+#[tokio::test]
+async fn a_code_is_redeemed_with_its_verifier() {
+    let web = FakeIssuer::answering(200, "application/json", TOKENS);
+    let (issuer, client) = (issuer(), client(AuthMethod::None));
+    let redirect = Url::parse("http://127.0.0.1:1/callback").expect("a URL");
+    let tokens = endpoint(&web, &issuer, &client)
+        .redeem_code(
+            &Secret::new("code"),
+            &Secret::new("verifier"),
+            &redirect,
+            &Scopes::parse("a"),
+        )
+        .await
+        .expect("tokens");
+    assert_eq!(tokens.access.expose(), "t");
+    assert_eq!(
+        tokens.expires_at,
+        Some(SystemTime::UNIX_EPOCH + Duration::from_mins(1))
+    );
+    let form = web.form();
+    for (name, value) in [
+        ("grant_type", "authorization_code"),
+        ("code", "code"),
+        ("code_verifier", "verifier"),
+        ("redirect_uri", "http://127.0.0.1:1/callback"),
+        ("client_id", "an id:"),
+        ("resource", "https://h/mcp"),
+    ] {
+        assert_eq!(form[name], value);
+    }
+}
+
+#[tokio::test]
+async fn a_client_authenticates_itself_in_each_way() {
+    let issuer = issuer();
+    for auth_method in [
+        AuthMethod::None,
+        AuthMethod::ClientSecretPost,
+        AuthMethod::ClientSecretBasic,
+    ] {
+        let web = FakeIssuer::answering(200, "application/json", TOKENS);
+        let client = client(auth_method);
+        let scopes = Scopes::parse("a b");
+        endpoint(&web, &issuer, &client)
+            .client_credentials(&scopes)
+            .await
+            .expect("tokens");
+        let form = web.form();
+        assert_eq!(form["grant_type"], "client_credentials");
+        assert_eq!(form["scope"], "a b");
+        let secret = form.get("client_secret").map(String::as_str);
+        match auth_method {
+            // Both parts are encoded before they are joined (RFC 6749, 2.3.1).
+            AuthMethod::ClientSecretBasic => {
+                let credentials = STANDARD.encode("an+id%3A:p%25w");
+                assert_eq!(
+                    web.header("authorization"),
+                    Some(format!("Basic {credentials}"))
+                );
+                assert_eq!(secret, None);
+            }
+            AuthMethod::ClientSecretPost => assert_eq!(secret, Some("p%w")),
+            AuthMethod::None | AuthMethod::PrivateKeyJwt => {
+                assert_eq!(form["client_id"], "an id:");
+                assert_eq!((secret, web.header("authorization")), (None, None));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_keeps_the_old_token_where_there_is_no_new_one() {
+    let web = FakeIssuer::answering(200, "application/json", TOKENS);
+    let tokens = refresh(&web).await.expect("tokens");
+    assert_eq!(tokens.refresh.expect("a token").expose(), "r2");
+    assert_eq!(web.form()["refresh_token"], "r1");
+    assert_eq!(web.form()["resource"], "https://h/mcp");
+    let web = FakeIssuer::answering(200, "application/json", r#"{"access_token": "t"}"#);
+    let tokens = refresh(&web).await.expect("tokens");
+    assert_eq!(tokens.refresh.expect("a token").expose(), "r1");
+    assert_eq!(tokens.scopes, Scopes::parse("a"));
+}
+
+#[tokio::test]
+async fn an_answer_in_a_form_is_read() {
+    let web = FakeIssuer::answering(
+        200,
+        "application/x-www-form-urlencoded; charset=utf-8",
+        "access_token=t&token_type=bearer&expires_in=60",
+    );
+    let tokens = refresh(&web).await.expect("tokens");
+    assert_eq!(tokens.access.expose(), "t");
+    assert_eq!(
+        tokens.expires_at,
+        Some(SystemTime::UNIX_EPOCH + Duration::from_mins(1))
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_read_wherever_it_stands() {
+    let json = "application/json";
+    let form = "application/x-www-form-urlencoded";
+    for (status, content_type, body) in [
+        (
+            400,
+            json,
+            r#"{"error": "invalid_grant", "error_description": "gone"}"#,
+        ),
+        (
+            401,
+            json,
+            r#"{"error": "invalid_grant", "error_description": "gone"}"#,
+        ),
+        (
+            200,
+            json,
+            r#"{"error": "invalid_grant", "error_description": "gone"}"#,
+        ),
+        (200, form, "error=invalid_grant&error_description=gone"),
+        (
+            400,
+            "text/plain",
+            r#"{"error": {"code": "invalid_grant"}, "error_description": "gone"}"#,
+        ),
+    ] {
+        let error = refresh(&FakeIssuer::answering(status, content_type, body)).await;
+        let error = error.expect_err(body);
+        assert_eq!(
+            error.to_string(),
+            "the authorization server says invalid_grant: gone",
+            "{body}"
+        );
+        assert!(!error.is_transient());
+    }
+}
+
+#[tokio::test]
+async fn what_says_neither_yes_nor_no_is_tried_again() {
+    let html = "text/html";
+    let json = "application/json";
+    for (status, content_type, body, reason) in [
+        (
+            503,
+            html,
+            "<html>down</html>",
+            "the authorization server answers HTTP 503",
+        ),
+        (
+            502,
+            "text/plain",
+            "bad gateway\nx",
+            "the authorization server answers HTTP 502: bad gateway",
+        ),
+        (
+            500,
+            json,
+            r#"{"error": "invalid_grant"}"#,
+            "the authorization server says invalid_grant",
+        ),
+        (
+            429,
+            json,
+            r#"{"error": "slow_down"}"#,
+            "the authorization server says slow_down",
+        ),
+        (
+            400,
+            json,
+            r#"{"error": "temporarily_unavailable"}"#,
+            "the authorization server says temporarily_unavailable",
+        ),
+        (
+            200,
+            html,
+            "<html>log in to the hotel</html>",
+            "the authorization server answers HTTP 200",
+        ),
+        (
+            404,
+            html,
+            "<html>",
+            "the authorization server answers HTTP 404",
+        ),
+        (401, json, "", "the authorization server answers HTTP 401"),
+        (302, html, "", "the authorization server answers HTTP 302"),
+    ] {
+        let error = refresh(&FakeIssuer::answering(status, content_type, body)).await;
+        let error = error.expect_err(body);
+        assert_eq!(error.to_string(), reason, "{status} {body}");
+        assert!(error.is_transient(), "{status} {body}");
+    }
+    let error = refresh(&FakeIssuer::answering(200, json, r#"{"token": 1}"#))
+        .await
+        .expect_err("an error");
+    assert!(error.is_transient(), "{error}");
+}
+
+#[tokio::test]
+async fn a_request_that_was_not_sent_is_told_from_a_lost_answer() {
+    for (lost, was_sent) in [
+        (WebError::NotSent("no route".to_owned()), false),
+        (WebError::AnswerLost("cut off".to_owned()), true),
+        (WebError::Unusable("too long".to_owned()), true),
+    ] {
+        let error = refresh(&FakeIssuer::new(vec![Err(lost.clone())])).await;
+        assert_eq!(
+            error,
+            Err(GrantError::Unavailable {
+                reason: lost.to_string(),
+                is_sent: was_sent,
+            })
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_device_waits_for_its_person() {
+    let codes = r#"{"device_code": "d", "user_code": "ABCD", "verification_uri": "https://a/go", "expires_in": 600, "interval": 1}"#;
+    let json = "application/json";
+    let answer = |status, body: &str| Ok((status, json, body.to_owned()));
+    let web = FakeIssuer::new(vec![
+        answer(200, codes),
+        answer(400, r#"{"error": "authorization_pending"}"#),
+        answer(400, r#"{"error": "slow_down"}"#),
+        answer(200, TOKENS),
+    ]);
+    let (issuer, client) = (issuer(), client(AuthMethod::None));
+    let endpoint = endpoint(&web, &issuer, &client);
+    let scopes = Scopes::parse("a");
+    let codes = endpoint.device_codes(&scopes).await.expect("codes");
+    assert_eq!(
+        (codes.user_code(), codes.verification_uri()),
+        ("ABCD", "https://a/go")
+    );
+    let waits = Mutex::new(Vec::new());
+    let sleep = |wait: Duration| {
+        waits.lock().expect("a lock").push(wait.as_secs());
+        async {}
+    };
+    let tokens = endpoint
+        .await_device(&codes, &scopes, sleep)
+        .await
+        .expect("tokens");
+    assert_eq!(tokens.access.expose(), "t");
+    assert_eq!(*waits.lock().expect("a lock"), [1, 6]);
+    assert_eq!(web.form()["device_code"], "d");
+    assert_eq!(web.form()["resource"], "https://h/mcp");
+
+    let refused = FakeIssuer::answering(400, json, r#"{"error": "access_denied"}"#);
+    let endpoint = TokenEndpoint {
+        web: &refused,
+        ..endpoint
+    };
+    let error = endpoint.await_device(&codes, &scopes, |_| async {}).await;
+    assert_eq!(
+        error.expect_err("an error").to_string(),
+        "the authorization server says access_denied"
+    );
+}

@@ -1,0 +1,208 @@
+//! The key of the vault: in the system's keyring, or in a file.
+
+use std::{
+    fmt::Debug,
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{VaultError, decode_hex, encode_hex, failed, unusable};
+use crate::state::{open_private, private_dir, private_options, read_private, write_private};
+
+/// The file that holds the key, or the word for the keyring.
+const KEY_FILE: &str = "key";
+const IN_KEYRING: &str = "keyring";
+
+const KEY_LENGTH: usize = 32;
+
+/// A place for one key outside of Mainstay's files.
+pub trait KeyStore: Debug + Send + Sync {
+    /// The key in hexadecimal digits. `None` if the store works and has none.
+    fn read(&self, account: &str) -> Result<Option<String>, KeyStoreError>;
+    fn write(&self, account: &str, key: &str) -> Result<(), KeyStoreError>;
+}
+
+/// A keyring that cannot be used. The text says why, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyStoreError(pub String);
+
+/// A system without a keyring.
+#[derive(Clone, Copy, Debug)]
+pub struct NoKeyStore;
+
+impl KeyStore for NoKeyStore {
+    fn read(&self, _account: &str) -> Result<Option<String>, KeyStoreError> {
+        Err(KeyStoreError("there is no keyring".to_owned()))
+    }
+
+    fn write(&self, _account: &str, _key: &str) -> Result<(), KeyStoreError> {
+        Err(KeyStoreError("there is no keyring".to_owned()))
+    }
+}
+
+/// The place of a vault's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPlace {
+    Keyring,
+    /// A file of mode 0600 in the state directory.
+    File,
+}
+
+pub(super) fn place(dir: &Path) -> Result<Option<KeyPlace>, VaultError> {
+    Ok(read_file(dir)?.map(|text| match text.as_str() {
+        IN_KEYRING => KeyPlace::Keyring,
+        _ => KeyPlace::File,
+    }))
+}
+
+/// The key. It is made where there is none yet; processes that do so at once agree on one.
+pub(super) fn load(dir: &Path, store: &dyn KeyStore) -> Result<[u8; KEY_LENGTH], VaultError> {
+    // Two state directories have a key each.
+    let account = std::path::absolute(dir).map_err(failed(dir))?;
+    let account = account.to_string_lossy().into_owned();
+    if let Some(key) = read(dir, store, &account)? {
+        return Ok(key);
+    }
+    private_dir(dir).map_err(unusable(dir))?;
+    let lock_path = dir.join("key.lock");
+    let lock =
+        open_private(&lock_path, private_options().write(true)).map_err(unusable(&lock_path))?;
+    lock.lock().map_err(failed(&lock_path))?;
+    match read(dir, store, &account)? {
+        Some(key) => Ok(key),
+        None => make(dir, store, &account),
+    }
+}
+
+fn read(
+    dir: &Path,
+    store: &dyn KeyStore,
+    account: &str,
+) -> Result<Option<[u8; KEY_LENGTH]>, VaultError> {
+    let path = dir.join(KEY_FILE);
+    match read_file(dir)? {
+        Some(text) if text == IN_KEYRING => {
+            let key = store.read(account).map_err(VaultError::KeyStore)?;
+            let key = key.ok_or_else(|| VaultError::KeyLost(dir.to_owned()))?;
+            parse(&key, &path).map(Some)
+        }
+        Some(text) => parse(&text, &path).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn make(dir: &Path, store: &dyn KeyStore, account: &str) -> Result<[u8; KEY_LENGTH], VaultError> {
+    let mut key = [0; KEY_LENGTH];
+    getrandom::fill(&mut key).map_err(|_| VaultError::Random)?;
+    let text = encode_hex(&key);
+    let content = match store.write(account, &text) {
+        Ok(()) => IN_KEYRING.to_owned(),
+        Err(error) => {
+            tracing::debug!(%error, "the key of the vault lies in a file");
+            text
+        }
+    };
+    let path = dir.join(KEY_FILE);
+    write_private(&path, content.as_bytes()).map_err(failed(&path))?;
+    Ok(key)
+}
+
+fn parse(text: &str, path: &Path) -> Result<[u8; KEY_LENGTH], VaultError> {
+    decode_hex(text.trim())
+        .and_then(|key| key.try_into().ok())
+        .ok_or_else(|| VaultError::BadKey(path.to_owned()))
+}
+
+fn read_file(dir: &Path) -> Result<Option<String>, VaultError> {
+    let path: PathBuf = dir.join(KEY_FILE);
+    match read_private(&path) {
+        Ok(bytes) => {
+            let text = String::from_utf8(bytes).map_err(|_| VaultError::BadKey(path))?;
+            Ok(Some(text.trim().to_owned()))
+        }
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(failed(&path)(io::Error::from(error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, sync::Arc};
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::vault::{Shelf, Vault};
+
+    /// A keyring that can be locked.
+    #[derive(Clone, Debug, Default)]
+    struct FakeKeyring(Arc<Mutex<(bool, HashMap<String, String>)>>);
+
+    impl FakeKeyring {
+        fn check(&self) -> Result<(), KeyStoreError> {
+            match self.0.lock().0 {
+                true => Err(KeyStoreError("it is locked".to_owned())),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl KeyStore for FakeKeyring {
+        fn read(&self, account: &str) -> Result<Option<String>, KeyStoreError> {
+            self.check()?;
+            Ok(self.0.lock().1.get(account).cloned())
+        }
+
+        fn write(&self, account: &str, key: &str) -> Result<(), KeyStoreError> {
+            self.check()?;
+            self.0.lock().1.insert(account.to_owned(), key.to_owned());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_keyring_holds_the_key_and_no_file_does() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let keyring = FakeKeyring::default();
+        let open = || Vault::new(dir.path(), Box::new(keyring.clone()));
+        open().write(Shelf::Secrets, "a", b"1").expect("written");
+        assert_eq!(
+            open().key_place().expect("a place"),
+            Some(KeyPlace::Keyring)
+        );
+        let file = std::fs::read_to_string(dir.path().join(KEY_FILE)).expect("a file");
+        assert_eq!(file, IN_KEYRING);
+        assert_eq!(
+            open().read(Shelf::Secrets, "a").expect("read"),
+            Some(b"1".to_vec())
+        );
+
+        keyring.0.lock().0 = true;
+        let error = open().read(Shelf::Secrets, "a").expect_err("an error");
+        assert!(matches!(error, VaultError::KeyStore(_)), "{error}");
+        assert!(
+            open().write(Shelf::Secrets, "b", b"2").is_err(),
+            "no second key is made"
+        );
+
+        *keyring.0.lock() = (false, HashMap::new());
+        let error = open().read(Shelf::Secrets, "a").expect_err("an error");
+        assert!(matches!(error, VaultError::KeyLost(_)), "{error}");
+    }
+
+    #[test]
+    fn a_locked_keyring_at_the_beginning_means_a_file_for_good() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let keyring = FakeKeyring::default();
+        keyring.0.lock().0 = true;
+        let open = || Vault::new(dir.path(), Box::new(keyring.clone()));
+        open().write(Shelf::Secrets, "a", b"1").expect("written");
+        keyring.0.lock().0 = false;
+        assert_eq!(open().key_place().expect("a place"), Some(KeyPlace::File));
+        assert_eq!(
+            open().read(Shelf::Secrets, "a").expect("read"),
+            Some(b"1".to_vec())
+        );
+    }
+}

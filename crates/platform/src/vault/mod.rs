@@ -1,0 +1,447 @@
+//! Secrets that Mainstay keeps between runs: tokens of logins, and what `${keyring:NAME}` stands for.
+//!
+//! Each entry is a file that is encrypted with the key of the vault (ChaCha20-Poly1305). The key lies in the system's
+//! keyring or, where there is none, in a file of mode 0600. A keyring alone would not do: the Credential Manager of
+//! Windows takes 2560 bytes for an entry, a keyring replaces no entry atomically, and several processes have to take
+//! turns. Two processes with one state directory share the vault.
+
+mod key;
+
+use std::{
+    fmt::Write as _,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use parking_lot::Mutex;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::state::{
+    Untrusted, open_private, private_dir, private_options, read_private, write_private,
+};
+pub use key::{KeyPlace, KeyStore, KeyStoreError, NoKeyStore};
+
+/// The longest secret, in bytes.
+pub const MAX_SECRET: usize = 64 * 1024;
+
+/// The longest name of an entry, in bytes.
+pub const MAX_NAME: usize = 256;
+
+/// A shelf of the vault: entries of one kind have names of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shelf {
+    /// Logins to remote servers.
+    Logins,
+    /// Clients that were registered with authorization servers.
+    Registrations,
+    /// Secrets of `mainstay secret`.
+    Secrets,
+}
+
+impl Shelf {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Logins => "logins",
+            Self::Registrations => "registrations",
+            Self::Secrets => "secrets",
+        }
+    }
+}
+
+/// The vault of a state directory. Nothing is created before the first entry is written.
+#[derive(Debug)]
+pub struct Vault {
+    dir: PathBuf,
+    key_store: Box<dyn KeyStore>,
+    /// The key, once it was needed. The lock is held while the key is read or made, by threads that may block.
+    key: Mutex<Option<LessSafeKey>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum VaultError {
+    #[error("cannot use {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} cannot be decrypted: it was changed, or the key of the vault is another", .0.display())]
+    Sealed(PathBuf),
+    #[error("{} is no key of a vault", .0.display())]
+    BadKey(PathBuf),
+    #[error("the key of the vault lies in the system's keyring, which cannot be used")]
+    KeyStore(#[source] KeyStoreError),
+    #[error("the key of the vault is gone from the system's keyring; remove {} to begin anew", .0.display())]
+    KeyLost(PathBuf),
+    #[error("the name of a secret has 1 to {MAX_NAME} bytes, without control characters")]
+    Name,
+    #[error("a secret has at most {MAX_SECRET} bytes")]
+    TooLong,
+    #[error("no random number for a nonce")]
+    Random,
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> VaultError {
+    move |source| VaultError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn unusable(path: &Path) -> impl FnOnce(Untrusted) -> VaultError {
+    move |source| failed(path)(source.into())
+}
+
+/// An entry as its file has it.
+#[derive(Serialize, Deserialize)]
+struct SealedEntry {
+    name: String,
+    /// Hexadecimal digits.
+    nonce: String,
+    /// Hexadecimal digits of the encrypted secret. The name is authenticated with it.
+    sealed: String,
+}
+
+/// An entry that this process alone may change until the lock is dropped.
+#[derive(Debug)]
+pub struct EntryLock(
+    #[expect(
+        dead_code,
+        reason = "the file's lock lasts as long as the file is open"
+    )]
+    File,
+);
+
+impl Vault {
+    /// The vault in a folder, which is private.
+    pub fn new(dir: impl Into<PathBuf>, key_store: Box<dyn KeyStore>) -> Self {
+        Self {
+            dir: dir.into(),
+            key_store,
+            key: Mutex::default(),
+        }
+    }
+
+    /// The place of the key. `None` if nothing was written yet.
+    pub fn key_place(&self) -> Result<Option<KeyPlace>, VaultError> {
+        key::place(&self.dir)
+    }
+
+    /// The secret of this name. Blocks.
+    pub fn read(&self, shelf: Shelf, name: &str) -> Result<Option<Vec<u8>>, VaultError> {
+        check_name(name)?;
+        let path = self.path(shelf, name);
+        let Some(entry) = read_entry(&path)? else {
+            return Ok(None);
+        };
+        let sealed = || VaultError::Sealed(path.clone());
+        let nonce: [u8; NONCE_LEN] = decode_hex(&entry.nonce)
+            .and_then(|nonce| nonce.try_into().ok())
+            .ok_or_else(sealed)?;
+        let mut secret = decode_hex(&entry.sealed).ok_or_else(sealed)?;
+        let aad = aad(shelf, name);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let length = self.with_key(|key| {
+            let opened = key.open_in_place(nonce, Aad::from(aad.as_bytes()), &mut secret);
+            opened.map(|opened| opened.len()).map_err(|_| sealed())
+        })??;
+        secret.truncate(length);
+        Ok(Some(secret))
+    }
+
+    /// Writes the secret to the disk before it returns. Readers see either the old or the new one. Blocks.
+    pub fn write(&self, shelf: Shelf, name: &str, secret: &[u8]) -> Result<(), VaultError> {
+        check_name(name)?;
+        if secret.len() > MAX_SECRET {
+            return Err(VaultError::TooLong);
+        }
+        let folder = self.dir.join(shelf.folder());
+        private_dir(&self.dir).map_err(unusable(&self.dir))?;
+        private_dir(&folder).map_err(unusable(&folder))?;
+        let mut nonce = [0; NONCE_LEN];
+        getrandom::fill(&mut nonce).map_err(|_| VaultError::Random)?;
+        let mut sealed = secret.to_vec();
+        let aad = aad(shelf, name);
+        self.with_key(|key| {
+            let nonce = Nonce::assume_unique_for_key(nonce);
+            key.seal_in_place_append_tag(nonce, Aad::from(aad.as_bytes()), &mut sealed)
+                .expect("a secret is shorter than what the cipher takes");
+        })?;
+        let entry = SealedEntry {
+            name: name.to_owned(),
+            nonce: encode_hex(&nonce),
+            sealed: encode_hex(&sealed),
+        };
+        let path = self.path(shelf, name);
+        let text = serde_json::to_vec(&entry).expect("an entry is JSON");
+        write_private(&path, &text).map_err(failed(&path))
+    }
+
+    /// Returns `false` if there was none. Blocks.
+    pub fn remove(&self, shelf: Shelf, name: &str) -> Result<bool, VaultError> {
+        check_name(name)?;
+        let path = self.path(shelf, name);
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(&path)(error)),
+        }
+    }
+
+    /// The names of a shelf, in order. No secret is decrypted. Blocks.
+    pub fn names(&self, shelf: Shelf) -> Result<Vec<String>, VaultError> {
+        let folder = self.dir.join(shelf.folder());
+        let files = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            files => files.map_err(failed(&folder))?,
+        };
+        let mut names = Vec::new();
+        for file in files {
+            let path = file.map_err(failed(&folder))?.path();
+            if path.extension().is_some_and(|extension| extension == ENTRY) {
+                // Another process may have removed it.
+                names.extend(read_entry(&path)?.map(|entry| entry.name));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Waits until no other process holds the lock of this entry. Blocks.
+    pub fn lock(&self, shelf: Shelf, name: &str) -> Result<EntryLock, VaultError> {
+        check_name(name)?;
+        let folder = self.dir.join(shelf.folder());
+        private_dir(&self.dir).map_err(unusable(&self.dir))?;
+        private_dir(&folder).map_err(unusable(&folder))?;
+        let path = self.path(shelf, name).with_extension("lock");
+        let file = open_private(&path, private_options().write(true)).map_err(unusable(&path))?;
+        file.lock().map_err(failed(&path))?;
+        Ok(EntryLock(file))
+    }
+
+    fn path(&self, shelf: Shelf, name: &str) -> PathBuf {
+        // Names hold any characters, and differ in case alone.
+        let digest = Sha256::digest(name.as_bytes());
+        let file = format!("{}.{ENTRY}", encode_hex(&digest[..16]));
+        self.dir.join(shelf.folder()).join(file)
+    }
+
+    fn with_key<T>(&self, use_key: impl FnOnce(&LessSafeKey) -> T) -> Result<T, VaultError> {
+        let mut key = self.key.lock();
+        if key.is_none() {
+            let bytes = key::load(&self.dir, self.key_store.as_ref())?;
+            let unbound = UnboundKey::new(&CHACHA20_POLY1305, &bytes);
+            *key = Some(LessSafeKey::new(unbound.expect("the key has 32 bytes")));
+        }
+        Ok(use_key(key.as_ref().expect("the key was just set")))
+    }
+}
+
+/// The extension of entries.
+const ENTRY: &str = "entry";
+
+/// The text that is authenticated with a secret, so that no file can take the place of another.
+fn aad(shelf: Shelf, name: &str) -> String {
+    format!("{}/{name}", shelf.folder())
+}
+
+fn check_name(name: &str) -> Result<(), VaultError> {
+    let is_good = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
+    is_good.then_some(()).ok_or(VaultError::Name)
+}
+
+fn read_entry(path: &Path) -> Result<Option<SealedEntry>, VaultError> {
+    let bytes = match read_private(path) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        bytes => bytes.map_err(unusable(path))?,
+    };
+    let entry = serde_json::from_slice(&bytes);
+    entry
+        .map(Some)
+        .map_err(|_| VaultError::Sealed(path.to_owned()))
+}
+
+fn encode_hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+        return None;
+    }
+    let pairs = (0..text.len()).step_by(2);
+    pairs
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, thread};
+
+    use super::*;
+
+    fn vault(dir: &Path) -> Vault {
+        Vault::new(dir.join("vault"), Box::new(NoKeyStore))
+    }
+
+    #[test]
+    fn a_secret_is_read_again_and_lies_nowhere_in_plain_text() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let secret = b"a secret that is long enough to be found";
+        vault(dir.path())
+            .write(Shelf::Logins, "files", secret)
+            .expect("written");
+        let read = vault(dir.path())
+            .read(Shelf::Logins, "files")
+            .expect("read");
+        assert_eq!(read.as_deref(), Some(secret.as_slice()));
+        let mut folders = vec![dir.path().to_owned()];
+        let mut files = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                files += 1;
+                let bytes = fs::read(&path).expect("a file");
+                let text = String::from_utf8_lossy(&bytes);
+                assert!(!text.contains("long enough"), "{}", path.display());
+                let hex = encode_hex(b"long enough");
+                assert!(!text.contains(&hex), "{}", path.display());
+            }
+        }
+        assert_eq!(files, 3, "an entry, the key and its lock");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_are_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().expect("a folder");
+        let vault = vault(dir.path());
+        vault.write(Shelf::Secrets, "x", b"y").expect("written");
+        for path in [
+            vault.path(Shelf::Secrets, "x"),
+            dir.path().join("vault/key"),
+        ] {
+            let mode = fs::metadata(&path).expect("a file").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn shelves_and_names_are_apart() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let vault = vault(dir.path());
+        assert_eq!(
+            vault.names(Shelf::Secrets).expect("names"),
+            Vec::<String>::new()
+        );
+        assert_eq!(vault.read(Shelf::Secrets, "a").expect("nothing"), None);
+        assert_eq!(vault.key_place().expect("a place"), None);
+        for (shelf, name, secret) in [
+            (Shelf::Secrets, "b/ü", "1"),
+            (Shelf::Secrets, "A", "2"),
+            (Shelf::Secrets, "a", "3"),
+            (Shelf::Logins, "a", "4"),
+        ] {
+            vault
+                .write(shelf, name, secret.as_bytes())
+                .expect("written");
+        }
+        assert_eq!(
+            vault.names(Shelf::Secrets).expect("names"),
+            ["A", "a", "b/ü"]
+        );
+        assert_eq!(
+            vault.read(Shelf::Secrets, "a").expect("read"),
+            Some(b"3".to_vec())
+        );
+        assert!(vault.remove(Shelf::Secrets, "a").expect("removed"));
+        assert!(!vault.remove(Shelf::Secrets, "a").expect("not there"));
+        assert_eq!(
+            vault.read(Shelf::Logins, "a").expect("read"),
+            Some(b"4".to_vec())
+        );
+        assert_eq!(vault.key_place().expect("a place"), Some(KeyPlace::File));
+    }
+
+    #[test]
+    fn a_file_that_was_changed_or_moved_is_not_believed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let vault = vault(dir.path());
+        vault.write(Shelf::Secrets, "one", b"1").expect("written");
+        vault.write(Shelf::Secrets, "two", b"2").expect("written");
+        let (one, two) = (
+            vault.path(Shelf::Secrets, "one"),
+            vault.path(Shelf::Secrets, "two"),
+        );
+        fs::copy(&one, &two).expect("copied");
+        assert!(matches!(
+            vault.read(Shelf::Secrets, "two"),
+            Err(VaultError::Sealed(_))
+        ));
+        for text in ["", "{}", r#"{"name": "one", "nonce": "é0", "sealed": "0"}"#] {
+            fs::write(&one, text).expect("written");
+            assert!(
+                matches!(
+                    vault.read(Shelf::Secrets, "one"),
+                    Err(VaultError::Sealed(_))
+                ),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lost_key_is_an_error_and_not_a_new_key() {
+        let dir = tempfile::tempdir().expect("a folder");
+        vault(dir.path())
+            .write(Shelf::Secrets, "one", b"1")
+            .expect("written");
+        fs::write(dir.path().join("vault/key"), "nonsense").expect("written");
+        let error = vault(dir.path())
+            .read(Shelf::Secrets, "one")
+            .expect_err("an error");
+        assert!(matches!(error, VaultError::BadKey(_)), "{error}");
+    }
+
+    #[test]
+    fn names_and_secrets_have_limits() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let vault = vault(dir.path());
+        for name in ["", "a\nb", &"n".repeat(MAX_NAME + 1)] {
+            let written = vault.write(Shelf::Secrets, name, b"x");
+            assert!(matches!(written, Err(VaultError::Name)), "{name:?}");
+        }
+        let written = vault.write(Shelf::Secrets, "long", &vec![0; MAX_SECRET + 1]);
+        assert!(matches!(written, Err(VaultError::TooLong)));
+        vault
+            .write(Shelf::Secrets, "long", &vec![0; MAX_SECRET])
+            .expect("written");
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let vault = Arc::new(vault(dir.path()));
+        let lock = vault.lock(Shelf::Logins, "a").expect("a lock");
+        let other = vault.lock(Shelf::Logins, "b").expect("another lock");
+        let waiting = thread::spawn({
+            let vault = Arc::clone(&vault);
+            move || vault.lock(Shelf::Logins, "a").map(drop)
+        });
+        vault.write(Shelf::Logins, "a", b"x").expect("written");
+        assert!(!waiting.is_finished());
+        drop((lock, other));
+        waiting.join().expect("joined").expect("a lock");
+    }
+}
