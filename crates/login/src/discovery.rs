@@ -124,10 +124,10 @@ impl ResourceMetadata {
     /// if a configured one is not among those that the server names.
     pub fn issuer(&self, configured: Option<&str>, registered: Option<&str>) -> Option<&str> {
         let issuers = &self.authorization_servers;
-        let find = |wanted: &str| {
+        let find = |searched: &str| {
             issuers
                 .iter()
-                .find(|issuer| is_same_but_slash(issuer, wanted))
+                .find(|issuer| is_same_but_slash(issuer, searched))
         };
         match configured {
             Some(configured) => find(configured),

@@ -69,7 +69,10 @@ impl<T> PendingLogins<T> {
         if let Some(state) = older {
             self.end(&state, StateError::Replaced, now);
         } else if self.by_state.len() >= MAX_PENDING {
-            let oldest = self.by_state.iter().min_by_key(|(_, (begun, _))| *begun);
+            let oldest = self
+                .by_state
+                .iter()
+                .min_by_key(|(_, (started_at, _))| *started_at);
             let oldest = oldest.map(|(state, _)| state.clone());
             if let Some(state) = oldest {
                 self.end(&state, StateError::Replaced, now);
@@ -104,7 +107,7 @@ impl<T> PendingLogins<T> {
     pub fn is_pending(&self, name: &str, now: SystemTime) -> bool {
         self.by_state
             .values()
-            .any(|(begun, login)| login.name == name && !is_over(*begun, now))
+            .any(|(started_at, login)| login.name == name && !is_over(*started_at, now))
     }
 
     fn end(&mut self, state: &str, reason: StateError, now: SystemTime) -> Option<PendingLogin<T>> {
@@ -120,7 +123,7 @@ impl<T> PendingLogins<T> {
         let late: Vec<String> = self
             .by_state
             .iter()
-            .filter(|(_, (begun, _))| is_over(*begun, now))
+            .filter(|(_, (started_at, _))| is_over(*started_at, now))
             .map(|(state, _)| state.clone())
             .collect();
         for state in late {
@@ -130,8 +133,9 @@ impl<T> PendingLogins<T> {
 }
 
 /// A clock that was set back ends no login early.
-fn is_over(begun: SystemTime, now: SystemTime) -> bool {
-    now.duration_since(begun).is_ok_and(|age| age > LOGIN_LIMIT)
+fn is_over(started_at: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(started_at)
+        .is_ok_and(|age| age > LOGIN_LIMIT)
 }
 
 /// The parameters of a redirect (RFC 6749, 4.1.2; RFC 9207, 2).
@@ -268,8 +272,8 @@ mod tests {
     #[test]
     fn a_state_is_valid_once_and_for_ten_minutes() {
         let mut logins = PendingLogins::default();
-        for (name, begun) in [("one", 0), ("two", 0), ("three", 0)] {
-            logins.begin(&Secret::new(name), login(name), at(begun));
+        for (name, started_at) in [("one", 0), ("two", 0), ("three", 0)] {
+            logins.begin(&Secret::new(name), login(name), at(started_at));
         }
         assert_eq!(logins.take("one", at(600)).expect("a login").name, "one");
         assert_eq!(logins.take("one", at(600)).err(), Some(StateError::Used));

@@ -285,39 +285,39 @@ mod tests {
 
     #[test]
     fn the_identity_is_chosen_in_the_order_of_the_specification() {
-        let kept = registration();
+        let stored = registration();
         let with_documents = IssuerMetadata {
             client_id_metadata_document_supported: true,
             ..issuer()
         };
         let document = Some("https://me/client.json");
-        for (settings, issuer, kept, id) in [
+        for (settings, issuer, stored, id) in [
             (
                 settings(Some("mine"), None, document),
                 &with_documents,
-                Some(&kept),
+                Some(&stored),
                 "mine",
             ),
             (
                 settings(None, None, document),
                 &with_documents,
-                Some(&kept),
+                Some(&stored),
                 "https://me/client.json",
             ),
             (
                 settings(None, None, document),
                 &issuer(),
-                Some(&kept),
+                Some(&stored),
                 "registered",
             ),
             (
                 settings(None, None, None),
                 &with_documents,
-                Some(&kept),
+                Some(&stored),
                 "registered",
             ),
         ] {
-            let choice = choose_identity(&settings, issuer, kept).expect("a choice");
+            let choice = choose_identity(&settings, issuer, stored).expect("a choice");
             let IdentityChoice::Ready(client) = choice else {
                 panic!("{choice:?}");
             };

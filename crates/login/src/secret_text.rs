@@ -11,7 +11,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret,
     String::deserialize(deserializer).map(Secret::new)
 }
 
-/// The same for a secret that may be missing.
+/// Like the functions above, for a secret that may be missing.
 pub mod optional {
     use super::{Deserialize, Deserializer, Secret, Serializer};
 

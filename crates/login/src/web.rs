@@ -7,11 +7,12 @@ pub type WebRequest = http::Request<Vec<u8>>;
 pub type WebResponse = http::Response<Vec<u8>>;
 
 /// Resolves to the response of a request.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<WebResponse, WebError>> + Send + 'a>>;
+pub type PendingResponse<'a> =
+    Pin<Box<dyn Future<Output = Result<WebResponse, WebError>> + Send + 'a>>;
 
 /// Sends bounded HTTP requests. Redirects are not followed where a request has a body.
 pub trait Web: Debug + Send + Sync {
-    fn send(&self, request: WebRequest) -> Answering<'_>;
+    fn send(&self, request: WebRequest) -> PendingResponse<'_>;
 }
 
 /// A request without a usable answer. The texts name the place and the reason.

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Mutex};
 use mainstay_login::{
     challenge::Challenge,
     find::{Discovery, DiscoveryError, Finder},
-    web::{Answering, Web, WebError, WebRequest},
+    web::{PendingResponse, Web, WebError, WebRequest},
 };
 use oauth2::url::Url;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl Sites {
 }
 
 impl Web for Sites {
-    fn send(&self, request: WebRequest) -> Answering<'_> {
+    fn send(&self, request: WebRequest) -> PendingResponse<'_> {
         let url = request.uri().to_string();
         let page = self.pages.get(&url).cloned();
         self.requests.lock().expect("a lock").push(url);

@@ -14,7 +14,7 @@ use mainstay_login::{
     identity::{AuthMethod, ClientIdentity},
     scopes::Scopes,
     tokens::Tokens,
-    web::{Answering, Web, WebError, WebRequest},
+    web::{PendingResponse, Web, WebError, WebRequest},
 };
 use oauth2::url::{Url, form_urlencoded};
 
@@ -52,7 +52,7 @@ impl FakeIssuer {
 }
 
 impl Web for FakeIssuer {
-    fn send(&self, request: WebRequest) -> Answering<'_> {
+    fn send(&self, request: WebRequest) -> PendingResponse<'_> {
         self.requests.lock().expect("a lock").push(request);
         let mut answers = self.answers.lock().expect("a lock");
         let answer = if answers.len() > 1 {
