@@ -1,4 +1,4 @@
-//! The history of servers, as REST has it.
+//! The history of servers, in the format of REST.
 
 use std::time::SystemTime;
 
@@ -22,7 +22,7 @@ pub fn wire(history: History) -> api::History {
     }
 }
 
-/// A time of which calls are not on record.
+/// A time in which calls were not recorded.
 pub fn gap(gap: &Gap) -> api::RecordGap {
     api::RecordGap {
         since: utc::rfc3339(gap.since),
@@ -33,21 +33,24 @@ pub fn gap(gap: &Gap) -> api::RecordGap {
 }
 
 fn of_one(history: ServerHistory) -> api::ServerHistory {
-    let transition = |it: Transition| api::Transition {
-        at: utc::rfc3339(it.at),
-        status: it.status.into_owned(),
-        degraded: it.degraded,
-        unauthorized: it.reason.as_deref().is_some_and(Loss::says_unauthorized),
-        reason: it.reason,
-        exit_code: it.exit_code,
-        exit_signal: it.exit_signal,
-        attempt: it.attempt,
-        next_retry_ms: it.next_retry.map(millis),
-        stderr: it.stderr,
+    let to_wire = |transition: Transition| api::Transition {
+        at: utc::rfc3339(transition.at),
+        status: transition.status.into_owned(),
+        degraded: transition.degraded,
+        unauthorized: transition
+            .reason
+            .as_deref()
+            .is_some_and(Loss::says_unauthorized),
+        reason: transition.reason,
+        exit_code: transition.exit_code,
+        exit_signal: transition.exit_signal,
+        attempt: transition.attempt,
+        next_retry_ms: transition.next_retry.map(millis),
+        stderr: transition.stderr,
     };
     api::ServerHistory {
         server: history.server,
-        transitions: history.transitions.into_iter().map(transition).collect(),
+        transitions: history.transitions.into_iter().map(to_wire).collect(),
         truncated: history.truncated,
     }
 }

@@ -8,14 +8,14 @@ use crate::{
     process::cpu::cpu_time,
 };
 
-/// A request on its way. Yields the server's messages about it, in the order in which the server wrote
-/// them. The last one is the response.
+/// A request on its way. Yields the server's messages about the request, in the order in which the server
+/// wrote them. The last message is the response.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Our id of the request, and its progress token if it has one.
+    /// Mainstay's id of the request, and its progress token if it has one.
     pub id: u64,
     way: Way,
-    /// Set if it is a call, which keeps the server busy.
+    /// Set if the request is a call, which keeps the server busy.
     pub(crate) in_flight: Option<InFlight>,
 }
 
@@ -46,8 +46,8 @@ impl Exchange {
         }
     }
 
-    /// The response, if it is within the budget, which it uses up. Where exchanges share a line, whole messages are
-    /// counted instead of what is read.
+    /// The response, if it fits into the budget. The response's bytes are counted in the budget. Where
+    /// exchanges share a line, whole messages are counted instead of the bytes read.
     pub async fn answer_within(&mut self, budget: &Budget) -> Result<Frame, Interruption> {
         if let Way::PerRequest(exchange) = &mut self.way {
             exchange.count(budget.clone());
@@ -64,9 +64,9 @@ impl Exchange {
 
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
-        let said = self.read().await;
+        let message = self.read().await;
         if let Some(in_flight) = &self.in_flight {
-            match &said {
+            match &message {
                 Ok(ServerMessage::Message(frame)) if frame.method().is_none() => {
                     if frame.names_nothing() || frame.says_uninitialized() {
                         in_flight.refused(frame.error().unwrap_or_default());
@@ -78,7 +78,7 @@ impl Exchange {
                 Err(interruption) => in_flight.interrupted(interruption),
             }
         }
-        said
+        message
     }
 
     async fn read(&mut self) -> Result<ServerMessage, Interruption> {
@@ -88,7 +88,7 @@ impl Exchange {
         }
     }
 
-    /// The request has run out of time; see [`InFlight::timed_out`].
+    /// Reports that the request has run out of time; see [`InFlight::timed_out`].
     pub async fn timed_out(&mut self, policy: &Policy, pid: Option<u32>) {
         if let Some(in_flight) = &self.in_flight {
             let cpu = pid.map(|pid| move || cpu_time(pid));
@@ -96,8 +96,8 @@ impl Exchange {
         }
     }
 
-    /// The questions that the request may have caused, where requests share the connection and there was
-    /// a question.
+    /// The questions that the request may have caused. `None` if no question came, or if the request has a
+    /// connection of its own.
     pub fn open_questions(&self) -> Option<&OpenQuestions> {
         match &self.way {
             Way::Multiplexed(exchange) => exchange.open_questions(),
@@ -112,7 +112,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the server answers with a stream of its own, which a transparent path mirrors.
+    /// True if the server answers with a stream. A transparent endpoint then answers with a stream, too.
     pub fn is_stream(&self) -> bool {
         match &self.way {
             Way::Multiplexed(_) => false,
@@ -120,8 +120,7 @@ impl Exchange {
         }
     }
 
-    /// The HTTP status of the answer, where it means something: a modern server's, which a transparent
-    /// path copies.
+    /// The HTTP status of the answer, for a modern server. A transparent endpoint copies it.
     pub fn http_status(&self) -> Option<u16> {
         match &self.way {
             Way::Multiplexed(_) => None,
@@ -129,12 +128,12 @@ impl Exchange {
         }
     }
 
-    /// The response, where nothing but the response is of interest.
+    /// The response. Other messages about the request are dropped.
     pub async fn response(mut self) -> Result<Frame, Interruption> {
         self.answer().await
     }
 
-    /// The answer, for callers that may not wait for it. Cancel-safe.
+    /// Like [`Self::response`], for callers that may stop waiting. Cancel-safe.
     async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
             // Dropping a question refuses it.
