@@ -109,8 +109,8 @@ impl Authenticator {
     ) -> Result<Principal, Unauthorized> {
         let refusal = match self.look_up(headers, visit) {
             Some(Ok(principal)) => return Ok(principal),
-            // A token with Mainstay's prefix was made by Mainstay, so it is refused. Any other token may be
-            // for another program.
+            // A token with Mainstay's prefix is meant for Mainstay, so an unknown one is refused. Any other token may
+            // be for another program.
             Some(Err(token)) if token.starts_with(PREFIX.as_bytes()) => {
                 return Err(Unauthorized::Invalid);
             }

@@ -190,7 +190,7 @@ impl Bodies {
             if length > free && length > share.as_ref().map_or(0, |share: &Share| share.bytes) {
                 // Take room while the body arrives. The room doubles each time.
                 let bytes = length.next_power_of_two().min(of_body);
-                let share = share.get_or_insert_with(|| Share::none(self, visitor.peer()));
+                let share = share.get_or_insert_with(|| Share::empty(self, visitor.peer()));
                 share.grow(bytes).map_err(|Full| BodyError::NoRoom)?;
                 let target = capacity(length, body.size_hint().exact()).min(of_body);
                 read.reserve(target.max(length) - read.len());
@@ -273,7 +273,7 @@ pub async fn discard(mut body: Incoming) {
 }
 
 impl Share {
-    fn none(bodies: &Arc<Bodies>, peer: Peer) -> Self {
+    fn empty(bodies: &Arc<Bodies>, peer: Peer) -> Self {
         Self {
             bodies: Arc::clone(bodies),
             peer,
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn one_peer_leaves_room_for_others_and_gives_back_what_it_took() {
         let bodies = bodies(100, 400);
-        let share = |number| Share::none(&bodies, peer(number));
+        let share = |number| Share::empty(&bodies, peer(number));
         let (mut first, mut second, mut third) = (share(1), share(1), share(1));
         assert_eq!(first.grow(60), Ok(()));
         assert_eq!(first.grow(100), Ok(()));

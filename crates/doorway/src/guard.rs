@@ -414,7 +414,7 @@ mod tests {
         }
     }
 
-    /// `*` allows every host and origin, but not two, nor what is none.
+    /// `*` allows every host and origin, but neither two of them nor an invalid one.
     #[test]
     fn a_star_allows_all_that_are_well_formed() {
         let star = ["*".to_owned()];

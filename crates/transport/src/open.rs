@@ -118,7 +118,7 @@ async fn open_legacy(
                         streamable_http::NotOpened::NotSpoken(refusal).into()
                     }
                     Loss::ConnectFailed(sse) => Unopened {
-                        loss: Loss::ConnectFailed(refusal.neither(&sse)),
+                        loss: Loss::ConnectFailed(refusal.with_older_transport(&sse)),
                         ..streamable_http::NotOpened::NotSpoken(refusal).into()
                     },
                     other => other.into(),

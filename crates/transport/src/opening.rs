@@ -22,8 +22,8 @@ use crate::{
 /// of one message. The lists of known servers have less than a hundredth of it.
 pub const MAX_LIST_BYTES: usize = 64 * 1024 * 1024;
 
-/// The most bytes of a server's answer to `initialize` or `server/discover`. The answer is kept as long
-/// as its session, and clients of the transparent path get it whole.
+/// The most bytes of a server's answer to `initialize` or `server/discover`. The answer is stored as long
+/// as its session, and clients of the transparent endpoint get all of it.
 pub const MAX_GREETING: usize = 1024 * 1024;
 
 /// Resolves to the reason of the loss once the connection, with everything that it started, has ended.

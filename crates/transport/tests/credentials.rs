@@ -261,7 +261,7 @@ impl Served {
     }
 }
 
-const WAYS: [(&str, HttpTransport, Approach); 3] = [
+const TRANSPORTS: [(&str, HttpTransport, Approach); 3] = [
     ("/mcp", HttpTransport::StreamableHttp, Approach::Legacy),
     ("/mcp", HttpTransport::StreamableHttp, Approach::Modern),
     ("/sse", HttpTransport::Sse, Approach::Legacy),
@@ -269,7 +269,7 @@ const WAYS: [(&str, HttpTransport, Approach); 3] = [
 
 #[tokio::test]
 async fn a_refused_request_is_sent_once_more_with_new_credentials() {
-    for (path, transport, approach) in WAYS {
+    for (path, transport, approach) in TRANSPORTS {
         let served = served(path).await;
         let (session, running) = served.open(transport, approach).await.expect("opened");
         let running = tokio::spawn(running);
@@ -308,7 +308,7 @@ async fn a_refused_request_is_sent_once_more_with_new_credentials() {
 
 #[tokio::test]
 async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
-    for (path, transport, approach) in WAYS {
+    for (path, transport, approach) in TRANSPORTS {
         let served = served(path).await;
         let (session, running) = served.open(transport, approach).await.expect("opened");
         let running = tokio::spawn(running);
@@ -339,7 +339,7 @@ async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
 
 #[tokio::test]
 async fn a_server_is_not_opened_without_valid_credentials() {
-    for (path, transport, approach) in WAYS {
+    for (path, transport, approach) in TRANSPORTS {
         let served = served(path).await;
         for is_revoked in [false, true] {
             served.gate().token = None;

@@ -15,7 +15,7 @@ pub fn wire(history: History) -> api::History {
         event: mark.as_str().to_owned(),
     };
     api::History {
-        servers: history.servers.into_iter().map(of_one).collect(),
+        servers: history.servers.into_iter().map(server_history).collect(),
         daemon: history.daemon.into_iter().map(mark).collect(),
         gaps: history.gaps.iter().map(gap).collect(),
         truncated: history.truncated,
@@ -32,7 +32,7 @@ pub fn gap(gap: &Gap) -> api::RecordGap {
     }
 }
 
-fn of_one(history: ServerHistory) -> api::ServerHistory {
+fn server_history(history: ServerHistory) -> api::ServerHistory {
     let to_wire = |transition: Transition| api::Transition {
         at: utc::rfc3339(transition.at),
         status: transition.status.into_owned(),

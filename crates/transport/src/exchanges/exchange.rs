@@ -1,4 +1,4 @@
-//! One request and everything that the server says about it, over any transport.
+//! One request and all messages of the server about it, over any transport.
 
 use mainstay_core::{health::Policy, ids::ServerName, message};
 
@@ -14,34 +14,34 @@ use crate::{
 pub struct Exchange {
     /// Mainstay's id of the request, and its progress token if it has one.
     pub id: u64,
-    way: Way,
+    transport: ExchangeTransport,
     /// Set if the request is a call, which keeps the server busy.
     pub(crate) in_flight: Option<InFlight>,
 }
 
 #[derive(Debug)]
-enum Way {
+enum ExchangeTransport {
     Multiplexed(MultiplexedExchange),
     PerRequest(PerRequestExchange),
 }
 
 impl From<MultiplexedExchange> for Exchange {
     fn from(exchange: MultiplexedExchange) -> Self {
-        Self::over(exchange.id(), Way::Multiplexed(exchange))
+        Self::over(exchange.id(), ExchangeTransport::Multiplexed(exchange))
     }
 }
 
 impl From<PerRequestExchange> for Exchange {
     fn from(exchange: PerRequestExchange) -> Self {
-        Self::over(exchange.id(), Way::PerRequest(exchange))
+        Self::over(exchange.id(), ExchangeTransport::PerRequest(exchange))
     }
 }
 
 impl Exchange {
-    fn over(id: u64, way: Way) -> Self {
+    fn over(id: u64, transport: ExchangeTransport) -> Self {
         Self {
             id,
-            way,
+            transport,
             in_flight: None,
         }
     }
@@ -49,11 +49,11 @@ impl Exchange {
     /// The response, if it fits into the budget. The response's bytes are counted in the budget. Where
     /// exchanges share a line, whole messages are counted instead of the bytes read.
     pub async fn answer_within(&mut self, budget: &Budget) -> Result<Frame, Interruption> {
-        if let Way::PerRequest(exchange) = &mut self.way {
-            exchange.count(budget.clone());
+        if let ExchangeTransport::PerRequest(exchange) = &mut self.transport {
+            exchange.set_budget(budget.clone());
         }
         let answer = self.answer().await?;
-        let is_counted = matches!(self.way, Way::PerRequest(_));
+        let is_counted = matches!(self.transport, ExchangeTransport::PerRequest(_));
         if is_counted || budget.take(answer.text().len()) {
             Ok(answer)
         } else {
@@ -82,9 +82,9 @@ impl Exchange {
     }
 
     async fn read(&mut self) -> Result<ServerMessage, Interruption> {
-        match &mut self.way {
-            Way::Multiplexed(exchange) => exchange.next().await,
-            Way::PerRequest(exchange) => exchange.next().await,
+        match &mut self.transport {
+            ExchangeTransport::Multiplexed(exchange) => exchange.next().await,
+            ExchangeTransport::PerRequest(exchange) => exchange.next().await,
         }
     }
 
@@ -99,32 +99,32 @@ impl Exchange {
     /// The questions that the request may have caused. `None` if no question came, or if the request has a
     /// connection of its own.
     pub fn open_questions(&self) -> Option<&OpenQuestions> {
-        match &self.way {
-            Way::Multiplexed(exchange) => exchange.open_questions(),
-            Way::PerRequest(_) => None,
+        match &self.transport {
+            ExchangeTransport::Multiplexed(exchange) => exchange.open_questions(),
+            ExchangeTransport::PerRequest(_) => None,
         }
     }
 
     /// Resumes a stream that the server has closed, without waiting for the time that it named.
     pub fn resume_now(&mut self) {
-        if let Way::PerRequest(exchange) = &mut self.way {
+        if let ExchangeTransport::PerRequest(exchange) = &mut self.transport {
             exchange.resume_now();
         }
     }
 
     /// True if the server answers with a stream. A transparent endpoint then answers with a stream, too.
     pub fn is_stream(&self) -> bool {
-        match &self.way {
-            Way::Multiplexed(_) => false,
-            Way::PerRequest(exchange) => exchange.is_stream(),
+        match &self.transport {
+            ExchangeTransport::Multiplexed(_) => false,
+            ExchangeTransport::PerRequest(exchange) => exchange.is_stream(),
         }
     }
 
     /// The HTTP status of the answer, for a modern server. A transparent endpoint copies it.
     pub fn http_status(&self) -> Option<u16> {
-        match &self.way {
-            Way::Multiplexed(_) => None,
-            Way::PerRequest(exchange) => exchange.http_status(),
+        match &self.transport {
+            ExchangeTransport::Multiplexed(_) => None,
+            ExchangeTransport::PerRequest(exchange) => exchange.http_status(),
         }
     }
 
@@ -146,7 +146,7 @@ impl Exchange {
     }
 }
 
-/// `notifications/cancelled` for our request `id`.
+/// The text of `notifications/cancelled` for the request `id`.
 pub(crate) fn cancelled(server: &ServerName, id: u64, reason: &str) -> String {
     tracing::debug!(%server, id, reason, "cancelling a request");
     let reason = message::quote(reason);

@@ -41,7 +41,7 @@ impl Reading {
     }
 
     /// Starts `read` on a blocking thread.
-    pub fn of(
+    pub fn start(
         bytes: Bytes,
         read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
     ) -> Self {
@@ -52,12 +52,12 @@ impl Reading {
         }
     }
 
-    /// Like [`Self::of`], but returns `None` if the message is not long.
-    pub fn of_long(
+    /// Like [`Self::start`], but returns `None` if the message is not long.
+    pub fn start_if_long(
         bytes: &Bytes,
         read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
     ) -> Option<Self> {
-        Self::is_long(bytes).then(|| Self::of(bytes.clone(), read))
+        Self::is_long(bytes).then(|| Self::start(bytes.clone(), read))
     }
 
     /// Returns the message. Must not be called again after it has returned. Cancel-safe.
@@ -315,11 +315,12 @@ mod tests {
             let text = "x".repeat(bytes);
             Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{text}"}}"#))
         };
-        assert!(Reading::of_long(&text(100), Frame::of_server).is_none());
+        assert!(Reading::start_if_long(&text(100), Frame::of_server).is_none());
         let long = text(8 * LONG);
         let (runtime, release) = mainstay_testkit::runtime_that_waits();
         runtime.block_on(async {
-            let mut reading = Reading::of_long(&long, Frame::of_server).expect("a long message");
+            let mut reading =
+                Reading::start_if_long(&long, Frame::of_server).expect("a long message");
             assert!(reading.done().now_or_never().is_none(), "it is read here");
             drop(release);
             let frame = reading.done().await.expect("a message");

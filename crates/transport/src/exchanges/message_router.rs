@@ -136,8 +136,8 @@ impl MessageRouter {
                 let id = frame.id().unwrap_or_default().to_owned();
                 match pending.answer(&id, frame) {
                     Addressee::Call => return true,
-                    // The call was given up.
-                    Addressee::GaveUp => {
+                    // The call was abandoned.
+                    Addressee::AbandonedCall => {
                         tracing::debug!(server = %self.server(), id, "an answer came too late");
                     }
                     // No request asked for this answer.

@@ -36,7 +36,7 @@ enum Outgoing {
 pub enum LineOwner {
     /// A child process, which ends together with its line. Its end may be a crash.
     Process { pid: Option<u32> },
-    /// A process that Mainstay neither starts nor ends.
+    /// An owner that Mainstay neither starts nor ends.
     Elsewhere,
 }
 
@@ -110,7 +110,7 @@ impl Multiplexed {
         };
         let mark = writer.send_with(render).await.map_err(|_| lost())?;
         let ticket = registered.ok_or_else(lost)?;
-        ticket.queued(mark);
+        ticket.set_mark(mark);
         let writer = Arc::clone(writer);
         let delivery = Delivery::Queued { writer, mark };
         Ok(MultiplexedExchange { ticket, delivery })
@@ -120,7 +120,7 @@ impl Multiplexed {
     pub async fn send(&self, server: &ServerName, text: String) {
         match &self.outgoing {
             Outgoing::Lines(writer) => {
-                self.pending.sent_answerless();
+                self.pending.note_answerless();
                 if writer.send(&text).await.is_err() {
                     tracing::debug!(%server, "a message for a closed connection was dropped");
                 }
@@ -151,7 +151,7 @@ impl Multiplexed {
     }
 }
 
-/// A link whose messages leave in POSTs.
+/// A link that sends messages by POST.
 impl From<Arc<SseLink>> for Multiplexed {
     fn from(link: Arc<SseLink>) -> Self {
         Self {

@@ -46,7 +46,7 @@ const ABANDONED_FOR: Duration = Duration::from_mins(1);
 pub enum Addressee {
     Call,
     /// A call that was abandoned before the answer came.
-    GaveUp,
+    AbandonedCall,
     /// No call: the call has its answer already, or the id is unknown.
     Nobody,
 }
@@ -115,7 +115,7 @@ impl Calls {
     /// server.
     fn addressee(&mut self, id: u64) -> Addressee {
         if self.abandoned.remove(&id).is_some() || id <= self.forgotten {
-            Addressee::GaveUp
+            Addressee::AbandonedCall
         } else {
             Addressee::Nobody
         }
@@ -151,7 +151,7 @@ impl Calls {
     }
 
     /// Time since the latest recent call of another client than `asker` was abandoned.
-    fn given_up_by_others(&self, asker: Asker) -> Option<Duration> {
+    fn abandoned_by_others(&self, asker: Asker) -> Option<Duration> {
         let others = self
             .abandoned
             .values()
@@ -254,13 +254,13 @@ impl PendingRequests {
 
     /// Counts a message to the server that needs no answer. Some servers answer such messages, under the id
     /// `null`.
-    pub fn sent_answerless(&self) {
+    pub fn note_answerless(&self) {
         let last_id = self.next_id.load(Ordering::Relaxed);
-        self.answerless.lock().sent(last_id);
+        self.answerless.lock().add(last_id);
     }
 
-    /// Breaks off the call whose answer cannot be read. The call is the one that the answer's id names. If no
-    /// request has that id, it is the only call in flight. Returns the id of the call.
+    /// Breaks off the call whose answer cannot be read: the call with the answer's id. If that id is null or a string,
+    /// it is the only call in flight, unless there are abandoned calls. Returns the id of the call.
     pub fn break_off_unreadable(&self, text: &[u8], reason: &str) -> Option<u64> {
         let is_message = memchr::memmem::find(text, b"\"jsonrpc\"").is_some();
         if !is_message || is_request(text) {
@@ -366,8 +366,8 @@ impl PendingRequests {
             question.hindered(ambiguous(waiting.max()));
             return Err(question);
         }
-        if let Some(ago) = calls.given_up_by_others(asker) {
-            question.hindered(maybe_of_given_up(ago));
+        if let Some(ago) = calls.abandoned_by_others(asker) {
+            question.hindered(maybe_from_abandoned_call(ago));
             return Err(question);
         }
         // Any of the client's calls may deliver the question. Take the latest.
@@ -442,8 +442,8 @@ pub struct Ticket {
 
 impl Ticket {
     /// Notes that the call was queued in the writer, at this mark.
-    pub fn queued(&self, mark: Mark) {
-        self.inbox.queued(mark);
+    pub fn set_mark(&self, mark: Mark) {
+        self.inbox.set_mark(mark);
     }
 
     /// The questions that this call may have caused. `None` if no question came.
@@ -497,7 +497,7 @@ fn ambiguous(waiting: Option<Duration>) -> String {
 
 /// The reason that nobody can be asked while another client's call, abandoned `ago`, may have caused the
 /// question.
-fn maybe_of_given_up(ago: Duration) -> String {
+fn maybe_from_abandoned_call(ago: Duration) -> String {
     format!(
         "another client's call was cancelled or given up {} s ago, the server has not answered it, and nobody can tell whether this is a question of that call (told apart once the server answers it, or {} s after it was given up)",
         ago.as_secs(),

@@ -117,10 +117,10 @@ impl PerRequestExchange {
     }
 
     /// Reads no more of the answer than `budget` allows.
-    pub fn count(&mut self, budget: Budget) {
+    pub fn set_budget(&mut self, budget: Budget) {
         match self {
-            Self::Legacy(exchange) => exchange.count(budget),
-            Self::Modern(exchange) => exchange.count(budget),
+            Self::Legacy(exchange) => exchange.set_budget(budget),
+            Self::Modern(exchange) => exchange.set_budget(budget),
         }
     }
 

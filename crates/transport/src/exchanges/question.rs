@@ -31,7 +31,7 @@ struct AskedQuestion {
     server: ServerName,
     frame: Frame,
     /// `None` once the question is answered.
-    way_back: Option<WayBack>,
+    answer_path: Option<AnswerPath>,
     life: Arc<QuestionLife>,
     /// The calls that may have caused the question, if several calls share the connection.
     calls: Vec<Arc<OpenQuestions>>,
@@ -85,12 +85,12 @@ impl AskedQuestions {
 pub trait Note: Debug + Send + Sync {}
 
 #[derive(Debug)]
-enum WayBack {
+enum AnswerPath {
     Server(ReplySink),
     Call(oneshot::Sender<Frame>),
 }
 
-impl WayBack {
+impl AnswerPath {
     fn send(self, text: String) {
         match self {
             Self::Server(replies) => replies.reply(text),
@@ -112,7 +112,7 @@ impl Question {
         let question = Self(Box::new(AskedQuestion {
             server,
             frame: request,
-            way_back: Some(WayBack::Call(call)),
+            answer_path: Some(AnswerPath::Call(call)),
             life: Arc::default(),
             calls: Vec::new(),
             keeps_waiting: false,
@@ -138,7 +138,7 @@ impl Question {
         Some(Self(Box::new(AskedQuestion {
             server: replies.server().clone(),
             frame,
-            way_back: Some(WayBack::Server(replies.clone())),
+            answer_path: Some(AnswerPath::Server(replies.clone())),
             life,
             calls: Vec::new(),
             keeps_waiting: false,
@@ -214,7 +214,7 @@ impl Question {
     /// Runs `end` once an answer would reach nobody, unless the handle is dropped before. `None` for a
     /// question of a round, which belongs to no connection.
     pub fn when_over(&self, end: impl FnOnce() + Send + 'static) -> Option<AbortOnDropHandle<()>> {
-        if !matches!(self.0.way_back, Some(WayBack::Server(_))) {
+        if !matches!(self.0.answer_path, Some(AnswerPath::Server(_))) {
             return None;
         }
         let over = self.0.life.over.clone();
@@ -229,7 +229,7 @@ impl Question {
     /// withdrawn it: then the server awaits no answer.
     pub fn end(mut self) {
         if self.taken_back().is_some() {
-            self.0.way_back = None;
+            self.0.answer_path = None;
         } else {
             self.refuse(code::INTERNAL_ERROR, DISCONNECTED);
         }
@@ -276,8 +276,8 @@ impl Question {
     }
 
     fn send(&mut self, text: String) {
-        if let Some(way_back) = self.0.way_back.take() {
-            way_back.send(text);
+        if let Some(answer_path) = self.0.answer_path.take() {
+            answer_path.send(text);
         }
     }
 }
@@ -291,7 +291,7 @@ fn unsupported(method: &str) -> String {
 
 impl Drop for Question {
     fn drop(&mut self) {
-        if self.0.way_back.is_some() {
+        if self.0.answer_path.is_some() {
             let name = self.0.frame.method_name();
             let (code, reason) = match self.0.obstacle.take() {
                 Some(obstacle) => (code::INTERNAL_ERROR, obstacle),

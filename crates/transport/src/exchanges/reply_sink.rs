@@ -1,4 +1,4 @@
-//! Takes Mainstay's answers to a server's requests.
+//! Sends Mainstay's answers to a server's requests.
 
 use std::sync::{Arc, LazyLock};
 
@@ -53,7 +53,7 @@ impl ReplySink {
     pub fn reply(&self, text: String) {
         let is_queued = match &self.queue {
             ReplyQueue::Pipe(writer, pending) => {
-                pending.sent_answerless();
+                pending.note_answerless();
                 matches!(writer.try_send(&text), Ok(Some(_)))
             }
             ReplyQueue::Posts(posts) => posts.try_send(text).is_ok(),

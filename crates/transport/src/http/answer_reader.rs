@@ -83,7 +83,7 @@ impl Default for StreamPosition {
 }
 
 impl StreamPosition {
-    fn pass(&mut self, event: &mut Event) {
+    fn update(&mut self, event: &mut Event) {
         if let Some(id) = event.id.take() {
             self.last_event = Some(id).filter(|id| !id.is_empty());
         }
@@ -147,7 +147,7 @@ impl AnswerReader {
     }
 
     /// Reads no more of the answer than `budget` allows.
-    pub fn count(&mut self, budget: Budget) {
+    pub fn set_budget(&mut self, budget: Budget) {
         self.budget = Some(budget);
     }
 
@@ -176,7 +176,7 @@ impl AnswerReader {
 
     /// Reads this response from now on.
     pub fn read(&mut self, mut response: Response) {
-        response.count(self.budget.clone());
+        response.set_budget(self.budget.clone());
         self.status = Some(response.head.status);
         if http_client::is_redirect(response.head.status) {
             self.redirect = Some(response.head.clone());
@@ -208,7 +208,7 @@ impl AnswerReader {
 
     /// Sets a pause before the next read of the stream.
     pub fn pause(&mut self, pause: Duration) {
-        self.next_read.after(pause);
+        self.next_read.delay(pause);
     }
 
     /// Returns the next piece. `parse` reads a message, on a blocking thread if the message is long.
@@ -249,7 +249,7 @@ impl AnswerReader {
                         None => break Piece::Ended,
                         Some(Err(broken)) => break Piece::from(broken),
                         Some(Ok(mut event)) => {
-                            self.position.pass(&mut event);
+                            self.position.update(&mut event);
                             // An empty event primes the stream for resumption (2025-11-25).
                             if let Some(data) = event.data.filter(|data| !data.is_empty()) {
                                 return self.message(data, parse).await;
@@ -281,7 +281,7 @@ impl AnswerReader {
         parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
     ) -> Piece {
         if Reading::is_long(&body) {
-            self.long = Some((Some(status), Reading::of(body, parse)));
+            self.long = Some((Some(status), Reading::start(body, parse)));
             return self.long_message().await;
         }
         let read = parse(body.clone());
@@ -300,7 +300,7 @@ impl AnswerReader {
             return Piece::Message { bytes, read };
         }
         if Reading::is_long(&data) {
-            self.long = Some((None, Reading::of(data, parse)));
+            self.long = Some((None, Reading::start(data, parse)));
             return self.long_message().await;
         }
         let read = parse(data);
@@ -345,7 +345,7 @@ fn too_large(limit: usize) -> Interruption {
 struct NextRead(Option<Instant>);
 
 impl NextRead {
-    fn after(&mut self, pause: Duration) {
+    fn delay(&mut self, pause: Duration) {
         if !pause.is_zero() {
             self.0 = Some(Instant::now() + pause);
         }

@@ -71,7 +71,7 @@ impl Events {
         }
     }
 
-    /// Drops the rest of the stream. The connection is kept for the next request.
+    /// Stops reading. The connection is used again once the rest of the stream has arrived.
     pub fn finish(self) {
         self.response.linger();
     }

@@ -72,7 +72,7 @@ fn is_same_origin(url: &str, server: &str) -> bool {
     }
 }
 
-/// No answer from a health URL.
+/// The error of a health URL that does not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the health URL does not answer: {0}")]
 pub struct HealthError(#[source] crate::http1::Error);

@@ -285,9 +285,8 @@ pub async fn unavailable(uri: &Uri, response: Response, request: &str) -> Loss {
     let wait = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
     let reason = match refusals::redirected(uri, head) {
         Some(reason) => reason,
-        None => {
-            refusals::HttpRefusal::new(uri, status, request, &error_text(response).await).whole()
-        }
+        None => refusals::HttpRefusal::new(uri, status, request, &error_text(response).await)
+            .with_advice(),
     };
     match wait {
         Some(retry_after) => Loss::Unavailable {

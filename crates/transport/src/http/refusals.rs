@@ -30,7 +30,7 @@ pub struct HttpRefusal {
 impl HttpRefusal {
     /// The answer to `request`, with this body.
     pub fn new(uri: &Uri, status: u16, request: &str, body: &str) -> Self {
-        let words = words_of(body);
+        let words = first_words(body);
         let mut answer = match (status, is_html(body)) {
             (200..300, true) => format!("a web page (HTML) in answer to {request}"),
             _ => format!("HTTP {status} to {request}"),
@@ -62,7 +62,7 @@ impl HttpRefusal {
     }
 
     /// The text if the older transport failed, too. `older` is the text of its failure.
-    pub fn neither(&self, older: &str) -> String {
+    pub fn with_older_transport(&self, older: &str) -> String {
         let Self { place, answer, .. } = self;
         let older = older.strip_prefix(place.as_str()).unwrap_or(older);
         let older = older.strip_prefix(": ").unwrap_or(older);
@@ -73,7 +73,7 @@ impl HttpRefusal {
     }
 
     /// The text with the URL and the advice.
-    pub fn whole(&self) -> String {
+    pub fn with_advice(&self) -> String {
         let Self { place, answer, .. } = self;
         let step = match self.status {
             404 | 405 | 200..300 => CHECK_PATH,
@@ -88,7 +88,7 @@ fn is_html(body: &str) -> bool {
 }
 
 /// The text of a body: its first line, or all of it if it is JSON. `None` for an HTML page.
-fn words_of(body: &str) -> Option<String> {
+fn first_words(body: &str) -> Option<String> {
     let body = body.trim();
     if body.is_empty() || is_html(body) {
         return None;
@@ -128,8 +128,8 @@ fn speaks_tls(authority: &str) -> String {
     format!("the server at {authority} speaks TLS; write https:// in `url`")
 }
 
-/// The hint for a server that asks for TLS in an HTTP error, as nginx and Go do.
-pub fn wants_tls(uri: &Uri, body: &str) -> Option<Loss> {
+/// The loss, with a hint, if a server asks for TLS in an HTTP error, as nginx and Go do.
+pub fn tls_loss(uri: &Uri, body: &str) -> Option<Loss> {
     let phrases = [
         "plain HTTP request was sent to HTTPS",
         "HTTP request to an HTTPS server",
@@ -143,7 +143,7 @@ pub fn wants_tls(uri: &Uri, body: &str) -> Option<Loss> {
 
 /// The loss after HTTP 508 to the first request: a Mainstay is reached through itself, or the chain of
 /// Mainstays is too long. Another attempt would end in the same way.
-pub async fn led_back(uri: &Uri, response: Response) -> Loss {
+pub async fn loop_loss(uri: &Uri, response: Response) -> Loss {
     let status = response.head.status;
     let text = http_client::error_text(response).await;
     let message = serde_json::from_str::<Value>(&text).ok();
@@ -151,7 +151,7 @@ pub async fn led_back(uri: &Uri, response: Response) -> Loss {
         .as_ref()
         .and_then(|message| message["error"]["message"].as_str());
     let refusal = HttpRefusal::new(uri, status, "the first request", message.unwrap_or(&text));
-    Loss::Misconfigured(refusal.whole())
+    Loss::Misconfigured(refusal.with_advice())
 }
 
 /// The loss after HTTP 401 or 403 to the first request.
@@ -238,9 +238,9 @@ mod tests {
             ),
         ] {
             let refusal = HttpRefusal::new(&uri, status, "initialize", body);
-            let whole = refusal.whole();
+            let whole = refusal.with_advice();
             assert_eq!(whole, format!("https://host:1/mcp: {expected}"));
-            let neither = refusal.neither(&whole);
+            let neither = refusal.with_older_transport(&whole);
             let answer = &refusal.answer;
             assert_eq!(
                 neither,

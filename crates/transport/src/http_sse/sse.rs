@@ -152,7 +152,7 @@ async fn subscribe(target: &HttpTarget, launch: &HttpLaunch, limit: usize) -> Re
         .map_err(|error| refusals::unanswered(&target.uri(), &error))?;
     match response.head.status {
         401 | 403 => Err(refusals::unauthorized(&response.head, launch)),
-        508 => Err(refusals::led_back(&target.uri(), response).await),
+        508 => Err(refusals::loop_loss(&target.uri(), response).await),
         200..300 if response.head.is_event_stream => Ok(Events::new(response, limit)),
         status @ 200..300 => {
             let body = http_client::error_text(response).await;
@@ -160,7 +160,7 @@ async fn subscribe(target: &HttpTarget, launch: &HttpLaunch, limit: usize) -> Re
             if !refusal.answer.starts_with("a web page") {
                 "the answer to GET is no event stream".clone_into(&mut refusal.answer);
             }
-            Err(Loss::ConnectFailed(refusal.whole()))
+            Err(Loss::ConnectFailed(refusal.with_advice()))
         }
         _ => Err(http_client::unavailable(&target.uri(), response, "GET").await),
     }

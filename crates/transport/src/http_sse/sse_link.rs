@@ -60,7 +60,7 @@ impl SseLink {
 
     /// Posts a notification or an answer.
     pub async fn send(&self, text: String) {
-        self.pending.sent_answerless();
+        self.pending.note_answerless();
         let status = self.deliver(&text).await;
         if let Some(refused) = status.and_then(Refused::of_status) {
             self.loses_session(&refused).await;
@@ -98,7 +98,7 @@ impl SseLink {
         if is_lost && !self.is_over() {
             let server = &self.server;
             tracing::info!(%server, %refused, "the server does not know its session any more");
-            self.log.note(&refused.lost_session());
+            self.log.note(&refused.log_line());
             self.expired.cancel();
         }
         is_lost

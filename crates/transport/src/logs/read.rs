@@ -62,7 +62,7 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<End> {
             file => file?,
         };
         let missing = limit - newest_first.len();
-        let (end, is_whole) = end_of(file, missing, &mut budget)?;
+        let (end, is_whole) = read_end(file, missing, &mut budget)?;
         let text = String::from_utf8_lossy(&end);
         let mut lines = text.lines().rev().filter_map(Line::parse);
         newest_first.extend(lines.by_ref().take(missing));
@@ -92,7 +92,7 @@ fn files(path: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Reads the end of a file, with at least `lines` whole lines if the file and the budget have them. Also
 /// returns `true` if that is the whole file.
-fn end_of(mut file: File, lines: usize, budget: &mut usize) -> io::Result<(Vec<u8>, bool)> {
+fn read_end(mut file: File, lines: usize, budget: &mut usize) -> io::Result<(Vec<u8>, bool)> {
     let mut at = file.seek(SeekFrom::End(0))?;
     let (mut blocks, mut ends) = (Vec::new(), 0);
     // Find one line end more than lines: it belongs to the line before them.

@@ -1,5 +1,5 @@
-//! One POST of 2026-07-28, and the messages of its answer, which all belong to this request. Dropping the
-//! exchange closes the stream, which cancels the request.
+//! One POST of 2026-07-28, and the messages of its answer, which all belong to this request. Dropping the exchange
+//! closes the stream, and thereby cancels the request.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -134,8 +134,8 @@ impl ModernExchange {
     }
 
     /// Reads no more of the answer than `budget` allows.
-    pub fn count(&mut self, budget: Budget) {
-        self.reader.count(budget);
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.reader.set_budget(budget);
     }
 
     pub fn is_stream(&self) -> bool {
@@ -209,9 +209,9 @@ impl ModernExchange {
             return Err(self.link.target.redirected(head));
         }
         let answer = http_client::answer(status, body, read, self.id);
-        self.link.liveness.weigh(&answer);
+        self.link.liveness.note_answer(&answer);
         if answer.is_err() && !http_client::is_success(status) {
-            self.not_modern();
+            self.lose_if_not_modern();
         }
         answer
     }
@@ -219,7 +219,7 @@ impl ModernExchange {
     /// Handles an answer that is not modern. If it answers Mainstay's own `server/discover`, the server is
     /// not modern any more, and its era must be detected again. An answer to a client's request shows
     /// nothing, and any other status is a sign of life.
-    fn not_modern(&self) {
+    fn lose_if_not_modern(&self) {
         let refused = matches!(
             self.reader.status(),
             Some(200 | 400 | 404 | 405 | 406 | 415)
@@ -294,7 +294,7 @@ impl ModernExchange {
     fn settle(&mut self, answer: Frame) -> Option<Frame> {
         match self.method {
             Method::Discover if matches!(detect::evidence(&answer), Evidence::None) => {
-                self.not_modern();
+                self.lose_if_not_modern();
             }
             // The server has refused the headers and has not run the tool.
             Method::ToolsCall if answer.error_code() == Some(code::HEADER_MISMATCH) => {
@@ -358,7 +358,7 @@ async fn refresh(link: Arc<ModernLink>, tool: String) {
             let mut exchange = ModernExchange::start(&link, true, |id| {
                 detect::own_request(Era::Modern, id, Method::ToolsList, params.as_deref())
             })?;
-            exchange.count(budget.clone());
+            exchange.set_budget(budget.clone());
             let page = exchange.answer().await?;
             let result = page.result().unwrap_or("{}");
             let tools = message::member(result, "tools").and_then(message::items);

@@ -143,7 +143,7 @@ async fn discover(
                 .await
                 .into());
         }
-        508 => return Err(refusals::led_back(&target.uri(), response).await.into()),
+        508 => return Err(refusals::loop_loss(&target.uri(), response).await.into()),
         // Handled like an unknown method: `initialize` is next.
         501 => {}
         500.. => {

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The sending side. There is no connection that could be lost.
+/// The sending side. It has no connection that could be lost.
 pub struct ModernLink {
     pub server: ServerName,
     pub target: HttpTarget,

@@ -55,7 +55,7 @@ pub fn search_path(inherited: Option<&OsStr>, order: PathOrder) -> OsString {
     let inherited_folders = inherited.map(env::split_paths).into_iter().flatten();
     let user = User::current();
     let (system, installed, node) = (
-        program_folders::of_system(),
+        program_folders::system_folders(),
         user.folders().into_iter(),
         user.node_versions(),
     );

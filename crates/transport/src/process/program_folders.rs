@@ -119,7 +119,7 @@ impl User<'_> {
 }
 
 /// The folders of the system. They may not exist.
-pub fn of_system() -> Vec<PathBuf> {
+pub fn system_folders() -> Vec<PathBuf> {
     if cfg!(windows) {
         let npm = env::var_os("APPDATA").map(|data| PathBuf::from(data).join("npm"));
         return npm

@@ -1,4 +1,4 @@
-//! Observes a process before its handshake.
+//! Signs of work of a process before its handshake.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

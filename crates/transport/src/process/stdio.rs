@@ -100,7 +100,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     let descriptors = descriptors::take(DESCRIPTORS)
         .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
     let marks = opening.lineage.marks(&opening.tag);
-    // The output of an earlier process does not explain how this attempt ends.
+    // The output of an earlier process does not explain the end of this attempt.
     opening.log.forget();
     let mut child = spawn(opening, launch, &marks).await?;
     let (pid, log) = (child.id(), Arc::clone(&opening.log));

@@ -31,8 +31,8 @@ pub fn kill(child: &Child) {
     signal(child, Signal::KILL);
 }
 
-/// The group still has the child's id here: a child that has not been waited for keeps its id, and one
-/// that has been reports none.
+/// Sends a signal to the child's group. The id is still the group's: a child keeps its id until it is reaped, and
+/// a reaped child reports none.
 fn signal(child: &Child, signal: Signal) {
     let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else {
         return;

@@ -8,15 +8,15 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// The attempts of one second take this long. An attempt reaches its server a little later than it
-/// begins, by a varying time. The servers, too, must not see more than the limit in one second.
+/// The time over which the attempts of one second are spread. It exceeds a second because an attempt reaches its
+/// server after a delay that varies: servers, too, must not get more attempts than the limit in one second.
 const SPAN: Duration = Duration::from_millis(1100);
 
 /// Lets attempts begin one after the other (`maxAttemptsPerSecond`).
 #[derive(Debug)]
 pub struct AttemptLimiter {
     gap: Duration,
-    /// When the next attempt may begin. That attempt holds the lock until then. If it begins late, the
+    /// Time at which the next attempt may begin. That attempt holds the lock until then. If it begins late, the
     /// attempts after it are delayed as well, so that they do not all begin at once.
     next: Mutex<Instant>,
 }

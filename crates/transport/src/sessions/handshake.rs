@@ -31,7 +31,7 @@ pub struct Greeted {
 /// The reason that a handshake failed.
 pub enum Ungreeted {
     Refused(Unopened),
-    /// The process is ending. Its exit status says more than the end of its pipe.
+    /// The process is ending. The caller reports its exit status, which explains more than the end of the pipe.
     Gone,
 }
 

@@ -1,4 +1,4 @@
-//! Takes the messages of a server that belong to no call.
+//! The receiver of a server's messages that belong to no call.
 
 use std::fmt::Debug;
 

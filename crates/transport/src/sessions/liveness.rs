@@ -134,7 +134,7 @@ impl Liveness {
     }
 
     /// Counts an answer as a sign of life, unless it is an error that names no request.
-    pub fn weigh(&self, answer: &Result<Frame, Interruption>) {
+    pub fn note_answer(&self, answer: &Result<Frame, Interruption>) {
         if answer.as_ref().is_ok_and(|frame| !frame.names_nothing()) {
             self.note_message();
         }
@@ -365,7 +365,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A call protects its server until its deadline, and no longer.
+    /// A call excuses the silence of its server until its deadline.
     #[tokio::test(start_paused = true)]
     async fn a_server_at_work_is_excused_until_the_calls_deadline() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));
@@ -501,7 +501,7 @@ mod tests {
             })
         };
         call.interrupted(&unavailable());
-        liveness.weigh(&Err(unavailable()));
+        liveness.note_answer(&Err(unavailable()));
         let (failed, fault) = liveness.failed();
         let reason = fault.expect("a fault").reason;
         assert_eq!(
@@ -510,12 +510,12 @@ mod tests {
         );
         let error = r#"{"code":-32000,"message":"no"}"#;
         call.refused(error);
-        liveness.weigh(&answer(&format!(r#""id":null,"error":{error}"#)));
+        liveness.note_answer(&answer(&format!(r#""id":null,"error":{error}"#)));
         let (failed, fault) = liveness.failed();
         let reason = fault.expect("a fault").reason;
         let expected = format!("the server refused the request as a whole: {error}");
         assert_eq!((failed, reason), (2, expected));
-        liveness.weigh(&answer(&format!(r#""id":1,"error":{error}"#)));
+        liveness.note_answer(&answer(&format!(r#""id":1,"error":{error}"#)));
         assert_eq!(liveness.failed().0, 0);
     }
 

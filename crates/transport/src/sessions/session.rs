@@ -1,4 +1,4 @@
-//! One upstream session: the result of its handshake, and a way to send.
+//! One upstream session: the result of its handshake, and its link.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct Session {
     pub eras: Eras,
     /// True if an attempt with `server/discover` failed, and this session was opened without it.
     pub avoids_probe: bool,
-    /// The server has refused `server/discover` on the connection of this session.
+    /// True if the server has refused `server/discover` on the connection of this session.
     pub is_probed: bool,
     /// The process, for a stdio server.
     pub pid: Option<u32>,
@@ -152,7 +152,7 @@ impl Session {
     pub async fn subscribe(&self, uri: &str) -> Result<(), Declined> {
         match &self.listening {
             None => {
-                self.settle(Method::ResourcesSubscribe, &resource_params(uri))
+                self.ask_without_result(Method::ResourcesSubscribe, &resource_params(uri))
                     .await
             }
             Some(listening) => listening.add(uri).await,
@@ -162,7 +162,7 @@ impl Session {
     pub async fn unsubscribe(&self, uri: &str) -> Result<(), Declined> {
         match &self.listening {
             None => {
-                self.settle(Method::ResourcesUnsubscribe, &resource_params(uri))
+                self.ask_without_result(Method::ResourcesUnsubscribe, &resource_params(uri))
                     .await
             }
             Some(listening) => {
@@ -175,11 +175,11 @@ impl Session {
     /// Asks a legacy server for log messages from this level on.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Declined> {
         let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
-        self.settle(Method::SetLevel, &params).await
+        self.ask_without_result(Method::SetLevel, &params).await
     }
 
     /// Sends a request of Mainstay's own whose result has no content.
-    async fn settle(&self, method: Method, params: &str) -> Result<(), Declined> {
+    async fn ask_without_result(&self, method: Method, params: &str) -> Result<(), Declined> {
         let answer = self.ask(method, Some(params)).await?;
         match answer.error() {
             Some(error) => Err(Declined::Refused(error.to_owned())),

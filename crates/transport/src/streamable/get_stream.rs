@@ -75,7 +75,7 @@ impl StreamPace {
     }
 
     /// The wait after a stream that lasted `lived`. `retry` is the wait that the server named. A server that
-    /// ends each stream at once gets ever longer waits, whatever it names.
+    /// ends each stream at once gets ever longer waits, even if it names shorter ones.
     fn after_end(&mut self, lived: Duration, retry: Option<Duration>) -> Duration {
         if lived >= SHORT_LIVED {
             self.wait = FIRST_WAIT;
@@ -178,7 +178,7 @@ impl GetStream {
                 self.redirects += 1;
                 Next::Again
             }
-            Ok(response) => self.refused(&response.head).await,
+            Ok(response) => self.handle_refusal(&response.head).await,
             Err(error @ Error::Unauthorized(_)) => {
                 self.show(StreamState::Closed(error.to_string()));
                 Next::Wait(self.pace.after_refusal(None))
@@ -196,7 +196,7 @@ impl GetStream {
         }
     }
 
-    async fn refused(&mut self, head: &Head) -> Next {
+    async fn handle_refusal(&mut self, head: &Head) -> Next {
         let status = head.status;
         self.show(StreamState::Closed(format!("HTTP {status} to GET")));
         let is_absent = match status {

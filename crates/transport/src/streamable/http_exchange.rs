@@ -68,7 +68,7 @@ pub struct HttpExchange {
     /// Streams in a row that have ended without a message.
     empty_streams: u32,
     /// True once the stream has brought a message about the request: the server is at work on it.
-    is_taken: bool,
+    is_started: bool,
     leftovers: Leftovers,
 }
 
@@ -77,7 +77,7 @@ enum HttpExchangeState {
     /// The session is in doubt, and Mainstay waits for proof of it.
     Proving(Box<Proving>),
     /// The stream has ended without the response. It is resumed after this pause.
-    Parted(Pin<Box<Sleep>>),
+    Paused(Pin<Box<Sleep>>),
     Resuming(Sending),
 }
 
@@ -109,7 +109,7 @@ impl HttpExchange {
             state: HttpExchangeState::Reading,
             reader,
             empty_streams: 0,
-            is_taken: false,
+            is_started: false,
             leftovers: Leftovers::default(),
         }
     }
@@ -124,7 +124,7 @@ impl HttpExchange {
             state: HttpExchangeState::Reading,
             reader: AnswerReader::answered(response, JsonBody::Whole, limit, budget),
             empty_streams: 0,
-            is_taken: false,
+            is_started: false,
             leftovers: Leftovers::default(),
         }
     }
@@ -134,8 +134,8 @@ impl HttpExchange {
     }
 
     /// Reads no more of the answer than `budget` allows.
-    pub fn count(&mut self, budget: Budget) {
-        self.reader.count(budget);
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.reader.set_budget(budget);
     }
 
     pub fn is_stream(&self) -> bool {
@@ -159,7 +159,9 @@ impl HttpExchange {
                             return message;
                         }
                     }
-                    Piece::Ended if !self.leftovers.has_response() && self.part() => {
+                    Piece::Ended
+                        if !self.leftovers.has_response() && self.schedule_resumption() =>
+                    {
                         let retry = self.reader.position().retry;
                         return Ok(ServerMessage::Parted { retry });
                     }
@@ -176,7 +178,7 @@ impl HttpExchange {
                             if let Some(answer) = self.conclude(STREAMED, answer) {
                                 return answer.map(ServerMessage::Message);
                             }
-                        } else if !self.part() {
+                        } else if !self.schedule_resumption() {
                             return Err(Interruption::sent(InterruptionKind::Lost));
                         }
                     }
@@ -192,10 +194,10 @@ impl HttpExchange {
                     if let HttpExchangeState::Proving(proving) =
                         std::mem::replace(&mut self.state, HttpExchangeState::Reading)
                     {
-                        return self.proven(*proving, is_lost).map(ServerMessage::Message);
+                        return self.release(*proving, is_lost).map(ServerMessage::Message);
                     }
                 }
-                HttpExchangeState::Parted(pause) => {
+                HttpExchangeState::Paused(pause) => {
                     pause.await;
                     let last_event = self.reader.position().last_event.as_deref();
                     let response = self.link.resume(last_event.unwrap_or_default());
@@ -203,7 +205,7 @@ impl HttpExchange {
                 }
                 HttpExchangeState::Resuming(response) => {
                     let response = response.await;
-                    self.resumed(response)?;
+                    self.handle_resumption(response)?;
                 }
             }
         }
@@ -225,28 +227,28 @@ impl HttpExchange {
     /// (specification, transports, "Resumability and Redelivery"), at the time that the server named and
     /// until the call's deadline. Streams that end in a row without a message are resumed after ever longer
     /// pauses.
-    fn part(&mut self) -> bool {
+    fn schedule_resumption(&mut self) -> bool {
         let position = self.reader.position();
-        let resumes = position.last_event.is_some() && self.link.resumes();
-        if resumes {
+        let can_resume = position.last_event.is_some() && self.link.can_resume();
+        if can_resume {
             let doubled = 2u32.saturating_pow(self.empty_streams);
             let shortest = FIRST_RESUMPTION_PAUSE.saturating_mul(doubled);
             let pause = position.retry.max(shortest.min(LAST_RESUMPTION_PAUSE));
             self.empty_streams = self.empty_streams.saturating_add(1);
-            self.state = HttpExchangeState::Parted(Box::pin(sleep(pause)));
+            self.state = HttpExchangeState::Paused(Box::pin(sleep(pause)));
         }
-        resumes
+        can_resume
     }
 
     /// Resumes a stream that has ended, without waiting for the pause that the server named.
     pub fn resume_now(&mut self) {
-        if let HttpExchangeState::Parted(pause) = &mut self.state {
+        if let HttpExchangeState::Paused(pause) = &mut self.state {
             pause.as_mut().reset(Instant::now());
         }
     }
 
     /// Handles the answer to a resumption.
-    fn resumed(&mut self, response: Result<Response, Error>) -> Result<(), Interruption> {
+    fn handle_resumption(&mut self, response: Result<Response, Error>) -> Result<(), Interruption> {
         self.state = HttpExchangeState::Reading;
         match response {
             Ok(response) if response.head.is_success() && response.head.is_event_stream => {
@@ -254,7 +256,7 @@ impl HttpExchange {
                 Ok(())
             }
             Ok(response) if self.link.stream_target.redirect(&response.head) => {
-                self.part();
+                self.schedule_resumption();
                 Ok(())
             }
             // The server does not have the rest of the stream, or does not know the session.
@@ -275,7 +277,7 @@ impl HttpExchange {
                 Err(Interruption::sent(InterruptionKind::Lost))
             }
             Ok(_) | Err(_) => {
-                self.part();
+                self.schedule_resumption();
                 Ok(())
             }
         }
@@ -311,13 +313,13 @@ impl HttpExchange {
         }
         match self.session_doubt(status, &answer) {
             None => {
-                self.link.liveness.weigh(&answer);
+                self.link.liveness.note_answer(&answer);
                 Some(answer)
             }
             Some(SessionDoubt::Ended) => {
                 self.link.lose(Loss::SessionExpired);
                 let kind = InterruptionKind::SessionExpired(format!("HTTP {status}"));
-                let state = if self.is_taken {
+                let state = if self.is_started {
                     CallState::Sent
                 } else {
                     CallState::NotSent
@@ -325,7 +327,7 @@ impl HttpExchange {
                 Some(Err(Interruption { state, kind }))
             }
             Some(SessionDoubt::Refused(mut refused)) => {
-                if self.is_taken {
+                if self.is_started {
                     refused.state = CallState::Sent;
                 }
                 let expired = Interruption {
@@ -371,11 +373,11 @@ impl HttpExchange {
     }
 
     /// Returns the held answer, or the interruption if the session is lost.
-    fn proven(&self, proving: Proving, is_lost: bool) -> Result<Frame, Interruption> {
+    fn release(&self, proving: Proving, is_lost: bool) -> Result<Frame, Interruption> {
         if is_lost {
             return Err(proving.expired);
         }
-        self.link.liveness.weigh(&proving.answer);
+        self.link.liveness.note_answer(&proving.answer);
         proving.answer
     }
 
@@ -401,7 +403,7 @@ impl HttpExchange {
             return Some(answer.map(ServerMessage::Message));
         }
         self.link.liveness.note_message();
-        self.is_taken = true;
+        self.is_started = true;
         self.spend(bytes);
         match kind {
             Kind::Response { .. } => {

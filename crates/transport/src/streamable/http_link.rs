@@ -38,12 +38,12 @@ pub const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// Calls in a row that may be refused as a whole. At this number the session is given up, whatever its proof
-/// says.
+/// Calls in a row that may be refused as a whole. At this number the session is given up, even if
+/// its proof succeeds.
 const MOST_REFUSED: u32 = 3;
 
 /// The longest time that the end of a session may take.
-pub const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
+pub const DELETE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The sending side of one session.
 pub struct HttpLink {
@@ -176,7 +176,7 @@ impl HttpLink {
     }
 
     /// True if a stream can be resumed: all revisions with a handshake define this.
-    pub fn resumes(&self) -> bool {
+    pub fn can_resume(&self) -> bool {
         self.greeted.get().is_some()
     }
 
@@ -236,18 +236,18 @@ impl HttpLink {
     }
 
     /// Ends the session in order, by DELETE.
-    pub async fn goodbye(&self) {
+    pub async fn delete_session(&self) {
         if self.has_session() {
             let target = self.target.at((*self.target.uri()).clone());
             let delete = self.bare("DELETE", Vec::new());
-            timeout(GOODBYE_LIMIT, target.follow(&delete, None))
+            timeout(DELETE_LIMIT, target.follow(&delete, None))
                 .await
                 .ok();
         }
     }
 
-    /// Resolves to `true` if the session is lost after a request in it was refused. Asks the server for
-    /// `proof`, or for the list of the handshake's [`SessionProof`].
+    /// Resolves to `true` if the session is lost after a request in it was refused. Asks the server for `proof`, or
+    /// by default for the proof that was chosen at the handshake.
     pub async fn loses_session(
         self: Arc<Self>,
         refused: Refused,
@@ -268,7 +268,7 @@ impl HttpLink {
         if is_lost && !self.is_over() {
             let server = self.router.server();
             tracing::info!(%server, %refused, "the server does not know its session any more");
-            self.log.note(&refused.lost_session());
+            self.log.note(&refused.log_line());
             self.lose(Loss::SessionExpired);
         }
         is_lost
@@ -279,7 +279,7 @@ impl HttpLink {
         let (id, response) =
             self.request(|id| detect::own_request(Era::Legacy, id, proof.method(), None));
         let mut exchange = HttpExchange::new(Arc::clone(self), id, Purpose::Proof, response);
-        exchange.count(Budget::new(MAX_PROOF));
+        exchange.set_budget(Budget::new(MAX_PROOF));
         exchange.proof().await
     }
 }

@@ -177,7 +177,7 @@ impl Refused {
     }
 
     /// The line for the server's log after the session is lost.
-    pub fn lost_session(&self) -> String {
+    pub fn log_line(&self) -> String {
         format!("the server does not know its session any more: it answered {self}")
     }
 

@@ -26,7 +26,7 @@ use crate::{
     streamable::{
         get_stream::GetStream,
         http_exchange::HttpExchange,
-        http_link::{GOODBYE_LIMIT, HttpLink, SESSION_ID},
+        http_link::{DELETE_LIMIT, HttpLink, SESSION_ID},
     },
 };
 
@@ -62,7 +62,7 @@ impl From<NotOpened> for Unopened {
     fn from(refused: NotOpened) -> Self {
         match refused {
             NotOpened::NotSpoken(refusal) => Self {
-                loss: Loss::ConnectFailed(refusal.whole()),
+                loss: Loss::ConnectFailed(refusal.with_advice()),
                 eras: Eras {
                     modern: None,
                     legacy: Some(false),
@@ -87,12 +87,12 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
     }
     // The server may have opened a session. Wait for the answer, because only the answer has the id of the
     // session to end.
-    let farewell = async {
+    let ending = async {
         if let Ok((_, running)) = greeting.await {
             running.await;
         }
     };
-    timeout(GOODBYE_LIMIT, farewell).await.ok();
+    timeout(DELETE_LIMIT, ending).await.ok();
     Err(Loss::Disconnected("stopped".to_owned()).into())
 }
 
@@ -140,10 +140,10 @@ async fn greet_once(
         }
         200..300 => {}
         401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
-        508 => return Err(refusals::led_back(&uri, response).await.into()),
+        508 => return Err(refusals::loop_loss(&uri, response).await.into()),
         400 | 404 | 405 | 406 | 415 | 501 => {
             let text = http_client::error_text(response).await;
-            if let Some(loss) = refusals::wants_tls(&uri, &text) {
+            if let Some(loss) = refusals::tls_loss(&uri, &text) {
                 return Err(loss.into());
             }
             if let Some(refused) = refused_by_error(&text) {
@@ -158,7 +158,7 @@ async fn greet_once(
                 return Err(refused);
             }
             let refusal = refusals::HttpRefusal::new(&uri, status, "initialize", &text);
-            return Err(Loss::ConnectFailed(refusal.whole()).into());
+            return Err(Loss::ConnectFailed(refusal.with_advice()).into());
         }
         _ => {
             let loss = http_client::unavailable(&uri, response, "initialize").await;
@@ -236,7 +236,7 @@ async fn run(
     tokio::select! {
         () = close.cancelled() => {
             link.lose(Loss::Disconnected("stopped".to_owned()));
-            link.goodbye().await;
+            link.delete_session().await;
         }
         () = link.lost() => {}
         () = posting => {}

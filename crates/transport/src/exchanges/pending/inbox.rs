@@ -84,7 +84,7 @@ impl Inbox {
         }
     }
 
-    pub fn queued(&self, mark: Mark) {
+    pub fn set_mark(&self, mark: Mark) {
         // A request is queued once.
         self.mark.set(mark).ok();
     }

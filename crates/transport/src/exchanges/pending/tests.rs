@@ -41,7 +41,10 @@ fn an_id_counts_in_every_spelling() {
     }
     let given_up = pending.register(None, None).expect("open").id;
     let id = format!("\"{given_up}\"");
-    assert_eq!(pending.answer(&id, error_without_id()), Addressee::GaveUp);
+    assert_eq!(
+        pending.answer(&id, error_without_id()),
+        Addressee::AbandonedCall
+    );
 }
 
 #[test]
@@ -59,14 +62,14 @@ fn an_answer_without_an_id_goes_to_the_only_call() {
 fn an_answer_without_an_id_may_answer_a_notification() {
     let pending = pending();
     let null = || pending.answer("null", error_without_id());
-    pending.sent_answerless();
+    pending.note_answerless();
     let mut first = pending.register(None, None).expect("open");
     assert_eq!(null(), Addressee::Nobody);
     assert_eq!(has_come(&mut first), None);
     // A notification gets at most one answer.
     assert_eq!(null(), Addressee::Call);
     // A server that has answered a later request will not answer the notification.
-    pending.sent_answerless();
+    pending.note_answerless();
     let [second, mut third] = [(); 2].map(|()| pending.register(None, None).expect("open"));
     pending.answer(&second.id.to_string(), error_without_id());
     assert_eq!(null(), Addressee::Call);
@@ -156,14 +159,14 @@ fn a_late_answer_is_told_apart_from_an_invented_one() {
     };
     let give_up = |asker| pending.register(asker, None).expect("open").id;
     let list = give_up(None);
-    assert_eq!(answered(list), Addressee::GaveUp);
+    assert_eq!(answered(list), Addressee::AbandonedCall);
     assert_eq!(answered(list), Addressee::Nobody);
     assert_eq!(answered(4711), Addressee::Nobody);
     let many: Vec<u64> = (0..=MAX_ABANDONED)
         .map(|_| give_up(Some(Asker::new())))
         .collect();
     for id in many {
-        assert_eq!(answered(id), Addressee::GaveUp, "{id}");
+        assert_eq!(answered(id), Addressee::AbandonedCall, "{id}");
     }
 }
 
@@ -179,7 +182,7 @@ fn an_answer_after_the_end_is_late() {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32000,"message":""}}}}"#);
         pending.answer(id, Frame::read(text.into()).expect("a response"))
     };
-    assert_eq!(late(&id), Addressee::GaveUp);
+    assert_eq!(late(&id), Addressee::AbandonedCall);
     assert_eq!(late("4711"), Addressee::Nobody);
 }
 

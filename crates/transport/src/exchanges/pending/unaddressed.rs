@@ -13,7 +13,7 @@ pub struct Answerless {
 
 impl Answerless {
     /// Counts a message that needs no answer, sent after the request `last_id`.
-    pub fn sent(&mut self, last_id: u64) {
+    pub fn add(&mut self, last_id: u64) {
         if last_id != self.before {
             // The server has answered the earlier messages by now, or never will.
             self.count = 0;

@@ -53,7 +53,7 @@ pub struct Client {
     origin: HttpOrigin,
     pub cookies: CookieJar,
     idle: Mutex<Vec<(Connection, Instant)>>,
-    /// Responses whose message has been read, but not their end.
+    /// Responses whose end has not been read yet; see [`Self::linger`].
     lingering: Mutex<Vec<Response>>,
     /// The span that names the server in events about new connections.
     span: Span,
@@ -353,7 +353,7 @@ impl Response {
     }
 
     /// Counts the bytes of the body in `budget` from now on.
-    pub fn count(&mut self, budget: Option<Budget>) {
+    pub fn set_budget(&mut self, budget: Option<Budget>) {
         self.budget = budget;
     }
 
