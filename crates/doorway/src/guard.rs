@@ -66,12 +66,12 @@ impl Guard {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (host, second) = (hosts.next(), hosts.next());
         // A request line in absolute form names the host once more. Both names must be allowed.
-        let of_line = uri.authority().map(http::uri::Authority::as_str);
-        let of_header = host.map(|host| host.to_str().map_err(|_| Forbidden::Malformed));
-        if second.is_some() || of_header.is_none() && of_line.is_none() {
+        let line_host = uri.authority().map(http::uri::Authority::as_str);
+        let header_host = host.map(|host| host.to_str().map_err(|_| Forbidden::Malformed));
+        if second.is_some() || header_host.is_none() && line_host.is_none() {
             return Err(Forbidden::Malformed);
         }
-        for host in of_line.map(Ok).into_iter().chain(of_header) {
+        for host in line_host.map(Ok).into_iter().chain(header_host) {
             self.check_host(host?)?;
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -117,9 +117,9 @@ pub fn is_same_origin(headers: &HeaderMap) -> bool {
     let is_ours = |origin: &HeaderValue| {
         let origin = origin.to_str().ok().and_then(web_origin)?;
         let (_, name, port) = &origin;
-        let (host, of_host) = host.as_ref()?;
-        let of_host = of_host.map_or(default_port(origin.0), NonZeroU16::get);
-        Some(name == host && *port == of_host)
+        let (host, host_port) = host.as_ref()?;
+        let host_port = host_port.map_or(default_port(origin.0), NonZeroU16::get);
+        Some(name == host && *port == host_port)
     };
     sites
         .map(HeaderValue::as_bytes)

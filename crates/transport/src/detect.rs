@@ -162,13 +162,13 @@ pub fn own_request(era: Era, id: &str, method: Method, params: Option<&str>) -> 
     );
     match era {
         Era::Legacy => text,
-        Era::Modern => to_modern(&text, &ourselves()),
+        Era::Modern => to_modern(&text, &mainstay_caller()),
     }
 }
 
 /// Mainstay as a caller. It declares no capability for questions, because no person is behind Mainstay's own
 /// requests.
-fn ourselves() -> Caller {
+fn mainstay_caller() -> Caller {
     let info = format!(
         r#"{{"name":"mainstay","version":"{}"}}"#,
         env!("CARGO_PKG_VERSION")

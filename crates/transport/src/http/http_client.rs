@@ -232,13 +232,13 @@ impl HttpTarget {
         template: &RequestTemplate,
         body: Option<&str>,
     ) -> Result<Response, Error> {
-        let mut hops = 0;
+        let mut redirects = 0;
         loop {
             let response = self.send_by(template, body, Client::send).await?;
-            if hops == MAX_REDIRECTS || !self.redirect(&response.head) {
+            if redirects == MAX_REDIRECTS || !self.redirect(&response.head) {
                 return Ok(response);
             }
-            hops += 1;
+            redirects += 1;
         }
     }
 }

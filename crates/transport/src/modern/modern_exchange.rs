@@ -154,7 +154,7 @@ impl ModernExchange {
                 refreshing.await;
                 self.repeat()?;
             }
-            let read = read_and_learn(Arc::clone(&self.link), self.method);
+            let read = read_and_update(Arc::clone(&self.link), self.method);
             let message = match self.reader.next(read).await {
                 Piece::Body { status, body, read } => Some(self.body(status, &body, read)),
                 Piece::Message { bytes, read } => self.message(bytes, read),
@@ -335,14 +335,14 @@ fn json_body(method: Method) -> JsonBody {
 
 /// Reads a message. If it is a list of tools, stores their headers, too. The list may be long, so both run on
 /// a blocking thread then.
-fn read_and_learn(
+fn read_and_update(
     link: Arc<ModernLink>,
     method: Method,
 ) -> impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static {
     move |bytes| {
         let frame = Frame::of_server(bytes)?;
         Ok(if method == Method::ToolsList && frame.is_response() {
-            link.tools.learn(&link.server, frame)
+            link.tools.update(&link.server, frame)
         } else {
             frame
         })

@@ -29,7 +29,7 @@ impl ToolHeaders {
     }
 
     /// Stores the annotations in an answer to `tools/list`, and returns the answer without invalid tools.
-    pub fn learn(&self, server: &ServerName, answer: Frame) -> Frame {
+    pub fn update(&self, server: &ServerName, answer: Frame) -> Frame {
         let Some(result) = answer.result() else {
             return answer;
         };
@@ -109,7 +109,7 @@ mod tests {
         let server = ServerName::new("s").expect("a legal name");
         let headers = ToolHeaders::default();
         let (good, bad) = (tool("good", "string"), tool("bad", "number"));
-        let answer = headers.learn(&server, list(&format!("{good},{bad}")));
+        let answer = headers.update(&server, list(&format!("{good},{bad}")));
         assert_eq!(answer.text(), list(&good).text());
         let call = |tool| headers.values(tool, || r#"{"a":"x"}"#);
         assert_eq!(call("good"), Ok(vec![("Mcp-Param-A".into(), "x".into())]));
@@ -117,9 +117,9 @@ mod tests {
         call("bad").expect_err("an invalid tool");
 
         let mended = tool("bad", "boolean");
-        headers.learn(&server, list(&mended));
+        headers.update(&server, list(&mended));
         assert_eq!(call("bad"), Ok(vec![("Mcp-Param-A".into(), "x".into())]));
-        headers.learn(&server, list(r#"{"name":"good"}"#));
+        headers.update(&server, list(r#"{"name":"good"}"#));
         assert_eq!(call("good"), Ok(Vec::new()));
     }
 }

@@ -85,8 +85,8 @@ impl User<'_> {
             Some("/nix/var/nix/profiles/default/bin".into()),
             Some("/run/current-system/sw/bin".into()),
         ]);
-        let there = places.into_iter().flatten().filter(|place| place.is_dir());
-        there.collect()
+        let existing = places.into_iter().flatten().filter(|place| place.is_dir());
+        existing.collect()
     }
 
     /// The versions of Node that nvm and fnm have installed, newest first.

@@ -214,11 +214,11 @@ impl Session {
     /// modern servers.
     pub async fn notify(&self, text: String) {
         let name = message::text_member(&text, "method").map(|name| Method::of(&name));
-        let of_sessions = matches!(
+        let is_about_session = matches!(
             name,
             Some(Method::Initialized | Method::RootsChanged | Method::Cancelled)
         );
-        if !(of_sessions && self.era() == Era::Modern) {
+        if !(is_about_session && self.era() == Era::Modern) {
             self.link.send(&self.server, text).await;
         }
     }

@@ -39,8 +39,8 @@ fn an_id_counts_in_every_spelling() {
         assert_eq!(pending.answer(&id, error_without_id()), Addressee::Call);
         assert_eq!(has_come(&mut call), Some(Ok(())), "{id}");
     }
-    let given_up = pending.register(None, None).expect("open").id;
-    let id = format!("\"{given_up}\"");
+    let abandoned_id = pending.register(None, None).expect("open").id;
+    let id = format!("\"{abandoned_id}\"");
     assert_eq!(
         pending.answer(&id, error_without_id()),
         Addressee::AbandonedCall
